@@ -1,0 +1,41 @@
+"""Argument checks with one wording: expected, found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from maquette.errors import ParameterError
+
+
+def positive(**values: float) -> None:
+    """Each value is a finite number above zero."""
+    for name, value in values.items():
+        if not (_is_number(value) and math.isfinite(value) and value > 0):
+            raise ParameterError(f"expected {name} > 0 and finite, got {name}={value!r}")
+
+
+def fraction(**values: float) -> None:
+    """Each value lies strictly between 0 and 1."""
+    for name, value in values.items():
+        if not (_is_number(value) and 0 < value < 1):
+            raise ParameterError(f"expected 0 < {name} < 1, got {name}={value!r}")
+
+
+def whole(*, least: int = 1, **values: int) -> None:
+    """Each value is a whole number, `least` or more."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ParameterError(f"expected {name} to be a whole number >= {least}, got {name}={value!r}")
+
+
+def one_of(allowed: Iterable[str], **values: str) -> None:
+    """Each value is one of the allowed words."""
+    words = sorted(allowed)
+    for name, value in values.items():
+        if value not in words:
+            raise ParameterError(f"expected {name} to be one of {', '.join(words)}, got {name}={value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)

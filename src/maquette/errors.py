@@ -1,0 +1,57 @@
+"""The error tree: every error that a user can meet, with the numbers as attributes.
+
+A message says what was expected, what was found and what to do next. Behind the gate no message
+carries a private value, a count of rows or a row number.
+"""
+
+from __future__ import annotations
+
+
+class MaquetteError(Exception):
+    """The root of all errors of this package. `exit_code` is what the command line ends with."""
+
+    exit_code = 2
+
+
+class ParameterError(MaquetteError):
+    """An argument outside its range: epsilon, delta, beta, a name that does not exist."""
+
+
+class DomainError(MaquetteError):
+    """A domain declaration that is wrong, unreviewed or does not fit the table's columns."""
+
+
+class SourceError(MaquetteError):
+    """A table that cannot be opened by its public structure: file, header, column types."""
+
+
+class WorkloadError(MaquetteError):
+    """Queries that do not fit the domain or the query language."""
+
+
+class MechanismError(MaquetteError):
+    """A mechanism that does not apply to this workload, budget or relation."""
+
+
+class ReleaseError(MaquetteError):
+    """A release folder that cannot be read or does not hold what was asked."""
+
+
+class LedgerError(MaquetteError):
+    """A ledger that cannot be read, written or trusted, or that belongs to another table."""
+
+
+class KeyReused(LedgerError):
+    """An idempotency key that was used before for another request."""
+
+
+class BudgetExceeded(LedgerError):
+    """A question that the ledger cannot pay for. Nothing was read and nothing was spent."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, unit: str, needed: float, left: float) -> None:
+        super().__init__(message)
+        self.unit = unit
+        self.needed = needed
+        self.left = left
