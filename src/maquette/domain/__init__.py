@@ -1,0 +1,7 @@
+"""The declared universe: attributes, the domain they span, and who are neighbours."""
+
+from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
+from maquette.domain.domain import Domain
+from maquette.domain.relation import Relation
+
+__all__ = ["MISSING", "OTHER", "Attribute", "Domain", "Kind", "Relation"]

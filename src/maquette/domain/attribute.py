@@ -1,0 +1,251 @@
+"""One column of the universe: its declared cells, how a value falls into them and how it comes back.
+
+Codes are laid out in one order everywhere: the declared cells 0 .. cells-1, then the overflow cell if there
+is one, then the null cell if the attribute is nullable.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import DomainError
+
+Scalar = str | int | float | bool
+Decoding = Literal["midpoint", "uniform"]
+
+OTHER = "(other)"
+MISSING = "(missing)"
+
+
+class Kind(StrEnum):
+    """What the values of an attribute mean."""
+
+    CATEGORICAL = "categorical"
+    ORDINAL = "ordinal"
+    NUMERIC = "numeric"
+    BOOLEAN = "boolean"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A declared column. Exactly one of `categories`, `codes`, `bounds` with `bins`, or `edges` is given."""
+
+    name: str
+    kind: Kind
+    categories: tuple[Scalar, ...] | None = None
+    codes: int | None = None
+    """The values are the whole numbers 0 .. codes-1."""
+    bounds: tuple[float, float] | None = None
+    bins: int | None = None
+    """Equal-width cells over the closed interval `bounds`; every cell but the last is open on the right."""
+    edges: tuple[float, ...] | None = None
+    """Increasing cell borders, where equal widths do not serve."""
+    nullable: bool = False
+    overflow: bool = False
+    """A cell of its own for values outside the declaration."""
+    integer: bool = False
+    """A numeric attribute that holds whole numbers only; decoded values are whole."""
+
+    def __post_init__(self) -> None:
+        if not self.name or not isinstance(self.name, str):
+            raise DomainError(f"an attribute needs a name, got {self.name!r}")
+        forms = [self.categories is not None, self.codes is not None, self.bounds is not None, self.edges is not None]
+        if sum(forms) != 1:
+            raise DomainError(
+                f"attribute '{self.name}' needs exactly one of categories, size, bounds with bins, or edges"
+            )
+        if (self.bounds is None) != (self.bins is None):
+            raise DomainError(f"attribute '{self.name}': bounds and bins go together")
+        if self.kind is Kind.NUMERIC and self.bounds is None and self.edges is None:
+            raise DomainError(f"attribute '{self.name}' is numeric and needs bounds with bins, or edges")
+        if self.kind is not Kind.NUMERIC and (self.bounds is not None or self.edges is not None):
+            raise DomainError(f"attribute '{self.name}' is {self.kind}: bounds and edges are for numeric attributes")
+        self._check_values()
+
+    def _check_values(self) -> None:
+        if self.categories is not None:
+            if not self.categories:
+                raise DomainError(f"attribute '{self.name}' has an empty list of categories")
+            if len({_spelling(c) for c in self.categories}) < len(self.categories):
+                raise DomainError(f"attribute '{self.name}' lists a category twice")
+        if self.codes is not None and self.codes < 1:
+            raise DomainError(f"attribute '{self.name}' needs size >= 1, got {self.codes}")
+        if self.kind is Kind.BOOLEAN and self.cells != 2:
+            raise DomainError(f"attribute '{self.name}' is boolean and needs 2 values, got {self.cells}")
+        if self.bounds is not None and self.bins is not None:
+            low, high = self.bounds
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                raise DomainError(f"attribute '{self.name}' needs finite bounds with low < high, got {self.bounds}")
+            if self.bins < 1:
+                raise DomainError(f"attribute '{self.name}' needs bins >= 1, got {self.bins}")
+        if self.edges is not None and (
+            len(self.edges) < 2
+            or not all(math.isfinite(e) for e in self.edges)
+            or any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False))
+        ):
+            raise DomainError(f"attribute '{self.name}' needs at least two finite, increasing edges")
+
+    @property
+    def cells(self) -> int:
+        """How many cells are declared, without the overflow and null cells."""
+        if self.categories is not None:
+            return len(self.categories)
+        if self.codes is not None:
+            return self.codes
+        if self.edges is not None:
+            return len(self.edges) - 1
+        assert self.bins is not None
+        return self.bins
+
+    @property
+    def size(self) -> int:
+        """All cells: declared, overflow, null. An exact int."""
+        return self.cells + self.overflow + self.nullable
+
+    @property
+    def overflow_cell(self) -> int | None:
+        return self.cells if self.overflow else None
+
+    @property
+    def null_cell(self) -> int | None:
+        return self.cells + self.overflow if self.nullable else None
+
+    @property
+    def missing_code(self) -> int:
+        """Where a missing value goes: the null cell, else the overflow cell, else cell 0. Never an error."""
+        return _first(self.null_cell, self.overflow_cell)
+
+    @property
+    def unknown_code(self) -> int:
+        """Where a value outside the categories goes: the overflow cell, else the null cell, else cell 0."""
+        return _first(self.overflow_cell, self.null_cell)
+
+    @property
+    def ordered(self) -> bool:
+        """Do the declared cells have an order that prefixes and ranges may use?"""
+        return self.kind in (Kind.NUMERIC, Kind.ORDINAL)
+
+    @property
+    def whole(self) -> bool:
+        """Whole-number cells: declared so, or integer bounds with cells one wide."""
+        if self.integer:
+            return True
+        if self.bounds is None or self.bins is None:
+            return False
+        low, high = self.bounds
+        return float(low).is_integer() and high - low == self.bins
+
+    def edge(self, i: int) -> float:
+        """The left border of cell i (or, at i = cells, the right border of the last cell)."""
+        if self.edges is not None:
+            return self.edges[i]
+        assert self.bounds is not None
+        assert self.bins is not None
+        low, high = self.bounds
+        return high if i == self.bins else low + (high - low) * (i / self.bins)
+
+    def bin_index(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The cell of each number, total: outside clamps to the edge or the overflow cell, NaN is missing."""
+        values = np.asarray(values, dtype=np.float64)
+        missing = np.isnan(values)
+        if self.edges is not None:
+            borders = np.asarray(self.edges)
+            low, high = self.edges[0], self.edges[-1]
+            clamped = np.clip(np.where(missing, low, values), low, high)
+            code = np.minimum(np.searchsorted(borders, clamped, side="right") - 1, self.cells - 1)
+        else:
+            assert self.bounds is not None
+            low, high = self.bounds
+            clamped = np.clip(np.where(missing, low, values), low, high)
+            code = np.floor((clamped - low) / (high - low) * self.cells).astype(np.int64)
+            code = np.clip(code, 0, self.cells - 1)
+            # the border itself decides, not the rounding of the division
+            code = np.where(clamped < low + (high - low) * (code / self.cells), code - 1, code)
+            following = low + (high - low) * ((code + 1) / self.cells)
+            code = np.where((clamped >= following) & (code < self.cells - 1), code + 1, code)
+        code = code.astype(np.int64)
+        if self.overflow_cell is not None:
+            code = np.where((values < low) | (values > high), self.overflow_cell, code)
+        return np.where(missing, self.missing_code, code)
+
+    def decode(
+        self, codes: NDArray[Any], *, how: Decoding = "midpoint", rng: np.random.Generator | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Real values for codes, and which of them are missing (their value is then a placeholder).
+
+        Categories come back as declared. A numeric cell becomes its midpoint or a uniform value inside it
+        (`rng` is then needed; post-processing, so its seed is nobody's secret). The overflow cell becomes
+        "(other)" among texts and missing among numbers.
+        """
+        codes = np.asarray(codes, dtype=np.int64)
+        missing = codes >= self.cells
+        declared = np.where(missing, 0, codes)
+        if self.codes is not None:
+            return declared, missing
+        if self.categories is not None:
+            texts = all(isinstance(c, str) for c in self.categories)
+            labels = np.array([*self.categories, OTHER] if texts else self.categories, dtype=object)
+            if texts and self.overflow_cell is not None:
+                other = codes == self.overflow_cell
+                return labels[np.where(other, self.cells, declared)], missing & ~other
+            return labels[declared], missing
+        return self._decode_bins(declared, how=how, rng=rng), missing
+
+    def _decode_bins(
+        self, codes: NDArray[np.int64], *, how: Decoding, rng: np.random.Generator | None
+    ) -> NDArray[Any]:
+        if self.edges is not None:
+            borders = np.asarray(self.edges)
+            low, high = borders[codes], borders[codes + 1]
+        else:
+            assert self.bounds is not None
+            start, end = self.bounds
+            low = start + (end - start) * (codes / self.cells)
+            high = start + (end - start) * ((codes + 1) / self.cells)
+        if how == "uniform":
+            if rng is None:
+                raise DomainError("decoding to uniform values needs a generator (rng)")
+            share = rng.random(len(codes))
+        else:
+            share = np.full(len(codes), 0.5)
+        if not self.whole:
+            return low + (high - low) * share
+        first = np.ceil(low)
+        last = np.where(codes == self.cells - 1, np.floor(high), np.ceil(high) - 1)
+        if self.whole and not self.integer:  # cells one wide: each holds one whole number
+            last = first
+        return np.minimum(first + np.floor(share * (last - first + 1)), np.maximum(first, last)).astype(np.int64)
+
+    def label(self, code: int) -> str:
+        """A cell in words, for reports and messages."""
+        if code == self.null_cell:
+            return MISSING
+        if code == self.overflow_cell:
+            return OTHER
+        if self.categories is not None:
+            return str(self.categories[code])
+        if self.codes is not None:
+            return str(code)
+        if self.whole and self.edge(code + 1) - self.edge(code) == 1:
+            return f"{self.edge(code):.0f}"
+        closing = "]" if code == self.cells - 1 else ")"
+        return f"[{self.edge(code):g}, {self.edge(code + 1):g}{closing}"
+
+
+def _first(*cells: int | None) -> int:
+    return next((c for c in cells if c is not None), 0)
+
+
+def _spelling(value: Scalar) -> str:
+    """One spelling per value: 1, 1.0 and "1" are the same category."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

@@ -1,0 +1,117 @@
+"""The universe X: every record the table could hold, decided without looking at it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from maquette.domain.attribute import Attribute
+from maquette.errors import DomainError
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The declared schema: attributes in order, the tokens that mean missing, and whether a person confirmed it."""
+
+    attributes: tuple[Attribute, ...]
+    na_values: tuple[str, ...] = ()
+    reviewed: bool = True
+    notes: dict[str, Any] = field(default_factory=dict, compare=False, hash=False)
+    """Everything else a domain file says (source, licence, remarks); never used in a computation."""
+
+    def __post_init__(self) -> None:
+        if not self.attributes:
+            raise DomainError("a domain needs at least one attribute")
+        names = [a.name for a in self.attributes]
+        if len(set(names)) < len(names):
+            twice = sorted({n for n in names if names.count(n) > 1})
+            raise DomainError(f"attribute names must be distinct, got {', '.join(twice)} more than once")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Domain:
+        """Read a domain file (JSON)."""
+        from maquette.domain.file import read
+
+        return read(Path(path))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Domain:
+        """A domain from the parsed form of its file."""
+        from maquette.domain.file import parse
+
+        return parse(data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form that a domain file holds."""
+        from maquette.domain.file import to_dict
+
+        return to_dict(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write a domain file."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.attributes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells per attribute, in order."""
+        return tuple(a.size for a in self.attributes)
+
+    @property
+    def size(self) -> int:
+        """|X|, an exact int."""
+        return math.prod(self.shape)
+
+    @property
+    def log_size(self) -> float:
+        """ln |X|."""
+        return math.fsum(math.log(s) for s in self.shape)
+
+    def __getitem__(self, name: str) -> Attribute:
+        for attribute in self.attributes:
+            if attribute.name == name:
+                return attribute
+        raise DomainError(f"unknown attribute '{name}'; the domain has {', '.join(self.names)}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def index(self, name: str) -> int:
+        """The position of an attribute."""
+        return self.attributes.index(self[name])
+
+    def cells(self, names: Iterable[str]) -> int:
+        """How many cells the table over these attributes has."""
+        return math.prod(self[name].size for name in names)
+
+    def project(self, names: Iterable[str]) -> Domain:
+        """The smaller universe over some attributes, in the given order."""
+        return Domain(tuple(self[name] for name in names), self.na_values, self.reviewed)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that decides the coding; equal fingerprints mean equal universes."""
+        data = self.to_dict()
+        kept = {"attributes": data["attributes"], "na_values": data.get("na_values", [])}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Domain({len(self)} attributes, |X| = {_big(self.size)}: {', '.join(self.names)})"
+
+
+def _big(value: int) -> str:
+    return f"{value:,}" if value < 10**7 else f"{value:.3g}" if value < 10**300 else f"10^{len(str(value)) - 1}"
