@@ -55,7 +55,12 @@ class Attribute:
     def __post_init__(self) -> None:
         if not self.name or not isinstance(self.name, str):
             raise DomainError(f"an attribute needs a name, got {self.name!r}")
-        forms = [self.categories is not None, self.codes is not None, self.bounds is not None, self.edges is not None]
+        forms = [
+            self.categories is not None,
+            self.codes is not None,
+            self.bounds is not None,
+            self.edges is not None,
+        ]
         if sum(forms) != 1:
             raise DomainError(
                 f"attribute '{self.name}' needs exactly one of categories, size, bounds with bins, or edges"
@@ -65,7 +70,9 @@ class Attribute:
         if self.kind is Kind.NUMERIC and self.bounds is None and self.edges is None:
             raise DomainError(f"attribute '{self.name}' is numeric and needs bounds with bins, or edges")
         if self.kind is not Kind.NUMERIC and (self.bounds is not None or self.edges is not None):
-            raise DomainError(f"attribute '{self.name}' is {self.kind}: bounds and edges are for numeric attributes")
+            raise DomainError(
+                f"attribute '{self.name}' is {self.kind}: bounds and edges are for numeric attributes"
+            )
         self._check_values()
 
     def _check_values(self) -> None:
@@ -81,7 +88,9 @@ class Attribute:
         if self.bounds is not None and self.bins is not None:
             low, high = self.bounds
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
-                raise DomainError(f"attribute '{self.name}' needs finite bounds with low < high, got {self.bounds}")
+                raise DomainError(
+                    f"attribute '{self.name}' needs finite bounds with low < high, got {self.bounds}"
+                )
             if self.bins < 1:
                 raise DomainError(f"attribute '{self.name}' needs bins >= 1, got {self.bins}")
         if self.edges is not None and (
@@ -220,7 +229,9 @@ class Attribute:
         last = np.where(codes == self.cells - 1, np.floor(high), np.ceil(high) - 1)
         if self.whole and not self.integer:  # cells one wide: each holds one whole number
             last = first
-        return np.minimum(first + np.floor(share * (last - first + 1)), np.maximum(first, last)).astype(np.int64)
+        return np.minimum(first + np.floor(share * (last - first + 1)), np.maximum(first, last)).astype(
+            np.int64
+        )
 
     def label(self, code: int) -> str:
         """A cell in words, for reports and messages."""

@@ -54,7 +54,9 @@ class Domain:
 
     def save(self, path: str | Path) -> None:
         """Write a domain file."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        Path(path).write_text(
+            json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,4 +116,6 @@ class Domain:
 
 
 def _big(value: int) -> str:
-    return f"{value:,}" if value < 10**7 else f"{value:.3g}" if value < 10**300 else f"10^{len(str(value)) - 1}"
+    return (
+        f"{value:,}" if value < 10**7 else f"{value:.3g}" if value < 10**300 else f"10^{len(str(value)) - 1}"
+    )

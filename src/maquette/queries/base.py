@@ -35,9 +35,7 @@ class Sensitivity:
 
     def __add__(self, other: Sensitivity) -> Sensitivity:
         """For two classes whose worst cases meet in one record."""
-        return Sensitivity(
-            self.l1 + other.l1, self.l2_squared + other.l2_squared, max(self.linf, other.linf)
-        )
+        return Sensitivity(self.l1 + other.l1, self.l2_squared + other.l2_squared, max(self.linf, other.linf))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,9 @@ class TableQueries(Queries):
         return self.from_margins(count_margins(self.domain, columns, self.margins, weights))
 
     def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
-        return self.from_margins({margin: sum_margin(self.domain, histogram, margin) for margin in self.margins})
+        return self.from_margins(
+            {margin: sum_margin(self.domain, histogram, margin) for margin in self.margins}
+        )
 
 
 def sum_margin(domain: Domain, histogram: NDArray[Any], margin: Margin) -> NDArray[Any]:

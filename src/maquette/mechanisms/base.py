@@ -1,0 +1,142 @@
+"""What a mechanism is handed and what it hands back.
+
+A mechanism is a strategy: it decides what to ask next from what was released so far. It knows the curator as
+the protocol below and never sees a row, so a mistake in a mechanism can cost accuracy, not privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain, Relation
+from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.measurement import LargestError, Measurement, Noise, Residual, Size
+from maquette.queries.base import Group, Margin, Queries
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the share of it that is done."""
+
+
+class Curator(Protocol):
+    """The gate as a mechanism sees it. Everything returned has been paid for out of one allowance."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def relation(self) -> Relation: ...
+
+    @property
+    def unit(self) -> str:
+        """What the allowance is counted in: "epsilon" (pure) or "rho" (zCDP)."""
+        ...
+
+    @property
+    def left(self) -> Fraction:
+        """What is left of this allowance, in `unit`."""
+        ...
+
+    def size(self, *, price: Fraction) -> Size:
+        """The number of records: free and exact under replace-one, noisy at `price` under add/remove-one."""
+        ...
+
+    def measure(self, queries: Queries, *, noise: Noise) -> Measurement:
+        """Noisy answers to a class of queries."""
+        ...
+
+    def measure_residuals(
+        self, margins: Sequence[Margin], *, variances: Sequence[Fraction]
+    ) -> tuple[Residual, ...]:
+        """Noisy residuals of many margins, with integer Gaussian noise of the given variances, in one payment."""
+        ...
+
+    def select(self, queries: Queries, answers: Answers, *, price: Fraction) -> int:
+        """The index of a query that `answers` gets badly wrong, chosen privately by its count-scale error."""
+        ...
+
+    def largest_error(
+        self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
+    ) -> LargestError:
+        """The largest count-scale error of `answers` over the queries, or over each group, plus noise."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Everything public that a mechanism needs to plan and to run."""
+
+    queries: Queries
+    relation: Relation
+    unit: str
+    price: Fraction
+    """What may be spent, in `unit`, certificate not included."""
+    beta: float
+    post: str = "auto"
+    """Post-processing: auto, none, consistent, lp or l2."""
+    rows: int | None = None
+    """How many rows the small database should have; None leaves it to the mechanism."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """The error stated for a release from the noise that was really drawn: at most `alpha`, except with `beta`."""
+
+    alpha: float
+    beta: float
+    bound: str
+    """Which statement gave it, in words."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a mechanism made out of what it was allowed to see. All public."""
+
+    answers: Answers
+    database: SmallDatabase | None
+    size: Size
+    guarantee: Guarantee
+    deviations: NDArray[np.float64] | None = None
+    """Standard deviation of each answer's noise before post-processing, as a fraction, where it is known."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """Public settings and by-products worth reporting; JSON-ready."""
+    notes: tuple[str, ...] = ()
+    model: Any = None
+    """A public model that can answer further queries inside what was measured (see models/), or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the planner says of one mechanism, from public inputs only."""
+
+    mechanism: str
+    guaranteed: float | None
+    """alpha except with probability beta, by a theorem."""
+    expected: float | None
+    """A typical largest error, by formula or simulation; no promise."""
+    seconds: float
+    megabytes: float
+    gives_rows: bool
+    refusal: str | None = None
+    """Why it cannot run here, or None."""
+    notes: tuple[str, ...] = ()
+
+
+class Mechanism(Protocol):
+    """A named strategy."""
+
+    @property
+    def name(self) -> str: ...
+
+    def forecast(self, task: Task, *, n: int) -> Forecast:
+        """Public inputs in, promise out; touches no data."""
+        ...
+
+    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """Spend at most `task.price` and make answers, rows if possible."""
+        ...

@@ -1,0 +1,52 @@
+"""Released answers: fractions on a fixed grid, so that their error can be scored in whole numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.queries.base import Queries
+
+GRID = 2**30
+"""Answers that do not come from rows are rounded to multiples of 1/GRID."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """One fraction in [0, 1] for every query of a workload, in its order: `numerators` / `denominator`."""
+
+    numerators: NDArray[np.int64]
+    denominator: int
+
+    @classmethod
+    def from_fractions(cls, values: NDArray[Any]) -> Answers:
+        """Round to the grid; outside [0, 1] is clipped, which can only lower an error."""
+        clipped = np.clip(np.nan_to_num(values), 0.0, 1.0)
+        return cls(np.rint(clipped * GRID).astype(np.int64), GRID)
+
+    @property
+    def fractions(self) -> NDArray[np.float64]:
+        return self.numerators / self.denominator
+
+    def __len__(self) -> int:
+        return len(self.numerators)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmallDatabase:
+    """Coded rows that stand for the table: the maquette. Columns by attribute name, all of length `m`."""
+
+    columns: dict[str, NDArray[Any]]
+
+    @property
+    def m(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def answer(self, queries: Queries) -> Answers:
+        """Exact fractions of the rows."""
+        return Answers(
+            np.asarray(queries.on_rows(self.columns), dtype=np.int64), queries.denominator * max(self.m, 1)
+        )

@@ -1,0 +1,129 @@
+"""What the gate hands out: noisy counts, the law of their noise, and the receipt that they were paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.queries.base import Margin, Queries
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Discrete Laplace noise for a pure epsilon. As a law: `scale` is what was really drawn with, in counts."""
+
+    epsilon: Fraction
+    scale: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Discrete Gaussian noise for rho-zCDP. As a law: `sigma_squared` is what was really drawn with, in counts."""
+
+    rho: Fraction
+    sigma_squared: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cube:
+    """Integer L-infinity noise, P(z) proportional to base^max|z|, for a pure epsilon.
+
+    As a law: `base` is the rational number that was really drawn with.
+    """
+
+    epsilon: Fraction
+    base: Fraction | None = None
+
+
+Noise = Laplace | Gaussian | Cube
+"""Asked for with its price only; a released measurement carries the law too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where in the ledger a released value was paid for."""
+
+    sequence: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """Noisy answers to a class of queries. `values` are whole numbers over `queries.denominator`."""
+
+    queries: Queries
+    values: NDArray[np.int64]
+    noise: Noise
+    receipt: Receipt
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """The noisy answers as counts."""
+        return self.values / self.queries.denominator
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Residual:
+    """The noisy residual of one margin: its table plus noise, with the mean over each axis in `axes` removed.
+
+    `values` are whole numbers; divide by `denominator` (the product of the sizes of `axes`). On the axes that
+    were not removed before release, remove the mean on use: that is post-processing.
+    """
+
+    margin: Margin
+    axes: tuple[int, ...]
+    values: NDArray[np.int64]
+    denominator: int
+    variance: Fraction
+    """Variance parameter of the integer noise that was added to every cell before the projection."""
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The number of records: exact where it is public, a paid noisy value where it is private."""
+
+    value: int
+    noise: Noise | None
+    receipt: Receipt | None
+
+    @property
+    def public(self) -> bool:
+        return self.noise is None
+
+    @property
+    def divisor(self) -> int:
+        """The value to divide by: at least 1, clamped after the noise."""
+        return max(self.value, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LargestError:
+    """Noisy largest errors of released answers, one per group, in counts: for certificates."""
+
+    values: NDArray[np.int64]
+    noise: Noise
+    receipt: Receipt
+
+
+def sigma(noise: Noise) -> float:
+    """Standard deviation of one coordinate of a law (its continuous form; the cube's is not stated)."""
+    match noise:
+        case Laplace(scale=Fraction() as scale):
+            return float(scale) * 2**0.5
+        case Gaussian(sigma_squared=Fraction() as variance):
+            return float(variance) ** 0.5
+        case _:
+            raise TypeError(f"no standard deviation for {noise!r}")
+
+
+def as_json(noise: Noise) -> dict[str, Any]:
+    """A law in the release file: exact numbers as texts."""
+    fields = {name: getattr(noise, name) for name in noise.__slots__}
+    return {"law": type(noise).__name__.lower()} | {
+        k: None if v is None else str(v) for k, v in fields.items()
+    }
