@@ -1,0 +1,61 @@
+# On a fresh machine with Python 3.11 or later and make, `make demo` and `make test` set everything up by themselves.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+UV_VERSION := 0.13.7
+READY := $(VENV)/.ready
+SOURCES := src tests benchmarks tools
+DATA ?=
+BENCH ?= all
+
+.PHONY: help setup demo test check format bench docs lock clean
+
+help:  ## what there is to run
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(READY)  ## the virtual environment, from the lock
+
+# The lock names no registry: uv (or pip, where only pip is set up) asks the one this machine uses, and the
+# hashes decide whether to believe it.
+$(READY): uv.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(UV) export --quiet --frozen --all-groups --all-extras --no-emit-project -o $(VENV)/requirements.txt
+	$(UV) pip install --quiet --python $(VENV) --require-hashes -r $(VENV)/requirements.txt \
+		|| $(BIN)/python -m pip install --quiet --require-hashes -r $(VENV)/requirements.txt
+	$(UV) pip install --quiet --python $(VENV) --no-deps --no-build-isolation -e .
+	touch $(READY)
+
+demo: $(READY)  ## a release from a generated table, its answers and its report
+	$(BIN)/maquette demo
+
+test: $(READY)  ## the whole test suite
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)  ## format, lint, types, import directions, no address in a tracked file
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_addresses.py
+
+format: $(READY)  ## put the code into its form
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+bench: $(READY)  ## the benchmarks; DATA=folder of tables, BENCH=one name
+	$(BIN)/python -m benchmarks $(BENCH) $(if $(DATA),--data $(DATA))
+
+docs: $(READY)  ## the documentation site, into site/
+	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+
+lock: $(READY)  ## resolve pyproject.toml anew and take the addresses out of the result
+	rm -f uv.lock
+	$(UV) lock
+	$(BIN)/python tools/neutral_lock.py uv.lock
+
+clean:  ## remove what was made here, the environment included
+	rm -rf $(VENV) site dist build demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
