@@ -1,1 +1,31 @@
+"""What privacy costs and who has paid: budgets, events, conversions and the durable ledger.
 
+The ledger itself lives in `maquette.accounting.ledger`, which loads the database library.
+"""
+
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost, Unit, split
+from maquette.accounting.events import (
+    ComposedEvent,
+    CubeEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    PureEvent,
+    SelectionEvent,
+)
+
+__all__ = [
+    "SLACK_UNITS",
+    "UNITS",
+    "Budget",
+    "ComposedEvent",
+    "Cost",
+    "CubeEvent",
+    "Event",
+    "GaussianEvent",
+    "LaplaceEvent",
+    "PureEvent",
+    "SelectionEvent",
+    "Unit",
+    "split",
+]

@@ -1,0 +1,128 @@
+"""How much privacy loss a ledger may spend, counted in whole units on a fixed grid.
+
+Pure budgets count epsilon, budgets with a delta count rho (zero-concentrated differential privacy). Amounts are
+integers, totals rounded down and costs rounded up, so that no sum of rounded numbers passes the promise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from maquette import _check
+from maquette.accounting.conversions import exact, exp_up, rho_cks
+from maquette.errors import ParameterError
+
+Unit = Literal["epsilon", "rho"]
+
+UNITS = 10**12
+"""Units per 1.0 of epsilon or rho."""
+SLACK_UNITS = 10**24
+"""Slack units per 1.0 of total variation."""
+SLACK_SHARE = Fraction(1, 2**10)
+"""The share of delta that is kept for the proven total-variation gaps of samplers."""
+
+_LARGEST_EPSILON = 10**6
+_LARGEST_SLACK = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a request takes from the ledger: units of epsilon or rho, and slack for inexact samplers."""
+
+    units: int
+    slack: int = 0
+
+    def __post_init__(self) -> None:
+        _check.whole(least=0, units=self.units, slack=self.slack)
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.units + other.units, self.slack + other.slack)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The promise of a ledger: (epsilon, delta)-differential privacy of everything it ever pays for.
+
+    Guarantee: spending at most `total_units` and `slack_units` is (epsilon, delta)-DP. Without delta the units add
+        up to epsilon (basic composition). With delta they add up to rho, the rho of (epsilon, delta (1 - 2^-10))
+        by Canonne, Kamath and Steinke 2020. Slack counts total variation eta between the sampler that ran and the
+        exact one; replacing one by the other costs (1 + e^epsilon) eta of the remaining delta 2^-10.
+    Holds when: a floating-point number means its shortest decimal form, 0.1 is one tenth.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check.positive(epsilon=self.epsilon)
+        if self.epsilon > _LARGEST_EPSILON:
+            raise ParameterError(f"expected epsilon <= {_LARGEST_EPSILON}, got epsilon={self.epsilon!r}")
+        if not _is_delta(self.delta):
+            raise ParameterError(f"expected 0 <= delta < 1, got delta={self.delta!r}")
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+        if self.total_units < 1:
+            raise ParameterError(
+                f"the budget {self} is below the smallest amount that a ledger counts, {self.unit}={1 / UNITS:g}"
+            )
+
+    @property
+    def pure(self) -> bool:
+        return self.delta == 0
+
+    @property
+    def unit(self) -> Unit:
+        """What the units measure."""
+        return "epsilon" if self.pure else "rho"
+
+    @property
+    def total_units(self) -> int:
+        """The whole budget in units of epsilon or rho, rounded down."""
+        return _total_units(self.epsilon, self.delta)
+
+    @property
+    def slack_units(self) -> int:
+        """The total variation that samplers may differ from the exact ones, in slack units, rounded down."""
+        return _slack_units(self.epsilon, self.delta)
+
+    def __str__(self) -> str:
+        return f"epsilon={self.epsilon:g}" + ("" if self.pure else f", delta={self.delta:g}")
+
+
+def split(units: int, shares: Sequence[Fraction]) -> list[int]:
+    """Divide units by shares that sum to at most 1; the parts never sum above the whole, or below its shares' floor.
+
+    A part differs from its exact share by less than one unit.
+    """
+    _check.whole(least=0, units=units)
+    if any(share < 0 for share in shares) or sum(shares, Fraction(0)) > 1:
+        raise ParameterError(f"expected shares >= 0 that sum to at most 1, got {[str(s) for s in shares]}")
+    parts: list[int] = []
+    reached = Fraction(0)
+    for share in shares:
+        before = math.floor(units * reached)
+        reached += share
+        parts.append(math.floor(units * reached) - before)
+    return parts
+
+
+def _is_delta(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1
+
+
+@lru_cache(maxsize=256)
+def _total_units(epsilon: float, delta: float) -> int:
+    if delta == 0:
+        return math.floor(exact(epsilon) * UNITS)
+    return math.floor(rho_cks(epsilon=epsilon, delta=exact(delta) * (1 - SLACK_SHARE)) * UNITS)
+
+
+@lru_cache(maxsize=256)
+def _slack_units(epsilon: float, delta: float) -> int:
+    gap = exact(delta) * SLACK_SHARE / (1 + exp_up(epsilon)) if delta else Fraction(0)
+    return min(_LARGEST_SLACK, math.floor(gap * SLACK_UNITS))

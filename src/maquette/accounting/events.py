@@ -1,0 +1,202 @@
+"""What ran on the private data, and what it costs. Costs are exact rationals, rounded up to whole units.
+
+An event says what was drawn, not what was meant: a sampler that is only close to exact states its gap. The tags
+and the dictionary forms are part of the ledger's format and never change their meaning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, cast
+
+from maquette import _check
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit
+from maquette.accounting.conversions import rho_of_bounded_range, rho_of_gaussian, rho_of_pure
+from maquette.errors import MechanismError, ParameterError
+
+Rational = int | Fraction
+Selection = Literal["exponential", "permute-and-flip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """The root of all events."""
+
+    tag: ClassVar[str]
+
+    def cost(self, unit: Unit) -> Cost:
+        """What the ledger charges, in units of epsilon or rho."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form that the ledger stores: the tag and every field, rationals as text."""
+        return {"tag": self.tag} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceEvent(Event):
+    """Laplace noise of one scale, continuous or discrete, on answers of a given L1 sensitivity.
+
+    Guarantee: (l1 / scale)-DP.
+    """
+
+    tag: ClassVar[str] = "laplace"
+    scale: Rational
+    l1: Rational
+
+    def __post_init__(self) -> None:
+        _rational(positive={"scale": self.scale}, other={"l1": self.l1})
+
+    def cost(self, unit: Unit) -> Cost:
+        return _pure_cost(Fraction(self.l1) / self.scale, unit)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianEvent(Event):
+    """Gaussian noise, continuous or discrete, on answers of a given L2 sensitivity.
+
+    Guarantee: (l2_squared / (2 sigma_squared))-zCDP, for a sampler within `total_variation` of the exact one.
+    """
+
+    tag: ClassVar[str] = "gaussian"
+    sigma_squared: Rational
+    l2_squared: Rational
+    total_variation: Rational = Fraction(0)
+
+    def __post_init__(self) -> None:
+        _rational(
+            positive={"sigma_squared": self.sigma_squared},
+            other={"l2_squared": self.l2_squared, "total_variation": self.total_variation},
+        )
+
+    def cost(self, unit: Unit) -> Cost:
+        if unit != "rho":
+            raise MechanismError(
+                "Gaussian noise has no finite pure epsilon; give a delta, or choose a mechanism with Laplace noise"
+            )
+        rho = rho_of_gaussian(sigma_squared=self.sigma_squared, l2_squared=self.l2_squared)
+        return Cost(math.ceil(rho * UNITS), math.ceil(self.total_variation * SLACK_UNITS))
+
+
+@dataclass(frozen=True, slots=True)
+class CubeEvent(Event):
+    """The L-infinity mechanism (K-norm noise with the cube).
+
+    Guarantee: epsilon-DP (Steinke and Ullman 2016).
+    """
+
+    tag: ClassVar[str] = "cube"
+    epsilon: Rational
+
+    def __post_init__(self) -> None:
+        _rational(other={"epsilon": self.epsilon})
+
+    def cost(self, unit: Unit) -> Cost:
+        return _pure_cost(Fraction(self.epsilon), unit)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionEvent(Event):
+    """A private choice of one candidate by its score.
+
+    Guarantee: epsilon-DP. The exponential mechanism has epsilon-bounded range, hence (epsilon^2 / 8)-zCDP;
+        permute-and-flip has not and is charged epsilon^2 / 2.
+    """
+
+    tag: ClassVar[str] = "selection"
+    epsilon: Rational
+    method: Selection
+
+    def __post_init__(self) -> None:
+        _rational(other={"epsilon": self.epsilon})
+        _check.one_of(("exponential", "permute-and-flip"), method=self.method)
+
+    def cost(self, unit: Unit) -> Cost:
+        if unit == "rho" and self.method == "exponential":
+            return Cost(math.ceil(rho_of_bounded_range(self.epsilon) * UNITS))
+        return _pure_cost(Fraction(self.epsilon), unit)
+
+
+@dataclass(frozen=True, slots=True)
+class PureEvent(Event):
+    """Any other pure mechanism; `what` names it for the reader.
+
+    Guarantee: epsilon-DP.
+    """
+
+    tag: ClassVar[str] = "pure"
+    epsilon: Rational
+    what: str
+
+    def __post_init__(self) -> None:
+        _rational(other={"epsilon": self.epsilon})
+
+    def cost(self, unit: Unit) -> Cost:
+        return _pure_cost(Fraction(self.epsilon), unit)
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedEvent(Event):
+    """Several events in a row, each allowed to depend on what the earlier ones released.
+
+    The cost is the sum of the rounded costs, so that a sum reserved in advance covers its parts one by one.
+    """
+
+    tag: ClassVar[str] = "composed"
+    events: tuple[Event, ...]
+
+    def cost(self, unit: Unit) -> Cost:
+        return sum((event.cost(unit) for event in self.events), Cost(0))
+
+
+_KINDS: dict[str, type[Event]] = {
+    kind.tag: kind
+    for kind in (LaplaceEvent, GaussianEvent, CubeEvent, SelectionEvent, PureEvent, ComposedEvent)
+}
+_WORDS = {"method", "what"}
+
+
+def from_dict(data: Mapping[str, Any]) -> Event:
+    """The event of a stored form."""
+    kind = _KINDS.get(str(data.get("tag")))
+    if kind is None:
+        raise ParameterError(
+            f"expected an event tag, one of {', '.join(sorted(_KINDS))}, got {data.get('tag')!r}"
+        )
+    if kind is ComposedEvent:
+        return ComposedEvent(tuple(from_dict(part) for part in data["events"]))
+    values = {name: value for name, value in data.items() if name != "tag"}
+    if set(values) != {f.name for f in fields(kind)}:
+        raise ParameterError(f"expected the fields of a {kind.tag} event, got {', '.join(sorted(values))}")
+    return kind(**{n: v if n in _WORDS else _parse(v, name=n) for n, v in values.items()})
+
+
+def _pure_cost(epsilon: Fraction, unit: Unit) -> Cost:
+    return Cost(math.ceil((epsilon if unit == "epsilon" else rho_of_pure(epsilon)) * UNITS))
+
+
+def _rational(*, other: Mapping[str, object], positive: Mapping[str, object] | None = None) -> None:
+    for name, value in {**(positive or {}), **other}.items():
+        if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
+            raise ParameterError(f"expected {name} as int or Fraction, got {name}={value!r}")
+        if value < 0 or (value == 0 and name in (positive or {})):
+            relation = ">" if name in (positive or {}) else ">="
+            raise ParameterError(f"expected {name} {relation} 0, got {name}={value}")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (int, Fraction)):
+        return str(Fraction(value))
+    if isinstance(value, tuple):
+        return [event.to_dict() for event in cast("tuple[Event, ...]", value)]
+    return value
+
+
+def _parse(text: object, *, name: str) -> Fraction:
+    try:
+        return Fraction(cast("str", text))
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise ParameterError(f"expected {name} as a rational number in text, got {text!r}") from None
