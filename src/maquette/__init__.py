@@ -1,1 +1,151 @@
+"""Differentially private query release: one small database that answers very many queries.
 
+The public names below load their modules when first used, so that `import maquette` is quick.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maquette.accounting.budget import Budget
+    from maquette.accounting.ledger import Ledger
+    from maquette.api import plan, release, required
+    from maquette.domain import Domain, Relation
+    from maquette.errors import (
+        BudgetExceeded,
+        DomainError,
+        KeyReused,
+        LedgerError,
+        MaquetteError,
+        MechanismError,
+        ParameterError,
+        ReleaseError,
+        SourceError,
+        WorkloadError,
+    )
+    from maquette.gate.owner import Table, open
+    from maquette.queries import (
+        Queries,
+        boxes,
+        conjunctions,
+        halfspaces,
+        marginals,
+        points,
+        prefixes,
+        ranges,
+        thresholds,
+        union,
+        weights,
+        where,
+    )
+    from maquette.release.release import Release
+    from maquette.release.statements import Answer, Certificate
+    from maquette.release.store import load
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "maquette.accounting.budget": ("Budget",),
+    "maquette.accounting.ledger": ("Ledger",),
+    "maquette.api": ("plan", "required"),
+    "maquette.domain": ("Domain", "Relation"),
+    "maquette.errors": (
+        "BudgetExceeded",
+        "DomainError",
+        "KeyReused",
+        "LedgerError",
+        "MaquetteError",
+        "MechanismError",
+        "ParameterError",
+        "ReleaseError",
+        "SourceError",
+        "WorkloadError",
+    ),
+    "maquette.gate.owner": ("Table", "open"),
+    "maquette.queries": (
+        "Queries",
+        "boxes",
+        "conjunctions",
+        "halfspaces",
+        "marginals",
+        "points",
+        "prefixes",
+        "ranges",
+        "thresholds",
+        "union",
+        "weights",
+        "where",
+    ),
+    "maquette.release.release": ("Release",),
+    "maquette.release.statements": ("Answer", "Certificate"),
+    "maquette.release.store": ("load",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Answer",
+    "Budget",
+    "BudgetExceeded",
+    "Certificate",
+    "Domain",
+    "DomainError",
+    "KeyReused",
+    "Ledger",
+    "LedgerError",
+    "MaquetteError",
+    "MechanismError",
+    "ParameterError",
+    "Queries",
+    "Relation",
+    "Release",
+    "ReleaseError",
+    "SourceError",
+    "Table",
+    "WorkloadError",
+    "__version__",
+    "boxes",
+    "conjunctions",
+    "halfspaces",
+    "load",
+    "marginals",
+    "open",
+    "plan",
+    "points",
+    "prefixes",
+    "ranges",
+    "release",
+    "required",
+    "thresholds",
+    "union",
+    "weights",
+    "where",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'maquette' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class _Package(ModuleType):
+    """Keeps `maquette.release` the function: importing the package of that name would otherwise replace it."""
+
+    @property
+    def release(self) -> Any:
+        return import_module("maquette.api").release
+
+    @release.setter
+    def release(self, package: ModuleType) -> None:
+        """The import system offers the package here; it stays reachable by `from maquette.release import ...`."""
+
+
+sys.modules[__name__].__class__ = _Package

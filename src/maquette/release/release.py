@@ -1,0 +1,200 @@
+"""The finished release: answers, the small database if there is one, and everything stated about them.
+
+All of it is public. Nothing here can reach a row of the private table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette import _check
+from maquette.accounting.budget import Budget
+from maquette.domain import Domain, Relation
+from maquette.errors import ReleaseError
+from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.measurement import Receipt, Size
+from maquette.queries.base import Queries
+from maquette.release import words
+from maquette.release.statements import Account, Answer, Certificate, Exactness, Guarantee, Spending
+
+if TYPE_CHECKING:
+    import pyarrow
+
+LARGEST_TABLE = 5_000_000
+"""How many answers `answers_table` puts into words at once."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Release:
+    """What one paid run made of the table. Frozen; made by `maquette.release()` or read by `maquette.load()`."""
+
+    workload: Queries
+    answers: Answers
+    mechanism: str
+    relation: Relation
+    budget: Budget
+    beta: float
+    size: Size
+    guarantee: Guarantee
+    certificate: Certificate | None = None
+    database: SmallDatabase | None = None
+    """The small database in codes, or None for a release of answers only."""
+    model: Any = None
+    """A public model that answers further queries inside what was measured, or None."""
+    deviations: NDArray[Any] | None = None
+    """Standard deviation of each answer's noise before post-processing, as a fraction, where it is known."""
+    exactness: Exactness = "exact"
+    """The class of the privacy claim."""
+    spending: tuple[Spending, ...] = ()
+    account: Account | None = None
+    receipts: tuple[Receipt, ...] = ()
+    parameters: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    watermark: str | None = None
+    """None in production. A text on everything that came from a test double of the gate."""
+    version: str = ""
+    created: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
+
+    def __post_init__(self) -> None:
+        _check.fraction(beta=self.beta)
+        if len(self.answers) != self.workload.count:
+            raise ReleaseError(
+                f"expected one answer per query, got {len(self.answers):,} answers to "
+                f"{self.workload.count:,} queries"
+            )
+        if self.deviations is not None and len(self.deviations) != len(self.answers):
+            raise ReleaseError("expected one standard deviation per answer")
+        if not self.version:
+            from maquette import __version__
+
+            object.__setattr__(self, "version", __version__)
+
+    @property
+    def domain(self) -> Domain:
+        return self.workload.domain
+
+    @cached_property
+    def rows(self) -> pyarrow.Table:
+        """The small database with real values, as an Arrow table (`.to_pandas()`; polars reads it as it is).
+
+        Numeric cells stand as their midpoints; `decode_rows` gives uniform values inside the cells instead.
+        """
+        return self.decode_rows()
+
+    def decode_rows(self, *, rng: np.random.Generator | None = None) -> pyarrow.Table:
+        """The small database with real values: cell midpoints, or uniform inside each cell if `rng` is given."""
+        from maquette.release.rows import decode
+
+        if self.database is None:
+            raise ReleaseError(
+                "this release holds answers only: the universe is too large for this mechanism to make rows; "
+                "use release.answer(...) or release.answers_table(), or choose a mechanism that gives rows"
+            )
+        return decode(self.domain, self.database, rng=rng)
+
+    def answer(self, query: str | Queries) -> Answer:
+        """Answer one query, with an error only where one is proved.
+
+        Accuracy: a query inside the model, at 1 - beta from the exact law of its noise; a query of the workload,
+            by the certificate or else the guarantee; any other query from the rows, without a stated error.
+        """
+        from maquette.release.answering import answer
+
+        return answer(self, query)
+
+    def answers_table(self) -> pyarrow.Table:
+        """Every query in words with its answer, and its noise where known, as an Arrow table."""
+        import pyarrow
+
+        if len(self.answers) > LARGEST_TABLE:
+            raise ReleaseError(
+                f"{words.big(len(self.answers))} queries are too many to put into words at once "
+                f"(at most {words.big(LARGEST_TABLE)}); read release.answers.fractions by index instead"
+            )
+        columns: dict[str, Any] = {
+            "query": [self.workload.text(i) for i in range(len(self.answers))],
+            "answer": self.answers.fractions,
+        }
+        if self.deviations is not None:
+            columns["deviation"] = self.deviations
+        return pyarrow.table(columns)
+
+    def save(self, path: str | Path, *, report: bool = True) -> Path:
+        """Write the release folder, whole or not at all."""
+        from maquette.release.store import save
+
+        return save(self, Path(path), report=report)
+
+    def report(self, path: str | Path | None = None) -> str:
+        """The report as one self-contained HTML text; also written to `path` if given."""
+        from maquette.release.report import render
+        from maquette.release.store import write_text
+
+        text = render(self)
+        if path is not None:
+            write_text(Path(path), text)
+        return text
+
+    @property
+    def headline(self) -> str:
+        """The strongest statement about all answers together, in one plain sentence."""
+        return headline(self)
+
+    def facts(self) -> dict[str, str]:
+        """What matters about this release, in a few lines of words."""
+        lines = {
+            "privacy": f"{words.budget(self.budget.epsilon, self.budget.delta)}, {self.relation} neighbours, "
+            f"{self.exactness}",
+            "mechanism": self.mechanism,
+            "answers": f"{words.big(len(self.answers))} ({self.workload.describe()})",
+            "certified": "not measured" if self.certificate is None else str(self.certificate),
+            "guaranteed": "nothing in advance" if self.guarantee.vacuous else _guaranteed(self.guarantee),
+            "rows": "answers only" if self.database is None else f"{self.database.m:,} synthetic rows",
+            "records": f"{self.size.value:,}" + (" (public)" if self.size.public else " (noisy)"),
+        }
+        if self.watermark is not None:
+            return {"NOT PRIVATE": self.watermark} | lines
+        return lines
+
+    def __repr__(self) -> str:
+        facts = self.facts()
+        width = max(len(name) for name in facts)
+        return "\n".join(["Release", *(f"  {name:<{width}}  {text}" for name, text in facts.items())])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th>"
+            f"<td style='text-align:left'>{escape(text)}</td></tr>"
+            for name, text in self.facts().items()
+        )
+        return f"<p><b>Release.</b> {escape(self.headline)}</p><table>{rows}</table>"
+
+
+def headline(release: Release) -> str:
+    """The sentence that opens every report."""
+    count = len(release.answers)
+    subject = f"Every one of these {words.big(count)} answers is" if count > 1 else "The one answer is"
+    if release.certificate is not None and release.certificate.alpha < 1:
+        bound, beta = release.certificate.alpha, release.certificate.beta
+    elif not release.guarantee.vacuous:
+        bound, beta = release.guarantee.alpha, release.guarantee.beta
+    else:
+        return (
+            f"No useful bound is proved for all {words.big(count)} answers together: "
+            "the noise is large for a table of this size."
+        )
+    return (
+        f"{subject} within {words.points(bound)} of the truth, except with probability {words.chance(beta)}."
+    )
+
+
+def _guaranteed(guarantee: Guarantee) -> str:
+    return f"within {words.points(guarantee.alpha)}, except with probability {words.chance(guarantee.beta)}"

@@ -1,0 +1,111 @@
+"""What a release states: its bounds, what it cost and the answers it gives. Small frozen values, all public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from maquette.release import words
+
+Exactness = Literal["exact", "approximate with a proven bound", "heuristic"]
+"""The class of a privacy claim."""
+
+Source = Literal["model", "workload", "rows"]
+"""Where an answer comes from: the fitted model, the released answers, or the synthetic rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """Stated in advance by a theorem: every answer within `alpha`, except with probability `beta`."""
+
+    alpha: float
+    beta: float
+    bound: str
+    """Which statement gave it, in words."""
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether it says nothing, answers being fractions."""
+        return not self.alpha < 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCertificate:
+    """The certified error of one named part of the workload."""
+
+    name: str
+    queries: int
+    alpha: float
+    counts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Measured afterwards through the gate: every answer within `alpha`, except with probability `beta`.
+
+    `counts` is the same bound on the scale of records. Bounds of `groups`, where there are any, hold together
+    with the one for the whole workload.
+    """
+
+    alpha: float
+    beta: float
+    counts: float
+    groups: tuple[GroupCertificate, ...] = ()
+
+    def __str__(self) -> str:
+        return f"within {words.points(self.alpha)}, except with probability {words.chance(self.beta)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """One payment: the event's tag and what it took from the ledger."""
+
+    tag: str
+    amount: float
+    unit: str
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The ledger as it stood when the release was finished."""
+
+    name: str
+    unit: str
+    total: float
+    spent: float
+
+    @property
+    def left(self) -> float:
+        return max(self.total - self.spent, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer. `error` is None where nothing is proved; otherwise it holds with probability `confidence`."""
+
+    query: str
+    value: float
+    """The share of the records, between 0 and 1."""
+    count: float
+    """The same as a number of records, by the released table size."""
+    error: float | None
+    confidence: float | None
+    source: Source
+    notes: tuple[str, ...] = ()
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of the stated interval."""
+        return None if self.error is None else max(self.value - self.error, 0.0)
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of the stated interval."""
+        return None if self.error is None else min(self.value + self.error, 1.0)
+
+    def __str__(self) -> str:
+        about = f"{words.percent(self.value)} (about {self.count:,.0f} records)"
+        if self.error is None or self.confidence is None:
+            return f"{about}, no stated error"
+        return f"{about} ± {words.points(self.error)} with {words.chance(self.confidence)} confidence"

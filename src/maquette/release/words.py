@@ -1,0 +1,41 @@
+"""Numbers as people say them, in one wording for reprs, reports and the command line."""
+
+from __future__ import annotations
+
+import math
+
+
+def big(value: int | float) -> str:
+    """A count in words once it is long: 20.9 million, 364, 12,800."""
+    for size, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
+        if value >= size:
+            return f"{value / size:,.3g} {name}"
+    return f"{value:,.0f}"
+
+
+def points(alpha: float) -> str:
+    """An error of a fraction, as percentage points rounded up: 0.00811 is 0.82 percentage points."""
+    if not math.isfinite(alpha):
+        return "an unknown amount"
+    value = 100 * alpha
+    if value == 0:
+        return "0 percentage points"
+    digits = max(0, 1 - math.floor(math.log10(abs(value))))
+    # the tiny step down keeps 0.82 from becoming 0.83 by the noise of the multiplication
+    shown = math.ceil(value * 10**digits * (1 - 1e-12)) / 10**digits
+    return f"{shown:.{digits}f} percentage points"
+
+
+def chance(beta: float) -> str:
+    """A probability as a percentage: 0.05 is 5 %."""
+    return f"{100 * beta:.3g} %"
+
+
+def percent(fraction: float) -> str:
+    """A share of the table: 0.2034 is 20.34 %."""
+    return f"{100 * fraction:.2f} %"
+
+
+def budget(epsilon: float, delta: float) -> str:
+    """A privacy budget in letters."""
+    return f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta else "")
