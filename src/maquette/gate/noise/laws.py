@@ -1,8 +1,9 @@
 """The laws that noise is drawn from, as weights bounded by whole numbers.
 
-Each law is a sequence of weights w_first, w_first+1, ... over whole numbers j >= 0, known only up to outward-rounded
-fixed-point bounds: `brackets(precision)` returns lower and upper bounds times 2**precision, and upper bounds for all the weight to
-the left and to the right of them. All arithmetic is in Python integers; exp is a bracketed Taylor series.
+Each law is a sequence of weights w_first, w_first+1, ... over whole numbers j >= 0, known only up to
+outward-rounded fixed-point bounds: `brackets(precision)` returns lower and upper bounds times 2**precision,
+and upper bounds for all the weight to the left and to the right of them. All arithmetic is in Python
+integers; exp is a bracketed Taylor series.
 """
 
 from __future__ import annotations

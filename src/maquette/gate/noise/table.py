@@ -1,11 +1,11 @@
 """Exact draws from a law, many at a time: inversion with as many random bits as the draw needs.
 
-Why by hand: a release of all three-way marginals needs tens of millions of discrete Gaussian draws, and opendp's exact
-sampler gives some 50,000 a second. Here 64 random bits pick an interval of the cumulative distribution whose borders are
-known up to outward rounding. If the bits lie clear of every border, the draw is decided; if not (about one in 10^15), more
-bits are drawn and the borders are computed more finely until it is. The outcome has exactly the law, not an approximation of
-it: no total variation is to be charged. Tested against opendp's sampler and the probabilities themselves; the speeds are in
-`benchmarks/noise.py`.
+Why by hand: a release of all three-way marginals needs tens of millions of discrete Gaussian draws, and
+opendp's exact sampler gives some 50,000 a second. Here 64 random bits pick an interval of the cumulative
+distribution whose borders are known up to outward rounding. If the bits lie clear of every border, the draw
+is decided; if not (about one in 10^15), more bits are drawn and the borders are computed more finely until
+it is. The outcome has exactly the law, not an approximation of it: no total variation is to be charged.
+Tested against opendp's sampler and the probabilities themselves; the speeds are in `benchmarks/noise.py`.
 """
 
 from __future__ import annotations

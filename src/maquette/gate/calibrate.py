@@ -1,0 +1,104 @@
+"""From a price to the noise that it buys. Rounding always goes to the private side: more noise, never less."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from maquette.accounting.budget import UNITS
+from maquette.accounting.events import CubeEvent, GaussianEvent, LaplaceEvent, SelectionEvent
+from maquette.gate.noise.laws import exp_minus
+from maquette.gate.noise.samplers import float_up, sqrt_up
+from maquette.queries.base import Sensitivity
+
+_BASE_BITS = 64
+
+
+def on_grid(price: Fraction) -> Fraction:
+    """A price rounded down to the ledger's grid, so that its cost rounded up is not above it."""
+    return Fraction(math.floor(price * UNITS), UNITS)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplacePlan:
+    """Discrete Laplace noise on numerators over `denominator`."""
+
+    scale: Fraction
+    """In counts."""
+    drawn: Fraction
+    """On the numerators."""
+    event: LaplaceEvent
+
+
+def laplace(sensitivity: Sensitivity, *, epsilon: Fraction, denominator: int) -> LaplacePlan:
+    """The scale for pure epsilon: L1 / epsilon, rounded up to a double.
+
+    Guarantee: epsilon-DP (Dwork, McSherry, Nissim and Smith 2006; discrete: Ghosh, Roughgarden and Sundararajan 2009).
+    """
+    drawn = Fraction(float_up(sensitivity.l1 * denominator / on_grid(epsilon)))
+    scale = drawn / denominator
+    return LaplacePlan(scale, drawn, LaplaceEvent(scale=scale, l1=sensitivity.l1))
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianPlan:
+    """Discrete Gaussian noise on numerators over `denominator`."""
+
+    sigma_squared: Fraction
+    """In counts."""
+    drawn: float
+    """Sigma on the numerators."""
+    event: GaussianEvent
+
+
+def gaussian(sensitivity: Sensitivity, *, rho: Fraction, denominator: int) -> GaussianPlan:
+    """Sigma for rho-zCDP: L2 / sqrt(2 rho), rounded up to a double.
+
+    Guarantee: rho-zCDP (Bun and Steinke 2016; discrete: Canonne, Kamath and Steinke 2020).
+    """
+    drawn = sqrt_up(sensitivity.l2_squared * denominator**2 / (2 * on_grid(rho)))
+    variance = Fraction(drawn) ** 2 / denominator**2
+    return GaussianPlan(
+        variance, drawn, GaussianEvent(sigma_squared=variance, l2_squared=sensitivity.l2_squared)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CubePlan:
+    """Integer L-infinity noise."""
+
+    base: Fraction
+    event: CubeEvent
+
+
+def cube(*, epsilon: Fraction) -> CubePlan:
+    """A rational base that is not below exp(-epsilon).
+
+    Guarantee: epsilon-DP for whole-number answers of L-infinity sensitivity 1 (Steinke and Ullman 2016).
+    """
+    price = on_grid(epsilon)
+    base = Fraction(exp_minus(price, _BASE_BITS)[1], 1 << _BASE_BITS)
+    return CubePlan(base, CubeEvent(epsilon=price))
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionPlan:
+    """A private choice: scores of sensitivity 1 divided by `scale`."""
+
+    scale: float
+    event: SelectionEvent
+
+
+def selection(*, price: Fraction, unit: str) -> SelectionPlan:
+    """Permute-and-flip for a pure price, the exponential mechanism for a price in rho (eps^2 / 8 of bounded range).
+
+    Guarantee: epsilon-DP with epsilon = 2 / scale (McSherry and Talwar 2007; McKenna and Sheldon 2020; Cesar and
+        Rogers 2021), for scores of sensitivity 1.
+    """
+    if unit == "epsilon":
+        scale = float_up(2 / on_grid(price))
+        return SelectionPlan(scale, SelectionEvent(epsilon=2 / Fraction(scale), method="permute-and-flip"))
+    # eps = sqrt(8 rho), so scale = 2 / eps = sqrt(1 / (2 rho))
+    scale = sqrt_up(1 / (2 * on_grid(price)))
+    return SelectionPlan(scale, SelectionEvent(epsilon=2 / Fraction(scale), method="exponential"))

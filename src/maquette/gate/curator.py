@@ -1,0 +1,324 @@
+"""The barrier. A curator holds the private table: it pays, then looks, then returns a noisy value.
+
+Every question goes through `_ask`: the ledger reserves the cost durably; only then is the table looked at;
+the noisy value is stored in the ledger before it is returned. A question that was asked before under the
+same key gets the stored value and looks at nothing. A crash after the payment stays paid, and the same key
+may look once more, because what the first look saw was never shown. New kinds of question (testing a
+threshold, drawing a database) are one method each on top of `_ask`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.accounting.budget import UNITS, Cost
+from maquette.accounting.events import Event, GaussianEvent
+from maquette.accounting.ledger import Ledger
+from maquette.domain import Domain, Relation
+from maquette.errors import LedgerError, MechanismError, ParameterError
+from maquette.gate import calibrate
+from maquette.gate.noise import Noise, SeededNoise, SystemNoise
+from maquette.gate.noise.samplers import sqrt_up
+from maquette.gate.owner import Table
+from maquette.gate.payload import pack, unpack
+from maquette.gate.scores import check_answers, count_errors
+from maquette.models import measurement
+from maquette.models.answers import Answers
+from maquette.models.measurement import (
+    Cube,
+    Gaussian,
+    Laplace,
+    LargestError,
+    Measurement,
+    Receipt,
+    Residual,
+    Size,
+)
+from maquette.queries import canonical_hash
+from maquette.queries.base import Group, Margin, Queries, Sensitivity
+from maquette.queries.residual import projected_axes, ripple, shift_squared
+
+_ACCOUNT_BITS = 100
+
+
+class Curator:
+    """Answers questions about one table out of one allowance, reserved under one key of the ledger."""
+
+    def __init__(self, table: Table, ledger: Ledger, *, key: str) -> None:
+        check_owner(table, ledger)
+        self._engine = table._engine
+        self._ledger = ledger
+        self._key = key
+        self._step = 0
+        self._spent = Cost(0)
+        self._allowance = ledger.find(key).cost
+        self._noise: Noise = self._source()
+
+    def _source(self) -> Noise:
+        return SystemNoise()
+
+    @property
+    def watermark(self) -> str | None:
+        """None in production; what is wrong with the noise in a test double."""
+        return self._noise.watermark
+
+    @property
+    def domain(self) -> Domain:
+        return self._engine.domain
+
+    @property
+    def relation(self) -> Relation:
+        return self._ledger.relation
+
+    @property
+    def unit(self) -> str:
+        return self._ledger.budget.unit
+
+    @property
+    def left(self) -> Fraction:
+        """What is left of the allowance, in `unit`."""
+        return Fraction(self._allowance.units - self._spent.units, UNITS)
+
+    def size(self, *, price: Fraction) -> Size:
+        """The number of records.
+
+        Guarantee: exact and free under replace-one, where it is public; under add/remove-one noisy at `price`.
+        """
+        if self.relation is Relation.REPLACE_ONE:
+            return Size(self._engine.size(), None, None)
+        values, noise, receipt = self._noisy(
+            {"ask": "size"},
+            _one_per(1),
+            self._priced(price),
+            lambda: np.array([self._engine.size()], dtype=np.int64),
+        )
+        return Size(int(values[0]), noise, receipt)
+
+    def measure(self, queries: Queries, *, noise: measurement.Noise) -> Measurement:
+        """Answers to a class of queries, plus noise of the asked kind and price.
+
+        Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
+        """
+        self._check_domain(queries)
+        values, law, receipt = self._noisy(
+            {"ask": "measure", "queries": canonical_hash(queries)},
+            queries.sensitivity(self.relation),
+            noise,
+            lambda: self._engine.answer(queries),
+            denominator=queries.denominator,
+        )
+        return Measurement(queries, values, law, receipt)
+
+    def measure_residuals(
+        self, margins: Sequence[Margin], *, variances: Sequence[Fraction]
+    ) -> tuple[Residual, ...]:
+        """Residuals of margins: integer noise of the given variances on each table, then the means removed.
+
+        Guarantee: rho-zCDP with rho = sum of shift^2 / (2 variance) (`queries/residual.py`); the noises together
+            are one Gaussian in coordinates scaled to variance 1, and that is the event in the ledger. The noisy
+            tables before the projection are stored in the ledger, which is protected like the data, and never
+            leave it.
+        """
+        sizes = [tuple(self.domain[name].size for name in margin) for margin in margins]
+        sigmas = [sqrt_up(Fraction(variance)) for variance in variances]
+        drawn = [Fraction(sigma) ** 2 for sigma in sigmas]
+        axes = [projected_axes(shape, variance) for shape, variance in zip(sizes, drawn, strict=True)]
+        shifts = [
+            _up(shift_squared(shape, self.relation, removed) / variance)
+            for shape, removed, variance in zip(sizes, axes, drawn, strict=True)
+        ]
+        gap = sum((_up(ripple(*part)) for part in zip(sizes, drawn, axes, strict=True)), start=Fraction(0))
+        event = GaussianEvent(
+            sigma_squared=Fraction(1), l2_squared=sum(shifts, Fraction(0)), total_variation=gap
+        )
+
+        def look() -> list[NDArray[np.int64]]:
+            tables = self._engine.margins(list(margins))
+            return [
+                self._noise.gaussian(tables[margin].ravel(), sigma=sigma)
+                for margin, sigma in zip(margins, sigmas, strict=True)
+            ]
+
+        request = {
+            "ask": "residuals",
+            "margins": [list(m) for m in margins],
+            "sigmas": [s.hex() for s in sigmas],
+        }
+        tables, receipt = self._ask(event, request, look)
+        return tuple(
+            Residual(margin, removed, *_project(table.reshape(shape), removed), variance, receipt)
+            for margin, removed, table, shape, variance in zip(
+                margins, axes, tables, sizes, drawn, strict=True
+            )
+        )
+
+    def select(self, queries: Queries, answers: Answers, *, price: Fraction) -> int:
+        """A query whose released answer is far off, chosen by its error in counts.
+
+        Guarantee: permute-and-flip for a pure price, the exponential mechanism for a price in rho; sensitivity 1.
+        """
+        self._check_domain(queries)
+        check_answers(answers, queries.count)
+        plan = calibrate.selection(price=price, unit=self.unit)
+
+        def look() -> list[NDArray[np.int64]]:
+            scores = self._errors(queries, answers)
+            chosen = self._noise.select(scores, scale=plan.scale, method=plan.event.method)
+            return [np.array([chosen], dtype=np.int64)]
+
+        request = {"ask": "select", "queries": canonical_hash(queries), "answers": _digest(answers)}
+        ((chosen,), _) = self._ask(plan.event, request, look)
+        return int(chosen[0])
+
+    def largest_error(
+        self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
+    ) -> LargestError:
+        """The largest error of released answers, in counts, plus noise: over all queries or over each group.
+
+        Guarantee: each group's largest error has sensitivity 1, so g groups are a vector of L1 sensitivity g and
+            L2 sensitivity sqrt(g).
+        """
+        self._check_domain(queries)
+        check_answers(answers, queries.count)
+        parts = [(0, queries.count)] if groups is None else [(g.start, g.stop) for g in groups]
+        if any(not 0 <= start < stop <= queries.count for start, stop in parts):
+            raise ParameterError(f"expected groups inside the {queries.count} queries, none of them empty")
+
+        def look() -> NDArray[np.int64]:
+            errors = self._errors(queries, answers)
+            return np.array([errors[start:stop].max() for start, stop in parts], dtype=np.int64)
+
+        request = {
+            "ask": "largest error",
+            "queries": canonical_hash(queries),
+            "answers": _digest(answers),
+            "groups": parts,
+        }
+        values, noise, receipt = self._noisy(request, _one_per(len(parts)), self._priced(price), look)
+        return LargestError(values, noise, receipt)
+
+    def _errors(self, queries: Queries, answers: Answers) -> NDArray[np.int64]:
+        return count_errors(self._engine.answer(queries), queries.denominator, answers, self._engine.size())
+
+    def _priced(self, price: Fraction) -> measurement.Noise:
+        return Laplace(price) if self.unit == "epsilon" else Gaussian(price)
+
+    def _noisy(
+        self,
+        request: dict[str, Any],
+        sensitivity: Sensitivity,
+        noise: measurement.Noise,
+        exact: Callable[[], NDArray[np.int64]],
+        *,
+        denominator: int = 1,
+    ) -> tuple[NDArray[np.int64], measurement.Noise, Receipt]:
+        """Pay for noise of the asked kind, look, add it. Returns numerators, the law really drawn, the receipt."""
+        match noise:
+            case Laplace():
+                laplace = calibrate.laplace(sensitivity, epsilon=noise.epsilon, denominator=denominator)
+                law: measurement.Noise = Laplace(noise.epsilon, laplace.scale)
+                event: Event = laplace.event
+
+                def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
+                    return self._noise.laplace(values, scale=laplace.drawn)
+
+            case Gaussian():
+                gaussian = calibrate.gaussian(sensitivity, rho=noise.rho, denominator=denominator)
+                law, event = Gaussian(noise.rho, gaussian.sigma_squared), gaussian.event
+
+                def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
+                    return self._noise.gaussian(values, sigma=gaussian.drawn)
+
+            case Cube():
+                if denominator != 1 or sensitivity.linf > 1:
+                    raise MechanismError(
+                        "the integer L-infinity mechanism needs counting queries, weights 0 or 1; "
+                        "use laplace or gaussian for fractional weights"
+                    )
+                cube = calibrate.cube(epsilon=noise.epsilon)
+                law, event = Cube(noise.epsilon, cube.base), cube.event
+
+                def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
+                    return self._noise.cube(values, base=cube.base)
+
+        ((values,), receipt) = self._ask(event, request, lambda: [draw(exact())])
+        return values, law, receipt
+
+    def _ask(
+        self, event: Event, request: dict[str, Any], look: Callable[[], list[NDArray[np.int64]]]
+    ) -> tuple[list[NDArray[np.int64]], Receipt]:
+        """Pay, look, return."""
+        key = f"{self._key}/{self._step:04d}"
+        self._step += 1
+        cost = event.cost(self._ledger.budget.unit)
+        digest = hashlib.sha256(json.dumps([request, event.to_dict()], sort_keys=True).encode()).hexdigest()
+        entry = self._ledger.reserve(
+            key, request=digest, tag=event.tag, cost=cost, body=event.to_dict(), parent=self._key
+        )
+        self._spent += cost
+        if entry.payload is None:
+            entry = self._ledger.answer(key, pack(look()))
+        if entry.payload is None:
+            raise LedgerError(f"the ledger did not store the answer to '{key}'; nothing is returned")
+        return unpack(entry.payload), Receipt(entry.seq, entry.head)
+
+    def _check_domain(self, queries: Queries) -> None:
+        if queries.domain.fingerprint != self.domain.fingerprint:
+            raise ParameterError("expected queries over the table's own domain; build them from table.domain")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(key={self._key!r}, left={float(self.left):g} {self.unit})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a curator holds the private table and cannot be pickled")
+
+
+class SeededCurator(Curator):
+    """A test double whose noise can be reproduced, and therefore removed. Everything it touches carries a watermark."""
+
+    def __init__(self, table: Table, ledger: Ledger, *, key: str, seed: int) -> None:
+        self._seed = seed
+        super().__init__(table, ledger, key=key)
+
+    def _source(self) -> Noise:
+        return SeededNoise(self._seed)
+
+
+def check_owner(table: Table, ledger: Ledger) -> None:
+    """A ledger pays for one table only; the first use binds it."""
+    if ledger.domain_fingerprint != table.domain.fingerprint:
+        raise LedgerError(
+            f"the ledger '{ledger.name}' was made for a table with another domain; "
+            "name this table's own ledger, or create one with: maquette ledger create"
+        )
+    ledger.bind(table._engine.commitment(ledger.salt))
+
+
+def _one_per(groups: int) -> Sensitivity:
+    return Sensitivity(Fraction(groups), Fraction(groups), Fraction(1))
+
+
+def _project(table: NDArray[np.int64], axes: Sequence[int]) -> tuple[NDArray[np.int64], int]:
+    """Remove the means over `axes`, in whole numbers: the result is over the product of their sizes."""
+    for axis in axes:
+        table = table * table.shape[axis] - table.sum(axis=axis, keepdims=True)
+    return table, math.prod(table.shape[axis] for axis in axes)
+
+
+def _digest(answers: Answers) -> str:
+    hasher = hashlib.sha256(str(answers.denominator).encode())
+    hasher.update(np.ascontiguousarray(answers.numerators, dtype=np.int64).tobytes())
+    return hasher.hexdigest()
+
+
+def _up(value: Fraction) -> Fraction:
+    """Rounded up to a fixed grid, so that sums stay short."""
+    return Fraction(math.ceil(value * 2**_ACCOUNT_BITS), 2**_ACCOUNT_BITS)

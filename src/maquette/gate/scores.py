@@ -1,0 +1,40 @@
+"""Errors of released answers on the private table, in whole counts.
+
+The score of a query is |q(x) - n f| for a released fraction f in [0, 1], rounded up. Its sensitivity is 1:
+adding a record z moves q(x) - n f by q_z - f, replacing one moves it by a difference of two weights, both
+within [-1, 1], and neither the absolute value, the largest of several, nor rounding up makes a gap of at
+most 1 wider than 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import ParameterError
+from maquette.models.answers import Answers
+
+_SAFE = 2**62
+
+
+def check_answers(answers: Answers, count: int) -> None:
+    """The sensitivity above needs one fraction in [0, 1] per query."""
+    if len(answers) != count:
+        raise ParameterError(f"expected {count} answers, one per query, got {len(answers)}")
+    outside = (answers.numerators < 0) | (answers.numerators > answers.denominator)
+    if bool(np.any(outside)):
+        raise ParameterError("expected answers between 0 and 1")
+
+
+def count_errors(exact: NDArray[np.int64], denominator: int, answers: Answers, n: int) -> NDArray[np.int64]:
+    """ceil |q(x) - n f| for every query; `exact` are numerators over `denominator`. In whole numbers throughout."""
+    common = math.lcm(denominator, answers.denominator)
+    left, right = common // denominator, n * (common // answers.denominator)
+    released: NDArray[Any] = answers.numerators
+    if max(left * n * denominator, right * answers.denominator) >= _SAFE:
+        exact, released = exact.astype(object), released.astype(object)
+    gaps = np.abs(exact * left - released * right)
+    return (-(-gaps // common)).astype(np.int64)
