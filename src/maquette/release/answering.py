@@ -1,0 +1,224 @@
+"""One query answered from what was released, with an error only where one is proved.
+
+Which source answers depends on public structure alone, so that the stated confidence needs no correction for
+having looked at several: first the model, then the released answers of the workload, then the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import ReleaseError
+from maquette.queries.base import Margin, Queries
+from maquette.queries.canonical import MOST_CELLS, MOST_KEYS, all_cells
+from maquette.queries.marginals import Marginals
+from maquette.queries.workload import Workload
+from maquette.release.statements import Answer, Source
+
+if TYPE_CHECKING:
+    from maquette.release.release import Release
+
+NAMED_SETS = 8
+"""How many covered sets of attributes an error message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A share of the records and how far it may be off; `error` is None where nothing is proved."""
+
+    value: float
+    error: float | None
+    beta: float | None
+    source: Source
+    note: str | None = None
+
+
+def answer(release: Release, query: str | Queries) -> Answer:
+    """Answer one query; see `Release.answer`."""
+    asked, text, notes = _read(release, query)
+    found = estimate(release, asked)
+    if found is None:
+        raise ReleaseError(_not_covered(release, asked))
+    if found.note is not None:
+        notes = (*notes, found.note)
+    if release.watermark is not None:
+        notes = (f"NOT PRIVATE: {release.watermark}", *notes)
+    return Answer(
+        query=text,
+        value=found.value,
+        count=found.value * release.size.divisor,
+        error=found.error,
+        confidence=None if found.beta is None else 1 - found.beta,
+        source=found.source,
+        notes=notes,
+    )
+
+
+def estimate(release: Release, asked: Queries) -> Estimate | None:
+    """The best supported estimate of one query, or None if the release does not cover it."""
+    return _from_model(release, asked) or _from_workload(release, asked) or _from_rows(release, asked)
+
+
+def _from_model(release: Release, asked: Queries) -> Estimate | None:
+    if release.model is None:
+        return None
+    found = release.model.estimate(asked, beta=release.beta)
+    if found is None:
+        return None
+    value, error = found
+    return _estimate(value, error, release.beta, "model")
+
+
+def _from_workload(release: Release, asked: Queries) -> Estimate | None:
+    best: Estimate | None = None
+    for offset, part in _parts(release.workload):
+        for indices, weights, constant in _combinations(part, asked):
+            found = _combine(release, offset + indices, weights, constant)
+            if best is None or (found.error or 1.0) < (best.error or 1.0):
+                best = found
+    return best
+
+
+def _combine(release: Release, indices: NDArray[Any], weights: NDArray[Any], constant: float) -> Estimate:
+    """A weighted sum of released answers. Their common bound holds for all at once, so errors add up."""
+    numerators = release.answers.numerators[indices]
+    value = constant + float((weights * numerators).sum()) / release.answers.denominator
+    alpha, beta = _bound(release, indices)
+    total = float(np.abs(weights).sum())
+    note = None if len(indices) < 2 else f"summed from {len(indices):,} released answers, whose errors add up"
+    return _estimate(value, total * alpha, beta, "workload", note)
+
+
+def _from_rows(release: Release, asked: Queries) -> Estimate | None:
+    if release.database is None:
+        return None
+    value = float(release.database.answer(asked).fractions[0])
+    note = "not in the released workload: read from the synthetic rows, no error is proved for it"
+    return Estimate(value, None, None, "rows", note)
+
+
+def _estimate(value: float, error: float, beta: float, source: Source, note: str | None = None) -> Estimate:
+    value = min(max(value, 0.0), 1.0)  # the truth lies there too, so this can only lower the error
+    if not error < 1:
+        return Estimate(value, None, None, source, "the bound on its error is too large to say anything")
+    return Estimate(value, error, beta, source, note)
+
+
+def _bound(release: Release, indices: NDArray[Any]) -> tuple[float, float]:
+    """The error that holds for all of these answers together, and how likely it is exceeded."""
+    if release.certificate is None:
+        return release.guarantee.alpha, release.guarantee.beta
+    certificate = release.certificate
+    named = {group.name: group for group in certificate.groups}
+    for group in release.workload.groups():
+        if (
+            group.name in named
+            and len(indices)
+            and group.start <= indices.min()
+            and indices.max() < group.stop
+        ):
+            return min(named[group.name].alpha, certificate.alpha), certificate.beta
+    return certificate.alpha, certificate.beta
+
+
+def _parts(workload: Queries) -> Iterator[tuple[int, Queries]]:
+    """The plain classes of a workload, each with the place of its first answer."""
+    offset = 0
+    for queries in [p.queries for p in workload.parts] if isinstance(workload, Workload) else [workload]:
+        yield offset, queries
+        offset += queries.count
+
+
+Combination = tuple[NDArray[Any], NDArray[Any], float]
+"""Indices, their weights and a constant: the query is constant + sum of weight times query."""
+
+
+def _combinations(part: Queries, asked: Queries) -> Iterator[Combination]:
+    if isinstance(part, Marginals):
+        yield from _in_marginals(part, asked)
+    elif part.count <= MOST_KEYS and set(asked.attributes) <= set(part.attributes):
+        yield from _by_key(part, asked)
+
+
+def _in_marginals(part: Marginals, asked: Queries) -> Iterator[Combination]:
+    """A query over some attributes is a sum of cells of any margin that has them, or one minus the other cells."""
+    needed = set(asked.attributes)
+    if asked.domain.cells(asked.attributes) > MOST_CELLS:
+        return
+    covering = [margin for margin in part.slices if needed <= set(margin)]
+    if not covering:
+        return
+    margin = min(covering, key=part.domain.cells)
+    table = cell_weights(asked, margin)
+    start = part.slices[margin].start
+    for weights, constant in ((table, 0.0), (table - 1.0, 1.0)):
+        indices = np.flatnonzero(weights)
+        yield start + indices, weights[indices], constant
+
+
+def cell_weights(asked: Queries, margin: Margin) -> NDArray[np.float64]:
+    """The weight of one query on every cell of a margin that has its attributes, raveled."""
+    own = asked.attributes
+    sizes = tuple(asked.domain[name].size for name in own)
+    cells = asked.columns_of(all_cells(sizes, own))[0] if own else asked.columns_of(_one_record(asked))[0]
+    table = (cells / asked.denominator).reshape(sizes if own else ())
+    shape = tuple(asked.domain[name].size for name in margin)
+    spread = table.reshape([asked.domain[name].size if name in own else 1 for name in margin])
+    return np.broadcast_to(spread, shape).ravel()
+
+
+def _by_key(part: Queries, asked: Queries) -> Iterator[Combination]:
+    """Equal keys mean the same query or its complement; one record tells which."""
+    key = next(asked.keys())
+    if key is None:
+        return
+    found = next((i for i, other in enumerate(part.keys()) if other == key), None)
+    if found is None:
+        return
+    record = _one_record(asked)
+    ours = int(asked.on_rows(record)[0]) / asked.denominator
+    theirs = int(part.on_rows(record)[found]) / part.denominator
+    same = math.isclose(ours, theirs)
+    yield np.array([found]), np.array([1.0 if same else -1.0]), 0.0 if same else 1.0
+
+
+def _one_record(asked: Queries) -> dict[str, NDArray[np.int64]]:
+    return {name: np.zeros(1, dtype=np.int64) for name in asked.domain.names}
+
+
+def _read(release: Release, query: str | Queries) -> tuple[Queries, str, tuple[str, ...]]:
+    if isinstance(query, str):
+        from maquette.queries import where
+
+        predicate = where(release.domain, query)
+        return predicate, query, tuple(predicate.notes)
+    if query.domain.fingerprint != release.domain.fingerprint:
+        raise ReleaseError("this query is over another domain than the release")
+    if query.count != 1:
+        raise ReleaseError(
+            f"expected one query, got a class of {query.count:,}; ask them one by one, "
+            "or read release.answers if they are the workload"
+        )
+    return query, query.text(0), tuple(getattr(query, "notes", ()))
+
+
+def _not_covered(release: Release, asked: Queries) -> str:
+    sets = sorted(
+        {m for _, part in _parts(release.workload) for m in _sets(part)}, key=lambda m: (-len(m), m)
+    )
+    listed = "; ".join(", ".join(margin) for margin in sets[:NAMED_SETS])
+    more = f"; and {len(sets) - NAMED_SETS:,} more" if len(sets) > NAMED_SETS else ""
+    return (
+        f"this release holds answers only and does not cover a query over {', '.join(asked.attributes)}; "
+        f"covered are queries of the workload and those over one of these sets of attributes: {listed}{more}"
+    )
+
+
+def _sets(part: Queries) -> tuple[Margin, ...]:
+    return part.margins if isinstance(part, Marginals) else (part.attributes,)

@@ -1,0 +1,146 @@
+"""release.json, version 1: the statements of a release as plain JSON, and back."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.accounting.budget import Budget
+from maquette.domain import Relation
+from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.measurement import Cube, Gaussian, Laplace, Noise, Receipt, Size, as_json
+from maquette.queries.base import Queries
+from maquette.release.release import Release
+from maquette.release.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
+
+FORMAT = 1
+
+_LAWS: dict[str, type[Laplace] | type[Gaussian] | type[Cube]] = {
+    "laplace": Laplace,
+    "gaussian": Gaussian,
+    "cube": Cube,
+}
+
+
+def dump(release: Release) -> dict[str, Any]:
+    """Everything but the arrays. There is no seed to store: noise comes from the operating system."""
+    return {
+        "format": FORMAT,
+        "software": {"name": "maquette", "version": release.version},
+        "created": release.created.isoformat(),
+        "watermark": release.watermark,
+        "mechanism": release.mechanism,
+        "relation": str(release.relation),
+        "budget": {"epsilon": release.budget.epsilon, "delta": release.budget.delta},
+        "exactness": release.exactness,
+        "beta": release.beta,
+        "queries": release.workload.describe(),
+        "answers": {"count": len(release.answers), "denominator": release.answers.denominator},
+        "rows": None if release.database is None else release.database.m,
+        "size": _size(release.size),
+        "guarantee": asdict(release.guarantee),
+        "certificate": None if release.certificate is None else asdict(release.certificate),
+        "spending": [asdict(payment) for payment in release.spending],
+        "account": None if release.account is None else asdict(release.account),
+        "receipts": [asdict(receipt) for receipt in release.receipts],
+        "parameters": release.parameters,
+        "notes": list(release.notes),
+    }
+
+
+def parse(
+    data: dict[str, Any],
+    *,
+    workload: Queries,
+    answers: Answers,
+    deviations: NDArray[Any] | None,
+    database: SmallDatabase | None,
+    model: Any,
+) -> Release:
+    """A release from its document and its arrays."""
+    return Release(
+        workload=workload,
+        answers=answers,
+        deviations=deviations,
+        database=database,
+        model=model,
+        mechanism=data["mechanism"],
+        relation=Relation(data["relation"]),
+        budget=Budget(data["budget"]["epsilon"], data["budget"]["delta"]),
+        beta=data["beta"],
+        size=_parse_size(data["size"]),
+        guarantee=Guarantee(**_numbers(data["guarantee"])),
+        certificate=None if data["certificate"] is None else _parse_certificate(data["certificate"]),
+        exactness=data["exactness"],
+        spending=tuple(Spending(**payment) for payment in data["spending"]),
+        account=None if data["account"] is None else Account(**data["account"]),
+        receipts=tuple(Receipt(**receipt) for receipt in data["receipts"]),
+        parameters=data["parameters"],
+        notes=tuple(data["notes"]),
+        watermark=data["watermark"],
+        version=data["software"]["version"],
+        created=datetime.fromisoformat(data["created"]),
+    )
+
+
+def to_text(document: dict[str, Any]) -> str:
+    """JSON that every reader understands: no NaN, no infinity, exact numbers as texts."""
+    return json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """A value in JSON's own types."""
+    match value:
+        case dict():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case np.ndarray():
+            return plain(value.tolist())
+        case np.generic():
+            return plain(value.item())
+        case float() if not math.isfinite(value):
+            return str(value)
+        case Fraction():
+            return str(value)
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            raise TypeError(f"a release cannot store a {type(value).__name__}")
+
+
+def _size(size: Size) -> dict[str, Any]:
+    return {
+        "value": size.value,
+        "noise": None if size.noise is None else as_json(size.noise),
+        "receipt": None if size.receipt is None else asdict(size.receipt),
+    }
+
+
+def _parse_size(data: dict[str, Any]) -> Size:
+    receipt = data["receipt"]
+    return Size(data["value"], _parse_noise(data["noise"]), None if receipt is None else Receipt(**receipt))
+
+
+def _parse_noise(data: dict[str, Any] | None) -> Noise | None:
+    if data is None:
+        return None
+    exact = {name: None if text is None else Fraction(text) for name, text in data.items() if name != "law"}
+    return _LAWS[data["law"]](**exact)
+
+
+def _parse_certificate(data: dict[str, Any]) -> Certificate:
+    groups = tuple(GroupCertificate(**_numbers(group)) for group in data["groups"])
+    return Certificate(**(_numbers(data) | {"groups": groups}))
+
+
+def _numbers(data: dict[str, Any]) -> dict[str, Any]:
+    """Infinities are stored as texts."""
+    return {name: float(item) if item in ("inf", "-inf", "nan") else item for name, item in data.items()}
