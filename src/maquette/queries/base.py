@@ -9,15 +9,20 @@ trusted: the family of classes is closed, foreign weights enter through `weights
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
+from maquette.queries.limits import check_size
+
+if TYPE_CHECKING:
+    from maquette.queries.canonical import Key
+    from maquette.queries.workload import Workload
 
 Margin = tuple[str, ...]
 """Names of attributes, in domain order: the table over them."""
@@ -36,6 +41,16 @@ class Sensitivity:
     def __add__(self, other: Sensitivity) -> Sensitivity:
         """For two classes whose worst cases meet in one record."""
         return Sensitivity(self.l1 + other.l1, self.l2_squared + other.l2_squared, max(self.linf, other.linf))
+
+
+class Norms(NamedTuple):
+    """Sums over all queries, for records or pairs of records: numerators of L1 and of L2 squared.
+
+    They are over `denominator` and over its square.
+    """
+
+    l1: NDArray[np.int64]
+    l2_squared: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +93,55 @@ class Queries(ABC):
 
     @abstractmethod
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """Exact sensitivities of the whole vector of answers, in counts."""
+        """Sensitivities of the whole vector of answers, in counts; never too small."""
+
+    @property
+    def exact_sensitivity(self) -> bool:
+        """Are the sensitivities attained by some pair of neighbours, or only never exceeded?"""
+        return True
+
+    @property
+    def flat(self) -> bool:
+        """Do all records weigh the same, and all pairs that differ in every attribute lie farthest apart?
+
+        (Attributes of one cell do not count.) The worst cases of such a class meet those of any other.
+        """
+        return False
+
+    @property
+    def spread(self) -> bool:
+        """Does some pair of records that lies farthest apart differ in every attribute of two or more cells?"""
+        return False
+
+    @property
+    def pair_cost(self) -> int:
+        """How many elementary steps `distances` takes per pair of records."""
+        return self.count
+
+    def columns_of(self, rows: Columns) -> NDArray[np.int64]:
+        """Numerators of every query (down) on every single record (across)."""
+        length = len(next(iter(rows.values())))
+        singles = ({name: codes[i : i + 1] for name, codes in rows.items()} for i in range(length))
+        return np.stack([self.on_rows(single) for single in singles], axis=1).astype(np.int64)
+
+    def norms(self, rows: Columns) -> Norms:
+        """What adding each record moves."""
+        columns = self.columns_of(rows)
+        return Norms(columns.sum(axis=0), (columns * columns).sum(axis=0))
+
+    def distances(self, left: Columns, right: Columns) -> Norms:
+        """What replacing each record on the left by each on the right moves."""
+        first, second = self.columns_of(left), self.columns_of(right)
+        apart = [np.abs(first[:, i, None] - second) for i in range(first.shape[1])]
+        return Norms(
+            np.stack([gap.sum(axis=0) for gap in apart]), np.stack([(gap * gap).sum(axis=0) for gap in apart])
+        )
+
+    def query_keys(self) -> Iterator[Key | None]:
+        """One key per query, equal for a query, its duplicates and its complement; None for a constant."""
+        from maquette.queries.canonical import keys_by_cells
+
+        return keys_by_cells(self)
 
     @abstractmethod
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -95,6 +158,15 @@ class Queries(ABC):
     @abstractmethod
     def spec(self) -> dict[str, Any]:
         """The JSON form, with `kind`; the domain is stored beside it, not in it."""
+
+    def canonical(self) -> dict[str, Any]:
+        """What `canonical_hash` hashes; by default the JSON form."""
+        return self.spec()
+
+    def __add__(self, other: Queries) -> Workload:
+        from maquette.queries.workload import union
+
+        return union(self, other)
 
     def groups(self) -> tuple[Group, ...]:
         """Named parts, for reports. By default one."""
@@ -125,9 +197,11 @@ class TableQueries(Queries):
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
         from maquette.queries.counting import count_margins
 
+        check_size(self.count)
         return self.from_margins(count_margins(self.domain, columns, self.margins, weights))
 
     def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
+        check_size(self.count)
         return self.from_margins(
             {margin: sum_margin(self.domain, histogram, margin) for margin in self.margins}
         )

@@ -1,0 +1,102 @@
+"""One key per query: equal keys for a query, its duplicates and its complement, in whatever class they stand.
+
+A query that is a product of sets of cells, one set per attribute, is its sets. Any other 0/1 query is the digest of
+its mask, fractional weights are the digest of their numerators, over the attributes that it depends on. Products
+come before masks, so that the complement of a product has the product's key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.queries.base import Margin, Queries
+from maquette.queries.cells import Runs, complement, runs_of
+
+Key = tuple[Any, ...]
+"""Comparable with every other key."""
+Leaf = tuple[str, Runs]
+"""An attribute and the cells of it that are meant."""
+
+MOST_CELLS = 2**16
+"""Sub-universes up to this size are compared cell by cell."""
+MOST_KEYS = 10**6
+"""Classes up to this size are compared query by query."""
+
+
+def product_key(domain: Domain, leaves: Iterable[Leaf]) -> Key | None:
+    """The key of a product of non-empty sets of cells; None if it holds every record."""
+    kept = tuple(sorted((name, runs) for name, runs in leaves if runs != ((0, domain[name].size - 1),)))
+    if len(kept) == 1:
+        name, runs = kept[0]
+        return ("box", min(kept, ((name, complement(runs, domain[name].size)),)))
+    return ("box", kept) if kept else None
+
+
+def array_key(domain: Domain, attributes: Margin, array: NDArray[Any], denominator: int) -> Key | None:
+    """The key of a query given by its numerators over the table of some attributes; None if it is constant."""
+    names, kept = relevant(attributes, array)
+    if not names:
+        return None
+    return min(
+        _one_sided(domain, names, kept, denominator),
+        _one_sided(domain, names, denominator - kept, denominator),
+    )
+
+
+def relevant(attributes: Margin, array: NDArray[Any]) -> tuple[Margin, NDArray[Any]]:
+    """The attributes that an array really depends on, and the array over them."""
+    names: list[str] = []
+    for name in attributes:
+        axis = len(names)
+        first = array.take([0], axis=axis)
+        if (array == first).all():
+            array = first.squeeze(axis=axis)
+        else:
+            names.append(name)
+    return tuple(names), array
+
+
+def sets_of(mask: NDArray[np.bool_]) -> list[NDArray[np.intp]] | None:
+    """The factors of a mask that is a product of sets, or None."""
+    axes = range(mask.ndim)
+    factors = [np.flatnonzero(mask.any(axis=tuple(a for a in axes if a != axis))) for axis in axes]
+    whole = math.prod(len(factor) for factor in factors)
+    return factors if whole == np.count_nonzero(mask) else None
+
+
+def keys_by_cells(queries: Queries) -> Iterator[Key | None]:
+    """Keys from the weights on every cell of the attributes that the queries look at."""
+    shape = tuple(queries.domain[name].size for name in queries.attributes)
+    for row in queries.columns_of(all_cells(shape, queries.attributes)):
+        yield array_key(queries.domain, queries.attributes, row.reshape(shape), queries.denominator)
+
+
+def all_cells(shape: tuple[int, ...], names: Margin) -> dict[str, NDArray[np.int64]]:
+    """Every cell of a table once, as coded rows."""
+    grids = np.indices(shape).reshape(len(shape), -1)
+    return dict(zip(names, grids, strict=True))
+
+
+def count_distinct(keys: Iterable[Key | None]) -> int:
+    return len({key for key in keys if key is not None})
+
+
+def _one_sided(domain: Domain, names: Margin, array: NDArray[Any], denominator: int) -> Key:
+    ordered = tuple(sorted(names))
+    array = array.transpose([names.index(name) for name in ordered])
+    if not np.isin(array, (0, denominator)).all():
+        shrink = math.gcd(denominator, *(int(v) for v in np.unique(array)))
+        reduced = np.ascontiguousarray(array // shrink, dtype=np.int64)
+        return ("weights", ordered, denominator // shrink, hashlib.sha256(reduced.tobytes()).hexdigest())
+    mask = array != 0
+    factors = sets_of(mask)
+    if factors is not None:
+        return ("box", tuple((name, runs_of(codes)) for name, codes in zip(ordered, factors, strict=True)))
+    return ("mask", ordered, hashlib.sha256(np.packbits(mask).tobytes()).hexdigest())

@@ -1,0 +1,76 @@
+"""Attribute names as users write them: found, refused with the declared names, quoted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from maquette.domain import Attribute, Domain
+from maquette.errors import WorkloadError
+from maquette.queries.base import Margin
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def attribute(domain: Domain, name: str) -> Attribute:
+    """The attribute of exactly this name."""
+    if name not in domain:
+        raise unknown(domain, name)
+    return domain[name]
+
+
+def ordered(domain: Domain, name: str, *, purpose: str) -> Attribute:
+    """The attribute of exactly this name, if its cells have an order."""
+    found = attribute(domain, name)
+    if not found.ordered:
+        usable = [a.name for a in domain if a.ordered]
+        raise WorkloadError(
+            f"{purpose} need an ordered attribute, but '{name}' is {found.kind}; "
+            f"ordered are: {', '.join(usable) or 'none'}"
+        )
+    return found
+
+
+def margin(domain: Domain, names: Iterable[str]) -> Margin:
+    """These attributes in domain order, each named once."""
+    if isinstance(names, str):
+        raise WorkloadError(f"expected a list of attribute names, got the text {names!r}")
+    given = list(names)
+    for name in given:
+        attribute(domain, name)
+    if len(set(given)) < len(given):
+        twice = next(name for name in given if given.count(name) > 1)
+        raise WorkloadError(f"attribute '{twice}' is named twice in ({', '.join(given)})")
+    return tuple(sorted(given, key=domain.names.index))
+
+
+def find(domain: Domain, word: str) -> Attribute:
+    """The attribute that a word means: exactly, else ignoring case, else with _ for any other sign, if unique."""
+    if word in domain:
+        return domain[word]
+    for spelling in (str.casefold, _loose):
+        fitting = [a for a in domain if spelling(a.name) == spelling(word)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            names = ", ".join(quote(a.name) for a in fitting)
+            raise WorkloadError(f"'{word}' could be any of {names}; write the name exactly, in double quotes")
+    raise unknown(domain, word)
+
+
+def unknown(domain: Domain, name: str) -> WorkloadError:
+    return WorkloadError(f"unknown attribute '{name}'; the domain has {', '.join(domain.names)}")
+
+
+def quote(name: str) -> str:
+    """The name as SQL writes it: in double quotes unless it is a plain word."""
+    if _PLAIN.match(name) and name.upper() not in _RESERVED:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _loose(name: str) -> str:
+    return re.sub(r"\W", "_", name.casefold())
+
+
+_RESERVED: frozenset[str] = frozenset()

@@ -1,0 +1,185 @@
+"""Unions of query classes, with a weight for each part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain, Relation
+from maquette.errors import WorkloadError
+from maquette.queries import canonical
+from maquette.queries.base import Columns, Group, Margin, Norms, Queries, Sensitivity, TableQueries
+from maquette.queries.limits import check_index, check_size
+from maquette.queries.marginals import Marginals, distinct_cells
+from maquette.queries.worst import connected, union_sensitivity
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One class of a union. The weight says how much its errors matter to a mechanism that can choose.
+
+    It changes no query, no answer and no sensitivity.
+    """
+
+    queries: Queries
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.weight, bool) or not 0 < self.weight < math.inf:
+            raise WorkloadError(f"expected the weight of a part > 0 and finite, got {self.weight!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload(Queries):
+    """The queries of all parts, one part after the other."""
+
+    kind: ClassVar[str] = "union"
+    domain: Domain
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise WorkloadError("a union needs at least one class of queries")
+        if any(part.queries.domain != self.domain for part in self.parts):
+            raise WorkloadError("all parts of a union must be over the same domain")
+        if any(isinstance(part.queries, Workload) for part in self.parts):
+            raise WorkloadError("a union holds no unions; make it with union() or +, which flatten them")
+
+    @property
+    def count(self) -> int:
+        return sum(queries.count for queries in self._classes)
+
+    def distinct(self) -> int:
+        """Exact where the parts that share attributes have at most a million queries, else a bound from above.
+
+        Only parts that share an attribute can share a query. Marginals are compared by their attributes.
+        """
+        return sum(self._distinct(component) for component in connected(self._classes))
+
+    @property
+    def denominator(self) -> int:
+        return math.lcm(*(queries.denominator for queries in self._classes))
+
+    @property
+    def attributes(self) -> Margin:
+        used = {name for queries in self._classes for name in queries.attributes}
+        return tuple(name for name in self.domain.names if name in used)
+
+    def sensitivity(self, relation: Relation) -> Sensitivity:
+        """Exact where the parts' worst cases provably meet or can be searched, else the sum of the parts'."""
+        return union_sensitivity(self.domain, self._classes, relation).bound
+
+    @property
+    def exact_sensitivity(self) -> bool:
+        return all(union_sensitivity(self.domain, self._classes, relation).exact for relation in Relation)
+
+    @property
+    def flat(self) -> bool:
+        return all(queries.flat for queries in self._classes)
+
+    @property
+    def pair_cost(self) -> int:
+        return sum(queries.pair_cost for queries in self._classes)
+
+    def norms(self, rows: Columns) -> Norms:
+        return self._total([queries.norms(rows) for queries in self._classes])
+
+    def distances(self, left: Columns, right: Columns) -> Norms:
+        return self._total([queries.distances(left, right) for queries in self._classes])
+
+    def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+        from maquette.queries.counting import count_margins
+
+        check_size(self.count)
+        needed = [m for q in self._classes if isinstance(q, TableQueries) for m in q.margins]
+        tables = count_margins(self.domain, columns, needed, weights) if needed else {}
+        return self._joined(
+            [
+                q.from_margins(tables) if isinstance(q, TableQueries) else q.on_rows(columns, weights)
+                for q in self._classes
+            ]
+        )
+
+    def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
+        check_size(self.count)
+        return self._joined([queries.on_histogram(histogram) for queries in self._classes])
+
+    def query_keys(self) -> Iterator[canonical.Key | None]:
+        for queries in self._classes:
+            yield from queries.query_keys()
+
+    def text(self, index: int) -> str:
+        check_index(index, self.count)
+        for queries in self._classes:
+            if index < queries.count:
+                return queries.text(index)
+            index -= queries.count
+        raise AssertionError("the parts hold fewer queries than they count")
+
+    def spec(self) -> dict[str, Any]:
+        parts = [{"queries": part.queries.spec(), "weight": part.weight} for part in self.parts]
+        return {"kind": self.kind, "parts": parts}
+
+    def canonical(self) -> dict[str, Any]:
+        parts = [{"queries": part.queries.canonical(), "weight": part.weight} for part in self.parts]
+        return {"kind": self.kind, "parts": parts}
+
+    def groups(self) -> tuple[Group, ...]:
+        """By part; marginals by order."""
+        found: list[Group] = []
+        start = 0
+        for queries in self._classes:
+            found += [Group(g.name, g.start + start, g.stop + start) for g in queries.groups()]
+            start += queries.count
+        return tuple(found)
+
+    def describe(self) -> str:
+        return " and ".join(queries.describe() for queries in self._classes)
+
+    @property
+    def _classes(self) -> list[Queries]:
+        return [part.queries for part in self.parts]
+
+    def _distinct(self, component: Sequence[Queries]) -> int:
+        if len(component) == 1:
+            return component[0].distinct()
+        tables = [queries for queries in component if isinstance(queries, Marginals)]
+        others = [queries for queries in component if not isinstance(queries, Marginals)]
+        if others and sum(queries.count for queries in component) <= canonical.MOST_KEYS:
+            return canonical.count_distinct(key for queries in component for key in queries.query_keys())
+        margins = {margin for queries in tables for margin in queries.margins}
+        return distinct_cells(self.domain, margins) + sum(queries.distinct() for queries in others)
+
+    def _joined(self, answers: list[NDArray[Any]]) -> NDArray[Any]:
+        scales = [self.denominator // queries.denominator for queries in self._classes]
+        return np.concatenate([part * scale for part, scale in zip(answers, scales, strict=True)])
+
+    def _total(self, norms: list[Norms]) -> Norms:
+        scales = [self.denominator // queries.denominator for queries in self._classes]
+        return Norms(
+            np.sum([norm.l1 * scale for norm, scale in zip(norms, scales, strict=True)], axis=0),
+            np.sum([norm.l2_squared * scale**2 for norm, scale in zip(norms, scales, strict=True)], axis=0),
+        )
+
+
+def union(*queries: Queries, weights: Sequence[float] | None = None) -> Workload:
+    """The queries of several classes as one class; unions among them are flattened, their weights multiplied."""
+    if not queries:
+        raise WorkloadError("a union needs at least one class of queries")
+    given = [1.0] * len(queries) if weights is None else list(weights)
+    if len(given) != len(queries):
+        raise WorkloadError(f"expected one weight for each of {len(queries)} classes, got {len(given)}")
+    parts = [part for q, weight in zip(queries, given, strict=True) for part in _parts(q, weight)]
+    return Workload(queries[0].domain, tuple(parts))
+
+
+def _parts(queries: Queries, weight: float) -> list[Part]:
+    outer = Part(queries, weight)
+    if not isinstance(queries, Workload):
+        return [outer]
+    return [Part(part.queries, part.weight * weight) for part in queries.parts]
