@@ -1,0 +1,77 @@
+"""What the ledger hands out: entries, receipts and the balance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from maquette.errors import ParameterError
+
+EntryKind = Literal["open", "bind", "reserve", "answer", "settle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A place in the chain. Whoever keeps one can later tell whether the ledger was cut back or rewritten."""
+
+    seq: int
+    head: str
+
+    @classmethod
+    def parse(cls, text: str) -> Receipt:
+        """The receipt of its text form, "17:9f86d0..."."""
+        if not re.fullmatch(r"[1-9][0-9]{0,17}:[0-9a-f]{64}", text):
+            raise ParameterError(f"expected a receipt such as 17:<64 hexadecimal digits>, got {text!r}")
+        seq, head = text.split(":")
+        return cls(int(seq), head)
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.head}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One link of the chain. `reserve`, `answer` and `settle` return the reservation, with what became of it."""
+
+    seq: int
+    kind: EntryKind
+    key: str
+    parent: str | None
+    tag: str
+    request: str
+    units: int
+    slack: int
+    envelope: bool
+    """A reservation that only its children spend; `settle` gives back what they left."""
+    body: Mapping[str, Any]
+    payload_sha256: str | None
+    prev: str
+    head: str
+    created: str
+    payload: bytes | None = field(default=None, repr=False)
+    """The stored answer, where there is one."""
+    answered: Receipt | None = None
+    settled: Receipt | None = None
+    fresh: bool = False
+    """Was it written by this call, or found?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The account at one moment; amounts in units and slack units."""
+
+    total_units: int
+    spent_units: int
+    slack_total: int
+    slack_spent: int
+    head: Receipt
+
+    @property
+    def left_units(self) -> int:
+        return self.total_units - self.spent_units
+
+    @property
+    def slack_left(self) -> int:
+        return self.slack_total - self.slack_spent

@@ -1,0 +1,311 @@
+"""The rules of the ledger, inside one transaction of the single writer.
+
+Every rule is checked before anything is written, so a request that is refused leaves no trace and does not disturb
+the others that share its transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, cast
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost
+from maquette.accounting.conversions import float_down, float_up
+from maquette.accounting.ledger import schema
+from maquette.accounting.ledger.chain import Row, canonical, digest, head_of
+from maquette.accounting.ledger.entry import Entry, Receipt
+from maquette.errors import BudgetExceeded, KeyReused, LedgerError
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What a caller asks to reserve, already checked and in canonical form."""
+
+    key: str
+    request: str
+    tag: str
+    cost: Cost
+    body: str
+    parent: str | None
+    envelope: bool
+
+
+class Transaction:
+    """The account row, locked, and what this transaction adds to it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        row = connection.execute(select(schema.account).with_for_update()).mappings().one_or_none()
+        if row is None:
+            raise LedgerError(
+                "the ledger has lost its account; restore a backup and check it against a receipt"
+            )
+        self._name, self._unit = str(row["name"]), str(row["unit"])
+        self._total, self._slack_total = int(row["total"]), int(row["slack_total"])
+        self._spent, self._slack_spent = int(row["spent"]), int(row["slack_spent"])
+        self._seq, self._head = int(row["seq"]), str(row["head"])
+        self._commitment = cast("str | None", row["commitment"])
+        self.dirty = False
+        check_head(connection, seq=self._seq, head=self._head)
+
+    def finish(self) -> None:
+        """Write the account's new state; the caller commits."""
+        self._connection.execute(
+            update(schema.account).values(
+                spent=self._spent,
+                slack_spent=self._slack_spent,
+                seq=self._seq,
+                head=self._head,
+                commitment=self._commitment,
+            )
+        )
+
+    def reserve(self, asked: Reservation) -> Entry:
+        known = find(self._connection, asked.key)
+        if known is not None:
+            self._check_same(known, asked)
+            return known
+        if asked.parent is None:
+            left = Cost(self._total - self._spent, self._slack_total - self._slack_spent)
+            self._check_covered(asked.cost, left, holder=f"ledger '{self._name}'")
+            self._spent += asked.cost.units
+            self._slack_spent += asked.cost.slack
+        else:
+            self._check_covered(
+                asked.cost, self._left_in(asked.parent), holder=f"reservation '{asked.parent}'"
+            )
+        return self._append(
+            "reserve",
+            key=asked.key,
+            parent=asked.parent,
+            tag=asked.tag,
+            request=asked.request,
+            units=asked.cost.units,
+            slack=asked.cost.slack,
+            envelope=int(asked.envelope),
+            body=asked.body,
+        )
+
+    def answer(self, key: str, data: bytes) -> Entry:
+        known = self._reserved(key)
+        if known.answered is not None:
+            return known
+        link = self._append("answer", key=key, payload_sha256=digest(data))
+        self._connection.execute(insert(schema.payload).values(key=key, data=zlib.compress(data, 6)))
+        return replace(
+            known,
+            payload=data,
+            payload_sha256=link.payload_sha256,
+            answered=Receipt(link.seq, link.head),
+            fresh=True,
+        )
+
+    def settle(self, key: str) -> Entry:
+        known = self._reserved(key)
+        if not known.envelope:
+            raise LedgerError(
+                f"reservation '{key}' pays for a look at the data and stays charged; only an envelope can be settled"
+            )
+        if known.settled is not None:
+            return known
+        rest = self._rest_of(known)
+        if known.parent is None:
+            self._spent -= rest.units
+            self._slack_spent -= rest.slack
+        elif self._reserved(known.parent).settled is not None:
+            rest = Cost(0)  # the outer envelope was closed at this one's full amount
+        link = self._append("settle", key=key, units=rest.units, slack=rest.slack)
+        return replace(known, settled=Receipt(link.seq, link.head), fresh=True)
+
+    def bind(self, commitment: str) -> None:
+        if self._commitment is None:
+            self._append("bind", body=canonical({"commitment": commitment}))
+            self._commitment = commitment
+        elif self._commitment != commitment:
+            raise LedgerError(
+                f"ledger '{self._name}' is the ledger of another table: its records differ from those it was first "
+                "used with; give the table's own ledger, or make a new one for new data"
+            )
+
+    def _check_same(self, known: Entry, asked: Reservation) -> None:
+        same = (known.request, known.tag, known.parent, known.envelope) == (
+            asked.request,
+            asked.tag,
+            asked.parent,
+            asked.envelope,
+        )
+        if not same:
+            raise KeyReused(
+                f"key '{asked.key}' was used before for another request; give each request its own key"
+            )
+        # a stored answer is free; an unanswered reservation pays for exactly what it was reserved for
+        if known.answered is None and (known.units, known.slack) != (asked.cost.units, asked.cost.slack):
+            raise KeyReused(
+                f"key '{asked.key}' was reserved at another cost; give the changed request a new key"
+            )
+
+    def _check_covered(self, cost: Cost, left: Cost, *, holder: str) -> None:
+        if cost.units > left.units:
+            unit, scale, needed, rest = self._unit, UNITS, cost.units, left.units
+        elif cost.slack > left.slack:
+            unit, scale, needed, rest = "total variation", SLACK_UNITS, cost.slack, left.slack
+        else:
+            return
+        needs, has = float_up(Fraction(needed, scale)), float_down(Fraction(rest, scale))
+        raise BudgetExceeded(
+            f"this request needs {unit}={needs:.12g}, but {holder} has {unit}={has:.12g} left; "
+            "ask a smaller workload or accept a larger alpha",
+            unit=unit,
+            needed=needs,
+            left=has,
+        )
+
+    def _reserved(self, key: str) -> Entry:
+        known = find(self._connection, key)
+        if known is None:
+            raise LedgerError(f"nothing was reserved under key '{key}'; reserve before answering or settling")
+        return known
+
+    def _left_in(self, parent: str) -> Cost:
+        holder = self._reserved(parent)
+        if not holder.envelope:
+            raise LedgerError(f"reservation '{parent}' is not an envelope; reserve it with envelope=True")
+        if holder.settled is not None:
+            raise LedgerError(f"reservation '{parent}' is settled and pays for nothing more")
+        return self._rest_of(holder)
+
+    def _rest_of(self, holder: Entry) -> Cost:
+        """What an envelope has left: its amount, less its children's, plus what settled children gave back."""
+        own = schema.entry.c.parent == holder.key  # only reservations have a parent
+        children = select(schema.entry.c.key).where(own)
+        taken = self._sums(own)
+        back = self._sums(schema.entry.c.kind == "settle", schema.entry.c.key.in_(children))
+        return Cost(holder.units - taken.units + back.units, holder.slack - taken.slack + back.slack)
+
+    def _sums(self, *conditions: Any) -> Cost:
+        units, slack = self._connection.execute(
+            select(
+                func.coalesce(func.sum(schema.entry.c.units), 0),
+                func.coalesce(func.sum(schema.entry.c.slack), 0),
+            ).where(*conditions)
+        ).one()
+        return Cost(int(units), int(slack))
+
+    def _append(self, kind: str, **values: Any) -> Entry:
+        row = next_row(kind, seq=self._seq + 1, prev=self._head, **values)
+        self._connection.execute(insert(schema.entry).values(**row))
+        self._seq, self._head, self.dirty = int(row["seq"]), str(row["head"]), True
+        return replace(to_entry(row), fresh=True)
+
+
+def next_row(kind: str, *, seq: int, prev: str, **values: Any) -> dict[str, Any]:
+    """A whole row of the chain: defaults, the time and the head."""
+    row: dict[str, Any] = {
+        "key": "",
+        "parent": None,
+        "tag": "",
+        "request": "",
+        "units": 0,
+        "slack": 0,
+        "envelope": 0,
+        "body": "{}",
+        "payload_sha256": None,
+    }
+    row |= values
+    row |= {
+        "seq": seq,
+        "kind": kind,
+        "prev": prev,
+        "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
+    }
+    row["head"] = head_of(row)
+    return row
+
+
+def find(connection: Connection, key: str) -> Entry | None:
+    """The reservation under a key, with its answer and its settling."""
+    rows = {
+        str(row["kind"]): row
+        for row in connection.execute(select(schema.entry).where(schema.entry.c.key == key)).mappings()
+        if row["kind"] in ("reserve", "answer", "settle")
+    }
+    if "reserve" not in rows:
+        return None
+    found = to_entry(rows["reserve"])
+    if (closing := rows.get("settle")) is not None:
+        found = replace(found, settled=Receipt(int(closing["seq"]), str(closing["head"])))
+    if (answer := rows.get("answer")) is not None:
+        found = replace(
+            found,
+            payload=read_payload(connection, key=key, sha256=str(answer["payload_sha256"])),
+            payload_sha256=str(answer["payload_sha256"]),
+            answered=Receipt(int(answer["seq"]), str(answer["head"])),
+        )
+    return found
+
+
+def read_payload(connection: Connection, *, key: str, sha256: str) -> bytes:
+    """A stored answer, checked against its hash in the chain."""
+    stored = connection.execute(select(schema.payload.c.data).where(schema.payload.c.key == key)).scalar()
+    data = unpack(stored)
+    if data is None or digest(data) != sha256:
+        raise LedgerError(
+            f"the stored answer of key '{key}' is lost or changed; restore a backup and check it against a receipt"
+        )
+    return data
+
+
+def unpack(stored: object) -> bytes | None:
+    """The bytes of a stored answer, None if they are no answer of ours."""
+    try:
+        return zlib.decompress(cast("bytes", stored))
+    except (TypeError, zlib.error):
+        return None
+
+
+def to_entry(row: Row) -> Entry:
+    try:
+        return Entry(
+            seq=int(row["seq"]),
+            kind=row["kind"],
+            key=str(row["key"]),
+            parent=row["parent"],
+            tag=str(row["tag"]),
+            request=str(row["request"]),
+            units=int(row["units"]),
+            slack=int(row["slack"]),
+            envelope=bool(row["envelope"]),
+            body=json.loads(row["body"]),
+            payload_sha256=row["payload_sha256"],
+            prev=str(row["prev"]),
+            head=str(row["head"]),
+            created=str(row["created"]),
+        )
+    except (TypeError, ValueError):
+        raise LedgerError(
+            f"entry {row['seq']} of the ledger was edited and cannot be read; run maquette ledger verify"
+        ) from None
+
+
+def check_head(connection: Connection, *, seq: int, head: str) -> None:
+    """The last entry is the one that the account names, and its hash is right."""
+    last = (
+        connection.execute(select(schema.entry).order_by(schema.entry.c.seq.desc()).limit(1))
+        .mappings()
+        .one_or_none()
+    )
+    try:
+        whole = last is not None and last["seq"] == seq and last["head"] == head == head_of(last)
+    except ValueError:
+        whole = False
+    if not whole:
+        raise LedgerError(
+            f"the end of the ledger's chain is broken at entry {seq}: it was cut or edited; "
+            "run maquette ledger verify, or restore a backup and check it against a receipt"
+        )

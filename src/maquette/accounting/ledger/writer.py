@@ -1,0 +1,102 @@
+"""Group commit: threads that wait for the disk share one transaction.
+
+A caller puts its work in the queue and waits for its turn to write. Whoever gets the turn takes up to 64 pieces of
+work, its own among them or not, and commits them together; the others then find theirs done. There is no thread to
+start or stop and nothing to flush.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from maquette.accounting.ledger import faults
+from maquette.accounting.ledger.store import Store
+from maquette.accounting.ledger.transaction import Transaction
+from maquette.errors import LedgerError, MaquetteError
+
+T = TypeVar("T")
+
+GROUP = 64
+"""The most pieces of work in one transaction."""
+
+
+class _Job(Generic[T]):
+    """One piece of work and what became of it."""
+
+    def __init__(self, work: Callable[[Transaction], T]) -> None:
+        self.work = work
+        self.done = False
+        self._result: list[T] = []
+        self._error: MaquetteError | None = None
+
+    def attempt(self, transaction: Transaction) -> None:
+        """Do the work in a transaction that is not yet durable; nobody looks before `done`."""
+        self._result, self._error = [], None
+        try:
+            self._result.append(self.work(transaction))
+        except MaquetteError as error:
+            self._error = error
+
+    def fail(self, error: MaquetteError) -> None:
+        self._error, self.done = error, True
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error from None
+        return self._result[0]
+
+
+class Writer:
+    """The one place of a process that writes to a ledger."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._turn = threading.Lock()
+        self._queue: deque[_Job[object]] = deque()
+
+    def submit(self, work: Callable[[Transaction], T]) -> T:
+        """Run the work in a transaction; its result is durable when this returns."""
+        job = _Job(work)
+        self._queue.append(job)  # pyright: ignore[reportArgumentType]
+        with self._turn:
+            while not job.done:
+                self._commit_some()
+        return job.result()
+
+    def _commit_some(self) -> None:
+        batch = [self._queue.popleft() for _ in range(min(GROUP, len(self._queue)))]
+        try:
+            self._commit(batch)
+        except LedgerError as error:
+            self._commit_singly(batch, error)
+        finally:
+            for job in batch:
+                if not job.done:  # an interrupt: the commit may or may not have happened
+                    job.fail(
+                        LedgerError("the ledger was interrupted while writing; ask again with the same key")
+                    )
+
+    def _commit_singly(self, batch: list[_Job[object]], error: LedgerError) -> None:
+        """Let no request suffer from another's, such as an answer too large for the disk."""
+        if len(batch) == 1:
+            batch[0].fail(error)
+            return
+        for job in batch:
+            try:
+                self._commit([job])
+            except LedgerError as own:
+                job.fail(own)
+
+    def _commit(self, batch: list[_Job[object]]) -> None:
+        with self._store.writing() as connection:
+            transaction = Transaction(connection)
+            for job in batch:
+                job.attempt(transaction)
+            if transaction.dirty:
+                transaction.finish()
+                faults.point("mid-transaction")
+        for job in batch:
+            job.done = True
