@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from maquette.accounting.budget import UNITS
 from maquette.accounting.events import CubeEvent, GaussianEvent, LaplaceEvent, SelectionEvent
+from maquette.errors import ParameterError
 from maquette.gate.noise.laws import exp_minus
 from maquette.gate.noise.samplers import float_up, sqrt_up
 from maquette.queries.base import Sensitivity
@@ -17,7 +18,10 @@ _BASE_BITS = 64
 
 def on_grid(price: Fraction) -> Fraction:
     """A price rounded down to the ledger's grid, so that its cost rounded up is not above it."""
-    return Fraction(math.floor(price * UNITS), UNITS)
+    units = math.floor(price * UNITS)
+    if units < 1:
+        raise ParameterError(f"expected a price of at least 1e-12, the ledger's unit, got {float(price):g}")
+    return Fraction(units, UNITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import UNITS, Cost
+from maquette.accounting.budget import UNITS, Budget, Cost
 from maquette.accounting.events import Event, GaussianEvent
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
-from maquette.errors import LedgerError, MechanismError, ParameterError
+from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate import calibrate
 from maquette.gate.noise import Noise, SeededNoise, SystemNoise
 from maquette.gate.noise.samplers import sqrt_up
@@ -52,14 +52,15 @@ _ACCOUNT_BITS = 100
 class Curator:
     """Answers questions about one table out of one allowance, reserved under one key of the ledger."""
 
-    def __init__(self, table: Table, ledger: Ledger, *, key: str) -> None:
+    def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget) -> None:
+        """`key` names an envelope of the ledger; `budget` is the promise that this curator's answers keep together."""
         check_owner(table, ledger)
         self._engine = table._engine
         self._ledger = ledger
         self._key = key
+        self._budget = budget
         self._step = 0
         self._spent = Cost(0)
-        self._allowance = ledger.find(key).cost
         self._noise: Noise = self._source()
 
     def _source(self) -> Noise:
@@ -80,12 +81,13 @@ class Curator:
 
     @property
     def unit(self) -> str:
-        return self._ledger.budget.unit
+        """What this curator's budget is counted in; its ledger may count in rho where the budget is pure."""
+        return self._budget.unit
 
     @property
     def left(self) -> Fraction:
-        """What is left of the allowance, in `unit`."""
-        return Fraction(self._allowance.units - self._spent.units, UNITS)
+        """What is left of the budget, in `unit`."""
+        return Fraction(self._budget.total_units - self._spent.units, UNITS)
 
     def size(self, *, price: Fraction) -> Size:
         """The number of records.
@@ -257,18 +259,36 @@ class Curator:
     ) -> tuple[list[NDArray[np.int64]], Receipt]:
         """Pay, look, return."""
         key = f"{self._key}/{self._step:04d}"
-        self._step += 1
-        cost = event.cost(self._ledger.budget.unit)
         digest = hashlib.sha256(json.dumps([request, event.to_dict()], sort_keys=True).encode()).hexdigest()
+        self._take(event.cost(self._budget.unit))
         entry = self._ledger.reserve(
-            key, request=digest, tag=event.tag, cost=cost, body=event.to_dict(), parent=self._key
+            key,
+            request=digest,
+            tag=event.tag,
+            cost=event.cost(self._ledger.budget.unit),
+            body=event.to_dict(),
+            parent=self._key,
         )
-        self._spent += cost
+        self._step += 1
         if entry.payload is None:
             entry = self._ledger.answer(key, pack(look()))
-        if entry.payload is None:
+        if entry.payload is None or entry.answered is None:
             raise LedgerError(f"the ledger did not store the answer to '{key}'; nothing is returned")
-        return unpack(entry.payload), Receipt(entry.seq, entry.head)
+        return unpack(entry.payload), Receipt(entry.answered.seq, entry.answered.head)
+
+    def _take(self, cost: Cost) -> None:
+        """Count a cost against this curator's own budget, whatever its ledger still holds."""
+        spent = self._spent + cost
+        if spent.units > self._budget.total_units or spent.slack > self._budget.slack_units:
+            needed, left = cost.units / UNITS, float(self.left)
+            raise BudgetExceeded(
+                f"this question needs {self.unit}={needed:g}, but the release has {self.unit}={left:g} left; "
+                "ask a smaller workload or give the release a larger budget",
+                unit=self.unit,
+                needed=needed,
+                left=left,
+            )
+        self._spent = spent
 
     def _check_domain(self, queries: Queries) -> None:
         if queries.domain.fingerprint != self.domain.fingerprint:
@@ -284,9 +304,9 @@ class Curator:
 class SeededCurator(Curator):
     """A test double whose noise can be reproduced, and therefore removed. Everything it touches carries a watermark."""
 
-    def __init__(self, table: Table, ledger: Ledger, *, key: str, seed: int) -> None:
+    def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget, seed: int) -> None:
         self._seed = seed
-        super().__init__(table, ledger, key=key)
+        super().__init__(table, ledger, key=key, budget=budget)
 
     def _source(self) -> Noise:
         return SeededNoise(self._seed)
@@ -294,11 +314,7 @@ class SeededCurator(Curator):
 
 def check_owner(table: Table, ledger: Ledger) -> None:
     """A ledger pays for one table only; the first use binds it."""
-    if ledger.domain_fingerprint != table.domain.fingerprint:
-        raise LedgerError(
-            f"the ledger '{ledger.name}' was made for a table with another domain; "
-            "name this table's own ledger, or create one with: maquette ledger create"
-        )
+    ledger.require(relation=ledger.relation, domain_fingerprint=table.domain.fingerprint)
     ledger.bind(table._engine.commitment(ledger.salt))
 
 

@@ -21,7 +21,9 @@ _SAFE = 2**62
 
 
 def check_answers(answers: Answers, count: int) -> None:
-    """The sensitivity above needs one fraction in [0, 1] per query."""
+    """The sensitivity above needs one fraction in [0, 1] per query, in whole numbers."""
+    if answers.numerators.dtype.kind != "i" or answers.numerators.ndim != 1 or answers.denominator < 1:
+        raise ParameterError("expected answers as a list of whole numerators over a positive denominator")
     if len(answers) != count:
         raise ParameterError(f"expected {count} answers, one per query, got {len(answers)}")
     outside = (answers.numerators < 0) | (answers.numerators > answers.denominator)
@@ -34,7 +36,8 @@ def count_errors(exact: NDArray[np.int64], denominator: int, answers: Answers, n
     common = math.lcm(denominator, answers.denominator)
     left, right = common // denominator, n * (common // answers.denominator)
     released: NDArray[Any] = answers.numerators
-    if max(left * n * denominator, right * answers.denominator) >= _SAFE:
+    # with n = 0 as with n = 1, so that an empty table takes no other way
+    if common * max(n, 1) >= _SAFE:
         exact, released = exact.astype(object), released.astype(object)
     gaps = np.abs(exact * left - released * right)
     return (-(-gaps // common)).astype(np.int64)

@@ -27,7 +27,9 @@ SMALL = 256
 WIDE = 30_000
 """Beyond this sigma a table of the Gaussian would cost more than it saves."""
 STEP = 4096
-"""A wide geometric law is drawn as a multiple of this and a rest: two small tables instead of a long one."""
+"""A wide geometric law is drawn as a multiple of this and a rest: small tables instead of a long one."""
+_WHOLE = "i64"
+"""opendp's type of the exact values. Its `int` has 32 bits and its error message would quote a value beyond them."""
 
 
 class Noise(Protocol):
@@ -76,8 +78,8 @@ class TableNoise:
     def _geometric(self, rate: Fraction, count: int) -> Counts:
         if rate * STEP >= 1:
             return table(Geometric(rate)).draw(self._bits, count)
-        multiples = table(Geometric(rate * STEP)).draw(self._bits, count)
-        return multiples * STEP + table(Geometric(rate, STEP)).draw(self._bits, count)
+        rest = table(Geometric(rate, STEP)).draw(self._bits, count)
+        return self._geometric(rate * STEP, count) * STEP + rest
 
     def _signs(self, count: int) -> Counts:
         words = self._bits.words(-(-count // 64))
@@ -138,26 +140,27 @@ def sqrt_up(value: Fraction) -> float:
 
 def _opendp() -> Any:
     import opendp.prelude as dp
+    from opendp.mod import enable_features
 
-    dp.enable_features("contrib")
+    enable_features("contrib")
     return dp
 
 
 def _opendp_laplace(exact: Counts, scale: float) -> Counts:
     dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
+    space = dp.vector_domain(dp.atom_domain(T=_WHOLE)), dp.l1_distance(T=_WHOLE)
     return _released(dp.m.make_laplace(*space, scale=scale), exact)
 
 
 def _opendp_gaussian(exact: Counts, sigma: float) -> Counts:
     dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
+    space = dp.vector_domain(dp.atom_domain(T=_WHOLE)), dp.l2_distance(T=float)
     return _released(dp.m.make_gaussian(*space, scale=sigma), exact)
 
 
 def _opendp_select(scores: Counts, scale: float, method: Selection) -> int:
     dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int)
+    space = dp.vector_domain(dp.atom_domain(T=_WHOLE)), dp.linf_distance(T=_WHOLE)
     # opendp draws Gumbel noise under zCDP (the exponential mechanism) and exponential noise under pure epsilon
     # (permute-and-flip); each is charged as what it is
     measure = dp.zero_concentrated_divergence() if method == "exponential" else dp.max_divergence()
