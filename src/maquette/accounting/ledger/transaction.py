@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, cast
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost
 from maquette.accounting.conversions import float_down, float_up
@@ -21,6 +21,22 @@ from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.chain import Row, canonical, digest, head_of
 from maquette.accounting.ledger.entry import Entry, Receipt
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError
+
+# built once: making a statement costs more than running it
+_entry, _payload = schema.entry.c, schema.payload.c
+_LOCKED_ACCOUNT = select(schema.account).with_for_update()
+_NEW_STATE = update(schema.account)
+_NEW_ENTRY = insert(schema.entry)
+_NEW_PAYLOAD = insert(schema.payload)
+_LAST = select(schema.entry).order_by(_entry.seq.desc()).limit(1)
+_BY_KEY = select(schema.entry).where(_entry.key == bindparam("key"))
+_PAYLOAD = select(_payload.data).where(_payload.key == bindparam("key"))
+_SUMS = select(func.coalesce(func.sum(_entry.units), 0), func.coalesce(func.sum(_entry.slack), 0))
+_TAKEN = _SUMS.where(_entry.parent == bindparam("parent"))  # only reservations have a parent
+_child = schema.entry.alias("child").c
+_GIVEN_BACK = _SUMS.where(
+    _entry.kind == "settle", _entry.key.in_(select(_child.key).where(_child.parent == bindparam("parent")))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +57,7 @@ class Transaction:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        row = connection.execute(select(schema.account).with_for_update()).mappings().one_or_none()
+        row = connection.execute(_LOCKED_ACCOUNT).mappings().one_or_none()
         if row is None:
             raise LedgerError(
                 "the ledger has lost its account; restore a backup and check it against a receipt"
@@ -57,13 +73,14 @@ class Transaction:
     def finish(self) -> None:
         """Write the account's new state; the caller commits."""
         self._connection.execute(
-            update(schema.account).values(
-                spent=self._spent,
-                slack_spent=self._slack_spent,
-                seq=self._seq,
-                head=self._head,
-                commitment=self._commitment,
-            )
+            _NEW_STATE,
+            {
+                "spent": self._spent,
+                "slack_spent": self._slack_spent,
+                "seq": self._seq,
+                "head": self._head,
+                "commitment": self._commitment,
+            },
         )
 
     def reserve(self, asked: Reservation) -> Entry:
@@ -97,7 +114,7 @@ class Transaction:
         if known.answered is not None:
             return known
         link = self._append("answer", key=key, payload_sha256=digest(data))
-        self._connection.execute(insert(schema.payload).values(key=key, data=zlib.compress(data, 6)))
+        self._connection.execute(_NEW_PAYLOAD, {"key": key, "data": zlib.compress(data, 6)})
         return replace(
             known,
             payload=data,
@@ -182,24 +199,13 @@ class Transaction:
 
     def _rest_of(self, holder: Entry) -> Cost:
         """What an envelope has left: its amount, less its children's, plus what settled children gave back."""
-        own = schema.entry.c.parent == holder.key  # only reservations have a parent
-        children = select(schema.entry.c.key).where(own)
-        taken = self._sums(own)
-        back = self._sums(schema.entry.c.kind == "settle", schema.entry.c.key.in_(children))
-        return Cost(holder.units - taken.units + back.units, holder.slack - taken.slack + back.slack)
-
-    def _sums(self, *conditions: Any) -> Cost:
-        units, slack = self._connection.execute(
-            select(
-                func.coalesce(func.sum(schema.entry.c.units), 0),
-                func.coalesce(func.sum(schema.entry.c.slack), 0),
-            ).where(*conditions)
-        ).one()
-        return Cost(int(units), int(slack))
+        units, slack = self._connection.execute(_TAKEN, {"parent": holder.key}).one()
+        units_back, slack_back = self._connection.execute(_GIVEN_BACK, {"parent": holder.key}).one()
+        return Cost(holder.units - int(units) + int(units_back), holder.slack - int(slack) + int(slack_back))
 
     def _append(self, kind: str, **values: Any) -> Entry:
         row = next_row(kind, seq=self._seq + 1, prev=self._head, **values)
-        self._connection.execute(insert(schema.entry).values(**row))
+        self._connection.execute(_NEW_ENTRY, row)
         self._seq, self._head, self.dirty = int(row["seq"]), str(row["head"]), True
         return replace(to_entry(row), fresh=True)
 
@@ -232,7 +238,7 @@ def find(connection: Connection, key: str) -> Entry | None:
     """The reservation under a key, with its answer and its settling."""
     rows = {
         str(row["kind"]): row
-        for row in connection.execute(select(schema.entry).where(schema.entry.c.key == key)).mappings()
+        for row in connection.execute(_BY_KEY, {"key": key}).mappings()
         if row["kind"] in ("reserve", "answer", "settle")
     }
     if "reserve" not in rows:
@@ -252,7 +258,7 @@ def find(connection: Connection, key: str) -> Entry | None:
 
 def read_payload(connection: Connection, *, key: str, sha256: str) -> bytes:
     """A stored answer, checked against its hash in the chain."""
-    stored = connection.execute(select(schema.payload.c.data).where(schema.payload.c.key == key)).scalar()
+    stored = connection.execute(_PAYLOAD, {"key": key}).scalar()
     data = unpack(stored)
     if data is None or digest(data) != sha256:
         raise LedgerError(
@@ -295,11 +301,7 @@ def to_entry(row: Row) -> Entry:
 
 def check_head(connection: Connection, *, seq: int, head: str) -> None:
     """The last entry is the one that the account names, and its hash is right."""
-    last = (
-        connection.execute(select(schema.entry).order_by(schema.entry.c.seq.desc()).limit(1))
-        .mappings()
-        .one_or_none()
-    )
+    last = connection.execute(_LAST).mappings().one_or_none()
     try:
         whole = last is not None and last["seq"] == seq and last["head"] == head == head_of(last)
     except ValueError:
