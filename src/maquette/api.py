@@ -1,0 +1,328 @@
+"""The whole main job: plan, then release. Introduces the mechanism to the gate and the ledger to both."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from maquette import _check
+from maquette.accounting.budget import UNITS, Budget, Cost, split
+from maquette.accounting.events import PureEvent
+from maquette.accounting.ledger import Ledger
+from maquette.domain import Relation
+from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
+from maquette.gate.curator import Curator
+from maquette.gate.owner import Table
+from maquette.mechanisms.base import Mechanism, Outcome, Progress, Task
+from maquette.mechanisms.certify import Certificates, certify
+from maquette.mechanisms.choose import MECHANISMS, Plan, plan, required
+from maquette.models.measurement import Receipt
+from maquette.models.rows import generator
+from maquette.queries import canonical_hash
+from maquette.queries.base import Queries
+from maquette.release.release import Release
+from maquette.release.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
+
+__all__ = ["Plan", "open_ledger", "plan", "release", "required"]
+
+TYPICAL_ROWS = 100_000
+"""What the choice of a mechanism assumes where the number of rows is private and no guess is given."""
+
+
+def release(
+    table: Table,
+    queries: Queries,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    mechanism: str = "auto",
+    beta: float = 0.05,
+    ledger: Ledger | str | Path | None = None,
+    total_epsilon: float | None = None,
+    total_delta: float | None = None,
+    certificate: float = 0.05,
+    groups: bool = False,
+    rows: int | None = None,
+    post: str = "auto",
+    key: str | None = None,
+    typical_rows: int = TYPICAL_ROWS,
+    progress: Progress | None = None,
+) -> Release:
+    """Answer every query of a workload on a private table, with a small database where one can be made.
+
+    Guarantee: (epsilon, delta)-DP under `relation`; pure if delta is 0. Charged to the ledger before the table is
+        looked at. The same request again (or the same `key`) returns the stored values and costs nothing; another
+        `key` pays anew.
+    Accuracy: `release.guarantee` in advance and, for the share `certificate` of the budget, `release.certificate`
+        afterwards; per group of queries if `groups`.
+    """
+    request = _Request(
+        queries=queries,
+        budget=Budget(epsilon, delta),
+        relation=_relation(relation),
+        mechanism=mechanism,
+        beta=beta,
+        certificate=certificate,
+        groups=groups,
+        rows=rows,
+        post=post,
+        typical_rows=typical_rows,
+    )
+    chosen = request.choose()
+    book = open_ledger(
+        table,
+        ledger,
+        relation=request.relation,
+        budget=Budget(
+            epsilon if total_epsilon is None else total_epsilon, delta if total_delta is None else total_delta
+        ),
+    )
+    name = key or f"release-{request.digest[:20]}"
+    request.check_covered(book, name)
+    curator = Curator(table, book, key=name, budget=request.budget)
+    request.reserve(book, name)
+    done = run(curator, request, chosen, key=name, progress=progress)
+    book.settle(name)
+    return finish(request, chosen, done, book, name, watermark=curator.watermark)
+
+
+def open_ledger(
+    table: Table, ledger: Ledger | str | Path | None, *, relation: Relation, budget: Budget
+) -> Ledger:
+    """The ledger that pays for a table: the given one, the file at a path (made if absent), or the table's own.
+
+    Without a location a table from a file keeps its ledger beside the file, and a table from memory keeps one in
+    memory for as long as its handle lives.
+    """
+    if isinstance(ledger, Ledger):
+        book = ledger
+    else:
+        location = table.ledger_location if ledger is None else ledger
+        book = (
+            _in_memory(table, relation, budget)
+            if location is None
+            else _at(location, table, relation, budget)
+        )
+    book.require(relation=relation, domain_fingerprint=table.domain.fingerprint)
+    return book
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The public part of a call to `release`, checked before any data is opened."""
+
+    queries: Queries
+    budget: Budget
+    relation: Relation
+    mechanism: str
+    beta: float
+    certificate: float
+    groups: bool
+    rows: int | None
+    post: str
+    typical_rows: int
+
+    def __post_init__(self) -> None:
+        _check.fraction(beta=self.beta)
+        _check.one_of(["auto", *MECHANISMS], mechanism=self.mechanism)
+        _check.one_of(("auto", "none", "consistent", "lp", "l2"), post=self.post)
+        _check.whole(typical_rows=self.typical_rows)
+        if self.rows is not None:
+            _check.whole(rows=self.rows)
+        if not 0 <= self.certificate < 1:
+            raise ParameterError(f"expected 0 <= certificate < 1, got certificate={self.certificate!r}")
+
+    @property
+    def prices(self) -> tuple[Fraction, Fraction]:
+        """For the mechanism and for the certificate, on the ledger's grid; together never above the budget."""
+        share = Fraction(str(self.certificate))
+        return tuple(Fraction(u, UNITS) for u in split(self.budget.total_units, [1 - share, share]))
+
+    @property
+    def task(self) -> Task:
+        return Task(
+            self.queries, self.relation, self.budget.unit, self.prices[0], self.beta, self.post, self.rows
+        )
+
+    def choose(self) -> Mechanism:
+        """The named mechanism, or the one with the best expected error; refusals come before any data is touched."""
+        if self.mechanism != "auto":
+            chosen = MECHANISMS[self.mechanism]
+            refusal = chosen.forecast(self.task, n=self.typical_rows).refusal
+            if refusal is not None:
+                raise MechanismError(f"mechanism '{self.mechanism}' cannot do this: {refusal}")
+            return chosen
+        ranked = plan(
+            self.queries,
+            n=self.typical_rows,
+            epsilon=self.budget.epsilon,
+            delta=self.budget.delta,
+            relation=self.relation,
+            beta=self.beta,
+        )
+        return MECHANISMS[ranked.best(by="expected").mechanism]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything that decides the release."""
+        facts = {
+            "domain": self.queries.domain.fingerprint,
+            "queries": canonical_hash(self.queries),
+            "budget": [self.budget.epsilon, self.budget.delta],
+            "relation": str(self.relation),
+            "mechanism": self.mechanism,
+            "beta": self.beta,
+            "certificate": self.certificate,
+            "groups": self.groups,
+            "rows": self.rows,
+            "post": self.post,
+            "typical_rows": self.typical_rows,
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    def check_covered(self, book: Ledger, key: str) -> None:
+        """Refuse what the ledger cannot pay, before anything is opened or bound."""
+        cost, left = self.cost(book), book.balance().left_units
+        if cost.units > left and book.find(key) is None:
+            unit, needed, rest = book.budget.unit, cost.units / UNITS, left / UNITS
+            raise BudgetExceeded(
+                f"this release needs {unit}={needed:g}, but ledger '{book.name}' has {unit}={rest:g} left; "
+                "ask for a smaller epsilon, or repeat an earlier request, which is free",
+                unit=unit,
+                needed=needed,
+                left=rest,
+            )
+
+    def reserve(self, book: Ledger, key: str) -> None:
+        """Set the whole budget aside, durably; the key names this release in the ledger from now on."""
+        body = {
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "mechanism": self.mechanism,
+            "queries": self.queries.describe(),
+        }
+        book.reserve(key, request=self.digest, tag="release", cost=self.cost(book), body=body, envelope=True)
+
+    def cost(self, book: Ledger) -> Cost:
+        """The whole budget in what the ledger counts; its share of the slack goes by its share of the total."""
+        if self.budget.pure:
+            return PureEvent(Fraction(self.budget.total_units, UNITS), "release").cost(book.budget.unit)
+        if book.budget.pure:
+            raise LedgerError(
+                f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
+                "ledger that was made with one"
+            )
+        units = self.budget.total_units
+        slack = book.budget.slack_units * units // max(book.budget.total_units, units)
+        return Cost(units, min(slack, self.budget.slack_units))
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    outcome: Outcome
+    certificates: Certificates | None
+
+
+def run(
+    curator: Curator, request: _Request, chosen: Mechanism, *, key: str, progress: Progress | None = None
+) -> _Done:
+    """The mechanism, then the certificate, both through the same gate."""
+    tell = progress or (lambda _what, _share: None)
+    outcome = chosen.run(curator, request.task, rng=generator(key), progress=tell)
+    price = request.prices[1]
+    if not price or not request.queries.count:
+        return _Done(outcome, None)
+    tell("measuring the largest error", 0.0)
+    certificates = certify(
+        curator,
+        request.queries,
+        outcome.answers,
+        size=outcome.size,
+        price=price,
+        beta=request.beta,
+        by_group=request.groups,
+    )
+    tell("measuring the largest error", 1.0)
+    return _Done(outcome, certificates)
+
+
+def finish(
+    request: _Request, chosen: Mechanism, done: _Done, book: Ledger, key: str, *, watermark: str | None
+) -> Release:
+    """Everything public about the run, in one object."""
+    outcome = done.outcome
+    balance = book.balance()
+    payments = list(book.entries(kind="reserve", parent=key))
+    return Release(
+        workload=request.queries,
+        answers=outcome.answers,
+        mechanism=chosen.name,
+        relation=request.relation,
+        budget=request.budget,
+        beta=request.beta,
+        size=outcome.size,
+        guarantee=Guarantee(outcome.guarantee.alpha, outcome.guarantee.beta, outcome.guarantee.bound),
+        certificate=None if done.certificates is None else _certificate(done.certificates),
+        database=outcome.database,
+        model=outcome.model,
+        deviations=outcome.deviations,
+        exactness="exact" if not any(p.slack for p in payments) else "approximate with a proven bound",
+        spending=tuple(Spending(p.tag, p.units / UNITS, book.budget.unit, p.seq) for p in payments),
+        account=Account(
+            book.name, book.budget.unit, balance.total_units / UNITS, balance.spent_units / UNITS
+        ),
+        receipts=_receipts(book, key),
+        parameters=outcome.parameters | {"key": key},
+        notes=outcome.notes,
+        watermark=watermark,
+    )
+
+
+def _certificate(measured: Certificates) -> Certificate:
+    groups = tuple(
+        GroupCertificate(c.group.name, c.group.stop - c.group.start, c.alpha, c.counts)
+        for c in measured.groups
+    )
+    return Certificate(measured.whole.alpha, measured.beta, measured.whole.counts, groups)
+
+
+def _receipts(book: Ledger, key: str) -> tuple[Receipt, ...]:
+    answers = (entry for entry in book.entries(kind="answer") if entry.key.startswith(f"{key}/"))
+    return tuple(Receipt(entry.seq, entry.head) for entry in answers)
+
+
+def _relation(relation: Relation | str) -> Relation:
+    _check.one_of([str(r) for r in Relation], relation=str(relation))
+    return Relation(relation)
+
+
+def _at(location: str | Path, table: Table, relation: Relation, budget: Budget) -> Ledger:
+    if "://" not in str(location) and not Path(location).exists():
+        try:
+            return Ledger.create(
+                location,
+                budget=budget,
+                relation=relation,
+                domain_fingerprint=table.domain.fingerprint,
+                name=table.name,
+            )
+        except LedgerError:
+            if not Path(location).exists():
+                raise
+    return Ledger.open(location)
+
+
+def _in_memory(table: Table, relation: Relation, budget: Budget) -> Ledger:
+    if table not in _MEMORY:
+        _MEMORY[table] = Ledger.memory(
+            budget=budget, relation=relation, domain_fingerprint=table.domain.fingerprint, name=table.name
+        )
+    return _MEMORY[table]
+
+
+_MEMORY: WeakKeyDictionary[Table, Ledger] = WeakKeyDictionary()

@@ -1,0 +1,80 @@
+"""The certificate of a finished release: its largest error, measured privately and bounded from above."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from maquette.mechanisms.base import Curator
+from maquette.models.answers import Answers
+from maquette.models.measurement import Gaussian, Laplace, Noise, Receipt, Size
+from maquette.queries.base import Group, Queries
+from maquette.theory import certificate, gaussian, laplace
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """Every answer of the group is within `alpha` (a fraction), `counts` on the scale of records."""
+
+    group: Group
+    alpha: float
+    counts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Bounds that hold together, except with probability `beta`."""
+
+    whole: Certified
+    groups: tuple[Certified, ...]
+    beta: float
+    receipt: Receipt
+
+
+def certify(
+    curator: Curator,
+    queries: Queries,
+    answers: Answers,
+    *,
+    size: Size,
+    price: Fraction,
+    beta: float,
+    by_group: bool = False,
+) -> Certificates:
+    """Measure the largest error of released answers and say how large it can be.
+
+    Guarantee: `price`, through the gate.
+    Accuracy: every query of the workload is within `whole.alpha`, except with probability beta. Half of beta is for
+        noise that lowers a largest error, half for a released size above the true one; all of it for the former
+        where the size is public. The tails are exact and one-sided.
+    Holds when: the table is not empty.
+    """
+    groups = queries.groups() if by_group else (Group(queries.describe(), 0, queries.count),)
+    measured = curator.largest_error(queries, answers, groups=groups, price=price)
+    share = beta if size.public else beta / 2
+    margin = below(measured.noise, share, draws=len(groups))
+    drift = 0.0 if size.noise is None else below(size.noise, share)
+    parts = tuple(
+        Certified(
+            group,
+            certificate.alpha(largest=float(value), margin=margin, size=size.value, drift=drift),
+            max(0.0, float(value) + margin),
+        )
+        for group, value in zip(groups, measured.values.tolist(), strict=True)
+    )
+    worst = max(parts, key=lambda part: part.counts)
+    whole = Certified(Group(queries.describe(), 0, queries.count), worst.alpha, worst.counts)
+    return Certificates(whole, parts if by_group else (), beta, measured.receipt)
+
+
+def below(noise: Noise, beta: float, *, draws: int = 1) -> float:
+    """How far down any of several draws can go, except with probability beta: half of a symmetric law's two tails."""
+    both = min(2 * beta, 0.999)
+    match noise:
+        case Laplace(scale=Fraction() as scale):
+            return laplace.discrete(scale=float(scale), log_queries=math.log(draws), beta=both)
+        case Gaussian(sigma_squared=Fraction() as variance):
+            return gaussian.discrete(sigma=math.sqrt(variance), log_queries=math.log(draws), beta=both)
+        case _:
+            raise TypeError(f"no tail for {noise!r}")
