@@ -80,9 +80,13 @@ def _from_workload(release: Release, asked: Queries) -> Estimate | None:
     for offset, part in _parts(release.workload):
         for indices, weights, constant in _combinations(part, asked):
             found = _combine(release, offset + indices, weights, constant)
-            if best is None or (found.error or 1.0) < (best.error or 1.0):
+            if best is None or _width(found) < _width(best):
                 best = found
     return best
+
+
+def _width(found: Estimate) -> float:
+    return 1.0 if found.error is None else found.error
 
 
 def _combine(release: Release, indices: NDArray[Any], weights: NDArray[Any], constant: float) -> Estimate:

@@ -93,7 +93,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _write(release: Release, folder: Path, *, report: bool) -> None:
-    from maquette.queries.workload import to_json
+    from maquette.queries import to_json
 
     release.domain.save(folder / DOMAIN)
     (folder / WORKLOAD).write_text(to_json(release.workload), encoding="utf-8")
@@ -136,7 +136,7 @@ def _write_rows(release: Release, folder: Path) -> None:
 
 
 def _read(folder: Path, manifest: dict[str, Any]) -> Release:
-    from maquette.queries.workload import from_json
+    from maquette.queries import from_json
 
     domain = Domain.load(folder / DOMAIN)
     workload = from_json(domain, (folder / WORKLOAD).read_text(encoding="utf-8"))

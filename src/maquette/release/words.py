@@ -31,6 +31,14 @@ def chance(beta: float) -> str:
     return f"{100 * beta:.3g} %"
 
 
+def small(value: float) -> str:
+    """A tiny probability as a power of ten where it is one: 1e-9 is 10⁻⁹."""
+    exponent = round(math.log10(value)) if value > 0 else 0
+    if exponent < -3 and math.isclose(value, 10.0**exponent, rel_tol=1e-9):
+        return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{value:g}"
+
+
 def percent(fraction: float) -> str:
     """A share of the table: 0.2034 is 20.34 %."""
     return f"{100 * fraction:.2f} %"

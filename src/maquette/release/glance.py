@@ -1,0 +1,86 @@
+"""The table at a glance: the shares of every attribute, with error bars where an error is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maquette.domain import Attribute
+from maquette.domain.attribute import MISSING, OTHER, Kind
+from maquette.release import plots
+from maquette.release.answering import Estimate, estimate
+
+if TYPE_CHECKING:
+    from maquette.release.release import Release
+
+MOST_ATTRIBUTES = 20
+MOST_BARS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One attribute: its bars, drawn, and what the whiskers mean."""
+
+    name: str
+    svg: str
+    proved: bool
+    """Whether the bars carry proved intervals."""
+
+
+def panels(release: Release) -> list[Panel]:
+    """One panel per attribute that the release says something about, up to twenty."""
+    found: list[Panel] = []
+    for attribute in release.domain.attributes[:MOST_ATTRIBUTES]:
+        bars = list(_bars(release, attribute))
+        if bars:
+            told = ", ".join(f"{bar.label} {bar.value:.3g} per cent" for bar in bars)
+            svg = plots.marginal(bars, label=f"Shares of {attribute.name}: {told}")
+            found.append(Panel(attribute.name, svg, any(bar.low is not None for bar in bars)))
+    return found
+
+
+def _bars(release: Release, attribute: Attribute) -> Iterator[plots.Bar]:
+    for label, codes in bins(attribute):
+        found = _share(release, attribute, codes)
+        if found is None:
+            return
+        low = high = None
+        if found.error is not None:
+            low, high = max(found.value - found.error, 0.0), min(found.value + found.error, 1.0)
+        yield plots.Bar(
+            label,
+            100 * found.value,
+            None if low is None else 100 * low,
+            None if high is None else 100 * high,
+        )
+
+
+def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
+    from maquette.queries import weights
+
+    mask = np.zeros((1, attribute.size))
+    mask[0, codes.start : codes.stop] = 1.0
+    return estimate(release, weights(release.domain, mask, attributes=[attribute.name]))
+
+
+def bins(attribute: Attribute) -> Iterator[tuple[str, range]]:
+    """The cells of an attribute in at most a dozen bars of neighbours, then the overflow and null cells."""
+    width = -(-attribute.cells // MOST_BARS)
+    for start in range(0, attribute.cells, width):
+        stop = min(start + width, attribute.cells)
+        yield _label(attribute, start, stop - 1), range(start, stop)
+    if attribute.overflow_cell is not None:
+        yield OTHER, range(attribute.overflow_cell, attribute.overflow_cell + 1)
+    if attribute.null_cell is not None:
+        yield MISSING, range(attribute.null_cell, attribute.null_cell + 1)
+
+
+def _label(attribute: Attribute, first: int, last: int) -> str:
+    if first == last:
+        return attribute.label(first)
+    if attribute.kind is Kind.NUMERIC:
+        return f"{attribute.edge(first):g} – {attribute.edge(last + 1):g}"
+    return f"{attribute.label(first)} … {attribute.label(last)}"

@@ -1,0 +1,241 @@
+"""The plots of a report: Vega-Lite specifications, drawn to SVG that takes its colours from the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+INK = "currentColor"
+QUIET = "var(--quiet)"
+GRID = "var(--line)"
+BAR = "var(--bar)"
+TONES = ("var(--tone-1)", "var(--tone-2)", "var(--tone-3)", "var(--tone-4)", "var(--tone-5)", "var(--tone-6)")
+REST = "var(--rest)"
+FONT = "system-ui, sans-serif"
+WIDE = 740
+"""Width of a plot that takes the whole page, in pixels, without its labels."""
+LABELS = 118
+"""Room for the labels of a small plot, the same in all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One stated error of one group of queries, in percentage points."""
+
+    group: str
+    statement: str
+    points: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of a marginal, in per cent, with its interval where one is proved."""
+
+    label: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One piece of the budget bar; `tone` None means not spent."""
+
+    label: str
+    amount: float
+    tone: int | None
+
+
+def errors(marks: Sequence[Mark], statements: Sequence[str], *, label: str) -> str:
+    """Error per group of queries: one line per group, one sign per statement, on a logarithmic scale."""
+    shapes = ["square", "circle", "triangle-up"]
+    tones = [TONES[0], TONES[1], TONES[2]]
+    groups = list(dict.fromkeys(mark.group for mark in marks))
+    scale = {"domain": list(statements), "range": tones[: len(statements)]}
+    spec = {
+        "data": {"values": [{"group": m.group, "statement": m.statement, "points": m.points} for m in marks]},
+        "width": WIDE,
+        "height": {"step": 44},
+        "encoding": {
+            "y": {"field": "group", "type": "nominal", "sort": groups, "title": None},
+            "x": {
+                "field": "points",
+                "type": "quantitative",
+                "scale": {"type": "log", "nice": False, "padding": 24},
+                "title": "error in percentage points (logarithmic scale)",
+                "axis": {"format": ".4~g", "tickCount": 5},
+            },
+        },
+        "layer": [
+            {
+                "mark": {"type": "rule", "strokeWidth": 2, "color": GRID},
+                "encoding": {
+                    "x": {"aggregate": "min", "field": "points"},
+                    "x2": {"aggregate": "max", "field": "points"},
+                },
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 150, "opacity": 1},
+                "encoding": {
+                    "color": {
+                        "field": "statement",
+                        "type": "nominal",
+                        "scale": scale,
+                        "legend": {
+                            "title": None,
+                            "orient": "top",
+                            "symbolSize": 130,
+                            "symbolOpacity": 1,
+                            "columnPadding": 36,
+                        },
+                    },
+                    "shape": {
+                        "field": "statement",
+                        "type": "nominal",
+                        "scale": {"domain": list(statements), "range": shapes[: len(statements)]},
+                    },
+                },
+            },
+        ],
+    }
+    return _draw(spec, label)
+
+
+def marginal(bars: Sequence[Bar], *, label: str) -> str:
+    """The shares of one attribute as horizontal bars, with whiskers where an error is proved."""
+    values = [{"label": b.label, "value": b.value, "low": b.low, "high": b.high} for b in bars]
+    order = [bar.label for bar in bars]
+    top = max([b.high if b.high is not None else b.value for b in bars], default=1.0)
+    spec: dict[str, Any] = {
+        "data": {"values": values},
+        "width": 150,
+        "height": {"step": 19},
+        "encoding": {
+            "y": {
+                "field": "label",
+                "type": "nominal",
+                "sort": order,
+                "title": None,
+                "axis": {
+                    "ticks": False,
+                    "domain": False,
+                    "labelLimit": LABELS - 8,
+                    "labelPadding": 6,
+                    "minExtent": LABELS,
+                    "maxExtent": LABELS,
+                },
+            },
+            "x": {
+                "type": "quantitative",
+                "title": None,
+                "scale": {"domain": [0, max(top, 1e-6) * 1.02], "nice": False},
+                "axis": {
+                    "format": ".4~g",
+                    "labelExpr": "datum.label + ' %'",
+                    "tickCount": 3,
+                    "labelOverlap": "greedy",
+                },
+            },
+        },
+        "layer": [
+            {
+                "mark": {"type": "bar", "color": BAR, "height": 13, "cornerRadiusEnd": 2},
+                "encoding": {"x": {"field": "value"}},
+            }
+        ],
+    }
+    if any(bar.low is not None for bar in bars):
+        ends = {"x": {"field": "low"}, "x2": {"field": "high"}}
+        spec["layer"] += [
+            {"mark": {"type": "rule", "color": INK, "strokeWidth": 1.2}, "encoding": ends},
+            *[
+                {
+                    "mark": {"type": "tick", "color": INK, "thickness": 1.2, "height": 7},
+                    "encoding": {"x": {"field": end}},
+                }
+                for end in ("low", "high")
+            ],
+        ]
+    return _draw(spec, label)
+
+
+def budget(pieces: Sequence[Piece], unit: str, *, label: str) -> str:
+    """One stacked bar: what was spent on what, and what is left."""
+    names = [piece.label for piece in pieces]
+    tones = [REST if piece.tone is None else TONES[piece.tone % len(TONES)] for piece in pieces]
+    spec = {
+        "data": {
+            "values": [
+                {"label": p.label, "amount": p.amount, "order": i, "row": ""} for i, p in enumerate(pieces)
+            ]
+        },
+        "width": WIDE,
+        "height": 34,
+        "mark": {"type": "bar", "stroke": "var(--page)", "strokeWidth": 1.5},
+        "encoding": {
+            "x": {
+                "field": "amount",
+                "type": "quantitative",
+                "stack": "zero",
+                "title": unit,
+                "scale": {"nice": False},
+                "axis": {"format": ".4~g", "tickCount": 6, "grid": False},
+            },
+            "color": {
+                "field": "label",
+                "type": "nominal",
+                "sort": names,
+                "scale": {"domain": names, "range": tones},
+                "legend": {
+                    "title": None,
+                    "orient": "top",
+                    "columns": 3,
+                    "labelLimit": 260,
+                    "symbolType": "square",
+                },
+            },
+            "order": {"field": "order"},
+        },
+    }
+    return _draw(spec, label)
+
+
+def _draw(spec: dict[str, Any], label: str) -> str:
+    import vl_convert
+
+    drawn = vl_convert.vegalite_to_svg(
+        {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _config(), **spec}
+    )
+    return _responsive(drawn, label)
+
+
+def _config() -> dict[str, Any]:
+    return {
+        "background": None,
+        "font": FONT,
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": INK,
+            "titleColor": QUIET,
+            "titleFontWeight": "normal",
+            "titleFontSize": 12,
+            "labelFontSize": 12,
+            "gridColor": GRID,
+            "domainColor": GRID,
+            "tickColor": GRID,
+            "titlePadding": 10,
+        },
+        "legend": {"labelColor": INK, "labelFontSize": 12, "titleColor": QUIET},
+    }
+
+
+def _responsive(svg: str, label: str) -> str:
+    """Scales with the page, and says in one sentence what it shows: single marks need no labels of their own."""
+    svg = re.sub(r' (?:role|aria-[a-z]+|xmlns(?::\w+)?)="[^"]*"', "", svg)
+    size = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
+    assert size is not None
+    opening = f'role="img" aria-label="{escape(label)}" style="max-width:{size[1]}px"'
+    return svg.replace(size[0], opening, 1)
