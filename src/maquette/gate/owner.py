@@ -1,0 +1,126 @@
+"""The owner's handle on a private table: it can be passed around, shown and named, but not looked into."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from maquette.domain import Domain
+from maquette.errors import DomainError, ParameterError, SourceError
+
+if TYPE_CHECKING:
+    from maquette.vault.engine import Engine
+
+
+class Table:
+    """A private table, opened. Shows its name, its attributes and |X|: things that are public anyway.
+
+    There is no length, no iteration and no value to be had from it; ask through a release or a session.
+    """
+
+    __slots__ = ("_domain", "_engine", "_name", "_source")
+
+    _domain: Domain
+    _engine: Engine
+    """For the gate alone."""
+    _name: str
+    _source: str
+
+    def __init__(self, engine: Engine, *, name: str, source: str) -> None:
+        object.__setattr__(self, "_engine", engine)
+        object.__setattr__(self, "_domain", engine.domain)
+        object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_source", source)
+
+    @property
+    def domain(self) -> Domain:
+        """The declared universe."""
+        return self._domain
+
+    @property
+    def name(self) -> str:
+        """What the owner calls it."""
+        return self._name
+
+    @property
+    def source(self) -> str:
+        """Where it came from, in public words."""
+        return self._source
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a table does not change: cannot set '{name}'")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a table does not change: cannot delete '{name}'")
+
+    def __reduce__(self) -> NoReturn:
+        raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
+
+    def __repr__(self) -> str:
+        return f"Table('{self._name}', {self._domain!r})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(a.name)}</td><td>{a.kind}</td><td>{a.size:,}</td></tr>"
+            for a in self._domain
+        )
+        return (
+            f"<p><b>{html.escape(self._name)}</b> (private), ln |X| = {self._domain.log_size:.1f}</p>"
+            f"<table><thead><tr><th>attribute</th><th>kind</th><th>cells</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
+
+
+def open(  # noqa: A001  (the public word for it, used as mq.open)
+    source: Any,
+    *,
+    domain: Domain,
+    name: str | None = None,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    memory_limit: int | None = None,
+    allow_unreviewed: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Table:
+    """Open a private table: a path (CSV, Parquet, Arrow, DuckDB), a data frame, a DuckDB relation or connection.
+
+    The rows are coded by the declared domain, each on its own: nothing about the opening depends on another
+    row, and nothing raises because of a value. `memory_limit` is in bytes. See `docs/sources.md`.
+    """
+    if not isinstance(domain, Domain):
+        raise ParameterError(
+            f"expected domain to be a Domain, got {type(domain).__name__}; use Domain.load(path)"
+        )
+    if not domain.reviewed and not allow_unreviewed:
+        raise DomainError(
+            "this domain is an unreviewed draft: its lists and bounds may be read off the private rows; check "
+            'that each is public knowledge, then set "reviewed": true in the domain file'
+        )
+    from maquette.vault.readers import open_engine
+
+    engine = open_engine(
+        source,
+        domain,
+        table=table,
+        query=query,
+        delimiter=delimiter,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
+    public = _describe(source, table)
+    return Table(engine, name=public if name is None else name, source=public)
+
+
+def _check_domain(domain: object) -> None:
+    if not isinstance(domain, Domain):
+        raise ParameterError(
+            f"expected domain to be a Domain, got {type(domain).__name__}; use Domain.load(path)"
+        )
+
+
+def _describe(source: object, table: str | None) -> str:
+    public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
+    return public if table is None else f"{public}:{table}"

@@ -1,0 +1,271 @@
+"""From raw values to codes: a total function of one value at a time, whatever the value is.
+
+Nothing here raises because of a value, and no value changes the code of another. Columns of text are coded
+through their distinct values, so that the rules of spelling run once per spelling and not once per row.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Attribute, Domain, Kind
+from maquette.errors import DomainError
+from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc
+
+Floats = NDArray[np.float64]
+Codes = NDArray[Any]
+
+TRUE_WORDS = ("true", "t", "yes", "y")
+FALSE_WORDS = ("false", "f", "no", "n")
+EXACT = 2**53
+"""Whole numbers up to this are exact as 64-bit floating-point numbers."""
+
+
+def coders(domain: Domain) -> dict[str, Coder]:
+    """One coder per attribute, in domain order."""
+    return {a.name: (_HugeCoder if _is_huge(a) else Coder)(a, domain.na_values) for a in domain}
+
+
+def code_type(attribute: Attribute) -> np.dtype[Any]:
+    """The smallest unsigned type that holds every code of an attribute."""
+    for kind in (np.uint8, np.uint16, np.uint32, np.uint64):
+        if attribute.size - 1 <= np.iinfo(kind).max:
+            return np.dtype(kind)
+    raise DomainError(f"attribute '{attribute.name}' has more than 2^64 cells; declare coarser cells")
+
+
+class Coder:
+    """Codes columns of one attribute.
+
+    Numbers inside are 64-bit floating point: NaN is a missing value, and infinity stands for a text that is
+    no number wherever such a text is an unknown value.
+    """
+
+    def __init__(self, attribute: Attribute, na_values: Iterable[str]) -> None:
+        self.attribute = attribute
+        self.dtype = code_type(attribute)
+        self._missing_words = words(pa.array(["", *na_values], pa.string()))
+        tokens = parse_numbers(self._missing_words, otherwise=np.nan)
+        self._missing_numbers = tokens[~np.isnan(tokens)]
+        self._rule = number_rule(attribute)
+        self._cells = _word_cells(attribute) if self._rule is None else {}
+
+    def code(self, column: ArrowArray) -> Codes:
+        """The code of every value of a column."""
+        if isinstance(column, pa.ExtensionArray):
+            column = column.storage
+        if isinstance(column, pa.DictionaryArray):
+            return self._look_up(column.indices, self.code(column.dictionary))
+        if is_text(column.type):
+            found = pc.dictionary_encode(_as_binary(column))
+            return self._look_up(found.indices, self._code_words(words(found.dictionary)))
+        if pa.types.is_null(column.type):
+            return np.full(len(column), self.attribute.missing_code, dtype=self.dtype)
+        if self._rule is None:
+            found = pc.dictionary_encode(column)
+            return self._look_up(found.indices, self._code_words(words(spell(found.dictionary))))
+        return self._code_numbers(column)
+
+    def _look_up(self, positions: ArrowArray, table: Codes) -> Codes:
+        """Codes by position in `table`; no position is a missing value."""
+        table = np.append(table, np.array([self.attribute.missing_code], dtype=self.dtype))
+        return table[pc.fill_null(positions.cast(pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)]
+
+    def _code_words(self, texts: ArrowArray) -> Codes:
+        """Codes of trimmed texts."""
+        missing = _flags(pc.is_in(texts, value_set=self._missing_words))
+        if self._rule is None:
+            unknown = self.attribute.unknown_code
+            codes = np.array([self._cells.get(text, unknown) for text in texts.to_pylist()], dtype=self.dtype)
+            return np.where(missing, self.dtype.type(self.attribute.missing_code), codes)
+        otherwise = np.nan if self.attribute.kind is Kind.NUMERIC else np.inf
+        values = parse_numbers(
+            _truth_digits(texts) if is_truth(self.attribute) else texts, otherwise=otherwise
+        )
+        return self._apply(np.where(missing, np.nan, values))
+
+    def _code_numbers(self, column: ArrowArray) -> Codes:
+        values = pc.fill_null(column.cast(pa.float64(), safe=False), np.nan)
+        return self._apply(values.to_numpy(zero_copy_only=False))
+
+    def _apply(self, values: Floats) -> Codes:
+        assert self._rule is not None
+        if len(self._missing_numbers):
+            values = np.where(np.isin(values, self._missing_numbers), np.nan, values)
+        return self._rule(values).astype(self.dtype)
+
+
+class _HugeCoder(Coder):
+    """Whole numbers beyond the exact range of floating point: compared as unsigned 64-bit integers."""
+
+    def _code_words(self, texts: ArrowArray) -> Codes:
+        values = _run("TRY_CAST(regexp_extract(word, '^[+]?([0-9]+)([.]0*)?$', 1) AS UBIGINT)", texts)
+        codes = self._placed(values)
+        return np.where(_flags(pc.is_in(texts, value_set=self._missing_words)), self._missing, codes)
+
+    def _code_numbers(self, column: ArrowArray) -> Codes:
+        if pa.types.is_floating(column.type):
+            return self._code_floats(column)
+        return self._look_up(*_distinct(column, lambda values: self._code_words(words(spell(values)))))
+
+    def _code_floats(self, column: ArrowArray) -> Codes:
+        values = pc.fill_null(column.cast(pa.float64(), safe=False), np.nan).to_numpy(zero_copy_only=False)
+        whole = (values >= 0) & (values < 2.0**64) & (np.floor(values) == values)
+        codes = self._placed(pa.array(np.where(whole, values, 0).astype(np.uint64), mask=~whole))
+        missing = np.isnan(values) | np.isin(values, self._missing_numbers)
+        return np.where(missing, self._missing, codes)
+
+    @property
+    def _missing(self) -> Any:
+        return self.dtype.type(self.attribute.missing_code)
+
+    def _placed(self, values: ArrowArray) -> Codes:
+        """Codes of whole numbers; none, or one that is not declared, is unknown."""
+        numbers: Codes = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(self.dtype)
+        known = _flags(values.is_valid()) & (numbers <= np.uint64(self.attribute.cells - 1))
+        numbers[~known] = self.attribute.unknown_code
+        return numbers
+
+
+def _distinct(column: ArrowArray, code: Callable[[ArrowArray], Codes]) -> tuple[ArrowArray, Codes]:
+    found = pc.dictionary_encode(column)
+    return found.indices, code(found.dictionary)
+
+
+def number_rule(attribute: Attribute) -> Callable[[Floats], NDArray[np.int64]] | None:
+    """How an attribute that compares as numbers finds the cell of a number; None if it compares as text."""
+    if attribute.kind is Kind.NUMERIC:
+        return attribute.bin_index
+    if attribute.codes is not None:
+        return functools.partial(_whole_cell, attribute)
+    values = attribute.categories or ()
+    if is_truth(attribute) or all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
+        return functools.partial(_listed_cell, attribute, np.array([float(v) for v in values]))
+    return None
+
+
+def is_truth(attribute: Attribute) -> bool:
+    """Does this attribute hold truth values, so that "yes" and "no" are numbers to it?"""
+    if attribute.kind is Kind.BOOLEAN and attribute.codes is not None:
+        return True
+    values = attribute.categories or ()
+    kinds = (bool, int, float) if attribute.kind is Kind.BOOLEAN else (bool,)
+    return bool(values) and all(isinstance(v, kinds) and float(v) in (0.0, 1.0) for v in values)
+
+
+def _is_huge(attribute: Attribute) -> bool:
+    return attribute.codes is not None and attribute.codes > EXACT
+
+
+def _whole_cell(attribute: Attribute, values: Floats) -> NDArray[np.int64]:
+    declared = (values >= 0) & (values < attribute.cells) & (np.floor(values) == values)
+    codes = np.where(declared, values, attribute.unknown_code).astype(np.int64)
+    return np.where(np.isnan(values), attribute.missing_code, codes)
+
+
+def _listed_cell(attribute: Attribute, listed: Floats, values: Floats) -> NDArray[np.int64]:
+    order = np.argsort(listed)
+    place = np.minimum(np.searchsorted(listed[order], values), len(listed) - 1)
+    codes = np.where(listed[order][place] == values, order[place], attribute.unknown_code)
+    return np.where(np.isnan(values), attribute.missing_code, codes)
+
+
+def _word_cells(attribute: Attribute) -> dict[str, int]:
+    """The cell of every declared word; of two categories that are spelled alike the first counts."""
+    assert attribute.categories is not None
+    spelled = words(pa.array([_spell_one(c) for c in attribute.categories], pa.string())).to_pylist()
+    cells: dict[str, int] = {}
+    for code, word in enumerate(spelled):
+        cells.setdefault(word, code)
+    for code, word in enumerate(spelled):
+        if word.lower() in ("true", "false"):  # a column of truth values says "true", some files "True"
+            cells.setdefault(word.lower(), code)
+            cells.setdefault(word.capitalize(), code)
+    return cells
+
+
+def is_text(kind: ArrowType) -> bool:
+    """Columns whose values are text (or the raw bytes of a text file)."""
+    return (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+    )
+
+
+def words(texts: ArrowArray) -> ArrowArray:
+    """Texts as they are compared: composed (NFC) and without space around; bad bytes become U+FFFD."""
+    return pc.utf8_trim_whitespace(pc.utf8_normalize(_as_string(texts), form="NFC"))
+
+
+def _as_binary(texts: ArrowArray) -> ArrowArray:
+    return texts.cast(pa.binary()) if not pa.types.is_binary(texts.type) else texts
+
+
+def _as_string(texts: ArrowArray) -> ArrowArray:
+    if pa.types.is_string(texts.type):
+        return texts
+    try:
+        return texts.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array(
+            [t if t is None else t.decode(errors="replace") for t in texts.to_pylist()], pa.string()
+        )
+
+
+def spell(values: ArrowArray) -> ArrowArray:
+    """Values of another type as text: whole numbers without a point, truth as true and false, dates as ISO."""
+    if pa.types.is_floating(values.type):
+        return pa.array([_spell_one(v) for v in values.to_pylist()], pa.string())
+    return values.cast(pa.string())
+
+
+def spell_object(value: object) -> str | None:
+    """Any Python value as text; None and NaN are missing. A value that cannot be spelled is missing too."""
+    try:
+        return None if value is None or value != value else _spell_one(value)
+    except Exception:
+        return None
+
+
+def _spell_one(value: Any) -> str:
+    if type(value).__module__ == "numpy":
+        value = value.item()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def parse_numbers(texts: ArrowArray, *, otherwise: float) -> Floats:
+    """The number that each text spells, or `otherwise`."""
+    values = _run("TRY_CAST(word AS DOUBLE)", texts)
+    return pc.fill_null(values, otherwise).to_numpy(zero_copy_only=False)
+
+
+def _truth_digits(texts: ArrowArray) -> ArrowArray:
+    lower = pc.utf8_lower(texts)
+    ones = pc.is_in(lower, value_set=pa.array(TRUE_WORDS))
+    noughts = pc.is_in(lower, value_set=pa.array(FALSE_WORDS))
+    return pc.if_else(ones, "1", pc.if_else(noughts, "0", texts))
+
+
+def _flags(values: ArrowArray) -> NDArray[np.bool_]:
+    return values.to_numpy(zero_copy_only=False).astype(bool)
+
+
+def _run(expression: str, texts: ArrowArray) -> ArrowArray:
+    """Evaluate a fixed SQL expression over a column called `word`, in order."""
+    relation = _calculator().cursor().from_arrow(pa.table({"word": texts}))
+    return relation.select(duckdb.SQLExpression(expression)).to_arrow_table().column(0).combine_chunks()
+
+
+@functools.cache
+def _calculator() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"enable_external_access": "false", "threads": "1"})

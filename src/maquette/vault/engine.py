@@ -1,0 +1,185 @@
+"""Exact answers over the coded rows, kept in memory or read anew on every pass. Only the gate may ask."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.errors import SourceError
+from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.counting import count_margins
+from maquette.vault.coding import Coder, coders
+from maquette.vault.source import Source
+
+Coded = dict[str, NDArray[Any]]
+Integers = NDArray[np.int64]
+
+ROWS = 2**20
+"""Rows that queries without tables see at a time."""
+
+
+class Engine(Protocol):
+    """What the gate may ask of a private table. Every result is exact, and private."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    def size(self) -> int:
+        """n, the number of records."""
+        ...
+
+    def answer(self, queries: Queries) -> Integers:
+        """Numerators of all answers."""
+        ...
+
+    def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
+        """Tables over a few attributes each."""
+        ...
+
+    def commitment(self, salt: bytes) -> str:
+        """A keyed digest of the coded rows in order: the same table and salt give the same text."""
+        ...
+
+
+class _BatchEngine:
+    """Everything follows from batches of coded rows; the row order and the cuts cannot matter for a sum."""
+
+    __slots__ = ("_domain",)
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+
+    @property
+    def domain(self) -> Domain:
+        return self._domain
+
+    @abstractmethod
+    def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
+        """Coded columns of the rows, some at a time; at least one column."""
+
+    def size(self) -> int:
+        first = self._domain.names[:1]
+        return sum(len(batch[first[0]]) for batch in self._batches(first))
+
+    def answer(self, queries: Queries) -> Integers:
+        if isinstance(queries, TableQueries):
+            return _whole(queries.from_margins(self.margins(queries.margins)))
+        total = np.zeros(queries.count, dtype=np.int64)
+        names = queries.attributes or self._domain.names[:1]
+        for batch in self._batches(names):
+            total += _whole(queries.on_rows(batch))
+        return total
+
+    def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
+        used = {name for margin in margins for name in margin} or {self._domain.names[0]}
+        names = [name for name in self._domain.names if name in used]
+        empty = {name: np.zeros(0, dtype=np.uint8) for name in names}
+        totals = count_margins(self._domain, empty, margins)
+        for batch in self._batches(names):
+            count_margins(self._domain, batch, margins, into=totals)
+        return totals
+
+    def commitment(self, salt: bytes) -> str:
+        digests = {name: hmac.new(salt, name.encode(), hashlib.sha256) for name in self._domain.names}
+        for batch in self._batches(self._domain.names):
+            for name, digest in digests.items():
+                digest.update(batch[name].astype(batch[name].dtype.newbyteorder("<"), copy=False).tobytes())
+        seal = hmac.new(salt, self._domain.fingerprint.encode(), hashlib.sha256)
+        for digest in digests.values():
+            seal.update(digest.digest())
+        return seal.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._domain!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
+
+
+class MemoryEngine(_BatchEngine):
+    """Coded columns in memory."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, domain: Domain, columns: Coded) -> None:
+        super().__init__(domain)
+        self._columns = {name: _frozen(columns[name]) for name in domain.names}
+
+    def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
+        return count_margins(self._domain, self._columns, margins)
+
+    def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
+        for start in range(0, len(self._columns[names[0]]), ROWS):
+            yield {name: self._columns[name][start : start + ROWS] for name in names}
+
+
+class StreamEngine(_BatchEngine):
+    """A source that is read and coded anew on every pass, a batch at a time."""
+
+    __slots__ = ("_coders", "_source")
+
+    def __init__(self, domain: Domain, source: Source) -> None:
+        super().__init__(domain)
+        self._source = source
+        self._coders = coders(domain)
+
+    def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
+        for raw, _ in self._source.batches(names):
+            yield {name: self._coders[name].code(raw[name]) for name in names}
+
+
+def load(
+    source: Source, domain: Domain, *, memory_limit: int | None, progress: Callable[[float], None] | None
+) -> Engine:
+    """Code the whole source into memory, or fall back to streaming as soon as the codes outgrow the limit."""
+    limit = psutil.virtual_memory().available // 4 if memory_limit is None else memory_limit
+    coding = coders(domain)
+    chunks: dict[str, list[NDArray[Any]]] = {name: [] for name in domain.names}
+    tell = _Steps(progress)
+    held = 0
+    for raw, share in source.batches(domain.names):
+        for name, coder in coding.items():
+            chunks[name].append(coder.code(raw[name]))
+            held += chunks[name][-1].nbytes
+        if held > limit:
+            return StreamEngine(domain, source)
+        tell(share)
+    tell(1.0)
+    return MemoryEngine(domain, {name: _joined(coding[name], chunks.pop(name)) for name in domain.names})
+
+
+class _Steps:
+    """Tells the progress in steps of 5 %, so that the number of calls says nothing about the table."""
+
+    def __init__(self, progress: Callable[[float], None] | None) -> None:
+        self._progress = progress
+        self._step = 0
+
+    def __call__(self, share: float) -> None:
+        while self._progress is not None and share * 20 >= self._step <= 20:
+            self._progress(self._step / 20)
+            self._step += 1
+
+
+def _joined(coder: Coder, chunks: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(chunks) if chunks else np.zeros(0, dtype=coder.dtype)
+
+
+def _frozen(column: NDArray[Any]) -> NDArray[Any]:
+    view = column.view()
+    view.flags.writeable = False
+    return view
+
+
+def _whole(answers: NDArray[Any]) -> Integers:
+    """Exact answers are whole numbers by construction; anything else is a mistake in a query class."""
+    assert answers.dtype.kind in "iu"
+    return answers.astype(np.int64, copy=False)

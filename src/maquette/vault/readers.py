@@ -1,0 +1,133 @@
+"""From whatever the owner has to an engine: choose the reader, check public structure, code the rows."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import duckdb
+import narwhals as nw
+
+from maquette import _check
+from maquette.domain import Domain
+from maquette.errors import ParameterError, SourceError
+from maquette.vault import database
+from maquette.vault.arrow import pa
+from maquette.vault.delimited import DelimitedFile
+from maquette.vault.engine import Engine, load
+from maquette.vault.files import ArrowFile, ParquetFile
+from maquette.vault.frames import ArrowTable, Frame, from_columns, from_records
+from maquette.vault.source import Joined, Source, check_fit
+
+Progress = Callable[[float], None]
+
+TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+PARQUET = (".parquet", ".pq")
+ARROW = (".arrow", ".feather", ".ipc")
+DATABASE = (".duckdb", ".db")
+
+
+def open_engine(
+    source: Any,
+    domain: Domain,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    memory_limit: int | None = None,
+    progress: Progress | None = None,
+) -> Engine:
+    """Open a private table for exact counting.
+
+    Only public structure can fail: the file, its header, the types of its columns. `memory_limit` (bytes, a
+    quarter of the free memory by default) decides whether the coded columns are kept or read anew on every
+    pass. `progress` is called with the share that has been read, at most 21 times; it is for the owner's eyes.
+    """
+    if memory_limit is not None:
+        _check.whole(memory_limit=memory_limit, least=0)
+    found = open_source(source, table=table, query=query, delimiter=delimiter, names=domain.names)
+    check_fit(found, domain)
+    return load(found, domain, memory_limit=memory_limit, progress=progress)
+
+
+def open_source(
+    source: Any,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    names: Sequence[str] | None = None,
+) -> Source:
+    """The reader for a source, by its Python type or its file name; `names` are needed for plain records."""
+    if isinstance(source, duckdb.DuckDBPyConnection):
+        return database.from_connection(source, "connection", table=table, query=query)
+    if isinstance(source, (str, Path)):
+        return _open_path(str(source), table=table, query=query, delimiter=delimiter)
+    if table is not None or query is not None:
+        raise ParameterError("table= and query= are for DuckDB files and connections")
+    if isinstance(source, duckdb.DuckDBPyRelation):
+        return database.Relation(source, "relation")
+    return _open_memory(source, names)
+
+
+def _open_path(text: str, *, table: str | None, query: str | None, delimiter: str) -> Source:
+    if any(sign in text for sign in "*?[") and not Path(text).exists():
+        return _join(text, sorted(Path(p) for p in glob.glob(text, recursive=True)), delimiter)
+    path = Path(text)
+    if path.is_dir():
+        return _join(text, sorted(p for p in path.rglob("*") if p.name.endswith(PARQUET)), delimiter)
+    if not path.exists():
+        raise SourceError(f"no file at {path}; check the path")
+    if path.name.lower().endswith(DATABASE):
+        return database.from_file(path, table=table, query=query)
+    if table is not None or query is not None:
+        raise ParameterError("table= and query= are for DuckDB files and connections")
+    return _open_file(path, delimiter)
+
+
+def _join(text: str, paths: Sequence[Path], delimiter: str) -> Source:
+    if not paths:
+        raise SourceError(f"no table file in {text}; expected Parquet files or a pattern that matches some")
+    return Joined(f"files {text}", [_open_file(path, delimiter) for path in paths])
+
+
+def _open_file(path: Path, delimiter: str) -> Source:
+    name = path.name.lower()
+    if name.endswith(PARQUET):
+        return ParquetFile(path)
+    if name.endswith(ARROW):
+        return ArrowFile(path)
+    if name.endswith(TEXT):
+        return DelimitedFile(path, "\t" if ".tsv" in name and delimiter == "," else delimiter)
+    known = ", ".join((*TEXT, *PARQUET, *ARROW, *DATABASE))
+    raise SourceError(f"cannot tell what {path} is from its name; it should end in one of {known}")
+
+
+def _open_memory(source: Any, names: Sequence[str] | None) -> Source:
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if isinstance(source, pa.Table):
+        return ArrowTable(source, "Arrow table")
+    if isinstance(source, Mapping):
+        return from_columns(cast(Mapping[Any, Any], source), "table of columns")
+    if isinstance(source, (list, tuple)):
+        return _open_records(cast(Sequence[Any], source), names)
+    frame: Any = nw.from_native(source, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, nw.DataFrame):
+        return Frame(cast("nw.DataFrame[Any]", frame), "data frame")
+    raise SourceError(
+        f"cannot read a table from {type(source).__name__}; expected a path, a data frame (pandas, polars, "
+        "pyarrow), a DuckDB relation or connection, a dict of columns or a list of records"
+    )
+
+
+def _open_records(records: Sequence[Any], names: Sequence[str] | None) -> Source:
+    if not all(isinstance(record, Mapping) for record in records):
+        raise SourceError("a list must hold one mapping per record")
+    if names is None:
+        names = list(dict.fromkeys(str(name) for record in records for name in record))
+    return from_records(cast(Sequence[Mapping[Any, Any]], records), names, "list of records")

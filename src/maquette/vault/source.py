@@ -1,0 +1,174 @@
+"""What every kind of table offers to the coding: a public header and types, then batches of raw columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from maquette.domain import Attribute, Domain
+from maquette.errors import SourceError
+from maquette.vault.arrow import ArrowArray, ArrowType, pa
+from maquette.vault.coding import is_text, number_rule
+
+Batch = tuple[Mapping[str, ArrowArray], float]
+"""Raw columns of some rows, and the share of the source that has been read so far."""
+
+ROWS = 2**17
+"""Rows of a batch, where the source leaves the choice to us."""
+
+
+class Source(ABC):
+    """A table that can be read from the start as often as needed."""
+
+    description: str
+    """What it is, in public words."""
+    header: tuple[str, ...]
+    """All column names, in order, as found."""
+
+    @property
+    def hint(self) -> str | None:
+        """What may be wrong if no declared column is there, from the header's form alone."""
+        return None
+
+    @property
+    def parts(self) -> Sequence[Source]:
+        """The tables that this one strings together; each has a header of its own."""
+        return (self,)
+
+    @abstractmethod
+    def kind(self, column: str) -> ArrowType:
+        """The type of a column."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """The raw values of some columns, batch by batch."""
+
+
+class Joined(Source):
+    """Several files with the same columns, one after the other."""
+
+    def __init__(self, description: str, parts: Sequence[Source]) -> None:
+        self.description = description
+        self.header = parts[0].header
+        self._parts = tuple(parts)
+
+    @property
+    def parts(self) -> Sequence[Source]:
+        return self._parts
+
+    def kind(self, column: str) -> ArrowType:
+        return self._parts[0].kind(column)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        for index, part in enumerate(self._parts):
+            for raw, share in part.batches(columns):
+                yield raw, (index + share) / len(self._parts)
+
+
+class FileStamp:
+    """Notices that a file is not the one that was opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._look()
+
+    def check(self) -> None:
+        if self._look() != self._seen:
+            raise SourceError(f"{self._path} has changed since it was opened; open it again")
+
+    def _look(self) -> tuple[int, int]:
+        try:
+            status = self._path.stat()
+        except OSError as error:
+            raise SourceError(f"cannot read {self._path}: {error.strerror}") from None
+        return status.st_size, status.st_mtime_ns
+
+
+def damaged(description: str) -> NoReturn:
+    """For a failure while reading: the reader's own words may quote the data, so they are not repeated."""
+    raise SourceError(
+        f"{description} is damaged or cannot be read to its end; write it again from its origin"
+    ) from None
+
+
+def check_fit(source: Source, domain: Domain) -> None:
+    """Every declared column is there once, with a type that can hold its values. Looks at no record."""
+    for part in source.parts:
+        _check_header(part, domain)
+        for attribute in domain:
+            _check_kind(part, attribute)
+
+
+def _check_header(source: Source, domain: Domain) -> None:
+    # the first line of a file without a header is a record: found names are never repeated in a message
+    missing = [name for name in domain.names if name not in source.header]
+    if missing:
+        raise SourceError(
+            f"{source.description} has no column {_quoted(missing)}; {_advice(source, domain, missing)}"
+        )
+    twice = [name for name in domain.names if source.header.count(name) > 1]
+    if twice:
+        raise SourceError(
+            f"{source.description} has more than one column {_quoted(twice)}; "
+            "name the columns apart or drop one of them"
+        )
+
+
+def _advice(source: Source, domain: Domain, missing: Sequence[str]) -> str:
+    if source.hint:
+        return source.hint
+    alike = {_loose(name) for name in source.header}
+    other_case = [name for name in missing if _loose(name) in alike]
+    if other_case:
+        return (
+            f"{_quoted(other_case)} is there in another case or spacing: rename it in the file or the domain"
+        )
+    if len(missing) == len(domain):
+        return (
+            f"none of the {len(domain)} declared columns is among the {len(source.header)} found: "
+            "does the file start with a header row?"
+        )
+    return (
+        f"it has {len(source.header)} columns: rename or add the missing ones, or drop them from the domain"
+    )
+
+
+def _loose(name: str) -> str:
+    return "".join(name.split()).casefold()
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _check_kind(source: Source, attribute: Attribute) -> None:
+    found = source.kind(attribute.name)
+    if not fits(attribute, found):
+        expected = "numbers" if number_rule(attribute) is not None else "text, numbers, truth values or dates"
+        raise SourceError(
+            f"column '{attribute.name}' of {source.description} has type {found}, but the domain declares it "
+            f"{attribute.kind} and expects {expected} (or text that spells them); "
+            "convert the column or leave the attribute out of the domain"
+        )
+
+
+def fits(attribute: Attribute, kind: ArrowType) -> bool:
+    """Can a column of this type hold values of the attribute?"""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_null(kind) or is_text(kind) or _is_number(kind):
+        return True
+    return number_rule(attribute) is None and (
+        pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind)
+    )
+
+
+def _is_number(kind: ArrowType) -> bool:
+    types = pa.types
+    return (
+        types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    )
