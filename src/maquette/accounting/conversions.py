@@ -63,7 +63,7 @@ def epsilon_simple(*, rho: Number, delta: Number) -> Fraction:
     if rho == 0:
         return Fraction(0)
     _check.positive(rho=float(rho))
-    log = -_log(_delta(delta))
+    log = _DIGITS.minus(_log(_delta(delta)))
     root = _DIGITS.sqrt(_DIGITS.multiply(_decimal(exact(rho)), log))
     return _up(_DIGITS.add(_decimal(exact(rho)), _DIGITS.multiply(Decimal(2), root)))
 
@@ -71,7 +71,7 @@ def epsilon_simple(*, rho: Number, delta: Number) -> Fraction:
 def rho_simple(*, epsilon: Number, delta: Number) -> Fraction:
     """The inverse of `epsilon_simple`, rounded down: (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))^2."""
     _check.positive(epsilon=float(epsilon))
-    log = -_log(_delta(delta))
+    log = _DIGITS.minus(_log(_delta(delta)))
     larger = _DIGITS.sqrt(_DIGITS.add(log, _decimal(exact(epsilon))))
     # epsilon over the sum of the roots is their difference without cancellation
     root = _DIGITS.divide(_decimal(exact(epsilon)), _DIGITS.add(larger, _DIGITS.sqrt(log)))
@@ -144,7 +144,7 @@ def advanced_epsilon(*, step: Number, k: int, delta: Number) -> Fraction:
     """
     _check.whole(k=k)
     size = _decimal(exact(step))
-    spread = _DIGITS.sqrt(_DIGITS.multiply(Decimal(2 * k), -_log(_delta(delta))))
+    spread = _DIGITS.sqrt(_DIGITS.multiply(Decimal(2 * k), _DIGITS.minus(_log(_delta(delta)))))
     drift = _DIGITS.multiply(Decimal(k), _DIGITS.subtract(_DIGITS.exp(size), Decimal(1)))
     advanced = _up(_DIGITS.multiply(size, _DIGITS.add(spread, drift)))
     return min(advanced, k * exact(step))
