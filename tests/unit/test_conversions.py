@@ -164,8 +164,9 @@ def test_amounts_must_be_finite_and_not_negative(wrong):
 @given(st.fractions(-10, 10))
 def test_floats_are_rounded_to_the_side_they_are_asked_for(value):
     low, high = c.float_down(value), c.float_up(value)
-    assert Fraction(low) <= value <= Fraction(high)
+    assert c.exact(low) <= value <= c.exact(high)
     assert high <= math.nextafter(low, math.inf)
+    assert c.float_down(Fraction(7, 10)) == c.float_up(Fraction(7, 10)) == 0.7
 
 
 def _mp(value):

@@ -201,13 +201,13 @@ def exp_up(value: Number) -> Fraction:
 
 
 def float_down(value: Fraction) -> float:
-    """The largest float that is not above."""
+    """The largest float that does not mean (in its shortest decimal form) more than the value."""
     near = float(value)
-    return math.nextafter(near, -math.inf) if Fraction(near) > value else near
+    return math.nextafter(near, -math.inf) if exact(near) > value else near
 
 
 def float_up(value: Fraction) -> float:
-    """The smallest float that is not below."""
+    """The smallest float that does not mean less than the value."""
     return -float_down(-value)
 
 
