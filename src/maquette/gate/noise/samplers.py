@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -159,12 +160,17 @@ def _opendp_gaussian(exact: Counts, sigma: float) -> Counts:
 
 
 def _opendp_select(scores: Counts, scale: float, method: Selection) -> int:
+    return int(_noisy_max(scale, method)(scores.tolist()))
+
+
+@lru_cache(maxsize=64)
+def _noisy_max(scale: float, method: Selection) -> Callable[[list[int]], int]:
     dp = _opendp()
     space = dp.vector_domain(dp.atom_domain(T=_WHOLE)), dp.linf_distance(T=_WHOLE)
     # opendp draws Gumbel noise under zCDP (the exponential mechanism) and exponential noise under pure epsilon
     # (permute-and-flip); each is charged as what it is
     measure = dp.zero_concentrated_divergence() if method == "exponential" else dp.max_divergence()
-    return int(dp.m.make_noisy_max(*space, measure, scale=scale)(scores.tolist()))
+    return dp.m.make_noisy_max(*space, measure, scale=scale)
 
 
 def _released(measurement: Callable[[list[int]], list[int]], exact: Counts) -> Counts:

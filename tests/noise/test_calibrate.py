@@ -1,0 +1,104 @@
+"""Never too little noise for a price, in exact rationals; never a cost above the price."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from maquette.accounting.budget import UNITS
+from maquette.errors import ParameterError
+from maquette.gate import calibrate
+from maquette.gate.noise.laws import exp_minus
+from maquette.gate.noise.samplers import float_up, sqrt_up
+from maquette.queries.base import Sensitivity
+
+positive = st.fractions(min_value=Fraction(1, 10**30), max_value=10**30)
+prices = st.fractions(min_value=Fraction(1, UNITS), max_value=100)
+denominators = st.sampled_from([1, 2, 3, 7, 2**20])
+sizes = st.fractions(min_value=Fraction(1, 2**20), max_value=10**8)
+
+
+def _sensitivity(l1: Fraction, l2_squared: Fraction) -> Sensitivity:
+    return Sensitivity(l1, l2_squared, Fraction(1))
+
+
+@given(value=positive)
+@example(value=Fraction(1, 3))
+@example(value=Fraction(5e-324) / 3)
+def test_float_up_is_the_smallest_double_not_below(value):
+    result = float_up(value)
+    assert Fraction(result) >= value
+    assert Fraction(math.nextafter(result, 0)) < value
+
+
+@given(value=positive)
+@example(value=Fraction(2))
+@example(value=Fraction(4))
+def test_sqrt_up_is_not_below_and_hardly_above(value):
+    result = sqrt_up(value)
+    assert Fraction(result) ** 2 >= value
+    below = Fraction(math.nextafter(math.nextafter(result, 0), 0))
+    assert below**2 < value
+
+
+@settings(max_examples=300)
+@given(l1=sizes, epsilon=prices, denominator=denominators)
+def test_laplace_noise_is_never_too_little(l1, epsilon, denominator):
+    plan = calibrate.laplace(_sensitivity(l1, l1), epsilon=epsilon, denominator=denominator)
+    assert l1 * denominator / plan.drawn <= epsilon
+    assert plan.scale == plan.drawn / denominator
+    assert plan.event.cost("epsilon").units <= epsilon * UNITS
+    assert plan.event.l1 == l1
+    assert plan.event.scale == plan.scale
+    # and not wasteful: at most one step of the ledger's grid and of the doubles above
+    assert plan.scale <= l1 / calibrate.on_grid(epsilon) * (1 + Fraction(1, 2**51))
+
+
+@settings(max_examples=300)
+@given(l2_squared=sizes, rho=prices, denominator=denominators)
+def test_gaussian_noise_is_never_too_little(l2_squared, rho, denominator):
+    plan = calibrate.gaussian(_sensitivity(l2_squared, l2_squared), rho=rho, denominator=denominator)
+    assert l2_squared * denominator**2 / (2 * Fraction(plan.drawn) ** 2) <= rho
+    assert plan.sigma_squared == Fraction(plan.drawn) ** 2 / denominator**2
+    assert plan.event.cost("rho").units <= rho * UNITS
+    assert plan.event.cost("rho").slack == 0
+    assert plan.sigma_squared <= l2_squared / (2 * calibrate.on_grid(rho)) * (1 + Fraction(1, 2**49))
+
+
+@settings(max_examples=200)
+@given(epsilon=prices)
+def test_cube_base_is_never_below_the_exponential(epsilon):
+    plan = calibrate.cube(epsilon=epsilon)
+    precision = 256
+    assert plan.base * 2**precision >= exp_minus(epsilon, precision)[0]
+    assert plan.base < 1
+    assert plan.event.cost("epsilon").units <= epsilon * UNITS
+    assert plan.event.epsilon <= epsilon
+
+
+@settings(max_examples=300)
+@given(price=prices)
+def test_selection_is_never_too_sharp(price):
+    pure = calibrate.selection(price=price, unit="epsilon")
+    assert 2 / Fraction(pure.scale) <= price
+    assert pure.event.method == "permute-and-flip"
+    assert pure.event.cost("epsilon").units <= price * UNITS
+    concentrated = calibrate.selection(price=price, unit="rho")
+    assert (2 / Fraction(concentrated.scale)) ** 2 / 8 <= price
+    assert concentrated.event.method == "exponential"
+    assert concentrated.event.cost("rho").units <= price * UNITS
+
+
+@given(price=prices)
+def test_a_price_on_the_grid_is_kept(price):
+    on_grid = calibrate.on_grid(price)
+    assert on_grid <= price < on_grid + Fraction(1, UNITS)
+    assert (on_grid * UNITS).denominator == 1
+
+
+@pytest.mark.parametrize("price", [Fraction(0), Fraction(-1), Fraction(1, UNITS + 1)])
+def test_a_price_below_one_unit_is_refused(price):
+    with pytest.raises(ParameterError, match="at least 1e-12"):
+        calibrate.on_grid(price)
