@@ -1,0 +1,97 @@
+"""What no private mechanism can do: the lower bound from shattered sets, and from it the limit of reconstruction."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+from maquette import _check
+from maquette.domain import Relation
+from maquette.errors import ParameterError
+
+
+class Window(NamedTuple):
+    """A shattered set whose witness levels lie close together: what the lower bound needs."""
+
+    points: int
+    """d: an even number of points."""
+    gap: float
+    """c = 2 gamma - w, for levels inside a window of width w < 2 gamma; 1 for counting queries."""
+
+
+def from_vc(vc: int) -> Window:
+    """Counting queries: all levels are 1/2, so c = 1 and d = 2 floor(VC/2)."""
+    _check.whole(least=0, vc=vc)
+    return Window(2 * (vc // 2), 1.0)
+
+
+def from_levels(levels: list[Fraction], gamma: Fraction) -> Window:
+    """A gamma-shattered set with these witness levels: c = 2 gamma - (largest - smallest level)."""
+    width = max(levels) - min(levels) if levels else Fraction(0)
+    if not width < 2 * gamma:
+        raise ParameterError(
+            f"expected levels inside a window narrower than 2 gamma = {2 * gamma}, got {width}"
+        )
+    return Window(2 * (len(levels) // 2), float(2 * gamma - width))
+
+
+def from_fat_shattering(dimension: int, gamma: Fraction) -> Window:
+    """From the fat-shattering dimension alone: some window of width gamma holds F / max(1, ceil(1/gamma) - 2) points.
+
+    Accuracy: the levels lie in [gamma, 1 - gamma]; the fullest window has c = 2 gamma - gamma = gamma.
+    """
+    _check.whole(least=0, dimension=dimension)
+    if not 0 < gamma <= Fraction(1, 2):
+        raise ParameterError(f"expected 0 < gamma <= 1/2, got gamma={gamma}")
+    windows = max(1, math.ceil(1 / Fraction(gamma)) - 2)
+    fullest = -(-dimension // windows)
+    return Window(2 * (fullest // 2), float(gamma))
+
+
+def counts(window: Window, *, epsilon: float, beta: float, relation: Relation) -> float:
+    """The least error in counts of any epsilon-private mechanism on this class.
+
+    Accuracy: a >= (c d / 4) max(0, (1-beta) - beta e^(h epsilon)) / ((1-beta) (1 + e^(h epsilon))), where h = 1 under
+        replace-one and 2 under add/remove-one (Roth 2010, Theorem 2, corrected).
+    Holds when: the mechanism keeps all counts within a, except with probability beta, on tables of d/2 records; by
+        padding with fixed records also on any larger ones. Zero unless beta < 1/(1 + e^(h epsilon)).
+    """
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise ParameterError(f"expected epsilon >= 0 and finite, got epsilon={epsilon!r}")
+    if not 0 <= beta < 1:
+        raise ParameterError(f"expected 0 <= beta < 1, got beta={beta!r}")
+    back = math.exp(-hops(relation) * epsilon)  # e^-(h epsilon), so that nothing overflows
+    room = max(0.0, (1 - beta) * back - beta)
+    return window.gap * window.points / 4 * room / ((1 - beta) * (back + 1))
+
+
+def fraction(window: Window, *, n: int, epsilon: float, beta: float, relation: Relation) -> float:
+    """The same as a fraction of n records. Holds when: n >= d/2."""
+    _check.whole(n=n)
+    if 2 * n < window.points:
+        raise ParameterError(f"expected n >= d/2 = {window.points // 2} records, got n={n}")
+    return counts(window, epsilon=epsilon, beta=beta, relation=relation) / n
+
+
+def recovered(*, epsilon: float, delta: float = 0.0, steps: int = 1) -> float:
+    """The largest expected share of secret bits that anyone can recover from a private release.
+
+    Accuracy: for secrets drawn evenly, a guess is right with probability p <= e^E (1-p) + D, so
+        p <= (e^E + D) / (1 + e^E), where E = h epsilon and D = delta (1 + e^epsilon + ... + e^((h-1) epsilon)) for
+        tables that are h = `steps` neighbouring steps apart when one secret changes.
+    Holds when: secrets are independent fair bits, or a uniformly drawn half of a set (then a swap changes two).
+    """
+    _check.whole(steps=steps)
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise ParameterError(f"expected epsilon >= 0 and finite, got epsilon={epsilon!r}")
+    if not 0 <= delta < 1:
+        raise ParameterError(f"expected 0 <= delta < 1, got delta={delta!r}")
+    back = math.exp(-steps * epsilon)
+    grown = delta * sum(math.exp((i - steps) * epsilon) for i in range(steps))
+    return min(1.0, (1 + grown) / (1 + back))
+
+
+def hops(relation: Relation) -> int:
+    """Neighbouring steps from a table to the one with a record replaced: 1, or remove and add."""
+    return 1 if relation is Relation.REPLACE_ONE else 2

@@ -1,0 +1,311 @@
+"""SmallDB (Blum, Ligett and Roth 2008): how far the answers of the drawn small database are off.
+
+The mechanism draws y of m rows with probability proportional to exp(-epsilon err(x, y) / (2D)), where err is the
+largest error in counts. Bounds are fractions unless the name says counts; all come from public inputs, and none is
+the textbook's (those are in `textbook`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from maquette import _check
+from maquette.errors import ParameterError
+from maquette.theory import existence, search
+from maquette.theory.existence import LETTERS, Facts, Form
+from maquette.theory.multisets import log_multisets, log_sequences
+
+Base = Literal["multisets", "sequences"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """B(m) = existence + selection, for one m."""
+
+    alpha: float
+    """May exceed 1: see `vacuous`."""
+    rows: int
+    form: str
+    """The letter of the existence form that was active: a to g."""
+    existence: float
+    selection: float
+
+    @property
+    def vacuous(self) -> bool:
+        """Nothing is guaranteed: every fraction is within 1 anyway."""
+        return self.alpha >= 1
+
+    @property
+    def stated(self) -> float:
+        """What may be stated: never above 1."""
+        return min(1.0, self.alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """How many records a target needs, with the rows of the small database that reach it."""
+
+    n: float
+    """The exact real threshold; `whole` is the number of records."""
+    rows: int
+    form: str
+
+    @property
+    def whole(self) -> int:
+        return math.ceil(self.n)
+
+
+def selection(*, log_range: float, n: float, epsilon: float, beta: float, span: float = 1.0) -> float:
+    """What drawing instead of optimising loses: (2D / (epsilon n)) (ln|R| + ln(1/beta)).
+
+    Accuracy: utility of the exponential mechanism (McSherry and Talwar 2007), except with probability beta.
+    Holds when: n >= 1. With a base measure pi other than the uniform one, `log_range` is ln(1/pi(y)) for the small
+        database y whose existence is used, or the largest such value.
+    """
+    _check.positive(n=n, epsilon=epsilon, span=span)
+    _check.fraction(beta=beta)
+    return 2 * span / (epsilon * n) * (log_range - math.log(beta))
+
+
+def error(
+    facts: Facts,
+    *,
+    rows: int,
+    n: float,
+    epsilon: float,
+    beta: float,
+    n_public: bool = True,
+    base: Base = "multisets",
+    only: str = LETTERS,
+) -> Bound:
+    """B(m): the largest error over all queries with a small database of m rows, except with probability beta.
+
+    Accuracy: the Proposition of our specification, section 4: alpha_m + (2D/(epsilon n)) (ln|R_m| + ln(1/beta)),
+        alpha_m the least of the existence forms a to g (or of those named in `only`).
+    Holds when: every table with n >= 1 records. If n is not public (add/remove-one), give a lower bound on it and
+        n_public=False, which leaves out form c and the use of n in form d. `epsilon` is what was drawn with.
+    """
+    _check_letters(only)
+    _check.whole(rows=rows)
+    chosen = selection(
+        log_range=_log_range(facts, rows, base), n=n, epsilon=epsilon, beta=beta, span=facts.span
+    )
+    if facts.universe == 1:
+        return Bound(0.0, rows, "b", 0.0, 0.0)  # one possible small database: nothing is drawn
+    known = _exact(n) if n_public else None
+    least = [(form.alpha(rows), form.letter) for form in existence.forms(facts, n=known, only=only)]
+    if known is not None and rows == known and "c" in only:
+        least.append((0.0, "c"))
+    if not least:
+        raise ParameterError(
+            f"none of the forms {', '.join(only)} bounds a small database of {rows} rows here"
+        )
+    alpha, letter = min(least)
+    return Bound(alpha + chosen, rows, letter, alpha, chosen)
+
+
+def best(
+    facts: Facts,
+    *,
+    n: float,
+    epsilon: float,
+    beta: float,
+    n_public: bool = True,
+    base: Base = "multisets",
+    only: str = LETTERS,
+    most_rows: int = 10**18,
+) -> Bound:
+    """The smallest B(m) over all whole m, exactly.
+
+    Accuracy: the least over forms of the least over m. Forms a, b, d, f, g have a single valley (`search.valley`),
+        form e is searched by branch and bound, form c is the point m = n.
+    Holds when: as for `error`.
+    """
+    _check_letters(only)
+    _check.whole(most_rows=most_rows)
+    _check.positive(n=n, epsilon=epsilon)
+    _check.fraction(beta=beta)
+    if facts.universe == 1:
+        return Bound(0.0, 1, "b", 0.0, 0.0)
+    known = _exact(n) if n_public else None
+    price = 2 * facts.span / (epsilon * n)
+    candidates = {
+        _argmin(facts, form, price, base, most_rows) for form in existence.forms(facts, n=known, only=only)
+    }
+    if known is not None and known <= most_rows and "c" in only:
+        candidates.add(known)
+    if not candidates:
+        raise ParameterError(f"none of the forms {', '.join(only)} bounds this class; see the letters a to g")
+    bounds = [
+        error(facts, rows=m, n=n, epsilon=epsilon, beta=beta, n_public=n_public, base=base, only=only)
+        for m in sorted(candidates)
+    ]
+    return min(bounds, key=lambda bound: (bound.alpha, bound.rows))
+
+
+def records(
+    facts: Facts,
+    *,
+    alpha: float,
+    epsilon: float,
+    beta: float,
+    base: Base = "multisets",
+    only: str = LETTERS,
+) -> Records:
+    """The smallest n at which some m gives the error alpha.
+
+    Accuracy: min over m with alpha_m < alpha of 2D (ln|R_m| + ln(1/beta)) / (epsilon (alpha - alpha_m)); form c, m = n,
+        is tried by itself. The fraction is minimised exactly: from any n, the m that minimises B at this n gives a
+        smaller n, until it does not (Dinkelbach 1967).
+    Holds when: n is public, or is a lower bound on the number of records; form d counts the whole universe, form c
+        needs n public (leave it out of `only` otherwise).
+    """
+    _check_letters(only)
+    _check.positive(alpha=alpha, epsilon=epsilon)
+    _check.fraction(beta=beta)
+    if facts.universe == 1:
+        return Records(1.0, 1, "b")
+    general = only.replace("c", "")
+    found = [
+        _records(facts, form, alpha, epsilon, beta, base) for form in existence.forms(facts, only=general)
+    ]
+    if "c" in only:
+        found.append(_records_of_itself(facts, alpha, epsilon, beta, base))
+    reached = [r for r in found if r is not None]
+    if not reached:
+        raise ParameterError(f"no number of records gives alpha={alpha!r} by the forms {', '.join(only)}")
+    return min(reached, key=lambda r: (r.n, r.rows))
+
+
+def closed_form(*, n: float, epsilon: float, log_universe: float, log_queries: float, beta: float) -> float:
+    """SmallDB's error in closed form; `best` is never larger.
+
+    Accuracy: 1.5 (2 ln|X| ln(2k) / (epsilon n))^(1/3) + 2 (ln|X| + ln(1/beta)) / (epsilon n), from form a,
+        |R_m| <= |X|^m and m = ceil(ln(2k) / (2 a^2)), a = (2 ln|X| ln(2k) / (epsilon n))^(1/3).
+    Holds when: D <= 1, n >= 1, either relation.
+    """
+    _check.positive(n=n, epsilon=epsilon)
+    _check.fraction(beta=beta)
+    scale = epsilon * n
+    leading = 1.5 * (2 * log_universe * (math.log(2) + log_queries) / scale) ** (1 / 3)
+    return leading + 2 * (log_universe - math.log(beta)) / scale
+
+
+def counts(bound: Bound, *, n: float) -> float:
+    """The same bound in counts: n B(m). Holds when: n is public and the fractions are multiplied by it."""
+    _check.positive(n=n)
+    return n * bound.alpha
+
+
+def counts_from_released_size(
+    facts: Facts,
+    *,
+    rows: int,
+    size: float,
+    drift: float,
+    epsilon: float,
+    beta: float,
+    base: Base = "multisets",
+    only: str = LETTERS,
+) -> float:
+    """Error in counts when the fractions are multiplied by a released, noisy size.
+
+    Accuracy: (size + t) alpha_m + (2D/epsilon) (ln|R_m| + ln(1/beta)) + t, where t = `drift` bounds |size - n|.
+    Holds when: add/remove-one; fails with probability beta plus that of the drift's bound. m must not depend on the
+        true n.
+    """
+    _check.positive(epsilon=epsilon)
+    if not drift >= 0:
+        raise ParameterError(f"expected drift >= 0, got drift={drift!r}")
+    bound = error(
+        facts,
+        rows=rows,
+        n=1,
+        epsilon=epsilon,
+        beta=beta,
+        n_public=False,
+        base=base,
+        only=only.replace("c", ""),
+    )
+    return max(size + drift, 0.0) * bound.existence + bound.selection + drift
+
+
+def closed_form_counts(
+    *, n: float, epsilon: float, log_universe: float, log_queries: float, beta: float
+) -> float:
+    """The closed form in counts: 1.5 n^(2/3) (2 ln|X| ln(2k) / epsilon)^(1/3) + 2 (ln|X| + ln(1/beta)) / epsilon."""
+    return n * closed_form(
+        n=n, epsilon=epsilon, log_universe=log_universe, log_queries=log_queries, beta=beta
+    )
+
+
+def _log_range(facts: Facts, rows: int, base: Base) -> float:
+    count = log_multisets if base == "multisets" else log_sequences
+    return count(universe=facts.universe, rows=rows)
+
+
+def _step(facts: Facts, m: int, base: Base) -> float:
+    """ln|R_{m+1}| - ln|R_m|, without the cancellation."""
+    if base == "sequences":
+        return math.log(facts.universe)
+    ratio = (facts.universe - 1) / (m + 1) if facts.universe < 2**1000 else math.inf
+    return math.log1p(ratio) if ratio < math.inf else math.log(facts.universe + m) - math.log(m + 1)
+
+
+def _argmin(facts: Facts, form: Form, price: float, base: Base, most: int) -> int:
+    if form.single_valley:
+        return search.valley(form.alpha, lambda m: price * _step(facts, m, base), most=most)
+    return search.lowest(form.alpha, lambda m: price * _log_range(facts, m, base), most=most)
+
+
+def _records(
+    facts: Facts, form: Form, alpha: float, epsilon: float, beta: float, base: Base
+) -> Records | None:
+    """Dinkelbach's iteration for one form, from an n that is large enough."""
+
+    def needed(m: int) -> float:
+        room = alpha - form.alpha(m)
+        total = _log_range(facts, m, base) - math.log(beta)
+        return 2 * facts.span * total / (epsilon * room) if room > 0 else math.inf
+
+    n = 1.0
+    m = _argmin(facts, form, 2 * facts.span / epsilon, base, 10**18)
+    while needed(m) > n:
+        if n > 1e60:
+            return None
+        n *= 4
+        m = _argmin(facts, form, 2 * facts.span / (epsilon * n), base, 10**18)
+    while needed(m) < n:
+        n = needed(m)
+        m = _argmin(facts, form, 2 * facts.span / (epsilon * n), base, 10**18)
+    return Records(n, m, form.letter)
+
+
+def _records_of_itself(facts: Facts, alpha: float, epsilon: float, beta: float, base: Base) -> Records | None:
+    """The smallest whole n = m; its bound falls in n because ln|R_n| is concave and 0 at n = 0."""
+
+    def enough(n: int) -> bool:
+        log_range = _log_range(facts, n, base)
+        return selection(log_range=log_range, n=n, epsilon=epsilon, beta=beta, span=facts.span) <= alpha
+
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > 2**60:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return Records(float(high), high, "c")
+
+
+def _exact(n: float) -> int | None:
+    return int(n) if float(n).is_integer() and n >= 1 else None
+
+
+def _check_letters(only: str) -> None:
+    if not only or any(letter not in LETTERS for letter in only):
+        raise ParameterError(f"expected letters of existence forms among {LETTERS}, got only={only!r}")

@@ -1,0 +1,152 @@
+"""SmallDB's bound as textbooks print it, for comparison only. Nothing in the library states these.
+
+Letters: L = ln|X| ln k, b = ln(1/beta). `status` says what each is worth:
+exact  true as it stands, for its own choice of m;
+loose  true, but with larger constants than needed or a condition that is not printed;
+wrong  not a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from maquette import _check
+from maquette.theory.inverse import records as records_for
+
+Status = Literal["exact", "loose", "wrong"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What every variant is computed from."""
+
+    epsilon: float
+    log_universe: float
+    log_queries: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        _check.positive(epsilon=self.epsilon)
+        _check.fraction(beta=self.beta)
+
+    @property
+    def product(self) -> float:
+        """L = ln|X| ln k."""
+        return self.log_universe * self.log_queries
+
+    @property
+    def failure(self) -> float:
+        """b = ln(1/beta)."""
+        return -math.log(self.beta)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One printed error bound as a function of n."""
+
+    name: str
+    status: Status
+    remark: str
+    error: Callable[[float, Setting], float]
+    """Fraction, or counts if `in_counts`."""
+    in_counts: bool = False
+
+
+def rows(*, alpha: float, log_queries: float) -> int:
+    """m = ln k / alpha^2, rounded up: wasteful for k > 2, and 0 at k = 1. Ours is ceil(ln(2k) / (2 alpha^2))."""
+    _check.positive(alpha=alpha)
+    return math.ceil(log_queries / alpha**2)
+
+
+def error_at(setting: Setting, *, n: float, alpha: float) -> float:
+    """alpha + 2 (L / alpha^2 + b) / (epsilon n), for the m of `rows`.
+
+    Holds when: ln k / alpha^2 is a whole number; rounding it up adds 2 ln|X| / (epsilon n).
+    """
+    _check.positive(n=n, alpha=alpha)
+    return alpha + 2 * (setting.product / alpha**2 + setting.failure) / (setting.epsilon * n)
+
+
+def error_minimised(n: float, setting: Setting) -> float:
+    """`error_at`, minimised over alpha: 1.5 (4L / (epsilon n))^(1/3) + 2b / (epsilon n)."""
+    scale = setting.epsilon * n
+    return 1.5 * (4 * setting.product / scale) ** (1 / 3) + 2 * setting.failure / scale
+
+
+def records_exact(setting: Setting, *, alpha: float) -> float:
+    """Run at alpha/2: n >= (16 L + 4 alpha^2 b) / (epsilon alpha^3), the exact requirement."""
+    _check.positive(alpha=alpha)
+    return (16 * setting.product + 4 * alpha**2 * setting.failure) / (setting.epsilon * alpha**3)
+
+
+def records_printed(setting: Setting, *, alpha: float) -> float:
+    """n >= (16 L + 4 b) / (epsilon alpha^3): true and loose for alpha <= 1, silent beyond."""
+    _check.positive(alpha=alpha)
+    return (16 * setting.product + 4 * setting.failure) / (setting.epsilon * alpha**3)
+
+
+def error_exact(n: float, setting: Setting) -> float:
+    """The alpha at which `records_exact` is n."""
+    _check.positive(n=n)
+    low, high = 0.0, error_printed(n, setting) + error_minimised(n, setting)
+    while records_exact(setting, alpha=high) > n:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if records_exact(setting, alpha=middle) <= n else (middle, high)
+    return high
+
+
+def error_printed(n: float, setting: Setting) -> float:
+    """((16 L + 4 b) / (epsilon n))^(1/3): true where it is at most 1, and then loose."""
+    return ((16 * setting.product + 4 * setting.failure) / (setting.epsilon * n)) ** (1 / 3)
+
+
+def counts_printed(n: float, setting: Setting) -> float:
+    """n^(2/3) ((16 L + 4 b) / (epsilon n))^(1/3): wrong, it divides by n twice."""
+    return n ** (2 / 3) * error_printed(n, setting)
+
+
+def counts_corrected(n: float, setting: Setting) -> float:
+    """n^(2/3) ((16 L + 4 b) / epsilon)^(1/3): n times `error_printed`."""
+    return n ** (2 / 3) * ((16 * setting.product + 4 * setting.failure) / setting.epsilon) ** (1 / 3)
+
+
+def rows_weak(*, alpha: float, log_queries: float) -> int:
+    """m = 8 ln k / alpha^2, from the weak tail exp(-m alpha^2 / 4)."""
+    _check.positive(alpha=alpha)
+    return math.ceil(8 * log_queries / alpha**2)
+
+
+def records_weak(setting: Setting, *, alpha: float) -> float:
+    """`rows_weak` run at alpha/2: n >= 128 L / (epsilon alpha^3) + 4 b / (epsilon alpha)."""
+    _check.positive(alpha=alpha)
+    return 128 * setting.product / (setting.epsilon * alpha**3) + 4 * setting.failure / (
+        setting.epsilon * alpha
+    )
+
+
+def error_weak(n: float, setting: Setting) -> float:
+    """(256 L / (epsilon n))^(1/3) + 8 b / (epsilon n): `records_weak` with n split in halves."""
+    scale = setting.epsilon * n
+    return (256 * setting.product / scale) ** (1 / 3) + 8 * setting.failure / scale
+
+
+VARIANTS = (
+    Variant("m = ln k / alpha^2, best alpha", "exact", "needs a whole m; 0 rows at k = 1", error_minimised),
+    Variant("run at alpha/2, exact", "exact", "n >= (16 L + 4 alpha^2 b) / (epsilon alpha^3)", error_exact),
+    Variant("run at alpha/2, as printed", "loose", "uses alpha <= 1 and says nothing beyond", error_printed),
+    Variant("m = 8 ln k / alpha^2", "loose", "weak tail, about 3.4 times our closed form", error_weak),
+    Variant("counts, as printed", "wrong", "divides by n twice", counts_printed, in_counts=True),
+    Variant("counts, corrected", "loose", "n times the printed error", counts_corrected, in_counts=True),
+)
+
+
+def records_whole(setting: Setting, variant: Variant, *, alpha: float) -> int | None:
+    """The smallest n at which a variant prints alpha or less."""
+    return records_for(lambda n: variant.error(n, setting), alpha=alpha)
