@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from fractions import Fraction
@@ -22,11 +23,7 @@ from maquette.release.statements import Account, Certificate, GroupCertificate, 
 
 FORMAT = 1
 
-_LAWS: dict[str, type[Laplace] | type[Gaussian] | type[Cube]] = {
-    "laplace": Laplace,
-    "gaussian": Gaussian,
-    "cube": Cube,
-}
+_LAWS: dict[str, Callable[..., Noise]] = {"laplace": Laplace, "gaussian": Gaussian, "cube": Cube}
 
 
 def dump(release: Release) -> dict[str, Any]:
@@ -138,7 +135,8 @@ def _parse_noise(data: dict[str, Any] | None) -> Noise | None:
 
 def _parse_certificate(data: dict[str, Any]) -> Certificate:
     groups = tuple(GroupCertificate(**_numbers(group)) for group in data["groups"])
-    return Certificate(**(_numbers(data) | {"groups": groups}))
+    whole = _numbers(data)
+    return Certificate(whole["alpha"], whole["beta"], whole["counts"], groups)
 
 
 def _numbers(data: dict[str, Any]) -> dict[str, Any]:

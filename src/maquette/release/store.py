@@ -42,6 +42,20 @@ MODEL = "model.npz"
 REPORT = "report.html"
 
 
+def check_place(path: Path) -> None:
+    """Refuse a place that cannot take a release folder, before anything is paid for."""
+    _check_target(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent):
+            pass
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise ReleaseError(
+            f"cannot write {path}: {why}; nothing was opened and nothing was spent, choose another place"
+        ) from None
+
+
 def save(release: Release, path: Path, *, report: bool = True) -> Path:
     """Write the folder beside its place, then move it there; an older release folder is replaced."""
     _check_target(path)

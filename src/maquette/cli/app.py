@@ -1,0 +1,51 @@
+"""All commands under one name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from maquette.cli import answers, console, domains, ledgers, releases, tour
+from maquette.cli.guard import Guarded
+
+app = typer.Typer(
+    cls=Guarded,
+    name="maquette",
+    help="Differentially private query release: one small database that answers very many queries.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(domains.app, name="domain")
+app.add_typer(ledgers.app, name="ledger")
+releases.register(app)
+answers.register(app)
+tour.register(app)
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+) -> None:
+    if version:
+        _say_version()
+        raise typer.Exit
+
+
+@app.command("version")
+def version_command() -> None:
+    """Print the version.
+
+    \b
+    Example:
+      maquette version
+    """
+    _say_version()
+
+
+def _say_version() -> None:
+    from maquette import __version__
+
+    console.say(f"maquette {__version__}")

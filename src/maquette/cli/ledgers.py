@@ -1,0 +1,193 @@
+"""`maquette ledger`: making, showing and verifying the account of what was spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maquette.cli import console
+from maquette.cli.options import AsJson, Delta, DomainFile, Epsilon, RelationName
+from maquette.errors import LedgerError
+
+if TYPE_CHECKING:
+    from maquette.accounting.ledger import Ledger
+
+app = typer.Typer(help="Make, show and verify ledgers.", no_args_is_help=True, rich_markup_mode=None)
+
+Location = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, or a postgresql URL.")]
+
+
+@app.command("create")
+def create(
+    location: Location,
+    domain: DomainFile,
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    relation: RelationName = "add-remove",
+    name: Annotated[str | None, typer.Option(help="What to call it; the file's name if absent.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a ledger with a fixed total for one table.
+
+    \b
+    Example:
+      maquette ledger create people.ledger --domain people.domain.json --epsilon 3 --delta 1e-9
+    """
+    from maquette import _check
+    from maquette.accounting.budget import Budget
+    from maquette.accounting.ledger import Ledger
+    from maquette.domain import Domain, Relation
+
+    _check.one_of([str(r) for r in Relation], relation=relation)
+    with Ledger.create(
+        location,
+        budget=Budget(epsilon, delta),
+        relation=Relation(relation),
+        domain_fingerprint=Domain.load(domain).fingerprint,
+        name=name or (Path(location).stem if "://" not in location else "ledger"),
+    ) as book:
+        if as_json:
+            console.say_json(_summary(book))
+        else:
+            console.say(f"made ledger '{book.name}' with {book.budget}, {book.relation} neighbours")
+            console.say("Protect it like the table: it holds every answer that was paid for.")
+
+
+@app.command("show")
+def show(location: Location, as_json: AsJson = False) -> None:
+    """Show what was spent on what, and what is left.
+
+    \b
+    Example:
+      maquette ledger show people.ledger
+    """
+    from maquette.accounting.ledger import Ledger
+
+    with Ledger.open(location) as book:
+        payments = _payments(book)
+        if as_json:
+            console.say_json(_summary(book) | {"payments": payments})
+        else:
+            _show(book, payments)
+
+
+@app.command("verify")
+def verify(
+    location: Location,
+    receipt: Annotated[
+        list[str] | None,
+        typer.Option("--receipt", metavar="SEQ:HEAD", help="A receipt that must be in it; may be repeated."),
+    ] = None,
+    release: Annotated[
+        Path | None, typer.Option("--release", help="A release folder whose receipts must be in it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read the whole chain again and check every entry. Exit code 2 if anything was changed, cut or rolled back.
+
+    \b
+    Example:
+      maquette ledger verify people.ledger --release people.maquette
+    """
+    from maquette.accounting.ledger import Ledger, Receipt
+
+    receipts = [Receipt.parse(text) for text in receipt or []]
+    if release is not None:
+        from maquette.release.store import load
+
+        receipts += [Receipt(r.sequence, r.head) for r in load(release).receipts]
+    with Ledger.open(location) as book:
+        head = book.verify()
+        for one in receipts:
+            book.verify(one)
+    if as_json:
+        console.say_json({"whole": True, "sequence": head.seq, "head": head.head, "receipts": len(receipts)})
+    else:
+        found = f", {len(receipts)} receipts found" if receipts else ""
+        console.say(f"the ledger is whole: {head.seq} entries{found}")
+        console.say(f"receipt {head}")
+
+
+def paid_so_far(location: str) -> str:
+    """One line about the state of a ledger, for the end of an interrupted run."""
+    from maquette.accounting.ledger import Ledger
+
+    try:
+        with Ledger.open(location) as book:
+            summary = _summary(book)
+    except LedgerError:
+        return ""
+    return f"{summary['unit']} {summary['spent']:.6g} of {summary['total']:.6g} is set aside or spent"
+
+
+def _summary(book: Ledger) -> dict[str, Any]:
+    from maquette.accounting.budget import UNITS
+
+    balance = book.balance()
+    return {
+        "name": book.name,
+        "epsilon": book.budget.epsilon,
+        "delta": book.budget.delta,
+        "relation": str(book.relation),
+        "unit": book.budget.unit,
+        "total": balance.total_units / UNITS,
+        "spent": balance.spent_units / UNITS,
+        "left": balance.left_units / UNITS,
+        "receipt": str(balance.head),
+    }
+
+
+def _payments(book: Ledger) -> list[dict[str, Any]]:
+    """Every reservation in order; an open envelope is what it sets aside, a settled one what its parts took."""
+    from maquette.accounting.budget import UNITS
+
+    settled = {entry.key for entry in book.entries(kind="settle")}
+    answered = {entry.key for entry in book.entries(kind="answer")}
+    return [
+        {
+            "sequence": entry.seq,
+            "created": entry.created,
+            "tag": entry.tag,
+            "key": entry.key,
+            "parent": entry.parent,
+            "amount": entry.units / UNITS,
+            "state": _state(entry.envelope, entry.key in settled, entry.key in answered),
+        }
+        for entry in book.entries(kind="reserve")
+    ]
+
+
+def _state(envelope: bool, settled: bool, answered: bool) -> str:
+    if envelope:
+        return "settled" if settled else "open"
+    return "answered" if answered else "paid, not answered"
+
+
+def _show(book: Ledger, payments: list[dict[str, Any]]) -> None:
+    summary = _summary(book)
+    share = summary["spent"] / summary["total"]
+    console.say(f"Ledger '{book.name}': {book.budget}, {book.relation} neighbours")
+    console.say(f"  {console.bar(share)} {100 * share:.1f} % spent")
+    console.say(
+        f"  {summary['unit']} {summary['spent']:.6g} spent, {summary['left']:.6g} left of {summary['total']:.6g}"
+    )
+    if not payments:
+        console.say("  nothing was paid yet")
+        return
+    console.say()
+    rows = [
+        (
+            str(p["sequence"]),
+            p["created"][:19].replace("T", " "),
+            ("  " if p["parent"] else "") + p["tag"],
+            f"{p['amount']:.6g}",
+            p["state"],
+            p["key"],
+        )
+        for p in payments
+    ]
+    console.table(("entry", "when (UTC)", "paid for", summary["unit"], "state", "key"), rows, right=(0, 3))
+    console.say()
+    console.say(f"  receipt {summary['receipt']}")

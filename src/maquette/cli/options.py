@@ -1,0 +1,77 @@
+"""Options that several commands share, with one wording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maquette.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from maquette.domain import Domain
+    from maquette.queries import Queries
+
+DomainFile = Annotated[
+    Path, typer.Option("--domain", "-d", help="The domain file: the declared public schema.")
+]
+Epsilon = Annotated[float, typer.Option(help="Privacy budget; alone it means pure epsilon.")]
+Delta = Annotated[
+    float, typer.Option(help="With a delta the budget is (epsilon, delta), counted through zCDP.")
+]
+Beta = Annotated[float, typer.Option(help="Chance that a stated error is exceeded.")]
+RelationName = Annotated[
+    str, typer.Option("--relation", help="Neighbours: add-remove (n private) or replace-one (n public).")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+Delimiter = Annotated[str, typer.Option(help="Field separator of a CSV file.")]
+TableName = Annotated[str | None, typer.Option("--table", help="The table inside a DuckDB file.")]
+TableQuery = Annotated[
+    str | None, typer.Option("--query", help="A query on a DuckDB file, instead of a table.")
+]
+
+MarginalOrders = Annotated[
+    list[int] | None, typer.Option("--marginals", metavar="K", help="All K-way marginals; may be repeated.")
+]
+PrefixNames = Annotated[
+    list[str] | None, typer.Option("--prefixes", metavar="ATTR", help="Cumulative counts of an attribute.")
+]
+RangeNames = Annotated[
+    list[str] | None,
+    typer.Option("--ranges", metavar="A[,B]", help="All intervals of an attribute, or boxes of several."),
+]
+Predicates = Annotated[
+    list[str] | None, typer.Option("--where", metavar="SQL", help='One predicate, such as "age >= 60".')
+]
+WorkloadFile = Annotated[Path | None, typer.Option("--workload", help="A workload file (JSON).")]
+
+
+def read_workload(
+    domain: Domain,
+    *,
+    marginals: list[int] | None,
+    prefixes: list[str] | None,
+    ranges: list[str] | None,
+    where: list[str] | None,
+    workload: Path | None,
+) -> Queries:
+    """The union of everything that was asked for on the command line."""
+    from maquette import queries as q
+
+    parts: list[Queries] = []
+    if marginals:
+        parts.append(q.marginals(domain, marginals[0] if len(marginals) == 1 else marginals))
+    parts += [q.prefixes(domain, name) for name in prefixes or []]
+    parts += [q.ranges(domain, *(n.strip() for n in names.split(","))) for names in ranges or []]
+    if where:
+        parts.append(q.where(domain, where[0]) if len(where) == 1 else q.predicates(domain, where))
+    if workload is not None:
+        parts.append(q.load(domain, workload))
+    if not parts:
+        raise WorkloadError(
+            "no queries were asked for; give at least one of --marginals K, --prefixes ATTR, --ranges A[,B], "
+            '--where "...", --workload FILE'
+        )
+    return parts[0] if len(parts) == 1 else q.union(*parts)

@@ -1,0 +1,234 @@
+"""`maquette plan` and `maquette release`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from maquette.cli import console
+from maquette.cli.guard import INTERRUPTED, complain
+from maquette.cli.ledgers import paid_so_far
+from maquette.cli.options import (
+    AsJson,
+    Beta,
+    Delimiter,
+    Delta,
+    DomainFile,
+    Epsilon,
+    MarginalOrders,
+    Predicates,
+    PrefixNames,
+    Quiet,
+    RangeNames,
+    RelationName,
+    TableName,
+    TableQuery,
+    WorkloadFile,
+    read_workload,
+)
+from maquette.errors import ParameterError
+
+
+def register(app: typer.Typer) -> None:
+    app.command("plan")(plan)
+    app.command("release")(release)
+
+
+def plan(
+    domain: DomainFile,
+    n: Annotated[int | None, typer.Option("--n", help="Rows of the table, as far as publicly known.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget; alone it means pure epsilon.")
+    ] = None,
+    delta: Delta = 0.0,
+    beta: Beta = 0.05,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Target error: says the --n or --epsilon that is needed, give the other."),
+    ] = None,
+    relation: RelationName = "add-remove",
+    marginals: MarginalOrders = None,
+    prefixes: PrefixNames = None,
+    ranges: RangeNames = None,
+    where: Predicates = None,
+    workload: WorkloadFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rank the mechanisms by their error, from public inputs only. Spends nothing, opens no table.
+
+    \b
+    Example:
+      maquette plan --domain people.domain.json --marginals 3 --n 20000 --epsilon 1 --delta 1e-9
+    """
+    from maquette.api import plan as make_plan
+    from maquette.api import required
+    from maquette.domain import Domain
+
+    queries = read_workload(
+        Domain.load(domain),
+        marginals=marginals,
+        prefixes=prefixes,
+        ranges=ranges,
+        where=where,
+        workload=workload,
+    )
+    if alpha is not None:
+        if (n is None) == (epsilon is None):
+            raise ParameterError(
+                "with --alpha give exactly one of --n and --epsilon; the other one is computed"
+            )
+        found = required(
+            queries, alpha=alpha, n=n, epsilon=epsilon, delta=delta, relation=relation, beta=beta
+        )
+    else:
+        if n is None or epsilon is None:
+            raise ParameterError("a plan needs --n and --epsilon (or --alpha and one of them)")
+        found = make_plan(queries, n=n, epsilon=epsilon, delta=delta, relation=relation, beta=beta)
+    if as_json:
+        console.say_json(found.to_dict())
+    else:
+        console.say(str(found))
+
+
+def release(
+    source: Annotated[
+        str, typer.Argument(metavar="TABLE", help="The private table: CSV, Parquet, Arrow, DuckDB.")
+    ],
+    domain: DomainFile,
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    beta: Beta = 0.05,
+    relation: RelationName = "add-remove",
+    mechanism: Annotated[str, typer.Option(help="A mechanism by name, or auto.")] = "auto",
+    marginals: MarginalOrders = None,
+    prefixes: PrefixNames = None,
+    ranges: RangeNames = None,
+    where: Predicates = None,
+    workload: WorkloadFile = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger path or URL; made on first use. Beside the table if absent.")
+    ] = None,
+    total_epsilon: Annotated[
+        float | None, typer.Option(help="Total of a new ledger; this release's epsilon if absent.")
+    ] = None,
+    total_delta: Annotated[
+        float | None, typer.Option(help="Total of a new ledger; this release's delta if absent.")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Rows of the small database; up to the mechanism if absent.")
+    ] = None,
+    post: Annotated[str, typer.Option(help="Post-processing: auto, none, consistent, lp or l2.")] = "auto",
+    certificate: Annotated[
+        float, typer.Option(help="Share of the budget that measures the largest error; 0 for none.")
+    ] = 0.05,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Certify every group of queries by itself.")
+    ] = False,
+    key: Annotated[
+        str | None, typer.Option(help="A name for this run: the same key is free, a new key pays anew.")
+    ] = None,
+    delimiter: Delimiter = ",",
+    table: TableName = None,
+    query: TableQuery = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The release folder; TABLE.maquette if absent.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Answer a whole workload on a private table and write the release folder.
+
+    The budget is paid before the table is looked at. The same command again costs nothing.
+
+    \b
+    Example:
+      maquette release people.csv --domain people.domain.json --marginals 3 --epsilon 1 --delta 1e-9 \\
+        --ledger people.ledger --total-epsilon 3 -o people.maquette
+    """
+    from maquette.api import release as make_release
+    from maquette.domain import Domain
+    from maquette.gate import owner
+    from maquette.release.store import check_place
+
+    declared = Domain.load(domain)
+    queries = read_workload(
+        declared, marginals=marginals, prefixes=prefixes, ranges=ranges, where=where, workload=workload
+    )
+    place = output if output is not None else Path(f"{Path(source).stem}.maquette")
+    check_place(place)
+    _check_before_opening(epsilon, delta, beta, certificate)
+    try:
+        with console.progress(quiet=quiet) as tell:
+            handle = owner.open(
+                source,
+                domain=declared,
+                delimiter=delimiter,
+                table=table,
+                query=query,
+                progress=lambda share: tell("reading the table", share),
+            )
+            made = make_release(
+                handle,
+                queries,
+                epsilon=epsilon,
+                delta=delta,
+                relation=relation,
+                mechanism=mechanism,
+                beta=beta,
+                ledger=ledger,
+                total_epsilon=total_epsilon,
+                total_delta=total_delta,
+                certificate=certificate,
+                groups=groups,
+                rows=rows,
+                post=post,
+                key=key,
+                progress=tell,
+            )
+            tell("writing the release", 0.0)
+            made.save(place)
+    except KeyboardInterrupt:
+        _say_interrupted(ledger)
+        raise typer.Exit(INTERRUPTED) from None
+    _say_release(made, place, as_json=as_json)
+
+
+def _check_before_opening(epsilon: float, delta: float, beta: float, certificate: float) -> None:
+    """A table may take minutes to read: what can be refused at once is refused at once."""
+    from maquette import _check
+    from maquette.accounting.budget import Budget
+
+    Budget(epsilon, delta)
+    _check.fraction(beta=beta)
+    if not 0 <= certificate < 1:
+        raise ParameterError(f"expected 0 <= certificate < 1, got certificate={certificate!r}")
+
+
+def _say_interrupted(ledger: str | None) -> None:
+    state = paid_so_far(ledger) if ledger is not None else ""
+    complain(
+        "interrupted. "
+        + (f"In the ledger, {state}. " if state else "")
+        + "What was paid is stored there with its answers; the same command continues from there and pays nothing twice"
+    )
+
+
+def _say_release(made: Any, place: Path, *, as_json: bool) -> None:
+    from maquette.release.document import dump
+    from maquette.release.store import REPORT
+
+    if as_json:
+        console.say_json({"folder": str(place), "headline": made.headline} | dump(made))
+        return
+    console.say(made.headline)
+    console.facts(made.facts())
+    if made.account is not None:
+        account = made.account
+        console.say(
+            f"  {console.bar(account.spent / account.total)} {account.unit} {account.left:.6g} left in the ledger"
+        )
+    for note in made.notes:
+        console.say(f"  note: {note}")
+    console.say(f"wrote {place}; read {place / REPORT} in a browser")
