@@ -20,19 +20,23 @@ class Table:
     There is no length, no iteration and no value to be had from it; ask through a release or a session.
     """
 
-    __slots__ = ("_domain", "_engine", "_name", "_source")
+    __slots__ = ("__weakref__", "_domain", "_engine", "_ledger_location", "_name", "_source")
 
     _domain: Domain
     _engine: Engine
     """For the gate alone."""
+    _ledger_location: Path | None
     _name: str
     _source: str
 
-    def __init__(self, engine: Engine, *, name: str, source: str) -> None:
+    def __init__(
+        self, engine: Engine, *, name: str, source: str, ledger_location: Path | None = None
+    ) -> None:
         object.__setattr__(self, "_engine", engine)
         object.__setattr__(self, "_domain", engine.domain)
         object.__setattr__(self, "_name", name)
         object.__setattr__(self, "_source", source)
+        object.__setattr__(self, "_ledger_location", ledger_location)
 
     @property
     def domain(self) -> Domain:
@@ -48,6 +52,11 @@ class Table:
     def source(self) -> str:
         """Where it came from, in public words."""
         return self._source
+
+    @property
+    def ledger_location(self) -> Path | None:
+        """Where its ledger is kept if no other place is named: beside the file; None for a table in memory."""
+        return self._ledger_location
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a table does not change: cannot set '{name}'")
@@ -90,10 +99,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     The rows are coded by the declared domain, each on its own: nothing about the opening depends on another
     row, and nothing raises because of a value. `memory_limit` is in bytes. See `docs/sources.md`.
     """
-    if not isinstance(domain, Domain):
-        raise ParameterError(
-            f"expected domain to be a Domain, got {type(domain).__name__}; use Domain.load(path)"
-        )
+    _check_domain(domain)
     if not domain.reviewed and not allow_unreviewed:
         raise DomainError(
             "this domain is an unreviewed draft: its lists and bounds may be read off the private rows; check "
@@ -111,7 +117,12 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
         progress=progress,
     )
     public = _describe(source, table)
-    return Table(engine, name=public if name is None else name, source=public)
+    return Table(
+        engine,
+        name=public if name is None else name,
+        source=public,
+        ledger_location=_beside(source),
+    )
 
 
 def _check_domain(domain: object) -> None:
@@ -119,6 +130,12 @@ def _check_domain(domain: object) -> None:
         raise ParameterError(
             f"expected domain to be a Domain, got {type(domain).__name__}; use Domain.load(path)"
         )
+
+
+def _beside(source: object) -> Path | None:
+    if not isinstance(source, (str, Path)) or any(sign in str(source) for sign in "*?["):
+        return None
+    return Path(f"{source}.ledger")
 
 
 def _describe(source: object, table: str | None) -> str:
