@@ -1,0 +1,95 @@
+"""How long `import maquette` takes beside `import pandas`, and how much an installation weighs."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+ROUNDS = 9
+MODULES = ("maquette", "pandas", "numpy")
+
+
+def run(data: Path | None) -> list[dict[str, Any]]:
+    """Medians over fresh interpreters, taken in turn so that a busy moment hits all of them."""
+    del data
+    return [_times(), _sizes()]
+
+
+def _times() -> dict[str, Any]:
+    statements = {name: f"import {name}" for name in MODULES} | {"nothing": "pass"}
+    taken: dict[str, list[float]] = {name: [] for name in statements}
+    for _ in range(ROUNDS):
+        for name, statement in statements.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", statement], check=True)
+            taken[name].append(time.perf_counter() - start)
+    bare = statistics.median(taken["nothing"])
+    seconds = {name: statistics.median(taken[name]) for name in MODULES}
+    return {
+        "what": "seconds of a fresh interpreter that imports one module, median",
+        "rounds": ROUNDS,
+        "bare_interpreter": round(bare, 4),
+        "maquette": round(seconds["maquette"], 4),
+        "peer_pandas": round(seconds["pandas"], 4),
+        "peer_numpy": round(seconds["numpy"], 4),
+        "goal": "maquette below 0.5",
+    }
+
+
+def _sizes() -> dict[str, Any]:
+    own = _package_size(Path(__file__).parents[1] / "src" / "maquette")
+    needed = sorted(_closure("maquette"))
+    sizes = {name: _distribution_size(name) for name in needed}
+    largest = sorted(sizes.items(), key=lambda item: -item[1])[:8]
+    return {
+        "what": "installed size in megabytes, compiled caches not counted",
+        "maquette": round(own / 1e6, 2),
+        "with_dependencies": round((own + sum(sizes.values())) / 1e6, 1),
+        "dependencies": len(needed),
+        "largest": {name: round(size / 1e6, 1) for name, size in largest},
+    }
+
+
+def _package_size(folder: Path) -> int:
+    kept = {".py", ".typed", ".j2", ".css"}
+    return sum(
+        file.stat().st_size for file in folder.rglob("*") if file.suffix in kept or file.name == "py.typed"
+    )
+
+
+def _distribution_size(name: str) -> int:
+    files = metadata.files(name) or []
+    paths = (Path(str(file.locate())) for file in files if not str(file).endswith(".pyc"))
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def _closure(name: str) -> set[str]:
+    """Every installed distribution that a plain installation pulls in."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for requirement in metadata.requires(waiting.pop()) or []:
+            needed = _applies(requirement)
+            if needed is not None and needed not in found:
+                found.add(needed)
+                waiting.append(needed)
+    return found
+
+
+def _applies(requirement: str) -> str | None:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    parsed = Requirement(requirement)
+    if parsed.marker is not None and not parsed.marker.evaluate({"extra": ""}):
+        return None
+    try:
+        metadata.distribution(parsed.name)
+    except metadata.PackageNotFoundError:
+        return None
+    return canonicalize_name(parsed.name)
