@@ -6,6 +6,7 @@ is one, then the null cell if the attribute is nullable.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from enum import StrEnum
@@ -53,8 +54,9 @@ class Attribute:
     """A numeric attribute that holds whole numbers only; decoded values are whole."""
 
     def __post_init__(self) -> None:
-        if not self.name or not isinstance(self.name, str):
-            raise DomainError(f"an attribute needs a name, got {self.name!r}")
+        if not isinstance(self.name, str) or not self.name or self.name != self.name.strip():
+            raise DomainError(f"an attribute needs a name without space around it, got {self.name!r}")
+        self._settle_types()
         forms = [
             self.categories is not None,
             self.codes is not None,
@@ -75,10 +77,29 @@ class Attribute:
             )
         self._check_values()
 
+    def _settle_types(self) -> None:
+        """Words become kinds and lists become tuples, so that equal declarations are equal values."""
+        try:
+            object.__setattr__(self, "kind", Kind(self.kind))
+        except ValueError:
+            kinds = ", ".join(Kind)
+            raise DomainError(f"attribute '{self.name}': kind is one of {kinds}, got {self.kind!r}") from None
+        for field in ("categories", "bounds", "edges"):
+            if getattr(self, field) is not None:
+                object.__setattr__(self, field, tuple(getattr(self, field)))
+        for field, word in (("codes", "size"), ("bins", "bins")):
+            count = getattr(self, field)
+            if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
+                raise DomainError(f"attribute '{self.name}': {word} is a whole number, got {count!r}")
+
     def _check_values(self) -> None:
         if self.categories is not None:
             if not self.categories:
                 raise DomainError(f"attribute '{self.name}' has an empty list of categories")
+            if not all(_is_scalar(c) for c in self.categories):
+                raise DomainError(
+                    f"attribute '{self.name}': categories are texts, finite numbers, true or false"
+                )
             if len({_spelling(c) for c in self.categories}) < len(self.categories):
                 raise DomainError(f"attribute '{self.name}' lists a category twice")
         if self.codes is not None and self.codes < 1:
@@ -86,19 +107,40 @@ class Attribute:
         if self.kind is Kind.BOOLEAN and self.cells != 2:
             raise DomainError(f"attribute '{self.name}' is boolean and needs 2 values, got {self.cells}")
         if self.bounds is not None and self.bins is not None:
-            low, high = self.bounds
-            if not (math.isfinite(low) and math.isfinite(high) and low < high):
-                raise DomainError(
-                    f"attribute '{self.name}' needs finite bounds with low < high, got {self.bounds}"
-                )
-            if self.bins < 1:
-                raise DomainError(f"attribute '{self.name}' needs bins >= 1, got {self.bins}")
+            self._check_bounds(self.bounds, self.bins)
         if self.edges is not None and (
             len(self.edges) < 2
-            or not all(math.isfinite(e) for e in self.edges)
-            or any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False))
+            or not all(_is_finite(e) for e in self.edges)
+            or any(a >= b for a, b in itertools.pairwise(self.edges))
         ):
             raise DomainError(f"attribute '{self.name}' needs at least two finite, increasing edges")
+        if self.integer:
+            self._check_whole_cells()
+
+    def _check_bounds(self, bounds: tuple[float, ...], bins: int) -> None:
+        if len(bounds) != 2 or not all(_is_finite(b) for b in bounds) or bounds[0] >= bounds[1]:
+            raise DomainError(f"attribute '{self.name}' needs finite bounds with low < high, got {bounds}")
+        if bins < 1:
+            raise DomainError(f"attribute '{self.name}' needs bins >= 1, got {bins}")
+        largest = max(abs(bounds[0]), abs(bounds[1]))
+        if largest > _LARGEST:
+            raise DomainError(f"attribute '{self.name}' needs bounds within +-{_LARGEST:g}, got {bounds}")
+        if (bounds[1] - bounds[0]) / bins < 8 * math.ulp(largest):
+            raise DomainError(f"attribute '{self.name}' has {bins} bins, too narrow to tell apart; use fewer")
+
+    def _check_whole_cells(self) -> None:
+        if self.kind is not Kind.NUMERIC:
+            raise DomainError(f"attribute '{self.name}' is {self.kind}: integer is for numeric attributes")
+        low, high = self.edge(0), self.edge(self.cells)
+        if self.edges is None and high - low >= self.cells:
+            return  # every cell is at least one wide
+        if math.floor(high) - math.ceil(low) + 1 >= self.cells:
+            first, last = self._whole_numbers(np.arange(self.cells))
+            if np.all(first <= last):
+                return
+        raise DomainError(
+            f"attribute '{self.name}' holds whole numbers, but some of its cells hold none; declare wider cells"
+        )
 
     @property
     def cells(self) -> int:
@@ -157,7 +199,7 @@ class Attribute:
         assert self.bounds is not None
         assert self.bins is not None
         low, high = self.bounds
-        return high if i == self.bins else low + (high - low) * (i / self.bins)
+        return high if i == self.bins else low + (high - low) * i / self.bins
 
     def bin_index(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """The cell of each number, total: outside clamps to the edge or the overflow cell, NaN is missing."""
@@ -175,8 +217,8 @@ class Attribute:
             code = np.floor((clamped - low) / (high - low) * self.cells).astype(np.int64)
             code = np.clip(code, 0, self.cells - 1)
             # the border itself decides, not the rounding of the division
-            code = np.where(clamped < low + (high - low) * (code / self.cells), code - 1, code)
-            following = low + (high - low) * ((code + 1) / self.cells)
+            code = np.where(clamped < low + (high - low) * code / self.cells, code - 1, code)
+            following = low + (high - low) * (code + 1) / self.cells
             code = np.where((clamped >= following) & (code < self.cells - 1), code + 1, code)
         code = code.astype(np.int64)
         if self.overflow_cell is not None:
@@ -192,8 +234,10 @@ class Attribute:
         (`rng` is then needed; post-processing, so its seed is nobody's secret). The overflow cell becomes
         "(other)" among texts and missing among numbers.
         """
-        codes = np.asarray(codes, dtype=np.int64)
-        missing = codes >= self.cells
+        codes = np.asarray(codes)
+        if codes.dtype != np.uint64:  # as they come for attributes with more than 2^32 cells
+            codes = codes.astype(np.int64)
+        missing = codes > self.cells - 1
         declared = np.where(missing, 0, codes)
         if self.codes is not None:
             return declared, missing
@@ -209,29 +253,36 @@ class Attribute:
     def _decode_bins(
         self, codes: NDArray[np.int64], *, how: Decoding, rng: np.random.Generator | None
     ) -> NDArray[Any]:
-        if self.edges is not None:
-            borders = np.asarray(self.edges)
-            low, high = borders[codes], borders[codes + 1]
-        else:
-            assert self.bounds is not None
-            start, end = self.bounds
-            low = start + (end - start) * (codes / self.cells)
-            high = start + (end - start) * ((codes + 1) / self.cells)
         if how == "uniform":
             if rng is None:
                 raise DomainError("decoding to uniform values needs a generator (rng)")
             share = rng.random(len(codes))
         else:
             share = np.full(len(codes), 0.5)
+        low, high = self._borders(codes)
         if not self.whole:
-            return low + (high - low) * share
+            # rounding must not lift a value over the border into the next cell
+            return np.minimum(low + (high - low) * share, np.nextafter(high, low))
+        first, last = self._whole_numbers(codes)
+        return np.minimum(first + np.floor(share * (last - first + 1)), last).astype(np.int64)
+
+    def _borders(self, codes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Left and right border of each cell, the same numbers as `edge` gives."""
+        if self.edges is not None:
+            borders = np.asarray(self.edges, dtype=np.float64)
+            return borders[codes], borders[codes + 1]
+        assert self.bounds is not None
+        start, end = self.bounds
+        right = start + (end - start) * (codes + 1) / self.cells
+        return start + (end - start) * codes / self.cells, np.where(codes == self.cells - 1, end, right)
+
+    def _whole_numbers(self, codes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The first and the last whole number to which each cell decodes."""
+        low, high = self._borders(codes)
         first = np.ceil(low)
-        last = np.where(codes == self.cells - 1, np.floor(high), np.ceil(high) - 1)
-        if self.whole and not self.integer:  # cells one wide: each holds one whole number
-            last = first
-        return np.minimum(first + np.floor(share * (last - first + 1)), np.maximum(first, last)).astype(
-            np.int64
-        )
+        if not self.integer:  # cells one wide: each stands for the whole number at its left
+            return first, first
+        return first, np.where(codes == self.cells - 1, np.floor(high), np.ceil(high) - 1)
 
     def label(self, code: int) -> str:
         """A cell in words, for reports and messages."""
@@ -246,7 +297,19 @@ class Attribute:
         if self.whole and self.edge(code + 1) - self.edge(code) == 1:
             return f"{self.edge(code):.0f}"
         closing = "]" if code == self.cells - 1 else ")"
-        return f"[{self.edge(code):g}, {self.edge(code + 1):g}{closing}"
+        return f"[{self.edge(code):.12g}, {self.edge(code + 1):.12g}{closing}"
+
+
+_LARGEST = 1e250
+"""The arithmetic of the borders stays finite below this."""
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, (str, bool)) or _is_finite(value)
 
 
 def _first(*cells: int | None) -> int:

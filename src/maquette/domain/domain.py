@@ -25,6 +25,8 @@ class Domain:
     """Everything else a domain file says (source, licence, remarks); never used in a computation."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        object.__setattr__(self, "na_values", tuple(self.na_values))
         if not self.attributes:
             raise DomainError("a domain needs at least one attribute")
         names = [a.name for a in self.attributes]
@@ -54,9 +56,11 @@ class Domain:
 
     def save(self, path: str | Path) -> None:
         """Write a domain file."""
-        Path(path).write_text(
-            json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+        try:
+            Path(path).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise DomainError(f"cannot write the domain file {path}: {error.strerror}") from None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,12 +111,20 @@ class Domain:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of everything that decides the coding; equal fingerprints mean equal universes."""
-        data = self.to_dict()
-        kept = {"attributes": data["attributes"], "na_values": data.get("na_values", [])}
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+        kept = {"attributes": self.to_dict()["attributes"], "na_values": sorted(set(self.na_values))}
+        return hashlib.sha256(json.dumps(_plain(kept), sort_keys=True).encode()).hexdigest()
 
     def __repr__(self) -> str:
         return f"Domain({len(self)} attributes, |X| = {_big(self.size)}: {', '.join(self.names)})"
+
+
+def _plain(value: Any) -> Any:
+    """One spelling of equal numbers: 0.0 becomes 0."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _big(value: int) -> str:

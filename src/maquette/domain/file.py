@@ -54,6 +54,10 @@ def read(path: Path) -> Domain:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise DomainError(f"{path} is not JSON: {error.msg} at line {error.lineno}") from None
+    except (ValueError, RecursionError):
+        raise DomainError(
+            f"{path} is not a domain file: a number is too long or it is nested too deeply"
+        ) from None
     if not isinstance(data, dict):
         raise DomainError(f'{path}: expected an object with "attributes", got {type(data).__name__}')
     try:
@@ -83,7 +87,7 @@ def to_dict(domain: Domain) -> dict[str, Any]:
         data["na_values"] = list(domain.na_values)
     if not domain.reviewed:
         data["reviewed"] = False
-    return data | domain.notes
+    return data | {key: note for key, note in domain.notes.items() if key not in DomainFile.model_fields}
 
 
 def _attribute(entry: AttributeEntry) -> Attribute:

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -105,8 +104,7 @@ class _HugeCoder(Coder):
     """Whole numbers beyond the exact range of floating point: compared as unsigned 64-bit integers."""
 
     def _code_words(self, texts: ArrowArray) -> Codes:
-        values = _run("TRY_CAST(regexp_extract(word, '^[+]?([0-9]+)([.]0*)?$', 1) AS UBIGINT)", texts)
-        codes = self._placed(values)
+        codes = self._placed(parse_whole_numbers(texts))
         return np.where(_flags(pc.is_in(texts, value_set=self._missing_words)), self._missing, codes)
 
     def _code_numbers(self, column: ArrowArray) -> Codes:
@@ -244,9 +242,28 @@ def _spell_one(value: Any) -> str:
 
 
 def parse_numbers(texts: ArrowArray, *, otherwise: float) -> Floats:
-    """The number that each text spells, or `otherwise`."""
-    values = _run("TRY_CAST(word AS DOUBLE)", texts)
+    """The number that each trimmed text spells in decimal notation (or inf, nan), or `otherwise`."""
+    spelled = pc.if_else(pc.match_substring_regex(texts, pattern=_NUMBER), texts, None)
+    try:
+        values = pc.utf8_ltrim(spelled, characters="+").cast(pa.float64())
+    except pa.ArrowInvalid:  # beyond the range of floating point: the same numbers, some of them infinite
+        values = pa.array([None if t is None else float(t) for t in spelled.to_pylist()], pa.float64())
     return pc.fill_null(values, otherwise).to_numpy(zero_copy_only=False)
+
+
+_NUMBER = r"(?i)^[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)$"
+
+
+def parse_whole_numbers(texts: ArrowArray) -> ArrowArray:
+    """The whole number below 2^64 that each trimmed text spells, else null."""
+    digits = pc.replace_substring_regex(texts, pattern=_WHOLE, replacement="\\1")
+    digits = pc.if_else(pc.match_substring_regex(texts, pattern=_WHOLE), digits, None)
+    fits = pc.less_equal(pc.utf8_length(digits), 20)
+    whole = pc.if_else(fits, digits, None).cast(pa.decimal128(38, 0))
+    return pc.if_else(pc.less(whole, pa.scalar(2**64, pa.decimal128(38, 0))), whole, None).cast(pa.uint64())
+
+
+_WHOLE = r"^[+]?0*([0-9]+)([.]0*)?$"
 
 
 def _truth_digits(texts: ArrowArray) -> ArrowArray:
@@ -258,14 +275,3 @@ def _truth_digits(texts: ArrowArray) -> ArrowArray:
 
 def _flags(values: ArrowArray) -> NDArray[np.bool_]:
     return values.to_numpy(zero_copy_only=False).astype(bool)
-
-
-def _run(expression: str, texts: ArrowArray) -> ArrowArray:
-    """Evaluate a fixed SQL expression over a column called `word`, in order."""
-    relation = _calculator().cursor().from_arrow(pa.table({"word": texts}))
-    return relation.select(duckdb.SQLExpression(expression)).to_arrow_table().column(0).combine_chunks()
-
-
-@functools.cache
-def _calculator() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
