@@ -21,7 +21,14 @@ def toy_domain() -> Domain:
     return Domain.from_dict(
         {
             "attributes": [
-                {"name": "age", "kind": "numeric", "bounds": [0, 90], "bins": 9, "integer": True, "nullable": True},
+                {
+                    "name": "age",
+                    "kind": "numeric",
+                    "bounds": [0, 90],
+                    "bins": 9,
+                    "integer": True,
+                    "nullable": True,
+                },
                 {"name": "sex", "kind": "boolean", "categories": ["Female", "Male"], "nullable": False},
                 {
                     "name": "region",

@@ -18,6 +18,7 @@ from maquette.errors import ReleaseError
 from maquette.queries.base import Margin, Queries
 from maquette.queries.canonical import MOST_CELLS, MOST_KEYS, all_cells
 from maquette.queries.marginals import Marginals
+from maquette.queries.ranges import Prefixes
 from maquette.queries.workload import Workload
 from maquette.release.statements import Answer, Source
 
@@ -146,6 +147,8 @@ Combination = tuple[NDArray[Any], NDArray[Any], float]
 def _combinations(part: Queries, asked: Queries) -> Iterator[Combination]:
     if isinstance(part, Marginals):
         yield from _in_marginals(part, asked)
+    elif isinstance(part, Prefixes):
+        yield from _in_prefixes(part, asked)
     elif part.count <= MOST_KEYS and set(asked.attributes) <= set(part.attributes):
         yield from _by_key(part, asked)
 
@@ -166,6 +169,18 @@ def _in_marginals(part: Marginals, asked: Queries) -> Iterator[Combination]:
         yield start + indices, weights[indices], constant
 
 
+def _in_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
+    """A query on declared cells is a sum of differences of prefixes: at most two for every run of cells."""
+    if asked.attributes != (part.attribute,) or asked.domain[part.attribute].size > MOST_CELLS:
+        return
+    table = cell_weights(asked, (part.attribute,))
+    if table[part.count :].any():  # null and overflow cells are in no prefix
+        return
+    steps = -np.diff(table[: part.count], append=0.0)
+    indices = np.flatnonzero(steps)
+    yield indices, steps[indices], 0.0
+
+
 def cell_weights(asked: Queries, margin: Margin) -> NDArray[np.float64]:
     """The weight of one query on every cell of a margin that has its attributes, raveled."""
     own = asked.attributes
@@ -179,10 +194,10 @@ def cell_weights(asked: Queries, margin: Margin) -> NDArray[np.float64]:
 
 def _by_key(part: Queries, asked: Queries) -> Iterator[Combination]:
     """Equal keys mean the same query or its complement; one record tells which."""
-    key = next(asked.keys())
+    key = next(asked.query_keys())
     if key is None:
         return
-    found = next((i for i, other in enumerate(part.keys()) if other == key), None)
+    found = next((i for i, other in enumerate(part.query_keys()) if other == key), None)
     if found is None:
         return
     record = _one_record(asked)

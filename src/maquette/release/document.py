@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from fractions import Fraction
@@ -16,14 +15,12 @@ from numpy.typing import NDArray
 from maquette.accounting.budget import Budget
 from maquette.domain import Relation
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.measurement import Cube, Gaussian, Laplace, Noise, Receipt, Size, as_json
+from maquette.models.measurement import Receipt, Size, as_json, from_json
 from maquette.queries.base import Queries
 from maquette.release.release import Release
 from maquette.release.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
 
 FORMAT = 1
-
-_LAWS: dict[str, Callable[..., Noise]] = {"laplace": Laplace, "gaussian": Gaussian, "cube": Cube}
 
 
 def dump(release: Release) -> dict[str, Any]:
@@ -123,14 +120,7 @@ def _size(size: Size) -> dict[str, Any]:
 
 def _parse_size(data: dict[str, Any]) -> Size:
     receipt = data["receipt"]
-    return Size(data["value"], _parse_noise(data["noise"]), None if receipt is None else Receipt(**receipt))
-
-
-def _parse_noise(data: dict[str, Any] | None) -> Noise | None:
-    if data is None:
-        return None
-    exact = {name: None if text is None else Fraction(text) for name, text in data.items() if name != "law"}
-    return _LAWS[data["law"]](**exact)
+    return Size(data["value"], from_json(data["noise"]), None if receipt is None else Receipt(**receipt))
 
 
 def _parse_certificate(data: dict[str, Any]) -> Certificate:

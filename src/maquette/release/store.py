@@ -117,7 +117,7 @@ def _write(release: Release, folder: Path, *, report: bool) -> None:
     model = None
     if release.model is not None:
         model, arrays = release.model.to_arrays()
-        np.savez_compressed(folder / MODEL, **arrays)
+        np.savez(folder / MODEL, **arrays)  # noise hardly compresses
     files = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
     manifest = document.dump(release) | {"model": model, "files": files}
     (folder / MANIFEST).write_text(document.to_text(manifest), encoding="utf-8")

@@ -1,0 +1,196 @@
+"""The report: one file, nothing from outside, everything that is stated, nothing that is not."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from maquette.domain import Domain
+from maquette.queries import marginals
+from maquette.release import Account, Certificate, Guarantee, glance
+from maquette.release.report import group_errors
+from support.made_release import toy_domain, toy_release
+
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Collects tags, and complains when they do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("style", "title"):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).replace("\u00a0", " ").split())
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(toy_release().report())
+
+
+def test_it_nests_and_is_self_contained(page):
+    assert page.open == []
+    names = {tag for tag, _ in page.tags}
+    assert not names & {"script", "link", "iframe", "img", "object"}
+    for _, attributes in page.tags:
+        assert not any(name.startswith("on") for name in attributes)
+        assert not any(name in ("src", "href", "xlink:href") for name in attributes)
+    policy = next(a["content"] for tag, a in page.tags if tag == "meta" and a.get("http-equiv"))
+    assert policy.startswith("default-src 'none'")
+
+
+def test_no_address_is_in_it():
+    assert not re.search(r"https?://", toy_release().report())
+
+
+def test_it_states_what_the_release_states(page):
+    text = page.text
+    assert toy_release().headline in text
+    for fact in (
+        "histogram-gaussian",
+        "epsilon = 1, delta = 1e-06",
+        "500 synthetic rows",
+        "released with noise",
+        "Gaussian noise in every cell, union bound",
+        "the histogram was projected to the simplex",
+        "cd" * 32,
+        toy_domain().fingerprint,
+        "exact",
+        "10⁻⁶",
+        "sigma",
+    ):
+        assert fact in text, fact
+
+
+def test_plots_carry_a_sentence_for_those_who_do_not_see_them(page):
+    labels = [a["aria-label"] or "" for tag, a in page.tags if tag == "svg"]
+    assert len(labels) == 1 + 3 + 1
+    assert labels[0].startswith("Errors per group of queries. all queries: certified 2 percentage points")
+    assert labels[1].startswith("Shares of age: [0, 10)")
+    assert "left in the ledger 0.064" in labels[-1]
+    assert all(a.get("role") == "img" for tag, a in page.tags if tag == "svg")
+
+
+def test_headings_do_not_skip_a_level(page):
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in zip(levels, levels[1:], strict=False))
+
+
+def test_what_comes_from_files_is_escaped():
+    nasty = "<script>alert('x')</script>"
+    columns = [{"name": nasty, "kind": "categorical", "categories": [nasty, "b"]}]
+    release = toy_release(
+        marginals(Domain.from_dict({"attributes": columns}), k=1),
+        mechanism=nasty,
+        notes=(nasty,),
+        parameters={nasty: nasty, "deep": {nasty: [nasty]}},
+        account=Account(nasty, "rho", 1.0, 0.5),
+        watermark=nasty,
+        certificate=None,
+        guarantee=Guarantee(0.5, 0.05, nasty),
+    )
+    text = release.report()
+    assert "<script" not in text
+    assert Page(text).open == []
+    assert nasty in Page(text).text
+
+
+def test_the_watermark_is_the_first_thing(page):
+    text = Page(toy_release(watermark="a seeded test double made this").report()).text
+    assert text.startswith("Not private. a seeded test double made this")
+    assert "Not private" not in page.text
+
+
+def test_groups_have_their_own_statements():
+    rows = group_errors(toy_release())
+    assert [row.name for row in rows] == ["all queries", "1-way marginals", "2-way marginals"]
+    assert [row.certified for row in rows] == [0.02, 0.01, 0.02]
+    assert [row.guaranteed for row in rows] == [0.05] * 3
+    deviations = toy_release().deviations
+    assert deviations is not None
+    assert rows[1].typical == pytest.approx(float(np.median(deviations[:16])))
+
+
+def test_unknown_things_are_left_out():
+    release = toy_release(
+        certificate=Certificate(1.0, 0.05, 500.0),
+        guarantee=Guarantee(1.0, 0.05, "vacuous"),
+        deviations=None,
+        account=None,
+        spending=(),
+        rows=False,
+    )
+    rows = group_errors(release)
+    assert all(row.certified is None and row.guaranteed is None and row.typical is None for row in rows)
+    page = Page(release.report())
+    assert "No useful bound" in page.text
+    assert "Nothing was paid" in page.text
+    assert "answers only" in page.text
+    assert "bars without a whisker have no stated error" in page.text
+
+
+def test_bars_of_a_long_attribute_are_bundled():
+    columns = [
+        {"name": "x", "kind": "numeric", "bounds": [0, 1000], "bins": 100, "nullable": True, "overflow": True}
+    ]
+    attribute = Domain.from_dict({"attributes": columns})["x"]
+    found = list(glance.bins(attribute))
+    assert len(found) == 14
+    assert [code for _, codes in found for code in codes] == list(range(102))
+    assert found[0][0] == "0 – 90"
+    assert [label for label, _ in found[-2:]] == ["(other)", "(missing)"]
+
+
+def test_bars_have_the_released_shares_and_proved_whiskers():
+    release = toy_release()
+    bars = {bar.label: bar for bar in glance._bars(release, release.domain["sex"])}
+    assert bars["Male"].value == pytest.approx(100 * release.answer("sex = 'Male'").value)
+    assert bars["Male"].high == pytest.approx(bars["Male"].value + 1.0)
+    only_rows = toy_release(marginals(toy_domain(), attributes=[("age",)]))
+    assert all(bar.low is None for bar in glance._bars(only_rows, only_rows.domain["sex"]))
+    nothing = toy_release(marginals(toy_domain(), attributes=[("age",)]), rows=False)
+    assert [panel.name for panel in glance.panels(nothing)] == ["age"]
+
+
+def test_a_public_size_and_a_pure_budget_are_told():
+    from maquette.accounting.budget import Budget
+    from maquette.domain import Relation
+    from maquette.models.measurement import Size
+
+    release = toy_release(size=Size(500, None, None), relation=Relation.REPLACE_ONE, budget=Budget(0.5))
+    text = Page(release.report()).text
+    assert "any one record says something else" in text
+    assert "500, public" in text
+    assert "apart from a chance" not in text
+
+
+def test_it_can_be_written_to_a_file(tmp_path):
+    text = toy_release().report(tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text(encoding="utf-8") == text
