@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from maquette.vault.arrow import ArrowArray, pa
 
 LONGEST_QUOTED = 2**16
+"""Bytes within which a quoted field must be closed, else its quote is an ordinary character."""
 LONGEST_RECORD = 2**23
+"""Bytes after which a record is cut; the rest of its line is ignored."""
 
 _QUOTE, _LF, _CR, _SPACE = 34, 10, 13, 32
 _NEED_MORE, _IMPROPER = -1, -2
@@ -30,7 +32,8 @@ def cut(
     starts = np.zeros((count, rows), dtype=np.int32)
     ends = np.zeros((count, rows), dtype=np.int32)
     doubled = np.zeros((count, rows), dtype=np.bool_)
-    found, used, going_on = _cut(data, final, delimiter, slots, starts, ends, doubled)
+    limits = (LONGEST_RECORD, LONGEST_QUOTED)
+    found, used, going_on = _cut(data, final, delimiter, limits, slots, starts, ends, doubled)
     fields = [_gather(data, starts[i, :found], ends[i, :found], doubled[i, :found]) for i in range(count)]
     return fields, int(used), bool(going_on)
 
@@ -60,7 +63,14 @@ def _copy(data: Any, starts: Any, ends: Any, doubled: Any, offsets: Any, values:
 
 @numba.njit(cache=True, nogil=True)
 def _cut(
-    data: Any, final: bool, delimiter: int, slots: Any, starts: Any, ends: Any, doubled: Any
+    data: Any,
+    final: bool,
+    delimiter: int,
+    limits: tuple[int, int],
+    slots: Any,
+    starts: Any,
+    ends: Any,
+    doubled: Any,
 ) -> tuple[int, int, bool]:
     size = data.shape[0]
     row = 0
@@ -72,12 +82,12 @@ def _cut(
         if blank > 0:
             begin += blank
             continue
-        stop = min(size, begin + LONGEST_RECORD)
-        complete = final or stop == begin + LONGEST_RECORD
+        stop = min(size, begin + limits[0])
+        complete = final or stop == begin + limits[0]
         place = begin
         column = 0
         while True:
-            start, end, place, twice = _field(data, place, stop, complete, delimiter)
+            start, end, place, twice = _field(data, place, stop, complete, delimiter, limits[1])
             if place == _NEED_MORE:
                 return row, begin, False
             if column < slots.shape[0] and slots[column] >= 0:
@@ -111,13 +121,15 @@ def _blank(data: Any, place: int, final: bool) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def _field(data: Any, begin: int, stop: int, complete: bool, delimiter: int) -> tuple[int, int, int, bool]:
+def _field(
+    data: Any, begin: int, stop: int, complete: bool, delimiter: int, longest: int
+) -> tuple[int, int, int, bool]:
     """Start and end of the field at `begin`, the place of the delimiter or line end after it, doubled quotes?"""
     first = begin
     while first < stop and data[first] == _SPACE:
         first += 1
     if first < stop and data[first] == _QUOTE:
-        close, after, twice = _close(data, first, stop, complete, delimiter)
+        close, after, twice = _close(data, first, stop, complete, delimiter, longest)
         if close == _NEED_MORE:
             return 0, 0, _NEED_MORE, False
         if close != _IMPROPER:
@@ -133,11 +145,13 @@ def _field(data: Any, begin: int, stop: int, complete: bool, delimiter: int) -> 
 
 
 @numba.njit(cache=True, nogil=True)
-def _close(data: Any, opening: int, stop: int, complete: bool, delimiter: int) -> tuple[int, int, bool]:
+def _close(
+    data: Any, opening: int, stop: int, complete: bool, delimiter: int, longest: int
+) -> tuple[int, int, bool]:
     """The quote that properly closes the one at `opening`, the place after the field, doubled quotes inside?"""
     twice = False
     place = opening + 1
-    while place < stop and place - opening <= LONGEST_QUOTED:
+    while place < stop and place - opening <= longest:
         if data[place] != _QUOTE:
             place += 1
         elif place + 1 < stop and data[place + 1] == _QUOTE:
