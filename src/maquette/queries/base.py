@@ -118,24 +118,33 @@ class Queries(ABC):
         """How many elementary steps `distances` takes per pair of records."""
         return self.count
 
-    def columns_of(self, rows: Columns) -> NDArray[np.int64]:
+    def twins(self, name: str) -> NDArray[np.int64]:
+        """A label for each cell of an attribute; the queries do not tell cells of one label apart."""
+        return np.arange(self.domain[name].size, dtype=np.int64)
+
+    def columns_of(self, rows: Columns) -> NDArray[Any]:
         """Numerators of every query (down) on every single record (across)."""
         length = len(next(iter(rows.values())))
         singles = ({name: codes[i : i + 1] for name, codes in rows.items()} for i in range(length))
-        return np.stack([self.on_rows(single) for single in singles], axis=1).astype(np.int64)
+        return np.stack([self.on_rows(single) for single in singles], axis=1)
 
     def norms(self, rows: Columns) -> Norms:
         """What adding each record moves."""
         columns = self.columns_of(rows)
-        return Norms(columns.sum(axis=0), (columns * columns).sum(axis=0))
+        l1 = columns.sum(axis=0, dtype=np.int64)
+        if self.denominator == 1:
+            return Norms(l1, l1)
+        return Norms(l1, np.square(columns, dtype=np.int64).sum(axis=0))
 
     def distances(self, left: Columns, right: Columns) -> Norms:
         """What replacing each record on the left by each on the right moves."""
         first, second = self.columns_of(left), self.columns_of(right)
-        apart = [np.abs(first[:, i, None] - second) for i in range(first.shape[1])]
-        return Norms(
-            np.stack([gap.sum(axis=0) for gap in apart]), np.stack([(gap * gap).sum(axis=0) for gap in apart])
-        )
+        if self.denominator == 1:  # |p - q| = p + q - 2pq for 0 and 1; sums of them are exact in doubles
+            both = np.rint(first.T.astype(np.float64) @ second.astype(np.float64)).astype(np.int64)
+            moved = first.sum(axis=0, dtype=np.int64)[:, None] + second.sum(axis=0, dtype=np.int64) - 2 * both
+            return Norms(moved, moved)
+        gaps = [np.abs(first[:, i, None].astype(np.int64) - second) for i in range(first.shape[1])]
+        return Norms(np.stack([g.sum(axis=0) for g in gaps]), np.stack([(g * g).sum(axis=0) for g in gaps]))
 
     def query_keys(self) -> Iterator[Key | None]:
         """One key per query, equal for a query, its duplicates and its complement; None for a constant."""

@@ -18,6 +18,16 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.queries.base import Margin, Queries
 from maquette.queries.cells import Runs, complement, runs_of
+from maquette.queries.condition import (
+    ALWAYS,
+    NEVER,
+    Condition,
+    attributes,
+    opposite,
+    product,
+    simplify,
+    table_mask,
+)
 
 Key = tuple[Any, ...]
 """Comparable with every other key."""
@@ -39,9 +49,34 @@ def product_key(domain: Domain, leaves: Iterable[Leaf]) -> Key | None:
     return ("box", kept) if kept else None
 
 
-def array_key(domain: Domain, attributes: Margin, array: NDArray[Any], denominator: int) -> Key | None:
+def condition_key(domain: Domain, condition: Condition) -> Key:
+    """The key of the records that satisfy a simplified condition (and of no others).
+
+    Equal for equal sets of records if they are products of sets of cells, or look at no more than 2^16 cells.
+    """
+    if condition in (ALWAYS, NEVER):
+        return ("constant", condition == ALWAYS)
+    factors = product(condition)
+    if factors is not None:
+        return ("box", tuple(sorted((leaf.attribute, leaf.runs) for leaf in factors)))
+    looked_at = attributes(domain, condition)
+    if domain.cells(looked_at) > MOST_CELLS:
+        return ("tree", repr(condition))
+    names, mask = relevant(looked_at, table_mask(domain, condition, looked_at))
+    return _one_sided(domain, names, mask.astype(np.int64), 1) if names else ("constant", bool(mask))
+
+
+def merged_key(domain: Domain, condition: Condition) -> Key | None:
+    """One key for a simplified condition and its opposite; None if it is constant."""
+    own = condition_key(domain, condition)
+    if own[0] == "constant":
+        return None
+    return min(own, condition_key(domain, simplify(domain, opposite(domain, condition))))
+
+
+def array_key(domain: Domain, over: Margin, array: NDArray[Any], denominator: int) -> Key | None:
     """The key of a query given by its numerators over the table of some attributes; None if it is constant."""
-    names, kept = relevant(attributes, array)
+    names, kept = relevant(over, array)
     if not names:
         return None
     return min(
@@ -50,10 +85,10 @@ def array_key(domain: Domain, attributes: Margin, array: NDArray[Any], denominat
     )
 
 
-def relevant(attributes: Margin, array: NDArray[Any]) -> tuple[Margin, NDArray[Any]]:
+def relevant(over: Margin, array: NDArray[Any]) -> tuple[Margin, NDArray[Any]]:
     """The attributes that an array really depends on, and the array over them."""
     names: list[str] = []
-    for name in attributes:
+    for name in over:
         axis = len(names)
         first = array.take([0], axis=axis)
         if (array == first).all():

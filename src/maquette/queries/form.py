@@ -7,20 +7,30 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import cast
+
+import numpy as np
 
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.queries.base import Queries
+from maquette.queries.boxes import Boxes, boxes
+from maquette.queries.conjunctions import Conjunctions
 from maquette.queries.fields import Fields
+from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals
+from maquette.queries.predicate import Predicate, Predicates, predicates
 from maquette.queries.ranges import Prefixes, Ranges
+from maquette.queries.weights import GRID, Weights
 from maquette.queries.workload import Part, Workload
 
 FORMAT = "maquette-queries"
 VERSION = 1
+_RATIO = re.compile(r"-?[0-9]{1,400}(/[0-9]{0,399}[1-9][0-9]{0,399})?")
 
 
 def to_json(queries: Queries) -> str:
@@ -90,6 +100,48 @@ def _ranges(domain: Domain, spec: object) -> Ranges:
     return Ranges(domain, tuple(Fields("ranges", spec, ("kind", "attributes")).texts("attributes")))
 
 
+def _boxes(domain: Domain, spec: object) -> Boxes:
+    return boxes(domain, Fields("boxes", spec, ("kind", "boxes")).list("boxes"))
+
+
+def _conjunctions(domain: Domain, spec: object) -> Conjunctions:
+    fields = Fields("conjunctions", spec, ("kind", "width", "literals", "attributes"))
+    over = tuple(fields.texts("attributes"))
+    return Conjunctions(domain, fields.whole("width"), fields.flag("literals"), over)
+
+
+def _halfspaces(domain: Domain, spec: object) -> Halfspaces:
+    fields = Fields("half-spaces", spec, ("kind", "attributes", "normals", "thresholds"))
+    normals = tuple(tuple(_ratio(entry) for entry in normal) for normal in fields.lists("normals"))
+    thresholds = tuple(_ratio(entry) for entry in fields.list("thresholds"))
+    return Halfspaces(domain, tuple(fields.texts("attributes")), normals, thresholds)
+
+
+def _ratio(text: object) -> Fraction:
+    if not isinstance(text, str) or not _RATIO.fullmatch(text):
+        raise WorkloadError(f'expected a number such as "3/2" in half-spaces, got {str(text)[:60]!r}')
+    return Fraction(text)
+
+
+def _weights(domain: Domain, spec: object) -> Weights:
+    fields = Fields("weights", spec, ("kind", "attributes", "denominator", "numerators"))
+    given = fields.lists("numerators")
+    grid = fields.whole("denominator")
+    if any(type(entry) is not int or not 0 <= entry <= grid <= GRID for row in given for entry in row):
+        raise WorkloadError("expected whole numerators of weights from 0 to their denominator")
+    if len({len(row) for row in given}) != 1:
+        raise WorkloadError("expected numerators of weights as rows of equal length")
+    return Weights(domain, tuple(fields.texts("attributes")), np.array(given, dtype=np.int32), grid)
+
+
+def _predicate(domain: Domain, spec: object) -> Predicate:
+    return Predicate(domain, Fields("a predicate", spec, ("kind", "where")).text("where"))
+
+
+def _predicates(domain: Domain, spec: object) -> Predicates:
+    return predicates(domain, Fields("predicates", spec, ("kind", "where")).texts("where"))
+
+
 def _union(domain: Domain, spec: object) -> Workload:
     fields = Fields("a union", spec, ("kind", "parts"))
     return Workload(domain, tuple(_part(domain, part) for part in fields.list("parts")))
@@ -104,8 +156,14 @@ def _part(domain: Domain, spec: object) -> Part:
 
 
 _READERS: dict[str, Callable[[Domain, object], Queries]] = {
-    "marginals": _marginals,
-    "prefixes": _prefixes,
-    "ranges": _ranges,
-    "union": _union,
+    Boxes.kind: _boxes,
+    Conjunctions.kind: _conjunctions,
+    Halfspaces.kind: _halfspaces,
+    Marginals.kind: _marginals,
+    Predicate.kind: _predicate,
+    Predicates.kind: _predicates,
+    Prefixes.kind: _prefixes,
+    Ranges.kind: _ranges,
+    Weights.kind: _weights,
+    Workload.kind: _union,
 }

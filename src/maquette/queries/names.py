@@ -9,6 +9,17 @@ from maquette.domain import Attribute, Domain
 from maquette.errors import WorkloadError
 from maquette.queries.base import Margin
 
+_SQL_WORDS = (
+    "ALL ALTER AND ANY AS BETWEEN CALL CASE CAST CREATE CROSS CURRENT_CATALOG CURRENT_DATE CURRENT_TIME "
+    "CURRENT_TIMESTAMP CURRENT_USER DESCRIBE DISTINCT DROP ELSE END ESCAPE EXCEPT EXECUTE EXISTS EXPLAIN "
+    "FALSE FETCH FOR FROM GLOB GRANT GROUP HAVING IF ILIKE IN INNER INSERT INTERSECT INTERVAL INTO IS "
+    "ISNULL JOIN LATERAL LIKE LOCALTIME LOCALTIMESTAMP NOT NOTNULL NULL ON OPTIMIZE OR ORDER OUTER "
+    "PARTITIONED_BY PREPARE QUALIFY REGEXP RENAME RETURNING REVOKE RLIKE ROLLBACK SELECT SESSION_USER "
+    "SHOW SOME STRAIGHT_JOIN SYMMETRIC TABLESAMPLE THEN TRUE UNCACHE UNION USING VACUUM WHEN WHERE WITH "
+    "XOR "
+)
+RESERVED = frozenset(_SQL_WORDS.split())
+"""Words that mean something else in SQL: attributes of these names are written in double quotes."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -64,13 +75,10 @@ def unknown(domain: Domain, name: str) -> WorkloadError:
 
 def quote(name: str) -> str:
     """The name as SQL writes it: in double quotes unless it is a plain word."""
-    if _PLAIN.match(name) and name.upper() not in _RESERVED:
+    if _PLAIN.match(name) and name.upper() not in RESERVED:
         return name
     return '"' + name.replace('"', '""') + '"'
 
 
 def _loose(name: str) -> str:
     return re.sub(r"\W", "_", name.casefold())
-
-
-_RESERVED: frozenset[str] = frozenset()

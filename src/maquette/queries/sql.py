@@ -28,7 +28,7 @@ def run_text(attribute: Attribute, low: int, high: int) -> str:
     """The records in the declared cells low .. high of an ordered attribute."""
     name = quote(attribute.name)
     last = attribute.cells - 1
-    if attribute.kind is Kind.NUMERIC and not _one_wide(attribute):
+    if attribute.kind is Kind.NUMERIC and not one_wide(attribute):
         above = f"{name} >= {number(attribute.edge(low))}"
         below = f"{name} < {number(attribute.edge(high + 1))}"
         return above if high == last else below if low == 0 else f"{above} AND {below}"
@@ -62,6 +62,6 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(value)
 
 
-def _one_wide(attribute: Attribute) -> bool:
+def one_wide(attribute: Attribute) -> bool:
     """Does each cell hold one whole number, its left border?"""
     return attribute.whole and attribute.bounds is not None and attribute.edge(1) - attribute.edge(0) == 1

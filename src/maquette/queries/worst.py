@@ -12,22 +12,25 @@ searched through the table over its attributes. What can be neither proved nor s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
-from maquette.queries.base import Columns, Margin, Norms, Queries, Sensitivity
+from maquette.queries.base import Columns, Norms, Queries, Sensitivity
 from maquette.queries.canonical import all_cells
 
 MOST_RECORDS = 2**16
-"""Cells of a table whose records are searched one by one."""
+"""Records that are told apart, in a search through all of them."""
 MOST_STEPS = 2**28
-"""Elementary steps for a search through all pairs of records."""
+"""Elementary steps of a search through all records or pairs of records."""
+MOST_HELD = 2**24
+"""Weights that are held at once."""
 _BLOCK = 2**18
 
 
@@ -37,7 +40,7 @@ class Worst:
 
     bound: Sensitivity
     exact: bool
-    spread: bool
+    spread: bool = False
     """Attained by a pair of records that differs in every attribute of two or more cells."""
 
 
@@ -50,13 +53,12 @@ def union_sensitivity(domain: Domain, parts: Sequence[Queries], relation: Relati
 def _union_sensitivity(domain: Domain, parts: tuple[Queries, ...], relation: Relation) -> Worst:
     flat = [part for part in parts if part.flat]
     rest = [_component(domain, group, relation) for group in connected([p for p in parts if not p.flat])]
-    proved = _sum([_alone(part, relation) for part in flat] + rest)
+    proved = total([_alone(part, relation) for part in flat] + rest)
     meets = relation is Relation.ADD_REMOVE or not flat or all(worst.spread for worst in rest)
     if meets and proved.exact:
         return proved
-    whole = [_component(domain, group, relation) for group in connected(parts)]
-    searched = _sum(whole)
-    return searched if searched.exact else Worst(_least(proved.bound, searched.bound), False, False)
+    searched = total([_component(domain, group, relation) for group in connected(parts)])
+    return searched if searched.exact else Worst(_least(proved.bound, searched.bound), exact=False)
 
 
 def connected(parts: Sequence[Queries]) -> list[list[Queries]]:
@@ -75,23 +77,8 @@ def connected(parts: Sequence[Queries]) -> list[list[Queries]]:
     return [members for _, members in groups]
 
 
-def _component(domain: Domain, parts: Sequence[Queries], relation: Relation) -> Worst:
-    if len(parts) == 1:
-        return _alone(parts[0], relation)
-    names = tuple(name for name in domain.names if any(name in part.attributes for part in parts))
-    records, cost = domain.cells(names), sum(part.pair_cost for part in parts)
-    steps = records * cost if relation is Relation.ADD_REMOVE else records * records * cost
-    added = _sum([_alone(part, relation) for part in parts])
-    if records > MOST_RECORDS or steps > MOST_STEPS:
-        return Worst(added.bound, exact=False, spread=False)
-    return _search(domain, names, parts, relation, linf=added.bound.linf)
-
-
-def _alone(part: Queries, relation: Relation) -> Worst:
-    return Worst(part.sensitivity(relation), part.exact_sensitivity, part.spread)
-
-
-def _sum(worst: Sequence[Worst]) -> Worst:
+def total(worst: Sequence[Worst]) -> Worst:
+    """Worst cases that meet."""
     zero = Sensitivity(Fraction(0), Fraction(0), Fraction(0))
     return Worst(
         sum((one.bound for one in worst), start=zero),
@@ -100,63 +87,121 @@ def _sum(worst: Sequence[Worst]) -> Worst:
     )
 
 
-def _least(one: Sensitivity, other: Sensitivity) -> Sensitivity:
-    return Sensitivity(
-        min(one.l1, other.l1), min(one.l2_squared, other.l2_squared), min(one.linf, other.linf)
-    )
+def search(
+    domain: Domain, parts: Sequence[Queries], relation: Relation, *, linf: Fraction | None = None
+) -> Worst | None:
+    """The exact worst case over all records that the parts tell apart; None if there are too many.
+
+    The largest entry is 1 for counting queries, and must be given (`linf`) for others.
+    """
+    names = tuple(name for name in domain.names if any(name in part.attributes for part in parts))
+    if not names or any(domain[name].size > MOST_RECORDS for name in names):
+        return None
+    kinds = [_kinds(domain, parts, name) for name in names]
+    records, cost = math.prod(len(kind.codes) for kind in kinds), sum(part.pair_cost for part in parts)
+    steps = records * cost * (1 if relation is Relation.ADD_REMOVE else records)
+    if records > MOST_RECORDS or steps > MOST_STEPS or records * cost > MOST_HELD:
+        return None
+    places = all_cells(tuple(len(kind.codes) for kind in kinds), names)
+    rows = {name: kind.codes[places[name]] for name, kind in zip(names, kinds, strict=True)}
+    many = {name: kind.many[places[name]] for name, kind in zip(names, kinds, strict=True)}
+    return _search(_Search(parts, rows, many), relation, linf)
 
 
-def _search(
-    domain: Domain, names: Margin, parts: Sequence[Queries], relation: Relation, *, linf: Fraction
-) -> Worst:
-    """The largest sums over all records, or all pairs of records, of the table over `names`."""
-    shape = tuple(domain[name].size for name in names)
-    rows = all_cells(shape, names)
-    scale = math.lcm(*(part.denominator for part in parts))
+class _Kinds(NamedTuple):
+    """The cells of an attribute that are told apart: one code for each, and whether it stands for several."""
+
+    codes: NDArray[np.int64]
+    many: NDArray[np.bool_]
+
+
+def _kinds(domain: Domain, parts: Sequence[Queries], name: str) -> _Kinds:
+    labels = np.stack([part.twins(name) for part in parts if name in part.attributes])
+    _, codes, counts = np.unique(labels, axis=1, return_index=True, return_counts=True)
+    # an attribute of one cell can never differ, and need not
+    return _Kinds(codes.astype(np.int64), (counts > 1) | (domain[name].size == 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    parts: Sequence[Queries]
+    rows: Columns
+    many: Mapping[str, NDArray[np.bool_]]
+
+    @property
+    def scale(self) -> int:
+        return math.lcm(*(part.denominator for part in self.parts))
+
+    def norms(self) -> Norms:
+        return self._together([part.norms(self.rows) for part in self.parts])
+
+    def distances(self, start: int, stop: int) -> tuple[Norms, NDArray[np.bool_]]:
+        """From some records to all after them, and which pairs can be chosen to differ in every attribute."""
+        left = {name: codes[start:stop] for name, codes in self.rows.items()}
+        right = {name: codes[start:] for name, codes in self.rows.items()}
+        sums = self._together([part.distances(left, right) for part in self.parts])
+        differs = np.ones(sums.l1.shape, dtype=bool)
+        for name, codes in left.items():
+            differs &= (codes[:, None] != right[name]) | self.many[name][start:stop, None]
+        return sums, differs
+
+    def _together(self, norms: Sequence[Norms]) -> Norms:
+        factors = [self.scale // part.denominator for part in self.parts]
+        if self.scale == 1:  # counting queries: both sums are the same
+            moved = np.sum([norm.l1 for norm in norms], axis=0)
+            return Norms(moved, moved)
+        return Norms(
+            np.sum([norm.l1 * f for norm, f in zip(norms, factors, strict=True)], axis=0),
+            np.sum([norm.l2_squared * f * f for norm, f in zip(norms, factors, strict=True)], axis=0),
+        )
+
+
+def _search(searched: _Search, relation: Relation, linf: Fraction | None) -> Worst:
+    scale, best = searched.scale, _Best()
     if relation is Relation.ADD_REMOVE:
-        total = _together([part.norms(rows) for part in parts], parts, scale)
-        l1, l2 = int(total.l1.max()), int(total.l2_squared.max())
-        return Worst(Sensitivity(Fraction(l1, scale), Fraction(l2, scale**2), linf), exact=True, spread=True)
-    return _search_pairs(rows, shape, parts, scale, linf)
-
-
-def _search_pairs(
-    rows: Columns, shape: tuple[int, ...], parts: Sequence[Queries], scale: int, linf: Fraction
-) -> Worst:
-    records = math.prod(shape)
-    step = max(1, _BLOCK // records)
-    best = _Best()
-    for start in range(0, records, step):
-        left = {name: codes[start : start + step] for name, codes in rows.items()}
-        total = _together([part.distances(left, rows) for part in parts], parts, scale)
-        differs = np.ones(total.l1.shape, dtype=bool)
-        for (name, codes), size in zip(left.items(), shape, strict=True):
-            if size > 1:
-                differs &= codes[:, None] != rows[name]
-        best = best.with_block(total, differs)
-    bound = Sensitivity(Fraction(best.l1[0], scale), Fraction(best.l2[0], scale**2), linf)
-    return Worst(bound, exact=True, spread=best.l1[1] >= best.l1[0] and best.l2[1] >= best.l2[0])
+        sums = searched.norms()
+        best = best.with_block(sums, np.ones(sums.l1.shape, dtype=bool))
+    else:
+        records = len(next(iter(searched.rows.values())))
+        step = max(1, _BLOCK // records)
+        for start in range(0, records, step):
+            best = best.with_block(*searched.distances(start, start + step))
+    l1, l2 = Fraction(best.l1[0], scale), Fraction(best.l2[0], scale**2)
+    spread = best.l1[1] >= best.l1[0] and best.l2[1] >= best.l2[0]
+    return Worst(
+        Sensitivity(l1, l2, min(l1, Fraction(1)) if linf is None else linf), exact=True, spread=spread
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """The largest L1 and L2 squared among all pairs, and among those that differ everywhere."""
+    """The largest L1 and L2 squared: among all, and among the pairs that differ everywhere."""
 
     l1: tuple[int, int] = (0, -1)
     l2: tuple[int, int] = (0, -1)
 
-    def with_block(self, total: Norms, differs: NDArray[np.bool_]) -> _Best:
-        return _Best(_larger(self.l1, total.l1, differs), _larger(self.l2, total.l2_squared, differs))
+    def with_block(self, sums: Norms, differs: NDArray[np.bool_]) -> _Best:
+        l1 = _larger(self.l1, sums.l1, differs)
+        same = sums.l2_squared is sums.l1
+        return _Best(l1, l1 if same else _larger(self.l2, sums.l2_squared, differs))
 
 
 def _larger(best: tuple[int, int], sums: NDArray[np.int64], differs: NDArray[np.bool_]) -> tuple[int, int]:
-    spread = int(sums[differs].max()) if differs.any() else -1
-    return max(best[0], int(sums.max())), max(best[1], spread)
+    return max(best[0], int(sums.max())), max(best[1], int(np.where(differs, sums, -1).max()))
 
 
-def _together(norms: Sequence[Norms], parts: Sequence[Queries], scale: int) -> Norms:
-    factors = [scale // part.denominator for part in parts]
-    return Norms(
-        np.sum([norm.l1 * f for norm, f in zip(norms, factors, strict=True)], axis=0),
-        np.sum([norm.l2_squared * f * f for norm, f in zip(norms, factors, strict=True)], axis=0),
+def _component(domain: Domain, parts: Sequence[Queries], relation: Relation) -> Worst:
+    if len(parts) == 1:
+        return _alone(parts[0], relation)
+    added = total([_alone(part, relation) for part in parts])
+    return search(domain, parts, relation, linf=added.bound.linf) or Worst(added.bound, exact=False)
+
+
+def _alone(part: Queries, relation: Relation) -> Worst:
+    return Worst(part.sensitivity(relation), part.exact_sensitivity, part.spread)
+
+
+def _least(one: Sensitivity, other: Sensitivity) -> Sensitivity:
+    return Sensitivity(
+        min(one.l1, other.l1), min(one.l2_squared, other.l2_squared), min(one.linf, other.linf)
     )

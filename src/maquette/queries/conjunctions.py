@@ -1,0 +1,192 @@
+"""Conjunctions of a few binary attributes: x = 1 and y = 1 and ..., or with either value of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, product
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain, Relation
+from maquette.errors import WorkloadError
+from maquette.queries import canonical, names, sql
+from maquette.queries.base import Columns, Margin, Norms, Sensitivity, TableQueries
+from maquette.queries.limits import check_index, check_size
+from maquette.queries.marginals import unravel
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunctions(TableQueries):
+    """All conjunctions of 1 .. width attributes with two declared cells each; narrow ones first.
+
+    Positive conjunctions ask for the second cell of every attribute; with `literals` every combination of cells is
+    asked. A record in a null or overflow cell of an attribute satisfies neither value of it.
+    """
+
+    kind: ClassVar[str] = "conjunctions"
+    domain: Domain
+    width: int
+    literals: bool
+    over: Margin
+
+    def __post_init__(self) -> None:
+        over = names.margin(self.domain, self.over)
+        wide = [name for name in over if self.domain[name].cells != 2]
+        if wide:
+            raise WorkloadError(
+                f"conjunctions need attributes of two declared cells, but '{wide[0]}' has {self.domain[wide[0]].cells}"
+            )
+        if not over:
+            raise WorkloadError(
+                "conjunctions need at least one attribute of two declared cells; there is none"
+            )
+        if isinstance(self.width, bool) or not 1 <= self.width <= len(over):
+            raise WorkloadError(
+                f"expected a width from 1 to {len(over)} (the binary attributes), got {self.width!r}"
+            )
+        object.__setattr__(self, "over", over)
+
+    @property
+    def attributes(self) -> Margin:
+        return self.over
+
+    @property
+    def margins(self) -> tuple[Margin, ...]:
+        """The widest tables; narrower conjunctions are read off them."""
+        check_size(math.comb(len(self.over), self.width) * 2**self.width)
+        return tuple(combinations(self.over, self.width))
+
+    @property
+    def count(self) -> int:
+        return sum(self._sizes())
+
+    def distinct(self) -> int:
+        """The two values of one attribute are complements, unless it has a null or overflow cell."""
+        closed = sum(1 for name in self.over if self.domain[name].size == 2)
+        return self.count - (closed if self.literals else 0)
+
+    def sensitivity(self, relation: Relation) -> Sensitivity:
+        """A record with all second cells satisfies one conjunction per set of attributes, its opposite another."""
+        moved = sum(math.comb(len(self.over), j) for j in range(1, self.width + 1))
+        if relation is Relation.REPLACE_ONE and self.literals:
+            moved *= 2
+        return Sensitivity(Fraction(moved), Fraction(moved), Fraction(1))
+
+    @property
+    def flat(self) -> bool:
+        return self.literals and all(self.domain[name].size == 2 for name in self.over)
+
+    @property
+    def spread(self) -> bool:
+        return True
+
+    @property
+    def pair_cost(self) -> int:
+        return len(self.over)
+
+    def norms(self, rows: Columns) -> Norms:
+        fits = [rows[name] < 2 if self.literals else rows[name] == 1 for name in self.over]
+        held = self._sets_within(np.sum(fits, axis=0))
+        return Norms(held, held)
+
+    def distances(self, left: Columns, right: Columns) -> Norms:
+        agree = np.zeros((), dtype=np.int64)
+        for name in self.over:
+            mine, other = left[name][:, None], right[name]
+            agree = agree + ((mine == other) & ((mine < 2) if self.literals else (mine == 1)))
+        moved = self.norms(left).l1[:, None] + self.norms(right).l1 - 2 * self._sets_within(agree)
+        return Norms(moved, moved)
+
+    def from_margins(self, tables: Mapping[Margin, NDArray[Any]]) -> NDArray[Any]:
+        answers: list[NDArray[Any]] = []
+        for chosen in self._chosen():
+            widest = self._containing(chosen)
+            gone = tuple(axis for axis, name in enumerate(widest) if name not in chosen)
+            table = np.asarray(tables[widest]).sum(axis=gone)
+            kept = table[(slice(0, 2) if self.literals else slice(1, 2),) * len(chosen)]
+            answers.append(kept.ravel())
+        return np.concatenate(answers)
+
+    def query_keys(self) -> Iterator[canonical.Key | None]:
+        for chosen in self._chosen():
+            for codes in product(*([self._values] * len(chosen))):
+                leaves = [(name, ((code, code),)) for name, code in zip(chosen, codes, strict=True)]
+                yield canonical.product_key(self.domain, leaves)
+
+    def text(self, index: int) -> str:
+        check_index(index, self.count)
+        for width, size in enumerate(self._sizes(), start=1):
+            if index < size:
+                return self._text(index, width)
+            index -= size
+        raise AssertionError("the widths hold fewer queries than they count")
+
+    def spec(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "width": self.width,
+            "literals": self.literals,
+            "attributes": list(self.over),
+        }
+
+    def describe(self) -> str:
+        signs = "" if self.literals else "positive "
+        return f"{self.count:,} {signs}conjunctions of up to {self.width} of {len(self.over)} attributes"
+
+    @property
+    def _values(self) -> tuple[int, ...]:
+        return (0, 1) if self.literals else (1,)
+
+    def _sizes(self) -> list[int]:
+        """Queries of each width."""
+        return [math.comb(len(self.over), j) * len(self._values) ** j for j in range(1, self.width + 1)]
+
+    def _chosen(self) -> Iterator[Margin]:
+        return (chosen for j in range(1, self.width + 1) for chosen in combinations(self.over, j))
+
+    def _containing(self, chosen: Margin) -> Margin:
+        others = [name for name in self.over if name not in chosen][: self.width - len(chosen)]
+        return tuple(name for name in self.over if name in chosen or name in others)
+
+    def _sets_within(self, fitting: NDArray[Any]) -> NDArray[np.int64]:
+        """How many sets of 1 .. width attributes lie within each number of fitting ones."""
+        widths = range(1, self.width + 1)
+        sums = [sum(math.comb(fit, j) for j in widths) for fit in range(len(self.over) + 1)]
+        return np.array(sums, dtype=np.int64)[fitting]
+
+    def _text(self, index: int, width: int) -> str:
+        which, signs = divmod(index, len(self._values) ** width)
+        chosen = _nth_combination(self.over, width, which)
+        codes = [self._values[place] for place in unravel(signs, [len(self._values)] * width)]
+        pairs = zip(chosen, codes, strict=True)
+        return " AND ".join(sql.code_text(self.domain[name], code) for name, code in pairs)
+
+
+def conjunctions(
+    domain: Domain, width: int, *, literals: bool = False, attributes: Iterable[str] | None = None
+) -> Conjunctions:
+    """All conjunctions of up to `width` binary attributes (all of the domain's, or the given ones).
+
+    Positive ones, x = 1 and y = 1 with the second declared cell as 1; or with `literals` either value of each.
+    """
+    binary = [a.name for a in domain if a.cells == 2]
+    return Conjunctions(domain, width, literals, tuple(binary if attributes is None else attributes))
+
+
+def _nth_combination(pool: Sequence[str], size: int, index: int) -> list[str]:
+    """The combination at a place of `itertools.combinations`, without listing the others."""
+    chosen: list[str] = []
+    for place, name in enumerate(pool):
+        if len(chosen) == size:
+            break
+        with_it = math.comb(len(pool) - place - 1, size - len(chosen) - 1)
+        if index < with_it:
+            chosen.append(name)
+        else:
+            index -= with_it
+    return chosen

@@ -1,0 +1,256 @@
+"""Half-spaces: the records whose weighted sum of values reaches a threshold, in exact arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Attribute, Domain, Relation
+from maquette.errors import WorkloadError
+from maquette.queries import canonical, names, rows, worst
+from maquette.queries.base import Columns, Margin, Queries, Sensitivity, sum_margin
+from maquette.queries.limits import check_index
+from maquette.queries.values import exact, numeric, value, values
+from maquette.queries.worst import Worst
+
+Normal = tuple[Fraction, ...]
+
+MOST_CELLS = 2**20
+"""Tables up to this size are counted first and projected cell by cell; else the rows are."""
+_SAFE = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Halfspaces(Queries):
+    """Query i counts the records with sum_j normals[i][j] * value_j >= thresholds[i].
+
+    Values are those of `values.value`. A record in a null or overflow cell of one of the attributes is in none.
+    """
+
+    kind: ClassVar[str] = "halfspaces"
+    domain: Domain
+    over: Margin
+    normals: tuple[Normal, ...]
+    thresholds: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        order = names.margin(self.domain, self.over)
+        if not order:
+            raise WorkloadError("half-spaces need at least one attribute")
+        for name in order:
+            numeric(self.domain, name)
+        if not self.normals or len(self.normals) != len(self.thresholds):
+            raise WorkloadError(
+                f"expected one threshold for each of at least one normal, got {len(self.normals)} normals "
+                f"and {len(self.thresholds)} thresholds"
+            )
+        if any(len(normal) != len(order) for normal in self.normals):
+            raise WorkloadError(
+                f"expected normals with {len(order)} numbers, one for each of {', '.join(self.over)}"
+            )
+        places = [self.over.index(name) for name in order]
+        normals = tuple(tuple(exact(n[p], what="a normal's entry") for p in places) for n in self.normals)
+        thresholds = tuple(exact(t, what="a threshold") for t in self.thresholds)
+        object.__setattr__(self, "over", order)
+        object.__setattr__(self, "normals", normals)
+        object.__setattr__(self, "thresholds", thresholds)
+
+    @property
+    def count(self) -> int:
+        return len(self.normals)
+
+    @property
+    def attributes(self) -> Margin:
+        return self.over
+
+    def distinct(self) -> int:
+        """Exact where the attributes span at most 2^16 cells, else never too small."""
+        return canonical.count_distinct(self.query_keys())
+
+    def query_keys(self) -> Iterator[canonical.Key | None]:
+        shape = tuple(column.size for column in self._columns)
+        if math.prod(shape) > canonical.MOST_CELLS:
+            yield from (self._written_key(i) for i in range(self.count))
+            return
+        cells = canonical.all_cells(shape, self.over)
+        masks = dict(self._masks(cells))
+        for place in range(self.count):
+            yield canonical.array_key(self.domain, self.over, masks[place].reshape(shape).astype(np.int64), 1)
+
+    def sensitivity(self, relation: Relation) -> Sensitivity:
+        """Exact if one corner is best for all half-spaces or few enough records are told apart, else a bound."""
+        return _worst(self, relation).bound
+
+    @property
+    def exact_sensitivity(self) -> bool:
+        return all(_worst(self, relation).exact for relation in Relation)
+
+    @property
+    def spread(self) -> bool:
+        return _worst(self, Relation.REPLACE_ONE).spread
+
+    def twins(self, name: str) -> NDArray[np.int64]:
+        column = self.domain[name]
+        matters = any(normal[self.over.index(name)] for normal in self.normals)
+        codes = np.arange(column.size, dtype=np.int64)
+        return np.minimum(codes, column.cells) if matters else (codes >= column.cells).astype(np.int64)
+
+    def columns_of(self, rows: Columns) -> NDArray[Any]:
+        columns = np.zeros((self.count, len(next(iter(rows.values())))), dtype=np.int8)
+        for place, mask in self._masks(rows):
+            columns[place] = mask
+        return columns
+
+    def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+        from maquette.queries.counting import count_margins
+
+        weights = rows.whole_or_float(weights)
+        length = rows.length(columns, weights)
+        if self.domain.cells(self.over) <= min(MOST_CELLS, length):
+            return self._from_table(count_margins(self.domain, columns, [self.over], weights)[self.over])
+        codes = {name: rows.column(self.domain, columns, name) for name in self.over}
+        return self._counts(codes, np.ones(length, dtype=np.int64) if weights is None else weights)
+
+    def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
+        return self._from_table(sum_margin(self.domain, histogram, self.over))
+
+    def text(self, index: int) -> str:
+        check_index(index, self.count)
+        terms = [
+            f"{weight} * {names.quote(name)}"
+            for weight, name in zip(self.normals[index], self.over, strict=True)
+            if weight
+        ]
+        return f"{' + '.join(terms) or '0'} >= {self.thresholds[index]}"
+
+    def spec(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "attributes": list(self.over),
+            "normals": [[str(weight) for weight in normal] for normal in self.normals],
+            "thresholds": [str(threshold) for threshold in self.thresholds],
+        }
+
+    def describe(self) -> str:
+        return f"{self.count:,} half-spaces of {', '.join(self.over)}"
+
+    def extremes(self, index: int) -> tuple[Fraction, Fraction]:
+        """The smallest and largest weighted sum that a record with values everywhere can have."""
+        low = high = Fraction(0)
+        for weight, column in zip(self.normals[index], self._columns, strict=True):
+            ends = [weight * value(column, 0), weight * value(column, column.cells - 1)]
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    @property
+    def _columns(self) -> list[Attribute]:
+        return [self.domain[name] for name in self.over]
+
+    def _written_key(self, index: int) -> canonical.Key | None:
+        low, high = self.extremes(index)
+        threshold, closed = self.thresholds[index], all(c.size == c.cells for c in self._columns)
+        if high < threshold or (low >= threshold and closed):
+            return None
+        normal = self.normals[index]
+        scale = sum(abs(weight) for weight in normal) or Fraction(1)
+        written = [str(number / scale) for number in (*normal, threshold)]
+        return ("half-space", self.over, *written)
+
+    def _from_table(self, table: NDArray[Any]) -> NDArray[Any]:
+        held = np.nonzero(table)
+        return self._counts(dict(zip(self.over, held, strict=True)), table[held])
+
+    def _counts(self, codes: Columns, weights: NDArray[Any]) -> NDArray[Any]:
+        """Per direction: project once, sort, and read every threshold off the running sums."""
+        answers = np.zeros(self.count, dtype=rows.answer_type(weights))
+        known = self._known(codes)
+        codes, weights = {name: column[known] for name, column in codes.items()}, weights[known]
+        for normal, places in self._by_normal().items():
+            scores, thresholds = self._project(normal, codes, [self.thresholds[p] for p in places])
+            order = np.argsort(scores, kind="stable")
+            sums = np.concatenate([[0], np.cumsum(weights[order])])
+            answers[places] = sums[-1] - sums[np.searchsorted(scores[order], thresholds)]
+        return answers
+
+    def _masks(self, codes: Columns) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+        known = self._known(codes)
+        declared = {name: np.where(known, codes[name], 0) for name in self.over}
+        for normal, places in self._by_normal().items():
+            scores, thresholds = self._project(normal, declared, [self.thresholds[p] for p in places])
+            for place, threshold in zip(places, thresholds, strict=True):
+                yield place, np.asarray(scores >= threshold, dtype=bool) & known
+
+    def _known(self, codes: Columns) -> NDArray[np.bool_]:
+        """Which records have a value in every attribute."""
+        return np.all([codes[column.name] < column.cells for column in self._columns], axis=0)
+
+    def _by_normal(self) -> dict[Normal, list[int]]:
+        found: dict[Normal, list[int]] = {}
+        for place, normal in enumerate(self.normals):
+            found.setdefault(normal, []).append(place)
+        return found
+
+    def _project(
+        self, normal: Normal, codes: Columns, thresholds: Sequence[Fraction]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Weighted sums and thresholds in whole numbers; in Python's where 64 bits would not do."""
+        terms = [[w * v for v in values(c)] for w, c in zip(normal, self._columns, strict=True)]
+        scale = math.lcm(*(term.denominator for column in terms for term in column))
+        whole = [[int(term * scale) for term in column] for column in terms]
+        limits = [math.ceil(threshold * scale) for threshold in thresholds]
+        largest = sum(max(abs(t) for t in column) for column in whole) + max(abs(t) for t in limits)
+        dtype = np.int64 if largest < _SAFE else object
+        scores = np.zeros(len(next(iter(codes.values()))), dtype=dtype)
+        for name, column in zip(self.over, whole, strict=True):
+            scores = scores + np.array(column, dtype=dtype)[codes[name]]
+        return scores, np.array(limits, dtype=dtype)
+
+
+def halfspaces(
+    domain: Domain,
+    attributes: Iterable[str],
+    normals: Iterable[Sequence[float | Fraction]],
+    thresholds: Iterable[float | Fraction],
+) -> Halfspaces:
+    """[sum_j w_j v_j >= t] for each normal w with its threshold t, v_j the value of the record's cell."""
+    return Halfspaces(
+        domain,
+        tuple(attributes),
+        tuple(tuple(exact(w, what="a normal's entry") for w in normal) for normal in normals),
+        tuple(exact(t, what="a threshold") for t in thresholds),
+    )
+
+
+@lru_cache(maxsize=64)
+def _worst(queries: Halfspaces, relation: Relation) -> Worst:
+    moved = Fraction(_movable(queries, relation))
+    bound = Sensitivity(moved, moved, min(moved, Fraction(1)))
+    if _aligned(queries.normals):
+        return Worst(bound, exact=True, spread=True)
+    return worst.search(queries.domain, [queries], relation) or Worst(bound, exact=False)
+
+
+def _movable(queries: Halfspaces, relation: Relation) -> int:
+    """How many half-spaces hold some record and (for replace-one) not all."""
+    closed = all(queries.domain[name].size == queries.domain[name].cells for name in queries.over)
+    movable = 0
+    for index, threshold in enumerate(queries.thresholds):
+        low, high = queries.extremes(index)
+        everything = closed and low >= threshold
+        movable += high >= threshold and not (everything and relation is Relation.REPLACE_ONE)
+    return movable
+
+
+def _aligned(normals: Sequence[Normal]) -> bool:
+    """Do all normals pull each attribute the same way? Then one corner is in all of them that hold anything.
+
+    The opposite corner, or a record without a value, is outside all that do not hold everything.
+    """
+    return all(len({weight > 0 for weight in column if weight}) <= 1 for column in zip(*normals, strict=True))
