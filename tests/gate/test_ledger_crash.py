@@ -123,7 +123,7 @@ def test_kills_of_clients_and_of_the_server_in_postgresql(tmp_path):
     location, journal = new_database(), tmp_path / "journal"
     create(location, 10**9).close()
     for _ in range(2):
-        kill_loop(location, journal, 12)
+        kill_loop(location, journal, 10)
         server().crash()
         server().start()
         check_after_crash(location, journal)

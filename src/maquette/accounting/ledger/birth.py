@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,10 +101,10 @@ def _create_in_server(store: PostgresStore, identity: Identity) -> None:
 
 def _create_file(path: Path, identity: Identity) -> None:
     """Build the whole ledger beside its place, then link it there: the link fails if the place is taken."""
-    _check_place(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     store = SqliteStore(draft)
     try:
+        _check_place(path)
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with store.writing() as connection:
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -121,7 +122,8 @@ def _create_file(path: Path, identity: Identity) -> None:
     finally:
         store.close()
         for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
-            leftover.unlink(missing_ok=True)
+            with suppress(OSError):
+                leftover.unlink()
 
 
 def _check_place(path: Path) -> None:

@@ -110,11 +110,13 @@ class SqliteStore(Store):
         return _sqlite_engine(connect, QueuePool)
 
     def check_present(self) -> None:
-        if self.path.is_dir():
-            raise LedgerError(f"expected a ledger file at {self.path}, found a directory; name a file in it")
         try:
             with self.path.open("rb") as file:
                 start = file.read(len(_MAGIC))
+        except IsADirectoryError:
+            raise LedgerError(
+                f"expected a ledger file at {self.path}, found a directory; name a file in it"
+            ) from None
         except FileNotFoundError:
             raise LedgerError(
                 f"no ledger at {self.path}; make one with: maquette ledger create {self.path} --epsilon E"

@@ -117,9 +117,9 @@ def verify(connection: Connection, *, location: str, receipt: Receipt | None = N
     met = None
     for row in _rows(connection):
         try:
-            replay.take(row)
-            if replay.seq == 1:
+            if replay.seq == 0:
                 _check_opening(row, account)
+            replay.take(row)
         except (ValueError, KeyError, TypeError) as error:
             reason = str(error) if type(error) is ValueError else "its contents cannot be read"
             raise LedgerError(
