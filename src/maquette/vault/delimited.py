@@ -64,11 +64,14 @@ class DelimitedFile(Source):
         self._stamp.check()
         slots = np.full(len(self.header), -1, dtype=np.int64)
         slots[[self.header.index(name) for name in columns]] = np.arange(len(columns))
+        failed = False
         try:
             for fields, share in self._blocks(slots, len(columns)):
                 yield dict(zip(columns, fields, strict=True)), share
         except (OSError, EOFError, zlib.error):
-            damaged(self.description)
+            failed = True
+        if failed:
+            raise damaged(self.description)
 
     def _blocks(self, slots: NDArray[np.int64], count: int) -> Iterator[tuple[list[ArrowArray], float]]:
         total = max(1, self._path.stat().st_size)

@@ -21,31 +21,31 @@ class _TypedFile(Source):
         self.description = f"file {path.name}"
         self._path = path
         self._stamp = FileStamp(path)
-        try:
-            self._schema: Any = self._read_schema()
-        except OSError as error:
-            if error.strerror and not isinstance(error, pa.ArrowException):
-                raise SourceError(f"cannot read {path}: {error.strerror}") from None
-            self._refuse()
-        except pa.ArrowException:
-            self._refuse()
+        self._schema = self._find_schema()
         self.header = tuple(self._schema.names)
 
-    def _refuse(self) -> None:
-        raise SourceError(
-            f"{self.description} is not a readable {self.format} file; write it again"
-        ) from None
+    def _find_schema(self) -> Any:
+        try:
+            return self._read_schema()
+        except PermissionError:
+            reason = "permission denied"
+        except (pa.ArrowException, OSError):
+            reason = f"it is not a whole {self.format} file; write it again"
+        raise SourceError(f"cannot read {self._path}: {reason}")
 
     def kind(self, column: str) -> ArrowType:
         return self._schema.field(column).type
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         self._stamp.check()
+        failed = False
         try:
             for batch, share in self._read(columns):
-                yield dict(zip(columns, (batch.column(name) for name in columns), strict=True)), share
+                yield {name: batch.column(name) for name in columns}, share
         except (pa.ArrowException, OSError):
-            damaged(self.description)
+            failed = True
+        if failed:
+            raise damaged(self.description)
 
     @abstractmethod
     def _read_schema(self) -> Any: ...

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import narwhals as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 
 from maquette.errors import SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa
@@ -33,12 +34,12 @@ class ArrowTable(Source):
 
 
 class Frame(Source):
-    """A pandas, polars or other eager data frame; one column at a time becomes Arrow."""
+    """A pandas, polars or other eager data frame; declared columns become Arrow, without a copy where possible."""
 
     def __init__(self, frame: nw.DataFrame[Any], description: str) -> None:
         self.description = description
         self._frame = frame
-        self.header = tuple(str(name) for name in frame.columns)
+        self.header = _names(frame, description)
         self._arrow: dict[str, ArrowArray] = {}
 
     def kind(self, column: str) -> ArrowType:
@@ -63,10 +64,19 @@ class Frame(Source):
         try:
             return series.to_arrow()
         except Exception:
-            raise SourceError(
-                f"column '{name}' of {self.description} has type {series.dtype}, which cannot be read; "
-                "convert it to text or numbers"
-            ) from None
+            found = str(series.dtype)
+        raise SourceError(
+            f"column '{name}' of {self.description} has type {found}, which cannot be read; "
+            "convert it to text or numbers"
+        )
+
+
+def _names(frame: nw.DataFrame[Any], description: str) -> tuple[str, ...]:
+    try:
+        return tuple(str(name) for name in frame.columns)
+    except DuplicateError:
+        pass
+    raise SourceError(f"{description} has more than one column of the same name; name the columns apart")
 
 
 def from_columns(columns: Mapping[Any, Any], description: str) -> Source:

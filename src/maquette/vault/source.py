@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from maquette.domain import Attribute, Domain
 from maquette.errors import SourceError
@@ -86,11 +85,13 @@ class FileStamp:
         return status.st_size, status.st_mtime_ns
 
 
-def damaged(description: str) -> NoReturn:
-    """For a failure while reading: the reader's own words may quote the data, so they are not repeated."""
-    raise SourceError(
+def damaged(description: str) -> SourceError:
+    """For a failure while reading. The reader's own words may quote the data: they are not repeated, and this
+    error is raised after the handler has ended, so that it does not carry the other as its context either.
+    """
+    return SourceError(
         f"{description} is damaged or cannot be read to its end; write it again from its origin"
-    ) from None
+    )
 
 
 def check_fit(source: Source, domain: Domain) -> None:
@@ -157,9 +158,11 @@ def _check_kind(source: Source, attribute: Attribute) -> None:
 def fits(attribute: Attribute, kind: ArrowType) -> bool:
     """Can a column of this type hold values of the attribute?"""
     if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
+        return is_text(kind.storage_type) and not pa.types.is_binary(kind.storage_type)
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
+    if pa.types.is_binary(kind):
+        return False
     if pa.types.is_null(kind) or is_text(kind) or _is_number(kind):
         return True
     return number_rule(attribute) is None and (

@@ -1,0 +1,185 @@
+"""Engines: exact answers, the same in memory and streamed; nothing private shows."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.errors import SourceError
+from maquette.queries.base import Columns, Queries, Sensitivity, TableQueries
+from maquette.vault import engine as engines
+from maquette.vault import frames
+from maquette.vault.engine import MemoryEngine, StreamEngine
+from maquette.vault.readers import open_engine
+
+DOMAIN = Domain(
+    (
+        Attribute("a", Kind.ORDINAL, codes=3),
+        Attribute("b", Kind.CATEGORICAL, categories=("x", "y"), nullable=True),
+        Attribute("c", Kind.NUMERIC, bounds=(0, 4), bins=4),
+    )
+)
+
+
+class Asked(Queries):
+    """What these tests do not look at."""
+
+    domain = DOMAIN
+
+    def distinct(self) -> int:
+        return self.count
+
+    def sensitivity(self, relation: Relation) -> Sensitivity:
+        raise NotImplementedError
+
+    def on_histogram(self, histogram):
+        raise NotImplementedError
+
+    def text(self, index: int) -> str:
+        return str(index)
+
+    def spec(self) -> dict[str, Any]:
+        return {}
+
+
+class Pairs(Asked, TableQueries):
+    """Every cell of two tables."""
+
+    kind = "pairs"
+    count = 9 + 12
+    margins = (("a", "b"), ("a", "c"))
+
+    def from_margins(self, tables):
+        return np.concatenate([tables[m].ravel() for m in self.margins])
+
+
+class RowPairs(Asked):
+    """The same queries, answered from rows."""
+
+    kind = "row pairs"
+    count = 9 + 12
+    attributes = ("a", "b", "c")
+
+    def on_rows(self, columns: Columns, weights=None):
+        table = np.zeros((3, 3, 4), dtype=np.int64)
+        np.add.at(table, (columns["a"], columns["b"], columns["c"]), 1)
+        return np.concatenate([table.sum(2).ravel(), table.sum(1).ravel()])
+
+
+class Everybody(Asked):
+    """A query that looks at no attribute: how many records are there?"""
+
+    kind = "everybody"
+    count = 1
+    attributes = ()
+
+    def on_rows(self, columns: Columns, weights=None):
+        return np.array([len(next(iter(columns.values())))])
+
+
+class Fractions(Everybody):
+    """A broken class whose exact answers are not whole numbers."""
+
+    def on_rows(self, columns: Columns, weights=None):
+        return np.array([0.5])
+
+
+def rows_of(n: int, seed: int = 0) -> dict[str, list]:
+    rng = np.random.default_rng(seed)
+    return {
+        "a": rng.integers(0, 3, n).tolist(),
+        "b": [["x", "y", None][i] for i in rng.integers(0, 3, n)],
+        "c": (rng.random(n) * 4).tolist(),
+    }
+
+
+@given(n=st.integers(1, 40), seed=st.integers(0, 1000), batch=st.integers(1, 50))
+@settings(deadline=None, max_examples=50)
+def test_memory_and_stream_agree_wherever_the_rows_are_cut(n: int, seed: int, batch: int):
+    rows = rows_of(n, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "ROWS", batch)
+        patch.setattr(frames, "ROWS", batch)
+        memory, stream = open_engine(rows, DOMAIN), open_engine(rows, DOMAIN, memory_limit=0)
+        assert isinstance(memory, MemoryEngine)
+        assert isinstance(stream, StreamEngine)
+        expected = np.zeros((3, 3, 4), dtype=np.int64)
+        for a, b, c in zip(*rows.values(), strict=True):
+            expected[a, {"x": 0, "y": 1, None: 2}[b], int(c)] += 1
+        for engine in (memory, stream):
+            assert engine.size() == n
+            assert engine.answer(Everybody()).tolist() == [n]
+            margins = [m for k in range(4) for m in itertools.combinations(DOMAIN.names, k)]
+            tables = engine.margins(margins)
+            for margin in margins:
+                gone = tuple(i for i, name in enumerate(DOMAIN.names) if name not in margin)
+                assert (tables[margin] == expected.sum(axis=gone)).all()
+            answers = engine.answer(Pairs())
+            assert answers.dtype == np.int64
+            assert (answers == engine.answer(RowPairs())).all()
+        assert memory.commitment(b"salt") == stream.commitment(b"salt")
+
+
+def test_answers_that_are_no_whole_numbers_are_a_mistake():
+    with pytest.raises(AssertionError):
+        open_engine(rows_of(5), DOMAIN).answer(Fractions())
+
+
+def test_the_commitment_is_bound_to_rows_order_domain_and_salt():
+    def seal(rows: dict, salt: bytes = b"s", domain: Domain = DOMAIN) -> str:
+        return open_engine(rows, domain).commitment(salt)
+
+    rows = rows_of(20)
+    first = seal(rows)
+    assert first == seal(rows_of(20))
+    assert len(first) == 64
+    assert first != seal(rows, b"t")
+    assert first != seal({k: v[1:] for k, v in rows.items()})
+    assert first != seal({k: v[::-1] for k, v in rows.items()})
+    assert first != seal(rows | {"a": [*rows["a"][:-1], (rows["a"][-1] + 1) % 3]})
+    wider = Domain((*DOMAIN.attributes[:2], Attribute("c", Kind.NUMERIC, bounds=(0, 400), bins=4)))
+    zeros = {**rows, "c": [0.0] * 20}
+    assert seal(zeros) != seal(zeros, domain=wider)
+
+
+def test_a_column_cannot_lend_rows_to_another():
+    domain = Domain((Attribute("a", Kind.ORDINAL, codes=3), Attribute("b", Kind.ORDINAL, codes=3)))
+    one = open_engine({"a": [1, 2], "b": [0, 0]}, domain).commitment(b"s")
+    two = open_engine({"a": [0, 0], "b": [1, 2]}, domain).commitment(b"s")
+    assert one != two
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+def test_engines_show_nothing_private_and_cannot_be_copied(limit):
+    small = open_engine(rows_of(7), DOMAIN, memory_limit=limit)
+    large = open_engine(rows_of(900), DOMAIN, memory_limit=limit)
+    assert repr(small) == repr(large)
+    assert str(small) == str(large)
+    for way in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(SourceError, match="cannot be copied or pickled"):
+            way(small)
+    assert not hasattr(small, "__len__")
+    assert not hasattr(small, "__dict__")
+    assert {name for name in dir(small) if not name.startswith("_")} == {
+        "answer", "commitment", "domain", "margins", "size",
+    }  # fmt: skip
+
+
+def test_columns_in_memory_cannot_be_written():
+    engine = open_engine(rows_of(5), DOMAIN)
+    with pytest.raises(ValueError, match="read-only"):
+        engine._columns["a"][0] = 1
+
+
+def test_the_codes_decide_between_memory_and_stream():
+    rows = rows_of(100)
+    assert isinstance(open_engine(rows, DOMAIN, memory_limit=300), MemoryEngine)
+    assert isinstance(open_engine(rows, DOMAIN, memory_limit=299), StreamEngine)
