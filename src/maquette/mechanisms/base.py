@@ -101,7 +101,7 @@ class Outcome:
     database: SmallDatabase | None
     size: Size
     guarantee: Guarantee
-    deviations: NDArray[np.float64] | None = None
+    deviations: NDArray[np.floating[Any]] | None = None
     """Standard deviation of each answer's noise before post-processing, as a fraction, where it is known."""
     parameters: dict[str, Any] = field(default_factory=dict)
     """Public settings and by-products worth reporting; JSON-ready."""

@@ -69,12 +69,11 @@ def certify(
 
 
 def below(noise: Noise, beta: float, *, draws: int = 1) -> float:
-    """How far down any of several draws can go, except with probability beta: half of a symmetric law's two tails."""
-    both = min(2 * beta, 0.999)
+    """How far down any of several draws can go, except with probability beta: exact tails, union over the draws."""
     match noise:
         case Laplace(scale=Fraction() as scale):
-            return laplace.discrete(scale=float(scale), log_queries=math.log(draws), beta=both)
+            return laplace.discrete_one_sided(scale=float(scale), beta=beta / draws)
         case Gaussian(sigma_squared=Fraction() as variance):
-            return gaussian.discrete(sigma=math.sqrt(variance), log_queries=math.log(draws), beta=both)
+            return gaussian.discrete_one_sided(sigma=math.sqrt(variance), beta=beta / draws)
         case _:
             raise TypeError(f"no tail for {noise!r}")

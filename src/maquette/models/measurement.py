@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -95,6 +96,16 @@ class Size:
     def public(self) -> bool:
         return self.noise is None
 
+    @classmethod
+    def unknown(cls) -> Size:
+        """Private, and nothing was paid for it: noise without a finite scale."""
+        return cls(0, Laplace(Fraction(0)), None)
+
+    @property
+    def known(self) -> bool:
+        """Is the value public, or paid for?"""
+        return self.noise is None or self.receipt is not None
+
     @property
     def divisor(self) -> int:
         """The value to divide by: at least 1, clamped after the noise."""
@@ -127,3 +138,12 @@ def as_json(noise: Noise) -> dict[str, Any]:
     return {"law": type(noise).__name__.lower()} | {
         k: None if v is None else str(v) for k, v in fields.items()
     }
+
+
+def from_json(data: dict[str, Any] | None) -> Noise | None:
+    """A law from its form in the release file."""
+    if data is None:
+        return None
+    kinds: dict[str, Callable[..., Noise]] = {"laplace": Laplace, "gaussian": Gaussian, "cube": Cube}
+    exact = {name: None if text is None else Fraction(text) for name, text in data.items() if name != "law"}
+    return kinds[data["law"]](**exact)

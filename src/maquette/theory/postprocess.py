@@ -17,10 +17,19 @@ def consistent(*, noise: float, drift: float = 0.0) -> float:
         theta = -e - (n^ - n)+/cells to at least n^; the sum falls in theta, so theta lies between, and
         |c' - c| <= e + |theta| because c >= 0. If n >= n^: -(2e + n - n^) <= c' - c <= 2e, and
         c'/n^ - c/n = (c' - c + f (n - n^)) / n^ with 0 <= f = c/n <= 1. If n < n^ the signs are exchanged.
-    Holds when: the cells partition the records. The same 2e + t holds for any answers inside [e + t] of the
-        measured ones, such as the linear program of Dwork et al. 2009.
+    Holds when: the cells partition the records.
     """
     return 2 * noise + drift
+
+
+def fitted(*, noise: float, drift: float = 0.0) -> float:
+    """Error in counts of answers that stay within e + t of the measured ones, divided by the released size.
+
+    Accuracy: |a' - f n^| <= |a' - a| + |a - q(x)| + |q(x) - f n^| <= (e + t) + e + t. The linear program of Dwork
+        et al. 2009 stays within e + t, because n^/n times the true histogram does.
+    Holds when: always, where the distance to the measured answers was checked.
+    """
+    return 2 * noise + 2 * drift
 
 
 def moved(*, noise: float, shift: float, drift: float = 0.0) -> float:

@@ -1,0 +1,287 @@
+"""The planner: which mechanism, how many records, how much privacy. Public inputs only; it spends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from html import escape
+from typing import Any, Literal
+
+from maquette import _check
+from maquette.accounting.budget import UNITS, Budget
+from maquette.accounting.budget import split as split_units
+from maquette.domain import Relation
+from maquette.errors import MechanismError, ParameterError
+from maquette.mechanisms.base import Forecast, Mechanism, Task
+from maquette.mechanisms.direct import CUBE, GAUSSIAN, LAPLACE
+from maquette.mechanisms.histogram import HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE
+from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS
+from maquette.queries.base import Queries
+from maquette.theory import inverse
+
+Criterion = Literal["guaranteed", "expected"]
+
+MECHANISMS: dict[str, Mechanism] = {
+    mechanism.name: mechanism
+    for mechanism in (
+        LAPLACE,
+        CUBE,
+        GAUSSIAN,
+        HISTOGRAM_LAPLACE,
+        HISTOGRAM_GAUSSIAN,
+        RESIDUAL,
+        RESIDUAL_CELLS,
+    )
+}
+"""Every mechanism that can be asked for by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every mechanism promises for one workload and budget, best guarantee first."""
+
+    workload: str
+    queries: int
+    n: int
+    epsilon: float
+    delta: float
+    relation: Relation
+    beta: float
+    certificate: float
+    forecasts: tuple[Forecast, ...]
+
+    def best(self, by: Criterion = "expected") -> Forecast:
+        """The mechanism with the smallest expected (or guaranteed) error among those that can run."""
+        _check.one_of(("guaranteed", "expected"), by=by)
+        able = [f for f in self.forecasts if f.refusal is None]
+        if not able:
+            reasons = "; ".join(f"{f.mechanism}: {f.refusal}" for f in self.forecasts)
+            raise MechanismError(f"no mechanism can answer this workload at this budget ({reasons})")
+        other: Criterion = "expected" if by == "guaranteed" else "guaranteed"
+        return min(able, key=lambda f: (_value(f, by), _value(f, other)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, JSON-ready."""
+        return asdict(self) | {
+            "relation": str(self.relation),
+            "forecasts": [asdict(f) | {"notes": list(f.notes)} for f in self.forecasts],
+        }
+
+    def __repr__(self) -> str:
+        rows = [_HEADER, *(_cells(f) for f in self.forecasts)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([self._title(), *lines, _LEGEND.format(beta=self.beta)])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEADER)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(f)) + "</tr>"
+            for f in self.forecasts
+        )
+        return (
+            f"<p>{escape(self._title())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p><small>{escape(_LEGEND.format(beta=self.beta))}</small></p>"
+        )
+
+    def _title(self) -> str:
+        budget = f"epsilon={self.epsilon:g}" + (f", delta={self.delta:g}" if self.delta else "")
+        return f"Plan for {self.workload}: n={self.n:,}, {budget}, {self.relation}"
+
+
+_HEADER = ("mechanism", "guaranteed", "expected", "time", "memory", "rows", "remark")
+_LEGEND = (
+    "guaranteed: largest error over all queries, as a fraction of the records, except with probability {beta:g}; "
+    "expected: typical largest error by formula, no promise"
+)
+
+
+def plan(
+    queries: Queries,
+    *,
+    n: int,
+    epsilon: float,
+    delta: float = 0.0,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    beta: float = 0.05,
+    mechanisms: Sequence[str] | None = None,
+    certificate: float = 0.05,
+    post: str = "auto",
+) -> Plan:
+    """What each mechanism promises for this workload on a table of about n records, best guarantee first.
+
+    Holds when: n, epsilon and the rest are public. Under add/remove-one n is a guess of yours, not the table's
+        number of rows, and the guarantee counts what its noisy estimate will add.
+    """
+    _check.whole(n=n)
+    task = _task(
+        queries,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        beta=beta,
+        certificate=certificate,
+        post=post,
+    )
+    chosen = _chosen(mechanisms)
+    forecasts = sorted(
+        (mechanism.forecast(task, n=n) for mechanism in chosen),
+        key=lambda f: (f.refusal is not None, _value(f, "guaranteed"), _value(f, "expected")),
+    )
+    return Plan(
+        workload=queries.describe(),
+        queries=queries.count,
+        n=n,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        relation=task.relation,
+        beta=beta,
+        certificate=certificate,
+        forecasts=tuple(forecasts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What a mechanism needs for a target error; None where no amount suffices or it cannot run."""
+
+    mechanism: str
+    n: int | None = None
+    epsilon: float | None = None
+    refusal: str | None = None
+
+
+def required(
+    queries: Queries,
+    *,
+    alpha: float,
+    n: int | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    beta: float = 0.05,
+    mechanisms: Sequence[str] | None = None,
+    certificate: float = 0.05,
+    post: str = "auto",
+    by: Criterion = "guaranteed",
+) -> tuple[Requirement, ...]:
+    """The records (given epsilon) or the epsilon (given n) that each mechanism needs for an error of alpha.
+
+    Accuracy: the smallest n, or epsilon to a relative 1e-9, by bisection on the bound of `plan`; best first.
+    """
+    _check.positive(alpha=alpha)
+    _check.one_of(("guaranteed", "expected"), by=by)
+    if (n is None) == (epsilon is None):
+        raise ParameterError(
+            "expected either n (to find epsilon) or epsilon (to find n), not both or neither"
+        )
+
+    def task(at: float) -> Task:
+        return _task(
+            queries,
+            epsilon=at,
+            delta=delta,
+            relation=relation,
+            beta=beta,
+            certificate=certificate,
+            post=post,
+        )
+
+    found: list[Requirement] = []
+    for mechanism in _chosen(mechanisms):
+        refusal = mechanism.forecast(task(epsilon or 1.0), n=n or 1).refusal
+        if refusal is not None:
+            found.append(Requirement(mechanism.name, refusal=refusal))
+        elif epsilon is not None:
+            fixed = task(epsilon)
+            found.append(
+                Requirement(
+                    mechanism.name,
+                    n=inverse.records(
+                        lambda at, m=mechanism, t=fixed: _value(m.forecast(t, n=at), by), alpha=alpha
+                    ),
+                    epsilon=float(epsilon),
+                )
+            )
+        else:
+            assert n is not None
+            found.append(
+                Requirement(
+                    mechanism.name,
+                    n=n,
+                    epsilon=inverse.epsilon(
+                        lambda at, m=mechanism, size=n: _value(m.forecast(task(at), n=size), by), alpha=alpha
+                    ),
+                )
+            )
+    return tuple(sorted(found, key=_need))
+
+
+def _task(
+    queries: Queries,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: Relation | str,
+    beta: float,
+    certificate: float,
+    post: str,
+) -> Task:
+    """The public task that a release with these parameters would run."""
+    _check.fraction(beta=beta)
+    _check.one_of([str(r) for r in Relation], relation=str(relation))
+    _check.one_of(("auto", "none", "consistent", "lp", "l2"), post=post)
+    if not 0 <= certificate < 1:
+        raise ParameterError(f"expected 0 <= certificate < 1, got certificate={certificate!r}")
+    budget = Budget(epsilon, delta)
+    share = Fraction(str(certificate))
+    units, _ = split_units(budget.total_units, [1 - share, share])
+    if units < 1:
+        raise ParameterError(f"the budget {budget} is too small to be divided")
+    return Task(queries, Relation(relation), budget.unit, Fraction(units, UNITS), beta, post)
+
+
+def _chosen(mechanisms: Sequence[str] | None) -> list[Mechanism]:
+    if mechanisms is None:
+        return list(MECHANISMS.values())
+    for name in mechanisms:
+        _check.one_of(MECHANISMS, mechanism=name)
+    return [MECHANISMS[name] for name in mechanisms]
+
+
+def _value(forecast: Forecast, by: Criterion) -> float:
+    value = forecast.guaranteed if by == "guaranteed" else forecast.expected
+    return float("inf") if value is None else value
+
+
+def _need(requirement: Requirement) -> tuple[bool, float, float]:
+    infinite = float("inf")
+    refused = requirement.refusal is not None
+    n = infinite if requirement.n is None else requirement.n
+    return refused, n, infinite if requirement.epsilon is None else requirement.epsilon
+
+
+def _cells(forecast: Forecast) -> tuple[str, ...]:
+    if forecast.refusal is not None:
+        return (forecast.mechanism, "-", "-", "-", "-", "-", forecast.refusal)
+    remark = forecast.notes[0] if forecast.notes else ""
+    return (
+        forecast.mechanism,
+        _error(forecast.guaranteed),
+        _error(forecast.expected),
+        _duration(forecast.seconds),
+        f"{forecast.megabytes:,.0f} MB",
+        "yes" if forecast.gives_rows else "answers only",
+        remark,
+    )
+
+
+def _error(value: float | None) -> str:
+    return "-" if value is None else "none (vacuous)" if value >= 1 else f"{value:.3g}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return "< 1 s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,195 @@
+"""One noisy histogram over the attributes that the queries look at; every answer is read from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import MechanismError
+from maquette.mechanisms import consistent, costs, laws, shape, trivial
+from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
+from maquette.models.answers import Answers
+from maquette.models.histogram import HistogramModel
+from maquette.models.linear import answer_histogram
+from maquette.models.measurement import Gaussian, Laplace, Noise, sigma
+from maquette.models.rows import database, largest_remainder
+from maquette.models.simplex import project_simplex
+from maquette.models.tails import variance_of
+from maquette.queries.marginals import Marginals, points
+from maquette.theory import histogram, postprocess
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Measure every cell of the universe of the queries, set the total to the released size, answer from that.
+
+    Guarantee: the task's price, through the gate; one record moves one cell (two under replace-one).
+    Accuracy: `theory/histogram.py`: Chernoff over the cells that each query counts. Answers of the histogram
+        projected to non-negative cells are released if they stay within that level of the unbiased ones.
+    Cost: one draw per cell; up to 2^22 cells.
+    """
+
+    name: str
+    ask: Callable[[Fraction, str], Noise]
+    pure: bool
+
+    def refusal(self, task: Task) -> str | None:
+        """Why it cannot run, or None."""
+        if task.unit == "epsilon" and not self.pure:
+            return "Gaussian noise needs a delta above 0"
+        if not shape.holds_histogram(task.queries):
+            return (
+                f"the queries look at {shape.universe(task.queries):,} cells, more than a histogram may have "
+                f"({shape.LARGEST_HISTOGRAM:,})"
+            )
+        if task.post == "lp":
+            return "a histogram needs no linear program; use post='auto' or 'none'"
+        return shape.too_many(task.queries)
+
+    def forecast(self, task: Task, *, n: int) -> Forecast:
+        """The bound and the typical error before any data is touched."""
+        refused = self.refusal(task)
+        if refused is not None:
+            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+        cells = shape.universe(task.queries)
+        time = (
+            costs.START
+            + n / costs.COUNTED
+            + cells / costs.DRAWN
+            + 12 * (cells + task.queries.count) / costs.PASSED
+        )
+        memory = 100 + 48e-6 * (cells + task.queries.count)
+        if trivial.constant(task):
+            return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)
+        parts = self._split(task)
+        level, drift = self._planned(task, parts.answers, self._beta(task)), parts.drift(task)
+        typical = self._planned(task, parts.answers, 0.5) + parts.drift(task, beta=0.5)
+        notes = (self._describe(self._law(task, parts.answers)), consistent.EXPECTED)
+        guaranteed = consistent.in_advance(level, drift, _way(task), n=n)
+        return Forecast(self.name, guaranteed, min(typical / n, 1.0), time, memory, True, None, notes)
+
+    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """Buy the size where it is private, measure every cell, project, make rows."""
+        if trivial.constant(task):
+            return trivial.constant_outcome(curator, task)
+        refused = self.refusal(task)
+        if refused is not None:
+            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
+        parts = self._split(task)
+        progress("measuring the histogram", 0.0)
+        size = curator.size(price=parts.size)
+        measured = curator.measure(self._cells(task), noise=self.ask(parts.answers, task.unit))
+        progress("answering from the histogram", 0.5)
+        model = HistogramModel.from_noisy(
+            task.queries.domain, task.queries.attributes, measured.values, measured.noise, size
+        )
+        done = self._release(task, model)
+        progress("answering from the histogram", 1.0)
+        return done
+
+    def _release(self, task: Task, model: HistogramModel) -> Outcome:
+        size, queries = model.size, task.queries
+        level = self._level(task, model.noise, self._beta(task))
+        drift = laws.drift(size, task.beta)
+        unbiased = np.clip(answer_histogram(queries, model.cells), 0.0, size.divisor)
+        projected = project_simplex(model.cells, total=float(size.divisor))
+        values, moved = unbiased, 0.0
+        if task.post != "none":
+            smooth = answer_histogram(queries, projected)
+            away = float(np.abs(smooth - unbiased).max())
+            if away <= level + drift:
+                values, moved = smooth, away
+        answers = Answers.from_fractions(values / size.divisor)
+        m = task.rows or min(size.divisor, consistent.MOST_ROWS)
+        rows = database(queries.domain, queries.attributes, largest_remainder(projected, m))
+        gap = float(np.abs(rows.answer(queries).fractions - answers.fractions).max())
+        how = "projected to non-negative cells" if moved else "unbiased, clipped to [0, 1]"
+        return Outcome(
+            answers=answers,
+            database=rows,
+            size=size,
+            guarantee=consistent.guarantee(
+                postprocess.moved(noise=level, shift=moved, drift=drift),
+                size,
+                task.beta,
+                f"{self._describe(model.noise)}; {how}",
+            ),
+            deviations=_deviations(task, model),
+            parameters={
+                "cells": model.cells.size,
+                "noise_level_counts": level,
+                "size_drift_counts": drift,
+                "moved_counts": moved,
+                "rows": m,
+                "rows_differ_from_answers_by_at_most": gap,
+            },
+            model=model,
+        )
+
+    def _split(self, task: Task) -> laws.Split:
+        return laws.split(
+            task,
+            lambda price: self._planned(task, price, self._beta(task)),
+            lambda e, t: consistent.stated(e, t, _way(task)),
+        )
+
+    def _cells(self, task: Task) -> Marginals:
+        return points(task.queries.domain, task.queries.attributes)
+
+    def _beta(self, task: Task) -> float:
+        return laws.rest_of(task.beta, task.relation)
+
+    def _law(self, task: Task, price: Fraction) -> Noise:
+        return laws.drawn(self.ask(price, task.unit), self._cells(task).sensitivity(task.relation))
+
+    def _planned(self, task: Task, price: Fraction, beta: float) -> float:
+        return self._level(task, self._law(task, price), beta)
+
+    def _level(self, task: Task, noise: Noise, beta: float) -> float:
+        """The largest noise of any answer, in counts, the size being exact."""
+        found = shape.profile(task.queries)
+        cells = shape.universe(task.queries)
+        match noise:
+            case Laplace(scale=scale) if scale is not None:
+                return histogram.discrete_laplace(
+                    scale=float(scale),
+                    universe=cells,
+                    cells=found.cells,
+                    log_queries=math.log(max(task.queries.distinct(), 1)),
+                    beta=beta,
+                )
+            case _:
+                return histogram.gaussian_largest(
+                    sigma=sigma(noise), universe=cells, cells=found.cells, counts=found.counts, beta=beta
+                )
+
+    def _describe(self, noise: Noise) -> str:
+        kind = "Laplace" if isinstance(noise, Laplace) else "Gaussian"
+        return f"discrete {kind} noise of deviation {sigma(noise):.4g} counts in every cell of the universe"
+
+
+def _way(task: Task) -> str:
+    return "none" if task.post == "none" else "l2"
+
+
+def _deviations(task: Task, model: HistogramModel) -> NDArray[np.floating[Any]] | None:
+    """Of every answer before the projection, as a fraction; not stated for fractional weights."""
+    if task.queries.denominator != 1:
+        return None
+    share = shape.query_cells(task.queries) / model.cells.size
+    variance = variance_of(model.noise) * model.cells.size * share * (1 - share)
+    if model.size.noise is not None:
+        variance = variance + share**2 * variance_of(model.size.noise)
+    return np.sqrt(variance) / model.size.divisor
+
+
+HISTOGRAM_LAPLACE = Histogram(
+    "histogram-laplace", lambda price, unit: Laplace(laws.pure_epsilon(price, unit)), pure=True
+)
+HISTOGRAM_GAUSSIAN = Histogram("histogram-gaussian", lambda price, unit: Gaussian(price), pure=False)

@@ -1,0 +1,105 @@
+"""From a law of noise to numbers: how large it gets, what it will be at a price, what a price buys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from maquette.accounting.budget import UNITS
+from maquette.domain import Relation
+from maquette.mechanisms.base import Task
+from maquette.models.measurement import Cube, Gaussian, Laplace, Noise, Size
+from maquette.queries.base import Sensitivity
+from maquette.theory import cube, gaussian, laplace
+
+SIZE_SHARES = tuple(Fraction(share, 100) for share in (5, 10, 20, 35, 50))
+"""The parts of a price that may go to the number of records, where that is private."""
+SIZE_BETA = 0.1
+"""The part of beta that is set aside for the number of records, where that is private."""
+
+
+def largest(noise: Noise, *, draws: int, beta: float, denominator: int = 1) -> float:
+    """The level in counts that none of the independent draws exceeds, except with probability beta.
+
+    Accuracy: exact quantiles of the discrete laws; L-infinity noise is one draw with `draws` coordinates.
+    """
+    grid = 1 / denominator
+    match noise:
+        case Laplace(scale=scale) if scale is not None:
+            return laplace.discrete(scale=float(scale), log_queries=math.log(draws), beta=beta, grid=grid)
+        case Gaussian(sigma_squared=variance) if variance is not None:
+            sigma = math.sqrt(variance)
+            return gaussian.discrete(sigma=sigma, log_queries=math.log(draws), beta=beta, grid=grid)
+        case Cube(base=base) if base is not None:
+            # through 1 - base, which is exact where the base is close to 1
+            return grid * cube.integer(epsilon=-math.log1p(-float(1 - base)), queries=draws, beta=beta)
+        case _:
+            raise TypeError(f"no law in {noise!r}")
+
+
+def drift(size: Size, beta: float) -> float:
+    """How far the released number of records lies from the true one, out of the share of beta set aside for it."""
+    return 0.0 if size.noise is None else largest(size.noise, draws=1, beta=beta * SIZE_BETA)
+
+
+def rest_of(beta: float, relation: Relation) -> float:
+    """What is left of beta for the answers."""
+    return beta if relation is Relation.REPLACE_ONE else beta * (1 - SIZE_BETA)
+
+
+def drawn(noise: Noise, sensitivity: Sensitivity) -> Noise:
+    """The law that a price will buy, as the gate calibrates it up to rounding."""
+    match noise:
+        case Laplace():
+            return Laplace(noise.epsilon, sensitivity.l1 / noise.epsilon)
+        case Gaussian():
+            return Gaussian(noise.rho, sensitivity.l2_squared / (2 * noise.rho))
+        case Cube():
+            # as 1 - base, so that a small epsilon keeps its digits
+            return Cube(noise.epsilon, 1 - Fraction(-math.expm1(-float(noise.epsilon))))
+
+
+def size_law(price: Fraction, unit: str) -> Noise:
+    """The law of a number of records bought at this price."""
+    one = Sensitivity(Fraction(1), Fraction(1), Fraction(1))
+    return drawn(Laplace(price) if unit == "epsilon" else Gaussian(price), one)
+
+
+def pure_epsilon(price: Fraction, unit: str) -> Fraction:
+    """The pure epsilon that a price buys: itself, or sqrt(2 rho) rounded down to the ledger's grid."""
+    if unit == "epsilon":
+        return price
+    return Fraction(math.isqrt(math.floor(2 * price * UNITS**2)), UNITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A price divided between the number of records and the answers."""
+
+    size: Fraction
+    answers: Fraction
+
+    def drift(self, task: Task, beta: float | None = None) -> float:
+        """How far the released size will lie from the true one; 0 where it is public."""
+        if not self.size:
+            return 0.0
+        share = task.beta * SIZE_BETA if beta is None else beta
+        return largest(size_law(self.size, task.unit), draws=1, beta=share)
+
+
+def split(task: Task, level: Callable[[Fraction], float], stated: Callable[[float, float], float]) -> Split:
+    """Nothing for a public size; else the share for which the stated error is smallest. Public inputs only.
+
+    `level` is the noise level at a price, `stated` the error in counts out of noise level and drift.
+    """
+    if task.relation is Relation.REPLACE_ONE:
+        return Split(Fraction(0), task.price)
+    options = [_part(task.price, share) for share in SIZE_SHARES]
+    return min(options, key=lambda option: stated(level(option.answers), option.drift(task)))
+
+
+def _part(price: Fraction, share: Fraction) -> Split:
+    size = Fraction(max(1, math.floor(price * share * UNITS)), UNITS)
+    return Split(size, price - size)

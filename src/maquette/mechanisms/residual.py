@@ -1,0 +1,278 @@
+"""Gaussian noise in the residual basis: the closed-form best allocation for workloads of marginals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from maquette.domain import Domain, Relation
+from maquette.errors import MechanismError
+from maquette.mechanisms import consistent, costs, laws, shape, trivial
+from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
+from maquette.mechanisms.consistent import Draft
+from maquette.mechanisms.shape import Asked
+from maquette.models.measurement import Gaussian, Residual, Size
+from maquette.models.residual import ResidualModel, below, cell_variance
+from maquette.queries.base import Margin
+from maquette.queries.limits import MOST_ANSWERS
+from maquette.queries.residual import projected_axes, shift_squared
+from maquette.theory import gaussian
+
+Weighting = Literal["marginal", "cell"]
+
+MOST_PARTS = 100_000
+_GRID = 2**20
+"""Variances are whole multiples of 1/_GRID."""
+_ROOM = Fraction(10**9 - 1, 10**9)
+"""The part of a price that is planned with; the rest covers the gate's rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The variance of every residual, and what they cost together."""
+
+    parts: tuple[Margin, ...]
+    variances: tuple[Fraction, ...]
+    rho: Fraction
+
+
+def allocate(
+    domain: Domain, asked: Sequence[Asked], *, relation: Relation, price: Fraction, per: Weighting
+) -> Allocation:
+    """Variances s_A that minimise the weighted sum of variances of all cells, at a total of `price` in rho.
+
+    Accuracy: s_A = sqrt(p_A / v_A) sum_B sqrt(p_B v_B) / (2 rho), p_A the squared shift of one record and v_A the
+        weight of s_A in the objective: sum over margins w of c_w prod_A (n_i - 1) / prod_(w-A) n_i, with c_w the
+        margin's weight (per cell) or that over its cells (per marginal). The empty set is not among the parts.
+    Guarantee: sum over A of shift_A / (2 s_A) <= price in exact rationals, with the shifts of the axes that the
+        gate will really project out (`queries/residual.py`).
+    """
+    weights = _weights(domain, asked, per)
+    parts = tuple(part for part in below(domain, [a.margin for a in asked]) if part)
+    shapes = [tuple(domain[name].size for name in part) for part in parts]
+    shifts = [shift_squared(sizes, relation, range(len(sizes))) for sizes in shapes]
+    target = price * _ROOM
+    variances = _closed_form(shifts, [weights[part] for part in parts], target)
+    for _ in range(4):  # the axes depend on the variances and the best variances on the axes
+        shifts = [
+            shift_squared(sizes, relation, projected_axes(sizes, s))
+            for sizes, s in zip(shapes, variances, strict=True)
+        ]
+        if _rho(shifts, variances) <= target:
+            return Allocation(parts, tuple(variances), _rho(shifts, variances))
+        variances = _closed_form(shifts, [weights[part] for part in parts], target)
+    while True:  # larger variances only let more axes be projected, so this ends
+        shifts = [
+            shift_squared(sizes, relation, projected_axes(sizes, s))
+            for sizes, s in zip(shapes, variances, strict=True)
+        ]
+        rho = _rho(shifts, variances)
+        if rho <= target:
+            return Allocation(parts, tuple(variances), rho)
+        variances = [_up(float(s * rho / target) * (1 + 1e-9)) for s in variances]
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualMechanism:
+    """Measure the residual of every set of attributes below the workload once; put all margins together from them.
+
+    Guarantee: the task's price in rho, through the gate.
+    Accuracy: every cell of a margin has the same, exactly known variance; the level that all cells keep is the
+        Chernoff and union bound over margins (`theory.gaussian.mixture`), valid for sums of discrete Gaussians.
+    Cost: one table per set of attributes below the workload; a few passes over the answers.
+    """
+
+    name: str
+    per: Weighting = "marginal"
+    """Equal weight for every marginal (the smallest largest error), or for every cell."""
+    pure = False
+
+    def refusal(self, task: Task) -> str | None:
+        """Why it cannot run, or None."""
+        if task.unit == "epsilon":
+            return "Gaussian noise needs a delta above 0"
+        asked = shape.margins_of(task.queries)
+        if asked is None:
+            return "it is for workloads of marginals only"
+        if sum(2 ** len(a.margin) for a in asked) > MOST_PARTS * 8:
+            return "the marginals have too many sets of attributes below them"
+        domain = task.queries.domain
+        cells = sum(domain.cells(part) for part in below(domain, [a.margin for a in asked]))
+        if cells > MOST_ANSWERS:
+            return f"the tables below the workload have {cells:,} cells, more than {MOST_ANSWERS:,}"
+        return shape.too_many(task.queries) or consistent.refusal(task)
+
+    def forecast(self, task: Task, *, n: int) -> Forecast:
+        """The bound and the typical error before any data is touched."""
+        refused = self.refusal(task)
+        if refused is not None:
+            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+        count = max(task.queries.count, 1)
+        asked = shape.margins_of(task.queries) or []
+        way = consistent.route(task)
+        rows = way != "none" and shape.gives_rows(task.queries)
+        memory = costs.megabytes(task, cells=count)
+        if trivial.constant(task):
+            return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)
+        chosen = self._plan(task, asked)
+        time = costs.seconds(task, n=n, cells=count, tables=len(chosen.allocation.parts))
+        level, drift = chosen.level(task, asked), chosen.parts.drift(task)
+        typical = chosen.level(task, asked, beta=0.5) + chosen.parts.drift(task, beta=0.5)
+        return Forecast(
+            self.name,
+            consistent.in_advance(level, drift, way, n=n),
+            min(typical / n, 1.0),
+            time,
+            memory,
+            rows,
+            None,
+            (_LAW, consistent.EXPECTED),
+        )
+
+    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """Measure all residuals in one payment, reconstruct, post-process."""
+        if trivial.constant(task):
+            return trivial.constant_outcome(curator, task)
+        refused = self.refusal(task)
+        asked = shape.margins_of(task.queries)
+        if refused is not None or asked is None:
+            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
+        chosen = self._plan(task, asked)
+        progress("measuring residuals", 0.0)
+        margins, variances = chosen.request()
+        measured = curator.measure_residuals(margins, variances=variances)
+        size = _size(curator, measured)
+        progress("putting the margins together", 0.5)
+        model = ResidualModel.from_measured(task.queries.domain, measured, size)
+        done = consistent.finish(task, self._draft(task, asked, model))
+        progress("putting the margins together", 1.0)
+        return done
+
+    def _draft(self, task: Task, asked: Sequence[Asked], model: ResidualModel) -> Draft:
+        domain, size = task.queries.domain, model.size
+        counts = np.empty(task.queries.count)
+        deviations = np.empty(task.queries.count, dtype=np.float32)
+        weights = np.empty(task.queries.count, dtype=np.float32)
+        for margin, place, _ in asked:
+            counts[place] = model.table(margin).ravel()
+            deviation = model.deviation(margin)
+            deviations[place] = deviation / size.divisor
+            weights[place] = 1 / max(deviation, 1e-9) ** 2
+        level = _level(domain, asked, model.variances, laws.rest_of(task.beta, task.relation))
+        return Draft(
+            counts=counts,
+            level=level,
+            drift=laws.drift(size, task.beta),
+            size=size,
+            law=_LAW,
+            weights=weights / weights.max(),
+            deviations=deviations,
+            parameters={
+                "weighting": f"equal per {self.per}",
+                "residuals": len(model.residuals),
+                "largest_deviation_counts": float(deviations.max()) * size.divisor,
+            },
+            model=model,
+        )
+
+    def _plan(self, task: Task, asked: Sequence[Asked]) -> _Plan:
+        """The share of the size by its effect: residual noise scales with the square root of what is left."""
+        domain = task.queries.domain
+        whole = allocate(domain, asked, relation=task.relation, price=task.price, per=self.per)
+        beta = laws.rest_of(task.beta, task.relation)
+        level = _level(domain, asked, _as_floats(whole), beta)
+        way = consistent.route(task)
+        parts = laws.split(
+            task,
+            lambda price: level * math.sqrt(task.price / price),
+            lambda e, t: consistent.stated(e, t, way),
+        )
+        if not parts.size:
+            return _Plan(parts, whole)
+        return _Plan(
+            parts, allocate(domain, asked, relation=task.relation, price=parts.answers, per=self.per)
+        )
+
+
+_LAW = "discrete Gaussian noise in the residual basis"
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    parts: laws.Split
+    allocation: Allocation
+
+    def request(self) -> tuple[list[Margin], list[Fraction]]:
+        """What the gate is asked for; the empty margin is the private size."""
+        margins, variances = list(self.allocation.parts), list(self.allocation.variances)
+        if self.parts.size:
+            return [(), *margins], [1 / (2 * self.parts.size), *variances]
+        return margins, variances
+
+    def level(self, task: Task, asked: Sequence[Asked], beta: float | None = None) -> float:
+        variances = _as_floats(self.allocation)
+        if self.parts.size:
+            variances[()] = float(1 / (2 * self.parts.size))
+        share = laws.rest_of(task.beta, task.relation) if beta is None else beta
+        return _level(task.queries.domain, asked, variances, share)
+
+
+def _size(curator: Curator, measured: Sequence[Residual]) -> Size:
+    """The empty margin where the size is private, else the public size."""
+    for residual in measured:
+        if not residual.margin:
+            noise = Gaussian(1 / (2 * residual.variance), residual.variance)
+            return Size(int(residual.values), noise, residual.receipt)
+    return curator.size(price=Fraction(0))
+
+
+def _level(domain: Domain, asked: Sequence[Asked], variances: Mapping[Margin, float], beta: float) -> float:
+    return gaussian.mixture(
+        variances=[cell_variance(domain, variances, a.margin) for a in asked],
+        log_counts=[math.log(domain.cells(a.margin)) for a in asked],
+        beta=beta,
+    )
+
+
+def _as_floats(allocation: Allocation) -> dict[Margin, float]:
+    found = {part: float(s) for part, s in zip(allocation.parts, allocation.variances, strict=True)}
+    return {(): 0.0} | found
+
+
+def _weights(domain: Domain, asked: Sequence[Asked], per: Weighting) -> dict[Margin, float]:
+    """v_A for every set below the workload."""
+    found: dict[Margin, float] = {}
+    for margin, _, weight in asked:
+        sizes = {name: domain[name].size for name in margin if domain[name].size > 1}
+        scale = weight / (math.prod(sizes.values()) if per == "marginal" else 1)
+        for order in range(len(sizes) + 1):
+            for part in combinations(sizes, order):
+                share = math.prod(size - 1 if n in part else 1 / size for n, size in sizes.items())
+                found[part] = found.get(part, 0.0) + scale * share
+    return found
+
+
+def _closed_form(shifts: Sequence[Fraction], weights: Sequence[float], rho: Fraction) -> list[Fraction]:
+    roots = [math.sqrt(p * v) for p, v in zip(map(float, shifts), weights, strict=True)]
+    total = math.fsum(roots) / (2 * float(rho))
+    return [_up(math.sqrt(float(p) / v) * total * (1 + 1e-9)) for p, v in zip(shifts, weights, strict=True)]
+
+
+def _rho(shifts: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
+    """The cost, each term rounded up to a fixed grid so that the sum stays short."""
+    terms = (math.ceil(shift / (2 * s) * 2**100) for shift, s in zip(shifts, variances, strict=True))
+    return Fraction(sum(terms), 2**100)
+
+
+def _up(value: float) -> Fraction:
+    return Fraction(max(1, math.ceil(value * _GRID)), _GRID)
+
+
+RESIDUAL = ResidualMechanism("residual")
+RESIDUAL_CELLS = ResidualMechanism("residual-cells", per="cell")

@@ -1,0 +1,104 @@
+"""What a workload looks like to a mechanism, from public structure only."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.models.linear import answer_histogram, can_map, classes_of
+from maquette.queries.base import Margin, Queries
+from maquette.queries.limits import MOST_ANSWERS
+from maquette.queries.marginals import Marginals
+from maquette.queries.workload import Workload
+
+LARGEST_HISTOGRAM = 2**22
+"""Cells of the largest histogram that is held."""
+
+
+class Asked(NamedTuple):
+    """One margin of a workload: where its answers stand and how much its errors matter."""
+
+    margin: Margin
+    place: slice
+    weight: float
+
+
+def margins_of(queries: Queries) -> list[Asked] | None:
+    """The margins of a workload that consists of marginals only, else None."""
+    parts = (
+        [(p.queries, p.weight) for p in queries.parts] if isinstance(queries, Workload) else [(queries, 1.0)]
+    )
+    found: list[Asked] = []
+    start = 0
+    for part, weight in parts:
+        if not isinstance(part, Marginals):
+            return None
+        for margin, place in part.slices.items():
+            found.append(Asked(margin, slice(start + place.start, start + place.stop), weight))
+        start += part.count
+    return found
+
+
+def is_marginals(queries: Queries) -> bool:
+    """Does the workload consist of marginals only?"""
+    return all(isinstance(part, Marginals) for part in classes_of(queries))
+
+
+def universe(queries: Queries) -> int:
+    """Cells of the table over the attributes that the queries look at."""
+    return queries.domain.cells(queries.attributes)
+
+
+def holds_histogram(queries: Queries) -> bool:
+    """Is that table small enough to hold?"""
+    return universe(queries) <= LARGEST_HISTOGRAM
+
+
+def gives_rows(queries: Queries) -> bool:
+    """Can a histogram be fitted to answers of this workload, so that there are rows?"""
+    return holds_histogram(queries) and can_map(queries)
+
+
+def too_many(queries: Queries) -> str | None:
+    """Why the answers cannot be listed, or None."""
+    if queries.count > MOST_ANSWERS:
+        return f"{queries.count:,} answers are more than can be listed ({MOST_ANSWERS:,})"
+    return None
+
+
+class Profile(NamedTuple):
+    """How many queries count how many cells of the universe."""
+
+    cells: NDArray[np.float64]
+    counts: NDArray[np.float64]
+
+
+def profile(queries: Queries) -> Profile:
+    """The distinct total weights of the queries over the universe, and how many queries have each."""
+    try:
+        return _profile(queries)
+    except TypeError:  # a class that cannot be hashed is looked at anew each time
+        return _profile.__wrapped__(queries)
+
+
+@lru_cache(maxsize=32)
+def _profile(queries: Queries) -> Profile:
+    asked = margins_of(queries)
+    if asked is not None:
+        whole = universe(queries)
+        sizes = [queries.domain.cells(a.margin) for a in asked]
+        cells, place = np.unique(whole / np.array(sizes, dtype=float), return_inverse=True)
+        return Profile(cells, np.bincount(place, weights=sizes).astype(float))
+    cells, counts = np.unique(query_cells(queries), return_counts=True)
+    return Profile(cells, counts.astype(float))
+
+
+def query_cells(queries: Queries) -> NDArray[np.float64]:
+    """The total weight of every query over the universe."""
+    shape = tuple(queries.domain[name].size for name in queries.attributes)
+    assert math.prod(shape) <= LARGEST_HISTOGRAM
+    return answer_histogram(queries, np.ones(shape, dtype=np.int64))
