@@ -1,0 +1,216 @@
+"""VC dimension and fat-shattering dimension of finite classes, exactly, with the shattered set as proof.
+
+A class of counting queries shatters a set of cells if every labelling of the cells by 0 and 1 is the pattern of some
+query; with real weights, if there are levels r such that every labelling has a query that is at least r + gamma where
+the label is 1 and at most r - gamma where it is 0. The dimension is the size of the largest such set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import ParameterError, WorkloadError
+from maquette.queries import dimension_forms
+from maquette.queries.base import Margin, Queries
+from maquette.queries.canonical import all_cells
+from maquette.queries.dimension_forms import HALF
+from maquette.queries.marginals import unravel
+from maquette.queries.shatter import Shattered, Split, bits, labels_of, largest, splits_of
+
+Number: TypeAlias = int | float | str | Fraction
+Matrix: TypeAlias = Sequence[Sequence[Number]] | NDArray[Any]
+
+MOST_ENTRIES = 2**24
+"""Classes are searched up to this many weights: queries times cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A dimension and its proof. For a class without queries the value is -1."""
+
+    value: int
+    points: tuple[Any, ...]
+    """The shattered cells: codes of `attributes`, or column numbers of a matrix."""
+    levels: tuple[Fraction, ...]
+    """The witness level of each point; 1/2 for counting queries."""
+    witnesses: tuple[int, ...]
+    """One query per labelling: bit j of the position is the label of point j. 2^value numbers."""
+    gamma: Fraction
+    """The margin around the levels; 1/2 for the VC dimension."""
+    method: Literal["closed form", "search"]
+    attributes: Margin = ()
+
+    def labelling(self, position: int) -> tuple[int, ...]:
+        """The labels that the query `witnesses[position]` gives to the points."""
+        return tuple(position >> j & 1 for j in range(self.value))
+
+
+def vc_dimension(queries: Queries | Matrix) -> Dimension:
+    """The VC dimension of a class of counting queries, given as a class or as a 0/1 matrix (queries down).
+
+    Cost: nothing for prefixes, ranges and the cells of one table (closed forms, any size); otherwise a search over
+        the cells that the class can tell apart, up to 2^24 weights.
+    """
+    if isinstance(queries, Queries) and queries.denominator != 1:
+        raise WorkloadError(
+            "the VC dimension is for counting queries; use fat_shattering_dimension with a gamma"
+        )
+    if not isinstance(queries, Queries) and not _is_binary(queries):
+        raise WorkloadError(
+            "the VC dimension needs weights 0 and 1; use fat_shattering_dimension with a gamma"
+        )
+    return _dimension(queries, HALF)
+
+
+def fat_shattering_dimension(queries: Queries | Matrix, gamma: Number) -> Dimension:
+    """The fat-shattering dimension at margin gamma, in exact rational arithmetic.
+
+    Floating-point numbers are read as the decimals they print as: 0.1 is one tenth, so ties at the margin are what
+    one sees. For counting queries it is the VC dimension, whatever gamma.
+    """
+    margin = rational(gamma, "gamma")
+    if not 0 < margin <= HALF:
+        raise ParameterError(f"expected 0 < gamma <= 1/2, got gamma={gamma!r}")
+    return _dimension(queries, margin)
+
+
+def shatters(
+    queries: Queries | Matrix,
+    points: Sequence[Any],
+    *,
+    levels: Sequence[Number] | None = None,
+    gamma: Number = HALF,
+) -> tuple[int, ...]:
+    """Check a claim: one query per labelling of these points, or nothing if they are not shattered.
+
+    Points are column numbers of a matrix, or codes of the class's attributes. Levels are 1/2 unless given.
+    """
+    margin = rational(gamma, "gamma")
+    numerators, denominator = matrix(queries)
+    if isinstance(queries, Queries):
+        shape = tuple(queries.domain[name].size for name in queries.attributes)
+        columns = [int(np.ravel_multi_index(tuple(point), shape)) for point in points]
+    else:
+        columns = [int(point) for point in points]
+    wanted = [HALF] * len(columns) if levels is None else [rational(level, "level") for level in levels]
+    splits = [
+        _split(numerators[:, column], denominator, level, margin)
+        for column, level in zip(columns, wanted, strict=True)
+    ]
+    return labels_of(splits, len(numerators))
+
+
+def matrix(queries: Queries | Matrix) -> tuple[NDArray[Any], int]:
+    """The weights of every query (down) on every cell (across) of the class's attributes: numerators, denominator."""
+    if isinstance(queries, Queries):
+        return _class_matrix(queries), queries.denominator
+    return _given_matrix(queries)
+
+
+def rational(value: Number, name: str) -> Fraction:
+    """The exact value of a number as it prints."""
+    try:
+        return Fraction(value) if isinstance(value, (int, str, Fraction)) else Fraction(repr(float(value)))
+    except (ValueError, OverflowError, ZeroDivisionError, TypeError):
+        raise ParameterError(f"expected {name} to be a finite number, got {value!r}") from None
+
+
+def _dimension(queries: Queries | Matrix, gamma: Fraction) -> Dimension:
+    if isinstance(queries, Queries):
+        known = dimension_forms.known(queries)
+        if known is not None:
+            levels = (HALF,) * len(known.points)
+            return Dimension(
+                len(known.points),
+                known.points,
+                levels,
+                known.witnesses,
+                gamma,
+                "closed form",
+                queries.attributes,
+            )
+    numerators, denominator = matrix(queries)
+    count = len(numerators)
+    if count == 0:
+        return Dimension(-1, (), (), (), gamma, "search")
+    kept = _distinct_rows(numerators)
+    found = largest(splits_of(numerators[kept], denominator, gamma), len(kept))
+    return _told(queries, found, kept, gamma)
+
+
+def _told(queries: Queries | Matrix, found: Shattered, kept: NDArray[Any], gamma: Fraction) -> Dimension:
+    columns = [split.point for split in found.splits]
+    points: tuple[Any, ...] = tuple(columns)
+    attributes: Margin = ()
+    if isinstance(queries, Queries):
+        attributes = queries.attributes
+        sizes = [queries.domain[name].size for name in attributes]
+        points = tuple(tuple(unravel(column, sizes)) for column in columns)
+    levels = tuple(split.level for split in found.splits)
+    witnesses = tuple(int(kept[w]) for w in found.witnesses)
+    return Dimension(len(columns), points, levels, witnesses, gamma, "search", attributes)
+
+
+def _split(values: NDArray[Any], denominator: int, level: Fraction, gamma: Fraction) -> Split:
+    low = bits(values <= math.floor((level - gamma) * denominator))
+    high = bits(values >= math.ceil((level + gamma) * denominator))
+    return Split(0, level, low, high)
+
+
+def _distinct_rows(numerators: NDArray[Any]) -> NDArray[Any]:
+    """The first of each kind of query."""
+    if numerators.dtype == object:
+        seen: dict[tuple[int, ...], int] = {}
+        for i, row in enumerate(numerators.tolist()):
+            seen.setdefault(tuple(row), i)
+        return np.array(list(seen.values()))
+    return np.sort(np.unique(numerators, axis=0, return_index=True)[1])
+
+
+def _class_matrix(queries: Queries) -> NDArray[Any]:
+    cells = queries.domain.cells(queries.attributes)
+    if queries.count * cells > MOST_ENTRIES:
+        raise WorkloadError(
+            f"{queries.count:,} queries over {cells:,} cells are too many weights to search (at most "
+            f"{MOST_ENTRIES:,}) and no closed form is known for this class; ask a smaller class"
+        )
+    shape = tuple(queries.domain[name].size for name in queries.attributes)
+    if not shape:
+        return np.asarray(queries.on_histogram(_one_record(queries)), dtype=np.int64)[:, None]
+    return queries.columns_of(all_cells(shape, queries.attributes))
+
+
+def _one_record(queries: Queries) -> NDArray[Any]:
+    """A histogram with one record, for classes that look at no attribute."""
+    histogram = np.zeros(queries.domain.shape, dtype=np.int64)
+    histogram.flat[0] = 1
+    return histogram
+
+
+def _given_matrix(given: Matrix) -> tuple[NDArray[Any], int]:
+    array = np.asarray(given, dtype=object)
+    if array.ndim != 2:
+        if array.size == 0:
+            return np.zeros((0, 0), dtype=np.int64), 1
+        raise WorkloadError(f"expected a matrix, queries down and cells across, got {array.ndim} dimensions")
+    if array.size > MOST_ENTRIES:
+        raise WorkloadError(f"expected at most {MOST_ENTRIES:,} weights to search, got {array.size:,}")
+    values = [[rational(cast("Number", v), "weight") for v in row] for row in array.tolist()]
+    if any(not 0 <= v <= 1 for row in values for v in row):
+        raise WorkloadError("expected weights between 0 and 1")
+    denominator = math.lcm(1, *{v.denominator for row in values for v in row})
+    numerators = [[int(v * denominator) for v in row] for row in values]
+    small = denominator < 2**62
+    return np.array(numerators, dtype=np.int64 if small else object).reshape(array.shape), denominator
+
+
+def _is_binary(given: Matrix) -> bool:
+    array = np.asarray(given, dtype=object)
+    return all(value in (0, 1) for value in array.ravel().tolist())
