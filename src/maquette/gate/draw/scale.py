@@ -1,0 +1,25 @@
+"""From deviations to levels: the score of a draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Deviations are in units of 1 / (n m); a level is the error in counts times `resolution`, rounded up.
+
+    The error in counts, max over q of |q(x) - (n/m) q(y)|, moves by at most 1 between neighbouring tables, under both
+    relations. So the level moves by at most `resolution`: multiplying by a whole number and rounding up cannot make
+    a gap of at most 1 wider than that.
+    """
+
+    m: int
+    resolution: int
+
+    def level(self, deviation: int) -> int:
+        return -(-deviation * self.resolution // self.m)
+
+    def deviation(self, level: int) -> int:
+        """The largest deviation of a level."""
+        return level * self.m // self.resolution

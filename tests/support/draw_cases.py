@@ -1,0 +1,195 @@
+"""Tiny instances of every sampler, with everything about them known by brute force from the definitions.
+
+A case lists all small databases of its range with their base weights and the 0/1 (or rational) weights of its
+queries on every record, and makes the counter under test for any table. Nothing here is shared with the samplers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+
+from maquette.gate.draw.column import Column
+from maquette.gate.draw.listed import Listed, all_multisets, levels_of, sequence_weights
+from maquette.gate.draw.scale import Scale
+from maquette.gate.draw.thresholds import Thresholds
+
+Table = tuple[int, ...]
+"""How many records each element of the universe has."""
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    universe: int
+    m: int
+    resolution: int
+    queries: tuple[tuple[Fraction | int, ...], ...]
+    """A row of weights over the universe per query."""
+    smalls: tuple[tuple[int, ...], ...]
+    """Sorted rows, elements of the universe, of every database (as a multiset)."""
+    weights: tuple[int, ...]
+    """Their base weights, in the counter's unit."""
+    counter: Callable[[Table], Any]
+    rows: Callable[[Any], Sequence[int]] = list
+    """The rows of a drawn database."""
+    given: Callable[[Sequence[int]], Any] = list
+    """A database, given by its sorted rows, in the counter's own form."""
+
+    def error(self, table: Table, small: Sequence[int]) -> Fraction:
+        """max over q of |q(x) - n f_q(y)|, by the definition."""
+        n = sum(table)
+        gaps = [
+            abs(
+                sum(w * x for w, x in zip(q, table, strict=True))
+                - Fraction(n, self.m) * sum(q[r] for r in small)
+            )
+            for q in self.queries
+        ]
+        return Fraction(max(gaps, default=0))
+
+    def level(self, table: Table, small: Sequence[int]) -> int:
+        return math.ceil(self.error(table, small) * self.resolution)
+
+    def levels(self, table: Table) -> list[int]:
+        return [self.level(table, small) for small in self.smalls]
+
+
+def multisets(universe: int, m: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(combinations_with_replacement(range(universe), m))
+
+
+def tables(universe: int, most: int) -> list[Table]:
+    """All tables of at most so many records."""
+    return [t for t in product(range(most + 1), repeat=universe) if sum(t) <= most]
+
+
+def sequences_of(small: Sequence[int]) -> int:
+    """In how many orders the rows can stand."""
+    counts = [list(small).count(r) for r in set(small)]
+    return math.factorial(len(small)) // math.prod(math.factorial(c) for c in counts)
+
+
+def tree_weight(small: Sequence[int], low: int, high: int) -> Fraction:
+    """The probability of a database under the tree base, by its definition."""
+    rows = len(small)
+    if high - low == 1 or rows == 0:
+        return Fraction(1)
+    cut = (low + high) // 2
+    left, right = [r for r in small if r < cut], [r for r in small if r >= cut]
+    a, b = len(left), len(right)
+    split = Fraction(math.comb(2 * a, a) * math.comb(2 * b, b), 4**rows)
+    return split * tree_weight(left, low, cut) * tree_weight(right, cut, high)
+
+
+def base_weights(base: str, smalls: Sequence[tuple[int, ...]], universe: int, m: int) -> tuple[int, ...]:
+    if base == "flat":
+        return (1,) * len(smalls)
+    if base == "sequence":
+        return tuple(sequences_of(s) for s in smalls)
+    unit = 4 ** (m * (universe - 1).bit_length())
+    weights = [tree_weight(s, 0, universe) * unit for s in smalls]
+    assert all(w.denominator == 1 for w in weights)
+    return tuple(int(w) for w in weights)
+
+
+def column(table: Table, cells: int) -> Column:
+    held = [i for i, x in enumerate(table) if x]
+    return Column.of(
+        np.array(held, dtype=np.uint64),
+        np.array([table[i] for i in held], dtype=np.int64),
+        cells=cells,
+        size=len(table),
+    )
+
+
+def thresholds(base: str, *, universe: int, cells: int, m: int, resolution: int = 1) -> Case:
+    smalls = multisets(universe, m)
+    return Case(
+        name=f"thresholds-{base}-{universe}/{cells}-m{m}-r{resolution}",
+        universe=universe,
+        m=m,
+        resolution=resolution,
+        queries=tuple(tuple(int(i <= j) for i in range(universe)) for j in range(cells)),
+        smalls=smalls,
+        weights=base_weights(base, smalls, universe, m),
+        counter=lambda table: Thresholds(column(table, cells), Scale(m, resolution), base),  # type: ignore[arg-type]
+    )
+
+
+def matrix(queries: tuple[tuple[Fraction | int, ...], ...], denominator: int) -> np.ndarray:
+    return np.array([[int(w * denominator) for w in q] for q in queries], dtype=np.int64)
+
+
+def listed(
+    base: str,
+    queries: tuple[tuple[Fraction | int, ...], ...],
+    *,
+    m: int,
+    resolution: int = 1,
+    denominator: int = 1,
+    keep: Sequence[int] | None = None,
+) -> Case:
+    """The whole range, or every database whose number is in `keep` as public candidates."""
+    universe = len(queries[0])
+    smalls = multisets(universe, m)
+    kept = smalls if keep is None else tuple(smalls[i] for i in keep)
+    rows = all_multisets(universe, m) if keep is None else np.array(kept, dtype=np.int64)
+    sizes = np.ones(universe, dtype=np.int64)
+
+    def counter(table: Table) -> Listed:
+        levels = levels_of(
+            rows,
+            matrix(queries, denominator),
+            np.array(table, dtype=np.int64),
+            denominator=denominator,
+            scale=Scale(m, resolution),
+        )
+        return Listed.of(levels, None if base == "flat" else sequence_weights(rows, sizes))
+
+    return Case(
+        name=f"listed-{base}-{universe}-m{m}-r{resolution}{'' if keep is None else '-candidates'}",
+        universe=universe,
+        m=m,
+        resolution=resolution,
+        queries=queries,
+        smalls=kept,
+        weights=base_weights(base, kept, universe, m),
+        counter=counter,
+        rows=lambda number: rows[number].tolist(),
+        given=lambda small: kept.index(tuple(small)),
+    )
+
+
+ODD = ((1, 0, 1, 0), (0, 1, 1, 0), (1, 1, 0, 0))
+REAL = ((Fraction(1, 4), 1, Fraction(1, 2)), (0, Fraction(3, 4), 1))
+
+CASES: tuple[Case, ...] = (
+    thresholds("flat", universe=4, cells=4, m=3),
+    thresholds("flat", universe=5, cells=4, m=2, resolution=2),
+    thresholds("sequence", universe=4, cells=4, m=3, resolution=3),
+    thresholds("sequence", universe=4, cells=3, m=4),
+    thresholds("tree", universe=4, cells=4, m=3),
+    thresholds("tree", universe=5, cells=5, m=4, resolution=2),
+    thresholds("tree", universe=5, cells=3, m=3),
+    listed("flat", ODD, m=3),
+    listed("sequence", ODD, m=3, resolution=3),
+    listed("flat", REAL, m=3, resolution=2, denominator=4),
+    listed("flat", ODD, m=4, keep=range(0, 35, 4)),
+)
+
+
+def law(case: Case, table: Table, base: Fraction) -> dict[Hashable, int]:
+    """The stated law of the draw, as whole numbers: weight * base**level."""
+    levels = case.levels(table)
+    top = max(levels)
+    return {
+        small: weight * base.numerator**level * base.denominator ** (top - level)
+        for small, weight, level in zip(case.smalls, case.weights, levels, strict=True)
+    }
