@@ -25,13 +25,21 @@ answers.register(app)
 tour.register(app)
 
 
+def _say_version(asked: bool = True) -> None:
+    from maquette import __version__
+
+    if asked:
+        console.say(f"maquette {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version.")
+    ] = False,
 ) -> None:
-    if version:
-        _say_version()
-        raise typer.Exit
+    """Differentially private query release: one small database that answers very many queries."""
 
 
 @app.command("version")
@@ -43,9 +51,3 @@ def version_command() -> None:
       maquette version
     """
     _say_version()
-
-
-def _say_version() -> None:
-    from maquette import __version__
-
-    console.say(f"maquette {__version__}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,6 +31,10 @@ from maquette.cli.options import (
     read_workload,
 )
 from maquette.errors import ParameterError
+
+if TYPE_CHECKING:
+    from maquette.mechanisms.choose import Requirement
+    from maquette.release import Release
 
 
 def register(app: typer.Typer) -> None:
@@ -74,22 +80,37 @@ def plan(
         where=where,
         workload=workload,
     )
+    public = {"delta": delta, "relation": relation, "beta": beta}
     if alpha is not None:
         if (n is None) == (epsilon is None):
             raise ParameterError(
                 "with --alpha give exactly one of --n and --epsilon; the other one is computed"
             )
-        found = required(
-            queries, alpha=alpha, n=n, epsilon=epsilon, delta=delta, relation=relation, beta=beta
-        )
-    else:
-        if n is None or epsilon is None:
-            raise ParameterError("a plan needs --n and --epsilon (or --alpha and one of them)")
-        found = make_plan(queries, n=n, epsilon=epsilon, delta=delta, relation=relation, beta=beta)
+        _say_required(required(queries, alpha=alpha, n=n, epsilon=epsilon, **public), as_json=as_json)
+        return
+    if n is None or epsilon is None:
+        raise ParameterError("a plan needs --n and --epsilon (or --alpha and one of them)")
+    ranked = make_plan(queries, n=n, epsilon=epsilon, **public)
     if as_json:
-        console.say_json(found.to_dict())
+        console.say_json(ranked.to_dict())
     else:
-        console.say(str(found))
+        console.say(str(ranked))
+
+
+def _say_required(found: Sequence[Requirement], *, as_json: bool) -> None:
+    if as_json:
+        console.say_json([asdict(one) for one in found])
+        return
+    rows = [
+        (
+            one.mechanism,
+            "–" if one.n is None else f"{one.n:,}",
+            "–" if one.epsilon is None else f"{one.epsilon:g}",
+            one.refusal or "",
+        )
+        for one in found
+    ]
+    console.table(("mechanism", "n", "epsilon", "remark"), rows, right=(1, 2))
 
 
 def release(
@@ -215,7 +236,7 @@ def _say_interrupted(ledger: str | None) -> None:
     )
 
 
-def _say_release(made: Any, place: Path, *, as_json: bool) -> None:
+def _say_release(made: Release, place: Path, *, as_json: bool) -> None:
     from maquette.release.document import dump
     from maquette.release.store import REPORT
 

@@ -1,0 +1,98 @@
+"""Small files for the command line: a table with a canary in it, its domain, and a way to call commands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from maquette.cli.app import app
+from support.made_release import toy_domain
+
+CANARY = "CANARY7f3a"
+"""Stands in the rows as an odd value; no output may ever contain it."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def call(*words: object) -> Ended:
+    """Run one command in this process; the canary must not show, whatever happens."""
+    done = CliRunner().invoke(app, [str(word) for word in words], prog_name="maquette")
+    ended = Ended(done.exit_code, done.stdout, done.stderr)
+    assert CANARY not in ended.out + ended.err
+    assert "Traceback" not in ended.out + ended.err
+    return ended
+
+
+def refused(ended: Ended, *expected: str, code: int = 2) -> None:
+    """One clean message on stderr that says all of this, and nothing on stdout."""
+    assert ended.code == code, ended
+    assert ended.out == ""
+    for text in expected:
+        assert text in ended.err, ended.err
+
+
+def lines(rows: int = 400) -> list[str]:
+    """CSV records of the toy domain, some of them odd."""
+    found = []
+    for i in range(rows):
+        age = "" if i % 17 == 0 else str((i * 7) % 95)
+        region = CANARY if i % 50 == 3 else ("north", "south", "west")[i % 3]
+        found.append(f"{age},{'Male' if i % 5 < 2 else 'Female'},{region}")
+    return found
+
+
+def write_table(folder: Path, rows: int = 400, name: str = "people.csv") -> Path:
+    path = folder / name
+    path.write_text("\n".join(["age,sex,region", *lines(rows)]) + "\n")
+    return path
+
+
+def write_domain(folder: Path) -> Path:
+    path = folder / "people.domain.json"
+    toy_domain().save(path)
+    return path
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A folder with a table and its domain, and the usual command."""
+
+    folder: Path
+    table: Path
+    domain: Path
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "people.ledger"
+
+    @property
+    def place(self) -> Path:
+        return self.folder / "people.maquette"
+
+    def release(self, *more: object, table: Path | None = None, epsilon: object = 1) -> Ended:
+        usual = [table or self.table, "--domain", self.domain, "--marginals", 1, "--marginals", 2]
+        budget = ["--epsilon", epsilon, "--ledger", self.ledger, "-o", self.place, "--quiet"]
+        return call("release", *usual, *budget, *more)
+
+    def spent(self) -> float:
+        """What the ledger says was spent; nothing if there is none."""
+        return call("ledger", "show", self.ledger, "--json").json["spent"] if self.ledger.exists() else 0.0
+
+
+def desk(folder: Path) -> Desk:
+    return Desk(folder, write_table(folder), write_domain(folder))
