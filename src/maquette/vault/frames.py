@@ -39,7 +39,7 @@ class Frame(Source):
     def __init__(self, frame: nw.DataFrame[Any], description: str) -> None:
         self.description = description
         self._frame = frame
-        self.header = _names(frame, description)
+        self.header = tuple(str(name) for name in frame.columns)
         self._arrow: dict[str, ArrowArray] = {}
 
     def kind(self, column: str) -> ArrowType:
@@ -71,12 +71,19 @@ class Frame(Source):
         )
 
 
-def _names(frame: nw.DataFrame[Any], description: str) -> tuple[str, ...]:
+def from_native(source: Any) -> Source | None:
+    """A data frame of any library that narwhals knows; None if it is none."""
     try:
-        return tuple(str(name) for name in frame.columns)
+        frame: Any = nw.from_native(source, pass_through=True)
     except DuplicateError:
-        pass
-    raise SourceError(f"{description} has more than one column of the same name; name the columns apart")
+        frame = None
+    if frame is None:
+        raise SourceError("the data frame has more than one column of the same name; name the columns apart")
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, nw.DataFrame):
+        return Frame(cast("nw.DataFrame[Any]", frame), "data frame")
+    return None
 
 
 def from_columns(columns: Mapping[Any, Any], description: str) -> Source:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import duckdb
-import narwhals as nw
 
 from maquette import _check
 from maquette.domain import Domain
@@ -18,7 +17,7 @@ from maquette.vault.arrow import pa
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.engine import Engine, load
 from maquette.vault.files import ArrowFile, ParquetFile
-from maquette.vault.frames import ArrowTable, Frame, from_columns, from_records
+from maquette.vault.frames import ArrowTable, from_columns, from_native, from_records
 from maquette.vault.source import Joined, Source, check_fit
 
 Progress = Callable[[float], None]
@@ -114,11 +113,9 @@ def _open_memory(source: Any, names: Sequence[str] | None) -> Source:
         return from_columns(cast(Mapping[Any, Any], source), "table of columns")
     if isinstance(source, (list, tuple)):
         return _open_records(cast(Sequence[Any], source), names)
-    frame: Any = nw.from_native(source, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
-    if isinstance(frame, nw.DataFrame):
-        return Frame(cast("nw.DataFrame[Any]", frame), "data frame")
+    frame = from_native(source)
+    if frame is not None:
+        return frame
     raise SourceError(
         f"cannot read a table from {type(source).__name__}; expected a path, a data frame (pandas, polars, "
         "pyarrow), a DuckDB relation or connection, a dict of columns or a list of records"
