@@ -9,8 +9,8 @@ import pytest
 
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
+from maquette.queries import conjunctions, marginals, points, prefixes, ranges, union, weights
 from maquette.queries import dimension_forms as forms
-from maquette.queries import marginals, points, prefixes, ranges, union
 from maquette.queries.dimension import (
     Dimension,
     fat_shattering_dimension,
@@ -21,8 +21,8 @@ from maquette.queries.dimension import (
 )
 
 
-def bits(d: int) -> Domain:
-    boolean = {"kind": "boolean", "categories": ["no", "yes"], "nullable": False}
+def bits(d: int, *, nullable: bool = False) -> Domain:
+    boolean = {"kind": "boolean", "categories": ["no", "yes"], "nullable": nullable}
     return Domain.from_dict({"attributes": [{"name": f"b{i}"} | boolean for i in range(d)]})
 
 
@@ -94,6 +94,9 @@ def test_conjunctions_of_literals(d):
     assert vc_dimension(rows).value == forms.conjunctions_of_literals(d=d, contradiction=False) == d
     with_contradiction = [*rows, [0] * 2**d]
     assert vc_dimension(with_contradiction).value == forms.conjunctions_of_literals(d=d)
+    assert vc_dimension(rows[1:]).value == forms.conjunctions_of_literals(
+        d=d, contradiction=False, empty=False
+    )
 
 
 def test_half_planes_on_a_small_grid():
@@ -154,6 +157,38 @@ def test_points(sizes):
     assert found.method == "closed form"
     assert found.value == vc_dimension(matrix(queries)[0]).value == forms.points(cells=math.prod(sizes))
     assert proved(queries, found)
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+@pytest.mark.parametrize("literals", [False, True])
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_wide_conjunctions(d, literals, nullable):
+    domain = bits(d, nullable=nullable and d < 4)
+    for width in {max(1, d - 1), d}:
+        queries = conjunctions(domain, width, literals=literals)
+        found = vc_dimension(queries)
+        assert (found.method == "search") == (literals and d < 3)
+        assert found.value == vc_dimension(matrix(queries)[0]).value
+        assert proved(queries, found)
+        known = forms.conjunctions_of_literals if literals else forms.monotone_conjunctions
+        assert found.value == known(d=d, empty=False)
+
+
+def test_many_labellings_are_not_listed():
+    found = vc_dimension(conjunctions(bits(40), 40))
+    assert (found.value, found.witnesses) == (39, ())
+    names = [f"a{i}" for i in range(10)]
+    assert vc_dimension(ranges(grid(*[5] * 10), *names)).value == 20
+
+
+def test_explicit_weights():
+    domain = grid(3)
+    halves = weights(domain, np.array([[0, 0.5, 1], [0.5, 0, 1]]), attributes=["a0"])
+    found = fat_shattering_dimension(halves, "1/4")
+    assert (found.value, found.levels) == (1, (Fraction(1, 4),))
+    assert fat_shattering_dimension(halves, "3/8").value == 0
+    with pytest.raises(WorkloadError, match="fat_shattering_dimension"):
+        vc_dimension(halves)
 
 
 def test_a_class_too_large_to_list_has_its_closed_form():

@@ -20,7 +20,7 @@ from maquette.errors import ParameterError, WorkloadError
 from maquette.queries import dimension_forms
 from maquette.queries.base import Margin, Queries
 from maquette.queries.canonical import all_cells
-from maquette.queries.dimension_forms import HALF
+from maquette.queries.dimension_forms import HALF, Known
 from maquette.queries.marginals import unravel
 from maquette.queries.shatter import Shattered, Split, bits, labels_of, largest, splits_of
 
@@ -29,6 +29,8 @@ Matrix: TypeAlias = Sequence[Sequence[Number]] | NDArray[Any]
 
 MOST_ENTRIES = 2**24
 """Classes are searched up to this many weights: queries times cells."""
+MOST_LISTED = 16
+"""Up to this dimension a witness is listed for each of the 2^d labellings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Dimension:
     levels: tuple[Fraction, ...]
     """The witness level of each point; 1/2 for counting queries."""
     witnesses: tuple[int, ...]
-    """One query per labelling: bit j of the position is the label of point j. 2^value numbers."""
+    """One query per labelling: bit j of the position is the label of point j. 2^value numbers, none above 2^16."""
     gamma: Fraction
     """The margin around the levels; 1/2 for the VC dimension."""
     method: Literal["closed form", "search"]
@@ -126,16 +128,7 @@ def _dimension(queries: Queries | Matrix, gamma: Fraction) -> Dimension:
     if isinstance(queries, Queries):
         known = dimension_forms.known(queries)
         if known is not None:
-            levels = (HALF,) * len(known.points)
-            return Dimension(
-                len(known.points),
-                known.points,
-                levels,
-                known.witnesses,
-                gamma,
-                "closed form",
-                queries.attributes,
-            )
+            return _stated(queries, known, gamma)
     numerators, denominator = matrix(queries)
     count = len(numerators)
     if count == 0:
@@ -143,6 +136,14 @@ def _dimension(queries: Queries | Matrix, gamma: Fraction) -> Dimension:
     kept = _distinct_rows(numerators)
     found = largest(splits_of(numerators[kept], denominator, gamma), len(kept))
     return _told(queries, found, kept, gamma)
+
+
+def _stated(queries: Queries, known: Known, gamma: Fraction) -> Dimension:
+    value = len(known.points)
+    listed = range(2**value) if value <= MOST_LISTED else ()
+    witnesses = tuple(known.query([j for j in range(value) if labels >> j & 1]) for labels in listed)
+    levels = (HALF,) * value
+    return Dimension(value, known.points, levels, witnesses, gamma, "closed form", queries.attributes)
 
 
 def _told(queries: Queries | Matrix, found: Shattered, kept: NDArray[Any], gamma: Fraction) -> Dimension:

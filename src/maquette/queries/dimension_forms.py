@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import product
 from typing import NamedTuple
 
 from maquette import _check
 from maquette.queries.base import Queries
+from maquette.queries.conjunctions import Conjunctions
 from maquette.queries.marginals import Marginals, unravel
 from maquette.queries.ranges import Prefixes, Ranges
 
@@ -16,21 +18,28 @@ Codes = tuple[int, ...]
 
 
 class Known(NamedTuple):
-    """A largest shattered set, in codes of the class's attributes, and a query per labelling."""
+    """A largest shattered set, in codes of the class's attributes, and the query of each labelling.
+
+    A labelling is given as the numbers of the points whose label is 1.
+    """
 
     points: tuple[Codes, ...]
-    witnesses: tuple[int, ...]
+    query: Callable[[Sequence[int]], int]
 
 
 def known(queries: Queries) -> Known | None:
     """The shattered set of a class with a closed form, or None."""
-    if isinstance(queries, Prefixes):
-        return _prefixes(queries)
-    if isinstance(queries, Ranges):
-        return _ranges(queries)
-    if isinstance(queries, Marginals) and len(queries.margins) == 1:
-        return _table(queries)
-    return None
+    match queries:
+        case Prefixes():
+            return _prefixes(queries)
+        case Ranges():
+            return _ranges(queries)
+        case Marginals(margins=(_,)):
+            return _table(queries)
+        case Conjunctions() if _wide(queries):
+            return _conjunctions(queries)
+        case _:
+            return None
 
 
 def thresholds(*, cells: int) -> int:
@@ -85,36 +94,45 @@ def monotone_conjunctions(*, d: int, empty: bool = True) -> int:
     return d if empty else d - 1
 
 
-def conjunctions_of_literals(*, d: int, contradiction: bool = True) -> int:
-    """Conjunctions of literals on d bits (the empty one included): d; on one bit 2 with the contradiction, else 1."""
+def conjunctions_of_literals(*, d: int, contradiction: bool = True, empty: bool = True) -> int:
+    """Conjunctions of literals on d bits: d; on one bit 2 with the contradiction, else 1.
+
+    Without the empty conjunction d - 1 for d >= 3: some literal then holds on the whole shattered set, and its
+    variable tells no point apart.
+    """
     _check.whole(d=d)
-    return 2 if d == 1 and contradiction else d
+    if d == 1:
+        return 2 if contradiction and empty else 1
+    return d - 1 if d > 2 and not empty else d
 
 
 def _prefixes(queries: Prefixes) -> Known:
-    if queries.count < 2:
-        return Known((), (0,))
-    return Known(((1,),), (0, 1))  # the first prefix does not count cell 1, the second does
+    """The first prefix does not count cell 1, the second does."""
+    found = ((1,),) if queries.count > 1 else ()
+    return Known(found, len)
 
 
 def _table(queries: Marginals) -> Known:
-    if queries.count < 2:
-        return Known((), (0,))
+    """The first query counts the first cell, the second does not."""
     cell = tuple(unravel(0, [queries.domain[name].size for name in queries.attributes]))
-    return Known((cell,), (1, 0))
+
+    def query(ones: Sequence[int]) -> int:
+        return 1 - len(ones)
+
+    return Known((cell,), query) if queries.count > 1 else Known((), len)
 
 
 def _ranges(queries: Ranges) -> Known:
     """The neighbours of an inner cell; a labelling is the box that reaches exactly to the chosen neighbours."""
     cells = [queries.domain[name].cells for name in queries.over]
     centre = [1 if size > 2 else 0 for size in cells]
-    steps = [(axis, step) for axis, size in enumerate(cells) for step in _steps(size)]
-    found = tuple(tuple(c + step * (i == axis) for i, c in enumerate(centre)) for axis, step in steps)
-    witnesses = [
-        _box(centre, [move for move, label in zip(steps, reversed(labels), strict=True) if label], cells)
-        for labels in product((0, 1), repeat=len(steps))
-    ]
-    return Known(found, tuple(witnesses))
+    moves = [(axis, step) for axis, size in enumerate(cells) for step in _steps(size)]
+    found = tuple(tuple(c + step * (i == axis) for i, c in enumerate(centre)) for axis, step in moves)
+
+    def query(ones: Sequence[int]) -> int:
+        return _box(centre, [moves[i] for i in ones], cells)
+
+    return Known(found, query)
 
 
 def _steps(size: int) -> tuple[int, ...]:
@@ -130,3 +148,35 @@ def _box(centre: list[int], moves: list[tuple[int, int]], cells: list[int]) -> i
         place = low * size - low * (low - 1) // 2 + high - low
         index = index * (size * (size + 1) // 2) + place
     return index
+
+
+def _wide(queries: Conjunctions) -> bool:
+    d = len(queries.over)
+    return queries.width >= d - 1 and (d > 2 or not queries.literals)
+
+
+def _conjunctions(queries: Conjunctions) -> Known:
+    """Records with one zero each, but never the last; a labelling is the conjunction of what its zeros lack.
+
+    All of them have the last variable, which stands for the empty conjunction.
+    """
+    d = len(queries.over)
+    found = tuple(tuple(int(i != zero) for i in range(d)) for zero in range(d - 1))
+
+    def query(ones: Sequence[int]) -> int:
+        lacking = [i for i in range(d - 1) if i not in ones]
+        return _place(lacking if len(lacking) == d - 1 > 0 else [*lacking, d - 1], d, queries.literals)
+
+    return Known(found, query)
+
+
+def _place(chosen: list[int], d: int, literals: bool) -> int:
+    """The number of a positive conjunction in the order of `Conjunctions`: by width, then as combinations come."""
+    values = 2 if literals else 1
+    narrower = sum(math.comb(d, width) * values**width for width in range(1, len(chosen)))
+    before, start = 0, 0
+    for position, attribute in enumerate(chosen):
+        left = len(chosen) - position - 1
+        before += sum(math.comb(d - 1 - other, left) for other in range(start, attribute))
+        start = attribute + 1
+    return narrower + (before + 1) * values ** len(chosen) - 1
