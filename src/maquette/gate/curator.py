@@ -25,6 +25,8 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate import calibrate
+from maquette.gate.draw.price import pricing
+from maquette.gate.draw.run import STAYS_CHARGED, join_words, run, split_words
 from maquette.gate.noise import Noise, SeededNoise, SystemNoise
 from maquette.gate.noise.samplers import sqrt_up
 from maquette.gate.owner import Table
@@ -32,6 +34,7 @@ from maquette.gate.payload import pack, unpack
 from maquette.gate.scores import check_answers, count_errors
 from maquette.models import measurement
 from maquette.models.answers import Answers
+from maquette.models.draw import Draw, Drawn
 from maquette.models.measurement import (
     Cube,
     Gaussian,
@@ -179,6 +182,39 @@ class Curator:
         request = {"ask": "select", "queries": canonical_hash(queries), "answers": _digest(answers)}
         ((chosen,), _) = self._ask(plan.event, request, look)
         return int(chosen[0])
+
+    def draw(self, asked: Draw, *, price: Fraction, report: Callable[[int], None] | None = None) -> Drawn:
+        """A small database near the table: SmallDB, drawn exactly.
+
+        Guarantee: the exponential mechanism on a score of sensitivity 1 in counts, under both relations, with a public
+            base measure (Blum, Ligett and Roth 2008); see `gate/draw`. Paid before the first look: an interrupted
+            draw stays paid, and the same key may draw again. `report` hears how many levels have been counted,
+            which depends on the table: it is for the holder of the data.
+        """
+        plan = pricing(
+            price=price,
+            unit=self.unit,
+            resolution=asked.resolution,
+            what=asked.describe(),
+            ledger_unit=self._ledger.budget.unit,
+        )
+
+        def look() -> list[NDArray[np.int64]]:
+            try:
+                found = run(
+                    asked,
+                    self._engine,
+                    base=plan.base,
+                    bits=self._noise.bits,
+                    report=report or (lambda _: None),
+                )
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(STAYS_CHARGED) from None
+            return split_words(found)
+
+        request = {"ask": "draw", "draw": asked.to_dict(), "weight": str(plan.base)}
+        halves, receipt = self._ask(plan.event, request, look)
+        return Drawn(asked, join_words(halves), plan.epsilon, plan.base, receipt)
 
     def largest_error(
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction

@@ -44,6 +44,10 @@ class Engine(Protocol):
         """Tables over a few attributes each."""
         ...
 
+    def values(self, name: str) -> tuple[NDArray[Any], Integers]:
+        """The distinct codes of one attribute, increasing, and how many records have each."""
+        ...
+
     def commitment(self, salt: bytes) -> str:
         """A keyed digest of the coded rows in order: the same table and salt give the same text."""
         ...
@@ -86,6 +90,16 @@ class _BatchEngine:
         for batch in self._batches(names):
             count_margins(self._domain, batch, margins, into=totals)
         return totals
+
+    def values(self, name: str) -> tuple[NDArray[Any], Integers]:
+        codes, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+        for batch in self._batches([name]):
+            found, times = np.unique(batch[name], return_counts=True)
+            codes, place = np.unique(np.concatenate([codes, found.astype(np.uint64)]), return_inverse=True)
+            both = np.concatenate([counts, times.astype(np.int64)])
+            counts = np.zeros(len(codes), dtype=np.int64)
+            np.add.at(counts, place, both)
+        return codes, counts
 
     def commitment(self, salt: bytes) -> str:
         digests = {name: hmac.new(salt, name.encode(), hashlib.sha256) for name in self._domain.names}

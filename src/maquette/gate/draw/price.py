@@ -23,18 +23,20 @@ class Pricing:
     event: Event
 
 
-def pricing(*, price: Fraction, unit: str, resolution: int, what: str) -> Pricing:
+def pricing(
+    *, price: Fraction, unit: str, resolution: int, what: str, ledger_unit: str = "epsilon"
+) -> Pricing:
     """A rational base >= exp(-epsilon / (2 resolution)) with a power of two as denominator.
 
     Guarantee: epsilon-DP for levels that move by at most `resolution` between neighbours (the exponential mechanism,
         McSherry and Talwar 2007, with any public base measure); as it has epsilon-bounded range, a price in rho buys
-        epsilon = sqrt(8 rho) (Cesar and Rogers 2021).
+        epsilon = sqrt(8 rho) (Cesar and Rogers 2021), and a ledger that counts rho is charged epsilon^2 / 8.
     """
     if unit == "epsilon":
         epsilon = on_grid(price)
-        event: Event = PureEvent(epsilon, what)
     else:
-        epsilon = Fraction(math.isqrt(math.floor(8 * price * UNITS**2)), UNITS)
-        event = SelectionEvent(epsilon, "exponential")
+        epsilon = Fraction(math.isqrt(math.floor(8 * on_grid(price) * UNITS**2)), UNITS)
+    pure = unit == ledger_unit == "epsilon"
+    event = PureEvent(epsilon, what) if pure else SelectionEvent(epsilon, "exponential")
     base = Fraction(exp_minus(epsilon / (2 * resolution), _BITS)[1], 1 << _BITS)
     return Pricing(epsilon, base, event)

@@ -41,6 +41,11 @@ class Noise(Protocol):
         """None if the noise is real; otherwise what is wrong with it."""
         ...
 
+    @property
+    def bits(self) -> Bits:
+        """Where the randomness comes from, for draws that are not noise."""
+        ...
+
     def laplace(self, exact: Counts, *, scale: Fraction) -> Counts:
         """Plus discrete Laplace noise: P(z) ~ exp(-|z| / scale)."""
         ...
@@ -63,6 +68,10 @@ class TableNoise:
 
     def __init__(self, bits: Bits) -> None:
         self._bits = bits
+
+    @property
+    def bits(self) -> Bits:
+        return self._bits
 
     def laplace(self, exact: Counts, *, scale: Fraction) -> Counts:
         # the difference of two geometric draws has the discrete Laplace law

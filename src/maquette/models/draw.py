@@ -1,0 +1,165 @@
+"""What may be drawn from the gate: a class of queries by its structure, a base measure, and how many rows.
+
+All of it is public. The structure names a score whose sensitivity is 1 whatever the table; which one is asked can
+change the accuracy of a draw, never its privacy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette import _check
+from maquette.errors import ParameterError
+from maquette.models.atoms import Atoms, atoms
+from maquette.models.measurement import Receipt
+from maquette.queries import canonical_hash
+from maquette.queries.base import Margin, Queries
+
+Base = Literal["tree", "flat", "sequence"]
+BASES: tuple[Base, ...] = ("tree", "flat", "sequence")
+Codes = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Every prefix of one ordered attribute."""
+
+    kind: ClassVar[str] = "thresholds"
+    bases: ClassVar[tuple[Base, ...]] = ("tree", "flat", "sequence")
+    attribute: str
+
+    @property
+    def attributes(self) -> Margin:
+        return (self.attribute,)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "attribute": self.attribute}
+
+    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
+        return {self.attribute: values[0]}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Any class over few cells: every multiset of m atoms is scored."""
+
+    kind: ClassVar[str] = "enumeration"
+    bases: ClassVar[tuple[Base, ...]] = ("flat", "sequence")
+    queries: Queries
+    atoms: Atoms = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "atoms", atoms(self.queries))
+
+    @property
+    def attributes(self) -> Margin:
+        return self.queries.attributes
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "queries": canonical_hash(self.queries)}
+
+    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
+        return dict(self.atoms.cells(values[0].astype(np.int64), rng))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Any class: the databases of a public list are scored. `rows` holds one per line, attribute by attribute."""
+
+    kind: ClassVar[str] = "candidates"
+    bases: ClassVar[tuple[Base, ...]] = ("flat",)
+    queries: Queries
+    rows: dict[str, NDArray[Any]]
+    """For every attribute of the queries the codes, shape (candidates, m)."""
+
+    def __post_init__(self) -> None:
+        shapes = {np.shape(codes) for codes in self.rows.values()}
+        if len(shapes) != 1 or len(next(iter(shapes))) != 2 or 0 in next(iter(shapes)):
+            raise ParameterError(
+                "expected candidates as codes of shape (candidates, m), the same for all attributes"
+            )
+        missing = [name for name in self.queries.attributes if name not in self.rows]
+        if missing:
+            raise ParameterError(f"the candidates have no codes for {', '.join(missing)}")
+
+    @property
+    def attributes(self) -> Margin:
+        return tuple(name for name in self.queries.domain.names if name in self.rows)
+
+    @property
+    def count(self) -> int:
+        return len(next(iter(self.rows.values())))
+
+    @property
+    def m(self) -> int:
+        return next(iter(self.rows.values())).shape[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        digest = hashlib.sha256()
+        for name in self.attributes:
+            digest.update(name.encode() + np.ascontiguousarray(self.rows[name], dtype=np.int64).tobytes())
+        return {"kind": self.kind, "queries": canonical_hash(self.queries), "candidates": digest.hexdigest()}
+
+    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
+        return {name: self.rows[name][int(values[0][0])] for name in self.attributes}
+
+
+Structure = Thresholds | Listed | Candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One draw of SmallDB: y of m rows with probability proportional to base(y) * B**level(y).
+
+    The level is the largest error over the class in counts, times `resolution`, rounded up; B is a rational number
+    not below exp(-epsilon / (2 resolution)).
+    """
+
+    structure: Structure
+    base: Base
+    m: int
+    resolution: int = 1
+
+    def __post_init__(self) -> None:
+        _check.whole(m=self.m, resolution=self.resolution)
+        _check.one_of(self.structure.bases, base=self.base)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical form that the ledger's digest covers."""
+        return {
+            "structure": self.structure.to_dict(),
+            "base": self.base,
+            "m": self.m,
+            "resolution": self.resolution,
+        }
+
+    def describe(self) -> str:
+        """One line for the ledger."""
+        digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
+        return (
+            f"smalldb, {self.structure.kind} over {', '.join(self.structure.attributes)}, {self.base} base, "
+            f"m={self.m}, grid 1/{self.resolution} count, whole numbers, {digest}"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """A small database from the gate: what its structure makes of `values`, and the law it was drawn from."""
+
+    draw: Draw
+    values: list[NDArray[Any]]
+    epsilon: Fraction
+    weight: Fraction
+    """B: the factor per level."""
+    receipt: Receipt
+
+    def columns(self, rng: np.random.Generator) -> Codes:
+        """Codes of the attributes that the structure speaks of, one per row; the rest is free."""
+        return self.draw.structure.columns(self.values, rng)
