@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +39,15 @@ def call(*words: object) -> Ended:
     assert CANARY not in ended.out + ended.err
     assert "Traceback" not in ended.out + ended.err
     return ended
+
+
+def call_process(*words: object) -> Ended:
+    """The same in a process of its own, which closes every file when it ends."""
+    command = [sys.executable, "-m", "maquette.cli", *(str(word) for word in words)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert CANARY not in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    return Ended(done.returncode, done.stdout, done.stderr)
 
 
 def refused(ended: Ended, *expected: str, code: int = 2) -> None:
@@ -84,10 +96,16 @@ class Desk:
     def place(self) -> Path:
         return self.folder / "people.maquette"
 
-    def release(self, *more: object, table: Path | None = None, epsilon: object = 1) -> Ended:
+    def release(
+        self,
+        *more: object,
+        table: Path | None = None,
+        epsilon: object = 1,
+        by: Callable[..., Ended] = call,
+    ) -> Ended:
         usual = [table or self.table, "--domain", self.domain, "--marginals", 1, "--marginals", 2]
         budget = ["--epsilon", epsilon, "--ledger", self.ledger, "-o", self.place, "--quiet"]
-        return call("release", *usual, *budget, *more)
+        return by("release", *usual, *budget, *more)
 
     def spent(self) -> float:
         """What the ledger says was spent; nothing if there is none."""

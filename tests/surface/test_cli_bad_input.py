@@ -57,7 +57,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(own):
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        ("age,sex,age", ("age", "more than once")),
+        ("age,sex,region,age", ("more than one column 'age'",)),
         ("age,sex,place", ("region",)),
         ("AGE,SEX,REGION", ("age",)),
     ],
@@ -173,8 +173,7 @@ def test_a_missing_or_broken_domain(own):
 
 
 def test_an_unreviewed_draft(own):
-    own.domain.unlink()
-    assert call("domain", "draft", own.table, "-o", own.domain).code == 0 or CANARY
+    own.domain.write_text(own.domain.read_text().rstrip().removesuffix("}") + ', "reviewed": false}')
     refused(own.release(), "unreviewed draft", '"reviewed": true')
     untouched(own)
 
@@ -281,15 +280,6 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_paid(own):
     refused(own.release("-o", blocker / "x.maquette"), "cannot write", "nothing was spent")
     untouched(own)
     refused(own.release("-o", blocker), "not a release folder")
-    untouched(own)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root; the next test stands in")
-def test_a_read_only_folder(own):
-    shut = own.folder / "shut"
-    shut.mkdir(mode=0o500)
-    refused(own.release("-o", shut / "x.maquette"), "cannot write", "Permission denied", "nothing was spent")
-    refused(own.release("--ledger", shut / "x.ledger"), "x.ledger")
     untouched(own)
 
 

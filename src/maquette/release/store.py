@@ -137,8 +137,9 @@ def _write_answers(release: Release, path: Path) -> None:
     if release.deviations is not None:
         columns["deviation"] = _float32_up(release.deviations)
     # noisy numerators hardly repeat, deviations repeat by whole margins
+    repeating: Any = ["deviation"]
     pyarrow.parquet.write_table(
-        pyarrow.table(columns), path, compression="zstd", compression_level=1, use_dictionary=["deviation"]
+        pyarrow.table(columns), path, compression="zstd", compression_level=1, use_dictionary=repeating
     )
 
 
