@@ -14,6 +14,7 @@ from sqlalchemy import Connection, insert, text
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.chain import FORMAT, GENESIS, Row, canonical, digest
+from maquette.accounting.ledger.rows import next_row
 from maquette.accounting.ledger.store import (
     APPLICATION_ID,
     MemoryStore,
@@ -22,7 +23,6 @@ from maquette.accounting.ledger.store import (
     Store,
     has_ledger,
 )
-from maquette.accounting.ledger.transaction import next_row
 from maquette.domain import Relation
 from maquette.errors import LedgerError
 

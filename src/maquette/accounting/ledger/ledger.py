@@ -19,15 +19,9 @@ from maquette.accounting.ledger import birth, faults, schema
 from maquette.accounting.ledger.birth import Identity
 from maquette.accounting.ledger.chain import Row, canonical
 from maquette.accounting.ledger.entry import Balance, Entry, EntryKind, Receipt
+from maquette.accounting.ledger.rows import check_head, find, read_payloads, to_entry
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
-from maquette.accounting.ledger.transaction import (
-    Reservation,
-    Transaction,
-    check_head,
-    find,
-    read_payload,
-    to_entry,
-)
+from maquette.accounting.ledger.transaction import Reservation, Transaction
 from maquette.accounting.ledger.verify import verify
 from maquette.accounting.ledger.writer import Writer
 from maquette.domain import Relation
@@ -211,7 +205,7 @@ class Ledger:
             raise ParameterError(f"expected request as a SHA-256 in hexadecimal, got {request!r}")
         asked = Reservation(key, request, tag, cost, _body(body), parent, envelope)
         faults.point("before-reserve")
-        entry = self._submit(lambda t: t.reserve(asked))
+        entry = self._submit(lambda t: t.reserve(asked), key, *([] if parent is None else [parent]))
         faults.point("after-reserve")
         return entry
 
@@ -222,13 +216,13 @@ class Ledger:
         """
         data = bytes(payload)
         faults.point("before-answer")
-        entry = self._submit(lambda t: t.answer(key, data))
+        entry = self._submit(lambda t: t.answer(key, data), key)
         faults.point("after-answer")
         return entry
 
     def settle(self, key: str) -> Entry:
         """Close an envelope: what its children did not reserve goes back, what they did stays charged."""
-        return self._submit(lambda t: t.settle(key))
+        return self._submit(lambda t: t.settle(key), key)
 
     def find(self, key: str) -> Entry | None:
         """The reservation under a key, with its answer if there is one."""
@@ -292,9 +286,9 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.name!r}, {self.budget}, {self.relation}, at {self.location})"
 
-    def _submit(self, work: Callable[[Transaction], T]) -> T:
+    def _submit(self, work: Callable[[Transaction], T], *keys: str) -> T:
         self._own_process()
-        return self._writer.submit(work)
+        return self._writer.submit(work, keys=keys)
 
     def _account(self) -> Mapping[str, Any]:
         self._own_process()
@@ -338,5 +332,5 @@ def _with_payload(connection: Connection, row: Row) -> Entry:
     found = to_entry(row)
     if found.kind != "answer" or found.payload_sha256 is None:
         return found
-    data = read_payload(connection, key=found.key, sha256=found.payload_sha256)
-    return replace(found, payload=data, answered=Receipt(found.seq, found.head))
+    data = read_payloads(connection, {found.key: found.payload_sha256})
+    return replace(found, payload=data[found.key], answered=Receipt(found.seq, found.head))

@@ -6,10 +6,9 @@ the others that share its transaction.
 
 from __future__ import annotations
 
-import json
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, cast
 
@@ -18,19 +17,17 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost
 from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.chain import Row, canonical, digest, head_of
+from maquette.accounting.ledger.chain import canonical, digest
 from maquette.accounting.ledger.entry import Entry, Receipt
+from maquette.accounting.ledger.rows import check_head, find_all, next_row, to_entry
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError
 
 # built once: making a statement costs more than running it
-_entry, _payload = schema.entry.c, schema.payload.c
+_entry = schema.entry.c
 _LOCKED_ACCOUNT = select(schema.account).with_for_update()
 _NEW_STATE = update(schema.account)
 _NEW_ENTRY = insert(schema.entry)
 _NEW_PAYLOAD = insert(schema.payload)
-_LAST = select(schema.entry).order_by(_entry.seq.desc()).limit(1)
-_BY_KEY = select(schema.entry).where(_entry.key == bindparam("key"))
-_PAYLOAD = select(_payload.data).where(_payload.key == bindparam("key"))
 _SUMS = select(func.coalesce(func.sum(_entry.units), 0), func.coalesce(func.sum(_entry.slack), 0))
 _TAKEN = _SUMS.where(_entry.parent == bindparam("parent"))  # only reservations have a parent
 _child = schema.entry.alias("child").c
@@ -53,9 +50,13 @@ class Reservation:
 
 
 class Transaction:
-    """The account row, locked, and what this transaction adds to it."""
+    """The account row, locked, and what this transaction adds to it.
 
-    def __init__(self, connection: Connection) -> None:
+    `keys` are those that the work will ask for; they are read together. What is added is written together, at
+    `finish` or before a query that has to see it.
+    """
+
+    def __init__(self, connection: Connection, keys: Iterable[str] = ()) -> None:
         self._connection = connection
         row = connection.execute(_LOCKED_ACCOUNT).mappings().one_or_none()
         if row is None:
@@ -67,11 +68,15 @@ class Transaction:
         self._spent, self._slack_spent = int(row["spent"]), int(row["slack_spent"])
         self._seq, self._head = int(row["seq"]), str(row["head"])
         self._commitment = cast("str | None", row["commitment"])
-        self.dirty = False
         check_head(connection, seq=self._seq, head=self._head)
+        self._known: dict[str, Entry | None] = find_all(connection, set(keys))
+        self._rows: list[dict[str, Any]] = []
+        self._payloads: list[dict[str, Any]] = []
+        self.dirty = False
 
     def finish(self) -> None:
-        """Write the account's new state; the caller commits."""
+        """Write what was added and the account's new state; the caller commits."""
+        self._flush()
         self._connection.execute(
             _NEW_STATE,
             {
@@ -84,7 +89,7 @@ class Transaction:
         )
 
     def reserve(self, asked: Reservation) -> Entry:
-        known = find(self._connection, asked.key)
+        known = self._find(asked.key)
         if known is not None:
             self._check_same(known, asked)
             return known
@@ -97,7 +102,7 @@ class Transaction:
             self._check_covered(
                 asked.cost, self._left_in(asked.parent), holder=f"reservation '{asked.parent}'"
             )
-        return self._append(
+        link = self._append(
             "reserve",
             key=asked.key,
             parent=asked.parent,
@@ -108,6 +113,7 @@ class Transaction:
             envelope=int(asked.envelope),
             body=asked.body,
         )
+        return self._remember(link)
 
     def answer(self, key: str, data: bytes) -> Entry:
         known = self._reserved(key)
@@ -138,7 +144,7 @@ class Transaction:
         elif self._reserved(known.parent).settled is not None:
             rest = Cost(0)  # the outer envelope was closed at this one's full amount
         link = self._append("settle", key=key, units=rest.units, slack=rest.slack)
-        return replace(known, settled=Receipt(link.seq, link.head), fresh=True)
+        return self._remember(replace(known, settled=Receipt(link.seq, link.head)))
 
     def bind(self, commitment: str) -> None:
         if self._commitment is None:
@@ -184,7 +190,7 @@ class Transaction:
         )
 
     def _reserved(self, key: str) -> Entry:
-        known = find(self._connection, key)
+        known = self._find(key)
         if known is None:
             raise LedgerError(f"nothing was reserved under key '{key}'; reserve before answering or settling")
         return known
@@ -199,115 +205,29 @@ class Transaction:
 
     def _rest_of(self, holder: Entry) -> Cost:
         """What an envelope has left: its amount, less its children's, plus what settled children gave back."""
+        self._flush()
         units, slack = self._connection.execute(_TAKEN, {"parent": holder.key}).one()
         units_back, slack_back = self._connection.execute(_GIVEN_BACK, {"parent": holder.key}).one()
         return Cost(holder.units - int(units) + int(units_back), holder.slack - int(slack) + int(slack_back))
 
+    def _find(self, key: str) -> Entry | None:
+        if key not in self._known:
+            self._known |= find_all(self._connection, {key})
+        return self._known[key]
+
+    def _remember(self, reservation: Entry) -> Entry:
+        """Let the work that follows in this transaction see it; only its writer sees it as fresh."""
+        self._known[reservation.key] = reservation
+        return replace(reservation, fresh=True)
+
     def _append(self, kind: str, **values: Any) -> Entry:
         row = next_row(kind, seq=self._seq + 1, prev=self._head, **values)
-        self._connection.execute(_NEW_ENTRY, row)
+        self._rows.append(row)
         self._seq, self._head, self.dirty = int(row["seq"]), str(row["head"]), True
-        return replace(to_entry(row), fresh=True)
+        return to_entry(row)
 
-
-def next_row(kind: str, *, seq: int, prev: str, **values: Any) -> dict[str, Any]:
-    """A whole row of the chain: defaults, the time and the head."""
-    row: dict[str, Any] = {
-        "key": "",
-        "parent": None,
-        "tag": "",
-        "request": "",
-        "units": 0,
-        "slack": 0,
-        "envelope": 0,
-        "body": "{}",
-        "payload_sha256": None,
-    }
-    row |= values
-    row |= {
-        "seq": seq,
-        "kind": kind,
-        "prev": prev,
-        "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
-    }
-    row["head"] = head_of(row)
-    return row
-
-
-def find(connection: Connection, key: str) -> Entry | None:
-    """The reservation under a key, with its answer and its settling."""
-    rows = {
-        str(row["kind"]): row
-        for row in connection.execute(_BY_KEY, {"key": key}).mappings()
-        if row["kind"] in ("reserve", "answer", "settle")
-    }
-    if "reserve" not in rows:
-        return None
-    found = to_entry(rows["reserve"])
-    if (closing := rows.get("settle")) is not None:
-        found = replace(found, settled=Receipt(int(closing["seq"]), str(closing["head"])))
-    if (answer := rows.get("answer")) is not None:
-        found = replace(
-            found,
-            payload=read_payload(connection, key=key, sha256=str(answer["payload_sha256"])),
-            payload_sha256=str(answer["payload_sha256"]),
-            answered=Receipt(int(answer["seq"]), str(answer["head"])),
-        )
-    return found
-
-
-def read_payload(connection: Connection, *, key: str, sha256: str) -> bytes:
-    """A stored answer, checked against its hash in the chain."""
-    stored = connection.execute(_PAYLOAD, {"key": key}).scalar()
-    data = unpack(stored)
-    if data is None or digest(data) != sha256:
-        raise LedgerError(
-            f"the stored answer of key '{key}' is lost or changed; restore a backup and check it against a receipt"
-        )
-    return data
-
-
-def unpack(stored: object) -> bytes | None:
-    """The bytes of a stored answer, None if they are no answer of ours."""
-    try:
-        return zlib.decompress(cast("bytes", stored))
-    except (TypeError, zlib.error):
-        return None
-
-
-def to_entry(row: Row) -> Entry:
-    try:
-        return Entry(
-            seq=int(row["seq"]),
-            kind=row["kind"],
-            key=str(row["key"]),
-            parent=row["parent"],
-            tag=str(row["tag"]),
-            request=str(row["request"]),
-            units=int(row["units"]),
-            slack=int(row["slack"]),
-            envelope=bool(row["envelope"]),
-            body=json.loads(row["body"]),
-            payload_sha256=row["payload_sha256"],
-            prev=str(row["prev"]),
-            head=str(row["head"]),
-            created=str(row["created"]),
-        )
-    except (TypeError, ValueError):
-        raise LedgerError(
-            f"entry {row['seq']} of the ledger was edited and cannot be read; run maquette ledger verify"
-        ) from None
-
-
-def check_head(connection: Connection, *, seq: int, head: str) -> None:
-    """The last entry is the one that the account names, and its hash is right."""
-    last = connection.execute(_LAST).mappings().one_or_none()
-    try:
-        whole = last is not None and last["seq"] == seq and last["head"] == head == head_of(last)
-    except ValueError:
-        whole = False
-    if not whole:
-        raise LedgerError(
-            f"the end of the ledger's chain is broken at entry {seq}: it was cut or edited; "
-            "run maquette ledger verify, or restore a backup and check it against a receipt"
-        )
+    def _flush(self) -> None:
+        for statement, rows in ((_NEW_ENTRY, self._rows), (_NEW_PAYLOAD, self._payloads)):
+            if rows:
+                self._connection.execute(statement, rows)
+        self._rows, self._payloads = [], []

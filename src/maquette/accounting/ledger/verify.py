@@ -12,7 +12,7 @@ from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.birth import genesis_body
 from maquette.accounting.ledger.chain import GENESIS, Row, canonical, digest, head_of
 from maquette.accounting.ledger.entry import Receipt
-from maquette.accounting.ledger.transaction import unpack
+from maquette.accounting.ledger.rows import unpack
 from maquette.errors import LedgerError
 
 

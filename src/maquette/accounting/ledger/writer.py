@@ -26,8 +26,9 @@ GROUP = 64
 class _Job(Generic[T]):
     """One piece of work and what became of it."""
 
-    def __init__(self, work: Callable[[Transaction], T]) -> None:
+    def __init__(self, work: Callable[[Transaction], T], keys: tuple[str, ...]) -> None:
         self.work = work
+        self.keys = keys
         self.done = False
         self._result: list[T] = []
         self._error: MaquetteError | None = None
@@ -57,9 +58,9 @@ class Writer:
         self._turn = threading.Lock()
         self._queue: deque[_Job[object]] = deque()
 
-    def submit(self, work: Callable[[Transaction], T]) -> T:
-        """Run the work in a transaction; its result is durable when this returns."""
-        job = _Job(work)
+    def submit(self, work: Callable[[Transaction], T], *, keys: tuple[str, ...] = ()) -> T:
+        """Run the work, which asks for `keys`, in a transaction; its result is durable when this returns."""
+        job = _Job(work, keys)
         self._queue.append(job)  # pyright: ignore[reportArgumentType]
         with self._turn:
             while not job.done:
@@ -92,7 +93,7 @@ class Writer:
 
     def _commit(self, batch: list[_Job[object]]) -> None:
         with self._store.writing() as connection:
-            transaction = Transaction(connection)
+            transaction = Transaction(connection, (key for job in batch for key in job.keys))
             for job in batch:
                 job.attempt(transaction)
             if transaction.dirty:

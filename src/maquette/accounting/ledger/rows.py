@@ -1,0 +1,143 @@
+"""From rows to entries and back: the next link of the chain, reservations by key, stored answers."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from sqlalchemy import Connection, bindparam, select
+
+from maquette.accounting.ledger import schema
+from maquette.accounting.ledger.chain import Row, digest, head_of
+from maquette.accounting.ledger.entry import Entry, Receipt
+from maquette.errors import LedgerError
+
+# built once: making a statement costs more than running it
+_entry, _payload = schema.entry.c, schema.payload.c
+_LAST = select(schema.entry).order_by(_entry.seq.desc()).limit(1)
+_BY_KEY = select(schema.entry).where(_entry.key.in_(bindparam("keys", expanding=True)))
+_PAYLOADS = select(schema.payload).where(_payload.key.in_(bindparam("keys", expanding=True)))
+
+
+def next_row(kind: str, *, seq: int, prev: str, **values: Any) -> dict[str, Any]:
+    """A whole row of the chain: defaults, the time and the head."""
+    row: dict[str, Any] = {
+        "key": "",
+        "parent": None,
+        "tag": "",
+        "request": "",
+        "units": 0,
+        "slack": 0,
+        "envelope": 0,
+        "body": "{}",
+        "payload_sha256": None,
+    }
+    row |= values
+    row |= {
+        "seq": seq,
+        "kind": kind,
+        "prev": prev,
+        "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
+    }
+    row["head"] = head_of(row)
+    return row
+
+
+def find(connection: Connection, key: str) -> Entry | None:
+    """The reservation under a key, with its answer and its settling."""
+    return find_all(connection, {key})[key]
+
+
+def find_all(connection: Connection, keys: set[str]) -> dict[str, Entry | None]:
+    """The reservations under some keys, None where there is none."""
+    found: dict[str, Entry | None] = dict.fromkeys(keys)
+    if not keys:
+        return found
+    rows: dict[tuple[str, str], Row] = {
+        (str(row["key"]), str(row["kind"])): row
+        for row in connection.execute(_BY_KEY, {"keys": sorted(keys)}).mappings()
+    }
+    answers = {key: str(row["payload_sha256"]) for (key, kind), row in rows.items() if kind == "answer"}
+    payloads = read_payloads(connection, answers)
+    for key in keys:
+        if (reserved := rows.get((key, "reserve"))) is None:
+            continue
+        found[key] = replace(
+            to_entry(reserved),
+            payload=payloads.get(key),
+            payload_sha256=answers.get(key),
+            answered=_place(rows.get((key, "answer"))),
+            settled=_place(rows.get((key, "settle"))),
+        )
+    return found
+
+
+def read_payloads(connection: Connection, answers: Mapping[str, str]) -> dict[str, bytes]:
+    """The stored answers of some keys, checked against their hashes in the chain."""
+    if not answers:
+        return {}
+    stored = connection.execute(_PAYLOADS, {"keys": sorted(answers)}).mappings()
+    found = {str(row["key"]): unpack(row["data"]) for row in stored}
+    checked: dict[str, bytes] = {}
+    for key, sha256 in answers.items():
+        data = found.get(key)
+        if data is None or digest(data) != sha256:
+            raise LedgerError(
+                f"the stored answer of key '{key}' is lost or changed; restore a backup and check it against a receipt"
+            )
+        checked[key] = data
+    return checked
+
+
+def _place(row: Row | None) -> Receipt | None:
+    return None if row is None else Receipt(int(row["seq"]), str(row["head"]))
+
+
+def unpack(stored: object) -> bytes | None:
+    """The bytes of a stored answer, None if they are no answer of ours."""
+    try:
+        return zlib.decompress(cast("bytes", stored))
+    except (TypeError, zlib.error):
+        return None
+
+
+def to_entry(row: Row) -> Entry:
+    try:
+        return Entry(
+            seq=int(row["seq"]),
+            kind=row["kind"],
+            key=str(row["key"]),
+            parent=row["parent"],
+            tag=str(row["tag"]),
+            request=str(row["request"]),
+            units=int(row["units"]),
+            slack=int(row["slack"]),
+            envelope=bool(row["envelope"]),
+            body=json.loads(row["body"]),
+            payload_sha256=row["payload_sha256"],
+            prev=str(row["prev"]),
+            head=str(row["head"]),
+            created=str(row["created"]),
+        )
+    except (TypeError, ValueError):
+        raise LedgerError(
+            f"entry {row['seq']} of the ledger was edited and cannot be read; run maquette ledger verify"
+        ) from None
+
+
+def check_head(connection: Connection, *, seq: int, head: str) -> None:
+    """The last entry is the one that the account names, and its hash is right."""
+    last = connection.execute(_LAST).mappings().one_or_none()
+    try:
+        whole = last is not None and last["seq"] == seq and last["head"] == head == head_of(last)
+    except ValueError:
+        whole = False
+    if not whole:
+        raise LedgerError(
+            f"the end of the ledger's chain is broken at entry {seq}: it was cut or edited; "
+            "run maquette ledger verify, or restore a backup and check it against a receipt"
+        )
