@@ -1,0 +1,126 @@
+"""The draft of a domain: guesses that fit the table, marked as unreviewed."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maquette.domain import Domain, Kind
+from maquette.domain.review import check
+from maquette.errors import DomainError, SourceError
+from maquette.gate.owner import open as open_table
+from maquette.vault.diagnose import draft_domain, round_bounds
+from maquette.vault.readers import open_engine
+
+CSV = """age,sex,income,smoker,note,score,empty
+31,Female,20500.5,yes,word0,?,
+44,Male,1000.25,no,word1,3,
+17,Female,,yes,word2,4,
+"""
+
+
+def long_table() -> str:
+    head, *rows = CSV.splitlines()
+    return "\n".join([head, *(row.replace(",word", f",word{i}") for i in range(60) for row in rows)]) + "\n"
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "t.csv").write_text(long_table())
+    return tmp_path / "t.csv"
+
+
+def test_kinds_bounds_and_lists_are_guessed(path):
+    domain = draft_domain(path)
+    assert domain.names == ("age", "sex", "income", "smoker", "score")
+    assert (domain["age"].kind, domain["age"].integer, domain["age"].nullable) == (Kind.NUMERIC, True, False)
+    assert domain["age"].bounds == (17, 45)
+    assert domain["age"].bins == 28
+    assert domain["sex"].categories == ("Female", "Male")
+    assert domain["sex"].overflow
+    assert domain["income"].nullable
+    assert not domain["income"].integer
+    assert domain["income"].bounds == (1000, 22000)
+    assert (domain["smoker"].kind, domain["smoker"].codes) == (Kind.BOOLEAN, 2)
+    assert domain["score"].nullable
+    assert domain.na_values == ("?",)
+
+
+def test_a_draft_says_what_it_is_and_is_refused_until_reviewed(path, tmp_path):
+    domain = draft_domain(path)
+    assert not domain.reviewed
+    assert "private rows" in domain.notes["draft"]
+    assert check(domain)[0].severity == "error"
+    with pytest.raises(DomainError, match="unreviewed draft"):
+        open_table(path, domain=domain)
+    domain.save(tmp_path / "d.json")
+    assert Domain.load(tmp_path / "d.json") == domain
+    assert open_table(path, domain=domain, allow_unreviewed=True).domain == domain
+
+
+def test_columns_that_cannot_be_guessed_are_left_out_with_the_reason(path):
+    left_out = draft_domain(path).notes["left_out"]
+    assert set(left_out) == {"note", "empty"}
+    assert "more than 100 different texts" in left_out["note"]
+    assert "holds no value" in left_out["empty"]
+    table = pa.table({"x": [1], "list": [[1]], "bytes": [b"a"], " y": [1]})
+    left_out = draft_domain(table).notes["left_out"]
+    assert set(left_out) == {"list", "bytes", " y"}
+
+
+def test_tokens_of_the_owner_mean_missing():
+    rows = {"x": [*(str(i) for i in range(200)), "unknown"]}
+    with pytest.raises(DomainError, match=r"no column .* could be drafted"):
+        draft_domain(rows)
+    domain = draft_domain(rows, na_values=["unknown"])
+    assert domain["x"].nullable
+    assert domain.na_values == ("unknown",)
+
+
+def test_typed_columns_are_guessed_too():
+    table = pa.table(
+        {
+            "flag": [True, False, None],
+            "day": [datetime.date(2020, 1, 1)] * 3,
+            "kind": pa.array(["a", "b", None]).dictionary_encode(),
+            "value": [0.5, float("nan"), 2.5],
+        }
+    )
+    domain = draft_domain(table)
+    assert domain["flag"].kind is Kind.BOOLEAN
+    assert domain["day"].categories == ("2020-01-01",)
+    assert domain["kind"].categories == ("a", "b")
+    assert domain["value"].bounds == (0.5, 2.6)
+    assert domain["value"].nullable
+
+
+def test_an_empty_table_cannot_be_drafted(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n")
+    with pytest.raises(DomainError, match="write the domain by hand"):
+        draft_domain(tmp_path / "t.csv")
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("a,a\n1,2\n")
+    with pytest.raises(SourceError, match="several columns of one name"):
+        draft_domain(tmp_path / "t.csv")
+
+
+def test_no_value_of_the_table_overflows_its_own_draft(path):
+    domain = draft_domain(path)
+    engine = open_engine(path, domain)
+    for a in domain:
+        if a.overflow_cell is not None:
+            assert engine.margins([(a.name,)])[(a.name,)][a.overflow_cell] == 0
+
+
+@given(st.floats(-1e9, 1e9), st.floats(0, 1e9))
+def test_bounds_are_round_and_around(low, width):
+    below, above = round_bounds(low, low + width)
+    assert below <= low
+    assert low + width < above
+    assert above - below <= max(1.3 * width, abs(low + width) / 1000 * 1.3 + 2, 3)

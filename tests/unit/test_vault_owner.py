@@ -1,0 +1,85 @@
+"""The owner's handle: public facts only, whatever is done with it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from maquette.domain import Attribute, Domain, Kind
+from maquette.errors import DomainError, ParameterError, SourceError
+from maquette.gate.owner import Table
+from maquette.gate.owner import open as open_table
+
+DOMAIN = Domain((Attribute("<age>", Kind.ORDINAL, codes=3), Attribute("sex", Kind.BOOLEAN, codes=2)))
+
+
+def table(n: int = 5, **options) -> Table:
+    return open_table([{"<age>": i % 3, "sex": 1} for i in range(n)], domain=DOMAIN, **options)
+
+
+def test_two_tables_of_one_domain_look_the_same():
+    small, large = table(2), table(7000)
+    assert repr(small) == repr(large) == "Table('list', Domain(2 attributes, |X| = 6: <age>, sex))"
+    assert str(small) == str(large)
+    assert small._repr_html_() == large._repr_html_()
+    assert "&lt;age&gt;" in small._repr_html_()
+    assert "<age>" not in small._repr_html_()
+    assert dir(small) == dir(large)
+
+
+def test_it_has_a_domain_a_name_and_a_source(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("<age>,sex\n1,1\n")
+    opened = open_table(path, domain=DOMAIN)
+    assert (opened.domain, opened.name, opened.source) == (DOMAIN, "people.csv", "people.csv")
+    assert open_table(str(path), domain=DOMAIN, name="survey").name == "survey"
+    assert str(tmp_path) not in repr(opened)
+
+
+def test_it_has_no_length_no_items_and_does_not_change():
+    opened = table()
+    with pytest.raises(TypeError):
+        len(opened)
+    with pytest.raises(TypeError):
+        iter(opened)
+    with pytest.raises(TypeError):
+        opened[0]
+    for name in ("name", "_engine", "other"):
+        with pytest.raises(AttributeError, match="does not change"):
+            setattr(opened, name, 1)
+        with pytest.raises(AttributeError, match="does not change"):
+            delattr(opened, name)
+    public = {name for name in dir(opened) if not name.startswith("_")}
+    assert public == {"domain", "ledger_location", "name", "source"}
+    assert not hasattr(opened, "__dict__")
+
+
+@pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_it_cannot_be_copied(way):
+    with pytest.raises(SourceError, match="cannot be copied or pickled"):
+        way(table())
+
+
+def test_an_unreviewed_domain_is_refused_before_the_source_is_touched():
+    draft = Domain(DOMAIN.attributes, reviewed=False)
+    with pytest.raises(DomainError, match='public knowledge, then set "reviewed": true'):
+        open_table("/nowhere/at/all.csv", domain=draft)
+    assert open_table([], domain=draft, allow_unreviewed=True).domain == draft
+
+
+def test_a_path_is_no_domain():
+    with pytest.raises(ParameterError, match=r"Domain\.load"):
+        open_table([], domain="adult.domain.json")
+
+
+def test_the_handle_loads_no_table_library():
+    code = (
+        "import sys, maquette.gate.owner; "
+        "print([m for m in ('pyarrow', 'duckdb', 'numba', 'pandas', 'polars', 'narwhals') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
