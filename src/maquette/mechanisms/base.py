@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.draw import Draw, Drawn
 from maquette.models.measurement import LargestError, Measurement, Noise, Residual, Size
 from maquette.queries.base import Group, Margin, Queries
 
@@ -58,6 +59,10 @@ class Curator(Protocol):
 
     def select(self, queries: Queries, answers: Answers, *, price: Fraction) -> int:
         """The index of a query that `answers` gets badly wrong, chosen privately by its count-scale error."""
+        ...
+
+    def draw(self, asked: Draw, *, price: Fraction, report: Callable[[int], None] | None = None) -> Drawn:
+        """A small database near the table, drawn exactly by the exponential mechanism."""
         ...
 
     def largest_error(

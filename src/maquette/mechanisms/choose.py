@@ -17,6 +17,7 @@ from maquette.mechanisms.base import Forecast, Mechanism, Task
 from maquette.mechanisms.direct import CUBE, GAUSSIAN, LAPLACE
 from maquette.mechanisms.histogram import HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE
 from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS
+from maquette.mechanisms.smalldb import SMALLDB
 from maquette.queries.base import Queries
 from maquette.theory import inverse
 
@@ -32,6 +33,7 @@ MECHANISMS: dict[str, Mechanism] = {
         HISTOGRAM_GAUSSIAN,
         RESIDUAL,
         RESIDUAL_CELLS,
+        SMALLDB,
     )
 }
 """Every mechanism that can be asked for by name."""

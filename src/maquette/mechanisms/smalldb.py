@@ -1,0 +1,276 @@
+"""SmallDB (Blum, Ligett and Roth 2008): one small database, drawn exactly, that answers the whole class."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette import _check
+from maquette.domain import Relation
+from maquette.errors import MechanismError
+from maquette.mechanisms import laws, shape, trivial
+from maquette.mechanisms.base import Curator as Gate
+from maquette.mechanisms.base import Forecast, Guarantee, Outcome, Progress, Task
+from maquette.mechanisms.smalldb_dispatch import LEVELS, Route, find_route, no_route
+from maquette.models.answers import SmallDatabase
+from maquette.models.draw import Base, Candidates, Draw, Drawn
+from maquette.models.measurement import Size
+from maquette.theory import smalldb as theory
+from maquette.theory.existence import Facts
+from maquette.theory.multisets import log_multisets, log_sequences
+
+SIZE_SHARE = Fraction(1, 20)
+"""The part of the price that goes to the number of records, where that is private."""
+ROWS_FACTOR = 1.25
+"""m = 1.25 sqrt(epsilon n) for classes of one dimension: near the best of sweeps over four shapes of data."""
+TYPICAL = {"tree": 1.9, "flat": 1.6, "sequence": 2.5}
+"""Typical largest error of such a class times sqrt(epsilon n), from simulation (`benchmarks/smalldb.py`)."""
+PRODUCTS = 3e6
+"""Products of long whole numbers per second."""
+TYPICAL_WIDTH = 7
+"""Counts in a typical band."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallDb:
+    """Draw y of m rows with probability proportional to base(y) exp(-epsilon err(x, y) / 2).
+
+    Guarantee: the task's price, pure, by one exact draw of the exponential mechanism through the gate (and a noisy
+        number of records under add/remove-one, for the choice of m and for the report).
+    Accuracy: the proposition of section 4 of our specification with the exact mass of the base; one count of
+        rounding is included.
+    Holds when: the class has an exact sampler; see `smalldb_dispatch`.
+    Cost: a few dozen counted levels; the time depends on the table and is outside the guarantee.
+    """
+
+    name: str = "smalldb"
+    base: Base | None = None
+    """The base measure; None takes the default of the class."""
+    alpha: float | None = None
+    """A target error: m is then the smallest number of rows whose best database is within alpha / 2."""
+    candidates: dict[str, NDArray[Any]] | None = None
+    """Public small databases to choose from, for any class: codes of shape (candidates, m) per attribute."""
+
+    def __post_init__(self) -> None:
+        if self.alpha is not None:
+            _check.positive(alpha=self.alpha)
+
+    def forecast(self, task: Task, *, n: int) -> Forecast:
+        """The bound and the typical error before any data is touched."""
+        if trivial.constant(task):
+            return Forecast(self.name, 0.0, 0.0, 0.05, 100.0, False)
+        refused = self.refusal(task, n=n)
+        if refused is not None:
+            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+        parts = _split(task)
+        epsilon = _pure(parts.answers, task.unit)
+        asked, route = self._plan(task, n=n, epsilon=epsilon)
+        size = max(n - parts.drift(task), 1.0)
+        bound = _bound(asked, route, task, n=size, epsilon=epsilon)
+        typical = _typical(asked, route, n=n, epsilon=epsilon)
+        notes = (f"{_sampler(asked)}, m={asked.m}", "expected: from simulation, no promise")
+        return Forecast(self.name, bound.alpha, typical, _seconds(asked, route), 300.0, True, None, notes)
+
+    def refusal(self, task: Task, *, n: int) -> str | None:
+        """Why it cannot run, or None: from public quantities only."""
+        if self.candidates is not None:
+            return shape.too_many(task.queries)
+        route = find_route(task.queries, base=self.base)
+        if route is None:
+            return no_route(task.queries, task.unit)
+        unfit = route.refusal(task.rows) if task.rows is not None else route.refusal(1)
+        if unfit is not None:
+            return f"{task.queries.describe()}: {unfit}"
+        return shape.too_many(task.queries)
+
+    def run(self, curator: Gate, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """Buy the size where it is private, draw once, answer every query from the rows."""
+        if trivial.constant(task):
+            return trivial.constant_outcome(curator, task)
+        refused = self.refusal(task, n=1)
+        if refused is not None:
+            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
+        parts = _split(task)
+        size = curator.size(price=parts.size)
+        epsilon = _pure(parts.answers, task.unit)
+        asked, route = self._plan(task, n=size.divisor, epsilon=epsilon)
+        drawn = draw(curator, asked, price=parts.answers, progress=progress)
+        database = fill(drawn, task, rng)
+        least = max(size.value - laws.drift(size, task.beta), 1.0)
+        bound = _bound(asked, route, task, n=least, epsilon=float(drawn.epsilon))
+        return Outcome(
+            answers=database.answer(task.queries),
+            database=database,
+            size=size,
+            guarantee=Guarantee(bound.alpha, task.beta, bound.words),
+            parameters=_parameters(drawn, size, bound),
+        )
+
+    def _plan(self, task: Task, *, n: int, epsilon: float) -> tuple[Draw, Route | None]:
+        """What to draw, from public or released numbers."""
+        resolution = max(1, math.ceil(epsilon))
+        if self.candidates is not None:
+            listed = Candidates(task.queries, self.candidates)
+            return Draw(listed, "flat", listed.m, resolution), None
+        route = find_route(task.queries, base=self.base)
+        assert route is not None
+        m = task.rows or min(self._rows(route, task, n=n, epsilon=epsilon), route.most_rows())
+        return Draw(route.structure, route.base, m, resolution), route
+
+    def _rows(self, route: Route, task: Task, *, n: int, epsilon: float) -> int:
+        if self.alpha is not None:
+            return rows_for(self.alpha, route.facts)
+        if route.ordered:
+            return max(1, math.ceil(ROWS_FACTOR * math.sqrt(epsilon * n)))
+        public = task.relation is Relation.REPLACE_ONE
+        most = route.most_rows()
+        return theory.best(
+            route.facts, n=n, epsilon=epsilon, beta=task.beta, n_public=public, most_rows=most
+        ).rows
+
+
+def draw(curator: Gate, asked: Draw, *, price: Fraction, progress: Progress) -> Drawn:
+    """Ask the gate, and pass on how many levels have been counted (the share is a guess: their number is private)."""
+    progress("drawing a small database", 0.0)
+    found = curator.draw(
+        asked,
+        price=price,
+        report=lambda levels: progress(
+            f"drawing a small database: {levels} levels counted", levels / (levels + 20)
+        ),
+    )
+    progress("drawing a small database", 1.0)
+    return found
+
+
+def fill(drawn: Drawn, task: Task, rng: np.random.Generator) -> SmallDatabase:
+    """Whole rows: attributes that no query looks at are uniform. Post-processing."""
+    codes = drawn.columns(rng)
+    columns: dict[str, NDArray[Any]] = {}
+    for attribute in task.queries.domain:
+        held = codes.get(attribute.name)
+        free = rng.integers(0, attribute.size, drawn.draw.m, dtype=np.uint64) if held is None else held
+        columns[attribute.name] = np.asarray(free).astype(np.min_scalar_type(attribute.size - 1))
+    return SmallDatabase(columns)
+
+
+def rows_for(alpha: float, facts: Facts) -> int:
+    """The fewest rows with a database within alpha / 2 of every table; selection may take the other half."""
+    if facts.shape is not None:
+        return math.ceil((1 if facts.shape == "thresholds" else 2) / alpha)
+    return max(1, math.ceil((math.log(2) + facts.log_queries) * 2 / alpha**2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    alpha: float
+    words: str
+    existence: float | None
+
+
+def _bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsilon: float) -> _Bound:
+    """B(m) for the base that is drawn from, with what the rounding of the score adds."""
+    if route is None:
+        return _Bound(
+            1.0, "none for public candidates: how good the best of them is depends on the table", None
+        )
+    beta = laws.rest_of(task.beta, task.relation)
+    existence = theory.error(
+        route.facts,
+        rows=asked.m,
+        n=n,
+        epsilon=epsilon,
+        beta=beta,
+        n_public=task.relation is Relation.REPLACE_ONE,
+    ).existence
+    selection = theory.selection(
+        log_range=log_mass(route.cells, asked.m, asked.base), n=n, epsilon=epsilon * (1 - 1e-12), beta=beta
+    )
+    rounding = 1 / (asked.resolution * n)
+    return _Bound(
+        existence + selection + rounding,
+        f"SmallDB, B(m) at m={asked.m}: existence {existence:.3g} + selection {selection:.3g} ({_sampler(asked)})",
+        existence,
+    )
+
+
+def log_mass(cells: int, m: int, base: Base) -> float:
+    """ln(1 / least share of the base in any one database)."""
+    if base == "tree":
+        return log_tree(m, (cells - 1).bit_length())
+    count = log_multisets if base == "flat" else log_sequences
+    return count(universe=cells, rows=m)
+
+
+@lru_cache(maxsize=64)
+def log_tree(m: int, height: int) -> float:
+    """The most that -ln(mass of one database) can be under the tree base: by the best split at every height."""
+    logs = np.array([math.lgamma(2 * a + 1) - 2 * math.lgamma(a + 1) for a in range(m + 1)])
+    worst = np.zeros(m + 1)
+    for _ in range(height):
+        worst = np.array(
+            [
+                np.max(c * math.log(4) - logs[: c + 1] - logs[c::-1] + worst[: c + 1] + worst[c::-1])
+                for c in range(m + 1)
+            ]
+        )
+    return float(worst[m])
+
+
+def _typical(asked: Draw, route: Route | None, *, n: int, epsilon: float) -> float | None:
+    if route is None:
+        return None
+    if route.ordered:
+        rows = math.sqrt(epsilon * n) * ROWS_FACTOR / asked.m
+        return min(1.0, TYPICAL[asked.base] / math.sqrt(epsilon * n) * max(rows, 1.0))
+    spread = math.sqrt(log_mass(route.cells, asked.m, asked.base))
+    return min(1.0, 0.5 / asked.m + 2 * (spread + 1) / (epsilon * n))
+
+
+def _seconds(asked: Draw, route: Route | None) -> float:
+    if route is None:
+        return 1.0
+    if not route.ordered:
+        return 0.1 + route.steps(asked.m) / 1e8
+    width = min(TYPICAL_WIDTH, asked.m + 1) / (asked.m + 1)
+    return 0.1 + LEVELS * route.steps(asked.m) * width ** (3 if asked.base == "tree" else 2) / PRODUCTS
+
+
+def _split(task: Task) -> laws.Split:
+    if task.relation is Relation.REPLACE_ONE:
+        return laws.Split(Fraction(0), task.price)
+    size = task.price * SIZE_SHARE
+    return laws.Split(size, task.price - size)
+
+
+def _pure(price: Fraction, unit: str) -> float:
+    """The epsilon of the draw: the price, or sqrt(8 rho) because the draw has bounded range."""
+    return float(price) if unit == "epsilon" else math.sqrt(8 * price)
+
+
+def _sampler(asked: Draw) -> str:
+    return f"{asked.structure.kind}, {asked.base} base"
+
+
+def _parameters(drawn: Drawn, size: Size, bound: _Bound) -> dict[str, Any]:
+    asked = drawn.draw
+    return {
+        "sampler": asked.structure.kind,
+        "base": asked.base,
+        "sampling": "exact: whole numbers and random bits, no floating point between scores and draw",
+        "m": asked.m,
+        "epsilon of the draw": str(drawn.epsilon),
+        "weight per level": str(drawn.weight),
+        "levels per count": asked.resolution,
+        "B(m)": bound.alpha,
+        "size": "public" if size.public else "noisy",
+    }
+
+
+SMALLDB = SmallDb()
