@@ -90,16 +90,7 @@ def _equal(attribute: Attribute, value: Fraction) -> tuple[Runs, bool]:
         code = int(value - Fraction(attribute.edge(0)))
         return (_cell(code), True) if code < attribute.cells else ((), False)
     code = min(_last_edge_at_most(attribute, value), attribute.cells - 1)
-    return _cell(code), _whole_numbers(attribute, code) == 1
-
-
-def _whole_numbers(attribute: Attribute, code: int) -> int | None:
-    """How many values the cell of a whole-number attribute holds."""
-    if not attribute.whole:
-        return None
-    low, high = attribute.edge(code), attribute.edge(code + 1)
-    last = math.floor(high) if code == attribute.cells - 1 else math.ceil(high) - 1
-    return last - math.ceil(low) + 1
+    return _cell(code), attribute.whole and len(set(sql.whole_numbers(attribute, code))) == 1
 
 
 def _border(attribute: Attribute, sign: Sign, value: Fraction) -> tuple[int, bool]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from maquette.domain import Attribute, Kind
 from maquette.domain.attribute import Scalar
 from maquette.queries.names import quote
@@ -29,6 +31,8 @@ def run_text(attribute: Attribute, low: int, high: int) -> str:
     name = quote(attribute.name)
     last = attribute.cells - 1
     if attribute.kind is Kind.NUMERIC and not one_wide(attribute):
+        if low == high and attribute.whole and len(set(whole_numbers(attribute, low))) == 1:
+            return f"{name} = {whole_numbers(attribute, low)[0]}"
         above = f"{name} >= {number(attribute.edge(low))}"
         below = f"{name} < {number(attribute.edge(high + 1))}"
         return above if high == last else below if low == 0 else f"{above} AND {below}"
@@ -63,5 +67,13 @@ def number(value: float) -> str:
 
 
 def one_wide(attribute: Attribute) -> bool:
-    """Does each cell hold one whole number, its left border?"""
-    return attribute.whole and attribute.bounds is not None and attribute.edge(1) - attribute.edge(0) == 1
+    """Does each bin stand for one whole number, its left border?"""
+    return attribute.whole and not attribute.integer
+
+
+def whole_numbers(attribute: Attribute, code: int) -> tuple[int, int]:
+    """The first and the last whole number in a bin of a whole-number attribute."""
+    first, last = math.ceil(attribute.edge(code)), math.ceil(attribute.edge(code + 1)) - 1
+    if one_wide(attribute):
+        return first, first
+    return first, math.floor(attribute.edge(code + 1)) if code == attribute.cells - 1 else last

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
-from maquette.queries import names
-from maquette.queries.sql import one_wide
+from maquette.queries import names, sql
 
 MOST_VALUES = 2**20
 """Cells of an attribute whose values are listed."""
@@ -61,14 +60,10 @@ def values(attribute: Attribute) -> list[Fraction]:
 
 
 def _middle(attribute: Attribute, code: int) -> Fraction:
-    if not attribute.whole:
-        return (_border(attribute, code) + _border(attribute, code + 1)) / 2
-    if one_wide(attribute):
-        return _border(attribute, code)
-    low, high = _border(attribute, code), _border(attribute, code + 1)
-    first = math.ceil(low)
-    last = math.floor(high) if code == attribute.cells - 1 else math.ceil(high) - 1
-    return Fraction(first + max(first, last), 2)
+    if attribute.whole:
+        first, last = sql.whole_numbers(attribute, code)
+        return Fraction(first + last, 2)
+    return (_border(attribute, code) + _border(attribute, code + 1)) / 2
 
 
 def _border(attribute: Attribute, index: int) -> Fraction:

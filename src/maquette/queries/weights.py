@@ -171,7 +171,7 @@ def weights(domain: Domain, matrix: Any, *, attributes: Iterable[str] | None = N
     return Weights(domain, over, _in_order(domain, given, over, numerators), grid)
 
 
-def farthest(columns: NDArray[np.int64], *, power: int) -> tuple[int, bool]:
+def farthest(columns: NDArray[np.int64], *, power: int, most_steps: int = MOST_STEPS) -> tuple[int, bool]:
     """The largest sum of |difference|^power between two columns, and whether it is exact or only an upper bound.
 
     Columns are taken by their distance r from a common centre, the farthest first. Two columns of distance at most
@@ -186,7 +186,7 @@ def farthest(columns: NDArray[np.int64], *, power: int) -> tuple[int, bool]:
     for i in range(columns.shape[1]):
         if bounds[i] <= best:
             return best, True
-        if steps > MOST_STEPS:
+        if steps > most_steps:
             return int(bounds[i]), False
         gaps = np.abs(columns[:, i:] - columns[:, i, None]) ** power
         best = max(best, int(gaps.sum(axis=0).max()))
