@@ -70,9 +70,9 @@ def toy_release(workload: Queries | None = None, *, rows: bool = True, **changes
         "database": database if rows else None,
         "deviations": np.linspace(0.001, 0.004, workload.count),
         "spending": (
-            Spending("gaussian", 0.02, "rho", 3),
-            Spending("gaussian", 0.015, "rho", 4),
-            Spending("laplace", 0.001, "rho", 5),
+            Spending("gaussian", 0.02, "rho", 3, "measure"),
+            Spending("gaussian", 0.015, "rho", 4, "measure"),
+            Spending("laplace", 0.001, "rho", 5, "largest error"),
         ),
         "account": Account("survey", "rho", 0.1, 0.036),
         "receipts": (Receipt(5, "cd" * 32),),

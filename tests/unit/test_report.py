@@ -11,7 +11,7 @@ import pytest
 
 from maquette.domain import Domain
 from maquette.queries import marginals
-from maquette.release import Account, Certificate, Guarantee, glance
+from maquette.release import Account, Certificate, Guarantee, Spending, glance, plots
 from maquette.release.report import group_errors
 from support.made_release import toy_domain, toy_release
 
@@ -195,3 +195,31 @@ def test_a_public_size_and_a_pure_budget_are_told():
 def test_it_can_be_written_to_a_file(tmp_path):
     text = toy_release().report(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == text
+
+
+def test_payments_of_one_kind_are_added_up(page):
+    assert "noisy answers (gaussian) 2 0.035 97.22 %" in page.text
+    assert "certificate (laplace) 1 0.001 2.78 %" in page.text
+
+
+def test_payments_without_a_question_show_their_tag():
+    assert Spending("laplace", 0.1, "epsilon").label == "laplace"
+    assert Spending("laplace", 0.1, "epsilon", asked="something new").label == "something new (laplace)"
+
+
+def test_crumbs_of_a_budget_are_nothing():
+    assert Account("a", "rho", 1.0, 1.0 - 1e-9).left == 0.0
+    assert Account("a", "rho", 1.0, 0.999).left == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize("top", [0.003, 0.9, 1.0, 3.99, 4.0, 15.0, 19.9, 50.0, 85.0, 100.0])
+def test_ticks_are_few_and_round(top):
+    found = plots.ticks(top)
+    assert found[0] == 0
+    assert 2 <= len(found) <= 4 + 1
+    assert found[-1] <= top
+    assert found[-1] > top / 2
+
+
+def test_nothing_has_one_tick():
+    assert plots.ticks(0.0) == [0.0]

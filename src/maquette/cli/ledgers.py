@@ -150,6 +150,7 @@ def _payments(book: Ledger) -> list[dict[str, Any]]:
             "sequence": entry.seq,
             "created": entry.created,
             "tag": entry.tag,
+            "asked": entry.body.get("ask"),
             "key": entry.key,
             "parent": entry.parent,
             "amount": entry.units / UNITS,
@@ -166,6 +167,8 @@ def _state(envelope: bool, settled: bool, answered: bool) -> str:
 
 
 def _show(book: Ledger, payments: list[dict[str, Any]]) -> None:
+    from maquette.release.statements import Spending
+
     summary = _summary(book)
     share = summary["spent"] / summary["total"]
     console.say(f"Ledger '{book.name}': {book.budget}, {book.relation} neighbours")
@@ -181,7 +184,7 @@ def _show(book: Ledger, payments: list[dict[str, Any]]) -> None:
         (
             str(p["sequence"]),
             p["created"][:19].replace("T", " "),
-            ("  " if p["parent"] else "") + p["tag"],
+            ("  " if p["parent"] else "") + Spending(p["tag"], p["amount"], "", asked=p["asked"]).label,
             f"{p['amount']:.6g}",
             p["state"],
             p["key"],

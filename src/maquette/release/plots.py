@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ def marginal(bars: Sequence[Bar], *, label: str) -> str:
     """The shares of one attribute as horizontal bars, with whiskers where an error is proved."""
     values = [{"label": b.label, "value": b.value, "low": b.low, "high": b.high} for b in bars]
     order = [bar.label for bar in bars]
-    top = max([b.high if b.high is not None else b.value for b in bars], default=1.0)
+    top = max((bar.value if bar.high is None else bar.high for bar in bars), default=1.0)
     spec: dict[str, Any] = {
         "data": {"values": values},
         "width": 150,
@@ -132,12 +133,7 @@ def marginal(bars: Sequence[Bar], *, label: str) -> str:
                 "type": "quantitative",
                 "title": None,
                 "scale": {"domain": [0, max(top, 1e-6) * 1.02], "nice": False},
-                "axis": {
-                    "format": ".4~g",
-                    "labelExpr": "datum.label + ' %'",
-                    "tickCount": 3,
-                    "labelOverlap": "greedy",
-                },
+                "axis": {"format": ".4~g", "labelExpr": "datum.label + ' %'", "values": ticks(top)},
             },
         },
         "layer": [
@@ -160,6 +156,15 @@ def marginal(bars: Sequence[Bar], *, label: str) -> str:
             ],
         ]
     return _draw(spec, label)
+
+
+def ticks(top: float) -> list[float]:
+    """Zero and up to three round numbers not above the top, so that labels keep apart."""
+    if not top > 0:
+        return [0.0]
+    unit = 10.0 ** math.floor(math.log10(top))
+    step = next(unit * k for k in (0.5, 1, 2, 5) if top / (unit * k) < 4)
+    return [round(i * step, 12) for i in range(math.floor(top / step) + 1)]
 
 
 def budget(pieces: Sequence[Piece], unit: str, *, label: str) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette._version import __version__
 from maquette.accounting.budget import Budget
 from maquette.domain import Domain, Relation
 from maquette.errors import ReleaseError
@@ -73,8 +74,6 @@ class Release:
         if self.deviations is not None and len(self.deviations) != len(self.answers):
             raise ReleaseError("expected one standard deviation per answer")
         if not self.version:
-            from maquette import __version__
-
             object.__setattr__(self, "version", __version__)
 
     @property

@@ -104,7 +104,7 @@ def _error_plot(groups: list[GroupErrors]) -> str | None:
 class Payment:
     """Payments of one kind, added up."""
 
-    tag: str
+    label: str
     times: int
     amount: float
     share: float
@@ -112,19 +112,19 @@ class Payment:
 
 
 def _payments(release: Release) -> list[Payment]:
-    tags = dict.fromkeys(payment.tag for payment in release.spending)
+    labels = dict.fromkeys(payment.label for payment in release.spending)
     total = math.fsum(payment.amount for payment in release.spending)
     kinds = []
-    for tag in tags:
-        amounts = [payment.amount for payment in release.spending if payment.tag == tag]
+    for label in labels:
+        amounts = [payment.amount for payment in release.spending if payment.label == label]
         amount = math.fsum(amounts)
-        kinds.append(Payment(tag, len(amounts), amount, amount / total if total else 0.0))
+        kinds.append(Payment(label, len(amounts), amount, amount / total if total else 0.0))
     return kinds
 
 
 def _budget_plot(release: Release) -> str | None:
     payments = _payments(release)
-    pieces = [plots.Piece(p.tag, p.amount, tone) for tone, p in enumerate(payments) if p.amount > 0]
+    pieces = [plots.Piece(p.label, p.amount, tone) for tone, p in enumerate(payments) if p.amount > 0]
     unit = release.budget.unit
     if release.account is not None:
         here = math.fsum(piece.amount for piece in pieces)
@@ -132,7 +132,8 @@ def _budget_plot(release: Release) -> str | None:
         unit = release.account.unit
         if before > 1e-12 * release.account.total:
             pieces.insert(0, plots.Piece("spent otherwise", before, len(plots.TONES) - 1))
-        pieces.append(plots.Piece("left in the ledger", release.account.left, None))
+        if release.account.left > 0:
+            pieces.append(plots.Piece("left in the ledger", release.account.left, None))
     if not any(piece.amount > 0 for piece in pieces):
         return None
     label = "; ".join(f"{piece.label} {piece.amount:.4g}" for piece in pieces)

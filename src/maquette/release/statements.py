@@ -10,6 +10,19 @@ from maquette.release import words
 Exactness = Literal["exact", "approximate with a proven bound", "heuristic"]
 """The class of a privacy claim."""
 
+CRUMB = 1e-6
+"""Shares of a budget below this are not worth telling."""
+
+ASKED = {
+    "size": "number of records",
+    "measure": "noisy answers",
+    "residuals": "noisy answers",
+    "select": "choosing queries",
+    "draw": "drawing the rows",
+    "largest error": "certificate",
+}
+"""The gate's questions as a reader would call them."""
+
 Source = Literal["model", "workload", "rows"]
 """Where an answer comes from: the fitted model, the released answers, or the synthetic rows."""
 
@@ -64,6 +77,15 @@ class Spending:
     amount: float
     unit: str
     sequence: int | None = None
+    asked: str | None = None
+    """What the gate was asked, in a word or two."""
+
+    @property
+    def label(self) -> str:
+        """What it was paid for, for readers."""
+        if self.asked is None:
+            return self.tag
+        return f"{ASKED.get(self.asked, self.asked)} ({self.tag})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +99,9 @@ class Account:
 
     @property
     def left(self) -> float:
-        return max(self.total - self.spent, 0.0)
+        """What can still be spent; crumbs that rounding left are nothing."""
+        left = self.total - self.spent
+        return left if left > CRUMB * self.total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
