@@ -76,6 +76,13 @@ def test_the_limit_of_reconstruction():
     assert lower.recovered(epsilon=1000) == 1.0
 
 
+def test_the_limit_knows_what_is_common():
+    assert lower.recovered(epsilon=0, prior=0.8) == 0.8
+    assert lower.recovered(epsilon=1, prior=0.6) == lower.recovered(epsilon=1)
+    assert lower.recovered(epsilon=0, delta=0.1, prior=0.8) == pytest.approx(0.82)
+    assert lower.recovered(epsilon=800, delta=0.1, prior=0.8) == 1.0
+
+
 def test_the_limit_is_attained_by_randomized_response():
     """Telling the bit with probability e/(1+e) is 1-private and recovers exactly this share."""
     told = math.e / (1 + math.e)
@@ -90,7 +97,7 @@ def test_parameters_are_checked(wrong):
         lower.counts(Window(2, 1.0), **terms)
 
 
-@pytest.mark.parametrize("wrong", [{"epsilon": -1}, {"delta": 1.0}, {"steps": 0}])
+@pytest.mark.parametrize("wrong", [{"epsilon": -1}, {"delta": 1.0}, {"steps": 0}, {"prior": 0.4}])
 def test_parameters_of_the_limit_are_checked(wrong):
     with pytest.raises(ParameterError):
         lower.recovered(**({"epsilon": 1} | wrong))

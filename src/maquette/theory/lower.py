@@ -74,22 +74,28 @@ def fraction(window: Window, *, n: int, epsilon: float, beta: float, relation: R
     return counts(window, epsilon=epsilon, beta=beta, relation=relation) / n
 
 
-def recovered(*, epsilon: float, delta: float = 0.0, steps: int = 1) -> float:
+def recovered(*, epsilon: float, delta: float = 0.0, steps: int = 1, prior: float = 0.5) -> float:
     """The largest expected share of secret bits that anyone can recover from a private release.
 
-    Accuracy: for secrets drawn evenly, a guess is right with probability p <= e^E (1-p) + D, so
-        p <= (e^E + D) / (1 + e^E), where E = h epsilon and D = delta (1 + e^epsilon + ... + e^((h-1) epsilon)) for
-        tables that are h = `steps` neighbouring steps apart when one secret changes.
-    Holds when: secrets are independent fair bits, or a uniformly drawn half of a set (then a swap changes two).
+    Accuracy: (e^E + D) / (1 + e^E), where E = h epsilon and D = delta (1 + e^epsilon + ... + e^((h-1) epsilon)) for
+        tables that are h = `steps` neighbouring steps apart when one secret changes; or prior + (1 - prior) D if
+        that is more, which guessing the more common value almost reaches.
+        Proof. With a = P(guess 1 | secret 1) and b = P(guess 1 | secret 0), privacy says a <= e^E b + D and
+        1 - b <= e^E (1 - a) + D; the corners of this region maximise prior a + (1 - prior) (1 - b).
+    Holds when: secrets are independent bits whose more common value has probability `prior`; or, at 1/2, a uniformly
+        drawn half of a set, where a swap changes two members and the guess is a half as well.
     """
     _check.whole(steps=steps)
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise ParameterError(f"expected epsilon >= 0 and finite, got epsilon={epsilon!r}")
     if not 0 <= delta < 1:
         raise ParameterError(f"expected 0 <= delta < 1, got delta={delta!r}")
+    if not 0.5 <= prior <= 1:
+        raise ParameterError(f"expected 0.5 <= prior <= 1, got prior={prior!r}")
     back = math.exp(-steps * epsilon)
-    grown = delta * sum(math.exp((i - steps) * epsilon) for i in range(steps))
-    return min(1.0, (1 + grown) / (1 + back))
+    grown = delta * sum(math.exp((i - steps) * epsilon) for i in range(steps))  # D e^-E
+    gap = min(1.0, grown / back) if back > 0 else float(delta > 0)
+    return min(1.0, max((1 + grown) / (1 + back), prior + (1 - prior) * gap))
 
 
 def hops(relation: Relation) -> int:

@@ -1,0 +1,1 @@
+"""Attacks that a private release must withstand. They can refute a claim of privacy, never prove one."""

@@ -1,0 +1,132 @@
+"""Trials: made-up people with secret bits, answered exactly or by a release, then attacked.
+
+No table of anybody is touched. The secrets are drawn evenly, so that the limit of `theory.lower.recovered` applies
+as it stands.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from secrets import SystemRandom
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette import _check
+from maquette.audit import reconstruct
+from maquette.audit.finding import Finding
+from maquette.domain import Domain, Relation
+from maquette.errors import ParameterError
+from maquette.queries import weights
+from maquette.queries.base import Queries
+from maquette.queries.dimension import vc_dimension
+from maquette.theory import lower
+
+Attack = Literal["shattered set", "least squares", "linear program"]
+ATTACKS: tuple[Attack, ...] = ("shattered set", *reconstruct.METHODS)
+Answering = Callable[[Domain, Queries, dict[str, NDArray[np.int64]]], NDArray[np.float64]]
+"""From made-up people to the answers that the attacker sees, in counts."""
+
+
+def exact(domain: Domain, queries: Queries, people: dict[str, NDArray[np.int64]]) -> NDArray[np.float64]:
+    """The true counts: what a curator without privacy would publish."""
+    return queries.on_rows(people) / queries.denominator
+
+
+def releasing(
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    relation: Relation = Relation.ADD_REMOVE,
+    mechanism: str = "auto",
+) -> Answering:
+    """Answers by a release with the whole budget on them, each into a ledger of its own in memory."""
+    from maquette.api import release
+    from maquette.gate import owner
+
+    def answer(domain: Domain, queries: Queries, people: dict[str, NDArray[np.int64]]) -> NDArray[np.float64]:
+        columns = {a.name: a.decode(people[a.name])[0].tolist() for a in domain}
+        made = release(
+            owner.open(columns, domain=domain, name="made-up people"),
+            queries,
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            mechanism=mechanism,
+            certificate=0.0,
+        )
+        return reconstruct.released_counts(made)
+
+    return answer
+
+
+def run(
+    attack: Attack,
+    answering: Answering,
+    *,
+    people: int,
+    queries: int | None = None,
+    trials: int = 5,
+    name: str = "exact",
+    limit: float | None = None,
+    rng: random.Random | None = None,
+) -> Finding:
+    """Attack several made-up tables. For the shattered set `people` is the number of its points, an even one."""
+    _check.one_of(ATTACKS, attack=attack)
+    _check.whole(people=people, trials=trials)
+    drawn = rng if rng is not None else SystemRandom()
+    if attack == "shattered set":
+        shares = [_shattered(people, answering, drawn) for _ in range(trials)]
+        asked = 2**people
+    else:
+        asked = 4 * people if queries is None else queries
+        _check.whole(queries=asked)
+        shares = [_linear(people, asked, attack, answering, drawn) for _ in range(trials)]
+    return Finding(attack, name, people, asked, trials, float(np.mean(shares)), limit)
+
+
+def limit_for(relation: Relation, *, epsilon: float, delta: float = 0.0) -> float:
+    """The limit of both kinds of attack: changing a secret replaces one record."""
+    return lower.recovered(epsilon=epsilon, delta=delta, steps=lower.hops(relation))
+
+
+def _shattered(points: int, answering: Answering, rng: random.Random) -> float:
+    """All subsets of some cells as queries; the table holds one record on each cell of a secret half."""
+    if points % 2 or not 2 <= points <= reconstruct.MOST_POINTS:
+        raise ParameterError(
+            f"expected an even number of points from 2 to {reconstruct.MOST_POINTS}, got {points}"
+        )
+    domain = Domain.from_dict({"attributes": [_whole("cell", points)]})
+    subsets = np.array([[labels >> j & 1 for j in range(points)] for labels in range(2**points)])
+    queries = weights(domain, subsets)
+    secret = sorted(rng.sample(range(points), points // 2))
+    dimension = vc_dimension(queries)
+    order = [int(point[0]) for point in dimension.points]
+    counts = answering(domain, queries, {"cell": np.array(secret)})
+    guess = {order[i] for i in reconstruct.shattered(queries, dimension, counts).points}
+    return len(guess & set(secret)) / len(secret)
+
+
+def _linear(people: int, asked: int, method: Any, answering: Answering, rng: random.Random) -> float:
+    """Random groups of people, and how many in each have the secret bit."""
+    domain = Domain.from_dict(
+        {
+            "attributes": [
+                _whole("person", people),
+                {"name": "secret", "kind": "boolean", "categories": ["no", "yes"], "nullable": False},
+            ]
+        }
+    )
+    groups = np.array([[rng.getrandbits(1) for _ in range(people)] for _ in range(asked)])
+    queries = weights(domain, np.stack([np.zeros_like(groups), groups], axis=2).reshape(asked, -1))
+    bits = np.array([rng.getrandbits(1) for _ in range(people)])
+    known = {"person": np.arange(people)}
+    counts = answering(domain, queries, known | {"secret": bits})
+    guess = reconstruct.linear(reconstruct.design(queries, known, hidden="secret"), counts, method=method)
+    return float((guess == bits).mean())
+
+
+def _whole(name: str, size: int) -> dict[str, Any]:
+    return {"name": name, "kind": "categorical", "size": size, "nullable": False}
