@@ -8,6 +8,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from maquette._version import __version__
+
 if TYPE_CHECKING:
     from maquette.accounting.budget import Budget
     from maquette.accounting.ledger import Ledger
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
     from maquette.release.release import Release
     from maquette.release.statements import Answer, Certificate
     from maquette.release.store import load
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "maquette.accounting.budget": ("Budget",),

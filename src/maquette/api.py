@@ -141,7 +141,8 @@ class _Request:
     def prices(self) -> tuple[Fraction, Fraction]:
         """For the mechanism and for the certificate, on the ledger's grid; together never above the budget."""
         share = Fraction(str(self.certificate))
-        return tuple(Fraction(u, UNITS) for u in split(self.budget.total_units, [1 - share, share]))
+        rest, certificate = split(self.budget.total_units, [1 - share, share])
+        return Fraction(rest, UNITS), Fraction(certificate, UNITS)
 
     @property
     def task(self) -> Task:
@@ -272,7 +273,9 @@ def finish(
         model=outcome.model,
         deviations=outcome.deviations,
         exactness="exact" if not any(p.slack for p in payments) else "approximate with a proven bound",
-        spending=tuple(Spending(p.tag, p.units / UNITS, book.budget.unit, p.seq) for p in payments),
+        spending=tuple(
+            Spending(p.tag, p.units / UNITS, book.budget.unit, p.seq, p.body.get("ask")) for p in payments
+        ),
         account=Account(
             book.name, book.budget.unit, balance.total_units / UNITS, balance.spent_units / UNITS
         ),

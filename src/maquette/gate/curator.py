@@ -48,6 +48,7 @@ from maquette.models.measurement import (
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries, Sensitivity
 from maquette.queries.residual import projected_axes, ripple, shift_squared
+from maquette.vault.engine import Engine
 
 _ACCOUNT_BITS = 100
 
@@ -58,7 +59,7 @@ class Curator:
     def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget) -> None:
         """`key` names an envelope of the ledger; `budget` is the promise that this curator's answers keep together."""
         check_owner(table, ledger)
-        self._engine = table._engine
+        self._engine = _engine_of(table)
         self._ledger = ledger
         self._key = key
         self._budget = budget
@@ -302,7 +303,7 @@ class Curator:
             request=digest,
             tag=event.tag,
             cost=event.cost(self._ledger.budget.unit),
-            body=event.to_dict(),
+            body=event.to_dict() | {"ask": request["ask"]},
             parent=self._key,
         )
         self._step += 1
@@ -351,7 +352,11 @@ class SeededCurator(Curator):
 def check_owner(table: Table, ledger: Ledger) -> None:
     """A ledger pays for one table only; the first use binds it."""
     ledger.require(relation=ledger.relation, domain_fingerprint=table.domain.fingerprint)
-    ledger.bind(table._engine.commitment(ledger.salt))
+    ledger.bind(_engine_of(table).commitment(ledger.salt))
+
+
+def _engine_of(table: Table) -> Engine:
+    return table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
 
 
 def _one_per(groups: int) -> Sensitivity:
