@@ -120,13 +120,10 @@ class Transaction:
         if known.answered is not None:
             return known
         link = self._append("answer", key=key, payload_sha256=digest(data))
-        self._connection.execute(_NEW_PAYLOAD, {"key": key, "data": zlib.compress(data, 6)})
-        return replace(
-            known,
-            payload=data,
-            payload_sha256=link.payload_sha256,
-            answered=Receipt(link.seq, link.head),
-            fresh=True,
+        self._payloads.append({"key": key, "data": zlib.compress(data, 6)})
+        place = Receipt(link.seq, link.head)
+        return self._remember(
+            replace(known, payload=data, payload_sha256=link.payload_sha256, answered=place)
         )
 
     def settle(self, key: str) -> Entry:
