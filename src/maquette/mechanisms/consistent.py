@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,20 +12,15 @@ from numpy.typing import NDArray
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import Guarantee, Outcome, Task
 from maquette.models.answers import GRID, Answers, SmallDatabase
-from maquette.models.fit import fit_largest, fit_squares
+from maquette.models.fit import fit_entropic, fit_largest, fit_squares
 from maquette.models.linear import histogram_map
 from maquette.models.measurement import Size
-from maquette.models.rows import database, largest_remainder
+from maquette.models.rows import database, largest_remainder, systematic
 from maquette.models.simplex import simplex_shift
 from maquette.theory import postprocess
 
 MOST_ROWS = 10**7
 """Rows of a small database unless another number is asked for."""
-_WORK = 4e9
-"""Elements that a fit may pass over, in all its rounds."""
-_ENOUGH = 100
-"""Rounds after which a fit is taken to be good enough to answer marginals from it."""
-
 EXPECTED = "expected: median of the largest noise plus median error of a private size, before post-processing"
 
 ANSWERS_ONLY = (
@@ -60,10 +56,9 @@ def route(task: Task) -> str:
     """
     if task.post in ("none", "lp", "l2"):
         return task.post
-    fits = shape.gives_rows(task.queries)
-    if shape.is_marginals(task.queries):
-        return "l2" if fits and fit_rounds(task.queries) >= _ENOUGH else "simplex"
-    return "l2" if fits else "none"
+    if shape.gives_rows(task.queries):
+        return "l2"
+    return "simplex" if shape.is_marginals(task.queries) else "none"
 
 
 def refusal(task: Task) -> str | None:
@@ -185,24 +180,38 @@ def _fit(task: Task, draft: Draft, way: str) -> NDArray[np.float64] | None:
         solved = fit_largest(mapped, draft.counts, total=total)
         if solved is not None:
             return solved[0]
-    return fit_squares(
-        mapped, draft.counts, total=total, weights=draft.weights, rounds=fit_rounds(task.queries)
+    exact = shape.fits_exactly(task.queries)
+    fit = fit_squares if exact else fit_entropic
+    return fit(
+        mapped, draft.counts, total=total, weights=draft.weights, rounds=shape.fit_rounds(task.queries)
     )
-
-
-def fit_rounds(queries: Any) -> int:
-    """Rounds of a least-squares fit: as many as the work allows, between 20 and 500."""
-    pieces = len(shape.margins_of(queries) or shape.classes_of(queries))
-    return max(20, min(500, int(_WORK / (2 * pieces * shape.universe(queries)))))
 
 
 def _rows(
     task: Task, draft: Draft, fitted: NDArray[np.float64] | None, answers: Answers
 ) -> tuple[SmallDatabase | None, dict[str, Any]]:
-    """Rows by largest remainders, and how far their answers lie from the released ones."""
+    """Rows of the fitted histogram, and how far their answers lie from the released ones."""
     if fitted is None:
         return None, {}
-    m = task.rows or min(draft.size.divisor, MOST_ROWS)
-    made = database(task.queries.domain, task.queries.attributes, largest_remainder(fitted, m))
-    gap = float(np.abs(made.answer(task.queries).fractions - answers.fractions).max())
-    return made, {"rows": m, "rows_differ_from_answers_by_at_most": gap}
+    mapped = histogram_map(task.queries)
+    assert mapped is not None
+    return make_rows(task, fitted, draft.size, answers, mapped.forward)
+
+
+def make_rows(
+    task: Task,
+    weights: NDArray[np.float64],
+    size: Size,
+    answers: Answers,
+    evaluate: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> tuple[SmallDatabase, dict[str, Any]]:
+    """Rows from weights by the rounding that stays closer to the released answers; both are free to try."""
+    m = task.rows or min(size.divisor, MOST_ROWS)
+
+    def gap(counts: NDArray[np.int64]) -> float:
+        return float(np.abs(evaluate(counts.astype(float)) / m - answers.fractions).max())
+
+    tried = [(gap(counts), counts) for counts in (systematic(weights, m), largest_remainder(weights, m))]
+    closest, counts = min(tried, key=lambda pair: pair[0])
+    made = database(task.queries.domain, task.queries.attributes, counts)
+    return made, {"rows": m, "rows_differ_from_answers_by_at_most": closest}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.consistent import fit_rounds, route
+from maquette.mechanisms.consistent import route
 
 COUNTED = 1e8
 """Cell increments per second while counting rows."""
@@ -22,8 +22,7 @@ def seconds(task: Task, *, n: int, cells: int, tables: int) -> float:
     passes = 12 * cells / PASSED
     fit = 0.0
     if route(task) != "none" and shape.gives_rows(task.queries):
-        pieces = len(shape.margins_of(task.queries) or shape.classes_of(task.queries))
-        fit = fit_rounds(task.queries) * 2 * pieces * shape.universe(task.queries) / PASSED
+        fit = shape.fit_rounds(task.queries) * shape.fit_pass(task.queries) / PASSED
     return START + counting + noise + passes + fit
 
 

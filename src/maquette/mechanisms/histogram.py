@@ -18,7 +18,6 @@ from maquette.models.answers import Answers
 from maquette.models.histogram import HistogramModel
 from maquette.models.linear import answer_histogram
 from maquette.models.measurement import Gaussian, Laplace, Noise, sigma
-from maquette.models.rows import database, largest_remainder
 from maquette.models.simplex import project_simplex
 from maquette.models.tails import variance_of
 from maquette.queries.marginals import Marginals, points
@@ -106,9 +105,13 @@ class Histogram:
             if away <= level + drift:
                 values, moved = smooth, away
         answers = Answers.from_fractions(values / size.divisor)
-        m = task.rows or min(size.divisor, consistent.MOST_ROWS)
-        rows = database(queries.domain, queries.attributes, largest_remainder(projected, m))
-        gap = float(np.abs(rows.answer(queries).fractions - answers.fractions).max())
+        rows, facts = consistent.make_rows(
+            task,
+            projected,
+            size,
+            answers,
+            lambda counts: answer_histogram(queries, counts.reshape(model.cells.shape)),
+        )
         how = "projected to non-negative cells" if moved else "unbiased, clipped to [0, 1]"
         return Outcome(
             answers=answers,
@@ -126,9 +129,8 @@ class Histogram:
                 "noise_level_counts": level,
                 "size_drift_counts": drift,
                 "moved_counts": moved,
-                "rows": m,
-                "rows_differ_from_answers_by_at_most": gap,
-            },
+            }
+            | facts,
             model=model,
         )
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.models.linear import answer_histogram, can_map, classes_of
+from maquette.models.linear import answer_histogram, can_map, classes_of, pass_length
 from maquette.queries.base import Margin, Queries
 from maquette.queries.limits import MOST_ANSWERS
 from maquette.queries.marginals import Marginals
@@ -17,6 +17,13 @@ from maquette.queries.workload import Workload
 
 LARGEST_HISTOGRAM = 2**22
 """Cells of the largest histogram that is held."""
+
+
+_SMALL_UNIVERSE = 2**13
+_SHORT_PASS = 2_000_000
+_LONGEST_PASS = 100_000_000
+_WORK = 4e9
+"""Elements that a fit may pass over, in all its rounds, before it is cut short."""
 
 
 class Asked(NamedTuple):
@@ -60,7 +67,26 @@ def holds_histogram(queries: Queries) -> bool:
 
 def gives_rows(queries: Queries) -> bool:
     """Can a histogram be fitted to answers of this workload, so that there are rows?"""
-    return holds_histogram(queries) and can_map(queries)
+    return holds_histogram(queries) and can_map(queries) and pass_length(queries) <= _LONGEST_PASS
+
+
+def fits_exactly(queries: Queries) -> bool:
+    """Is the least-squares fit run to its end? Marginals over larger universes are fitted better by a smooth one."""
+    if is_marginals(queries):
+        return universe(queries) <= _SMALL_UNIVERSE
+    return pass_length(queries) <= _SHORT_PASS
+
+
+def fit_rounds(queries: Queries) -> int:
+    """Rounds of the fit: to the end for small ones, else as many as the work allows, from 40 to 100."""
+    if fits_exactly(queries):
+        return 1000
+    return int(min(100, max(40, _WORK / fit_pass(queries))))
+
+
+def fit_pass(queries: Queries) -> int:
+    """Elements that one round of a fit passes over: the map there and back, and its own arrays."""
+    return 2 * pass_length(queries) + 12 * universe(queries)
 
 
 def too_many(queries: Queries) -> str | None:

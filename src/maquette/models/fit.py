@@ -48,6 +48,51 @@ def fit_squares(
     return current
 
 
+def fit_entropic(
+    queries: HistogramMap,
+    answers: NDArray[Any],
+    *,
+    total: float,
+    weights: NDArray[Any] | float = 1.0,
+    rounds: int = 100,
+) -> Floats:
+    """A histogram of this total that lowers the same squared distance by exponentiated steps from the uniform one.
+
+    It stays smooth where the answers say nothing, and on large sparse universes comes near the answers in far
+    fewer rounds than `fit_squares`; stopped early it follows the noise less.
+
+    Cost: as `fit_squares` per round, a little more where a step is taken back.
+    """
+    cells = math.prod(queries.shape)
+    share = np.full(queries.shape, 1 / cells)
+    logs = np.log(share)
+    gap = queries.forward(share * total) - answers
+    height = float((weights * gap * gap).sum()) / 2
+    heaviest = float(queries.transpose(weights * np.ones(queries.count)).max())
+    step = 1 / (total * heaviest) if heaviest > 0 else 0.0
+    for _ in range(rounds):
+        slope = queries.transpose(weights * gap)
+        before = height
+        while True:
+            moved = logs - step * slope
+            moved -= moved.max()
+            following = np.exp(moved)
+            mass = float(following.sum())
+            following /= mass
+            gap_there = queries.forward(following * total) - answers
+            height = float((weights * gap_there * gap_there).sum()) / 2
+            if height <= before + 0.5 * total * float((slope * (following - share)).sum()):
+                break
+            if step * total * heaviest < 1e-9:  # no step helps: the minimum, up to rounding
+                return share * total
+            step /= 2
+        share, logs, gap = following, moved - math.log(mass), gap_there
+        step *= 1.5
+        if before - height <= 1e-9 * before:
+            break
+    return share * total
+
+
 def fit_largest(queries: HistogramMap, answers: NDArray[Any], *, total: float) -> tuple[Floats, float] | None:
     """The non-negative histogram of this total with the smallest largest deviation, and that deviation.
 

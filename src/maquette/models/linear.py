@@ -7,6 +7,7 @@ of their own attributes. A k x |X| matrix is never built.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +27,15 @@ MOST_CELLS = 2**14
 """Cells of such a matrix: each costs one evaluation of the class."""
 
 
+Gone = tuple[int, ...]
+"""Axes of the histogram that are summed away, in the order in which that is done."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
     """Queries that look at one margin: all of its cells, or weighted sums of them."""
 
-    axes: tuple[int, ...]
-    """The histogram's axes that are summed away."""
+    gone: Gone
     shape: tuple[int, ...]
     """The margin inside the histogram, summed axes of length 1."""
     matrix: Any
@@ -45,22 +49,35 @@ class HistogramMap:
     shape: tuple[int, ...]
     count: int
     pieces: tuple[Piece, ...]
+    steps: tuple[Gone, ...]
+    """Partial sums that the margins share, each one axis further than its parent, parents first."""
 
     def forward(self, histogram: Floats) -> Floats:
         """The answers."""
+        tables: dict[Gone, Floats] = {(): histogram.reshape(self.shape)}
+        for gone in self.steps:
+            tables[gone] = tables[gone[:-1]].sum(axis=gone[-1], keepdims=True)
         answers = np.empty(self.count)
         for piece in self.pieces:
-            table = histogram.sum(axis=piece.axes).ravel()
+            table = tables[piece.gone].ravel()
             answers[piece.place] = table if piece.matrix is None else piece.matrix @ table
         return answers
 
     def transpose(self, values: Floats) -> Floats:
         """For every cell, the sum over the queries of weight times value."""
-        cells = np.zeros(self.shape)
+        spread: dict[Gone, Floats] = {}
         for piece in self.pieces:
             part = values[piece.place]
-            cells += (part if piece.matrix is None else piece.matrix.T @ part).reshape(piece.shape)
-        return cells
+            table = (part if piece.matrix is None else piece.matrix.T @ part).reshape(piece.shape)
+            spread[piece.gone] = spread[piece.gone] + table if piece.gone in spread else table
+        for gone in reversed(self.steps):
+            table, parent = spread.pop(gone), gone[:-1]
+            if parent not in spread:
+                sizes = [1 if axis in parent else size for axis, size in enumerate(self.shape)]
+                spread[parent] = np.zeros(sizes)
+            # a new array, since the first table of a margin is a view of the caller's values
+            spread[parent] = spread[parent] + table
+        return np.broadcast_to(spread[()], self.shape)
 
     def matrix(self) -> Any:
         """The whole map as a sparse matrix, for small ones."""
@@ -95,7 +112,23 @@ def histogram_map(queries: Queries) -> HistogramMap | None:
             place = slice(start, start + part.count)
             pieces.append(_piece(attributes, shape, part.attributes, matrix, place))
         start += part.count
-    return HistogramMap(shape, queries.count, tuple(pieces))
+    return HistogramMap(shape, queries.count, tuple(pieces), shared_steps(p.gone for p in pieces))
+
+
+def pass_length(queries: Queries) -> int:
+    """Elements that one evaluation on a histogram passes over."""
+    attributes = queries.attributes
+    shape = tuple(queries.domain[name].size for name in attributes)
+    margins = [m for part in classes_of(queries) for m in _margins(part)]
+    steps = shared_steps(_gone(attributes, shape, margin) for margin in margins)
+    passed = sum(math.prod(s for i, s in enumerate(shape) if i not in gone[:-1]) for gone in steps)
+    return passed + sum(queries.domain.cells(margin) for margin in margins)
+
+
+def shared_steps(wanted: Iterable[Gone]) -> tuple[Gone, ...]:
+    """Every partial sum on the way to the wanted ones, parents first."""
+    found = {gone[:length] for gone in wanted for length in range(1, len(gone) + 1)}
+    return tuple(sorted(found, key=lambda gone: (len(gone), gone)))
 
 
 def can_map(queries: Queries) -> bool:
@@ -136,10 +169,20 @@ def cell_weights(queries: Queries) -> Floats:
     return queries.columns_of(all_cells(shape, names) if names else one) / queries.denominator
 
 
+def _margins(part: Queries) -> tuple[Margin, ...]:
+    return part.margins if isinstance(part, Marginals) else (part.attributes,)
+
+
 def _piece(attributes: Margin, shape: tuple[int, ...], margin: Margin, matrix: Any, place: slice) -> Piece:
-    axes = tuple(i for i, name in enumerate(attributes) if name not in margin)
-    kept = tuple(1 if i in axes else size for i, size in enumerate(shape))
-    return Piece(axes, kept, matrix, place)
+    gone = _gone(attributes, shape, margin)
+    kept = tuple(1 if axis in gone else size for axis, size in enumerate(shape))
+    return Piece(gone, kept, matrix, place)
+
+
+def _gone(attributes: Margin, shape: tuple[int, ...], margin: Margin) -> Gone:
+    """The largest axes go first, so that what the margins share is small early."""
+    axes = [axis for axis, name in enumerate(attributes) if name not in margin]
+    return tuple(sorted(axes, key=lambda axis: (-shape[axis], axis)))
 
 
 def _fits(part: Queries) -> bool:
