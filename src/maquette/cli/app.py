@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from maquette.cli import answers, console, domains, ledgers, releases, tour
+from maquette.cli import answers, audits, bounds, console, dimensions, domains, ledgers, releases, tour
 from maquette.cli.guard import Guarded
 
 app = typer.Typer(
@@ -20,8 +20,11 @@ app = typer.Typer(
 )
 app.add_typer(domains.app, name="domain")
 app.add_typer(ledgers.app, name="ledger")
+app.add_typer(audits.app, name="audit")
 releases.register(app)
 answers.register(app)
+bounds.register(app)
+dimensions.register(app)
 tour.register(app)
 
 
