@@ -11,7 +11,6 @@ records or cells there are.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+Cells = NDArray[np.uint64]
 Places = list[int]
 """The cells of the m rows, sorted."""
 
@@ -59,20 +59,18 @@ class Column:
     def band(self, m: int, low: int, high: int) -> Band | None:
         """The databases with low <= D <= high everywhere (low <= 0 <= high), or None if there is none."""
         if self.n == 0:
-            return Band(m, self.size, [0] * m, [self.size - 1] * m)
+            return Band(m, self.size, np.zeros(m, np.uint64), np.full(m, self.size - 1, np.uint64))
         v = np.arange(1, m + 1, dtype=np.int64)
         # k >= v is needed as soon as m F - n (v - 1) > high, and allowed as soon as m F - n v >= low
         needed = self._cells_of((self.n * (v - 1) + high) // m + 1, self.size - 1)
-        allowed = self._cells_of(-((-(self.n * v + low)) // m), self.cells)
-        if any(first > last for first, last in zip(allowed, needed, strict=True)):
-            return None
-        return Band(m, self.size, allowed, needed)
+        allowed = self._cells_of(-((-(self.n * v + low)) // m), min(self.cells, self.size - 1))
+        return None if np.any(allowed > needed) else Band(m, self.size, allowed, needed)
 
-    def _cells_of(self, records: Integers, never: int) -> list[int]:
+    def _cells_of(self, records: Integers, never: int) -> Cells:
         """The first cell with at least so many records up to it."""
         at = np.searchsorted(self.below, records)
-        found = [int(self.codes[i]) if i < len(self.codes) else never for i in at]
-        return [0 if r <= 0 else cell for r, cell in zip(records.tolist(), found, strict=True)]
+        found = np.append(self.codes, np.uint64(never))[at]
+        return np.where(records <= 0, np.uint64(0), found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,14 +79,23 @@ class Band:
 
     m: int
     size: int
-    firsts: list[int]
-    lasts: list[int]
+    firsts: Cells
+    lasts: Cells
 
     def at(self, boundary: int) -> tuple[int, int]:
         """The fewest and the most rows below a boundary."""
-        return bisect_left(self.lasts, boundary), bisect_left(self.firsts, boundary)
+        if boundary == self.size:  # may be 2^64
+            return self.m, self.m
+        place = np.uint64(boundary)
+        return int(np.searchsorted(self.lasts, place)), int(np.searchsorted(self.firsts, place))
 
-    def marks(self) -> list[int]:
+    def marks(self) -> Cells:
         """The boundaries inside where the number of rows must be checked; at all others it follows."""
-        both = {last + 1 for last in self.lasts} | set(self.firsts)
-        return sorted(boundary for boundary in both if 0 < boundary < self.size)
+        late = self.lasts[self.lasts < np.uint64(self.size - 1)] + np.uint64(1)
+        return np.union1d(late, self.firsts[self.firsts > 0])
+
+    def width(self) -> int:
+        """The largest number of counts that are possible at one boundary: just after one more row is allowed."""
+        after = self.firsts[self.firsts < np.uint64(self.size - 1)] + np.uint64(1)
+        apart = np.searchsorted(self.firsts, after) - np.searchsorted(self.lasts, after)
+        return int(apart.max(initial=0)) + 1

@@ -77,7 +77,7 @@ class FlatPaths:
 
         Cost: at most 2 m + 1 layers of at most m + 1 sums each, whatever the number of cells or records.
         """
-        borders = [0, *band.marks(), band.size]
+        borders = [0, *band.marks().tolist(), band.size]
         layers: list[Layer] = [(0, [1])]
         for start, stop in pairwise(borders):
             layers.append(_step(layers[-1], stop - start, band.at(stop), weights))

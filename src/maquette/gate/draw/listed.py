@@ -49,6 +49,10 @@ class Listed:
         return int(self.levels.min())
 
     @property
+    def acceptance(self) -> float:
+        return 0.9
+
+    @property
     def total(self) -> Wide:
         return self.mass(self.top, exact=True)
 

@@ -23,9 +23,6 @@ Small = TypeVar("Small")
 Report = Callable[[int], None]
 """Called with how many levels have been counted."""
 
-ACCEPTANCE = 0.15
-"""Shells are split until a proposal is accepted with at least about this probability: a counted level costs about
-as much as a proposal."""
 GROWTH = 1.25
 TAIL = 3.0
 """Bits by which the databases beyond the last counted level may outweigh the rest at first."""
@@ -42,6 +39,11 @@ class Counter(Protocol[Small]):
     @property
     def start(self) -> int:
         """About the lowest level with any database: where to begin, for speed only."""
+        ...
+
+    @property
+    def acceptance(self) -> float:
+        """The grid is refined until about this share of the proposals is accepted: high where levels are cheap."""
         ...
 
     @property
@@ -144,7 +146,7 @@ class Slices(Generic[Small]):
                 for low, high, at in shells
                 if at is not None
             ]
-            if lower >= ACCEPTANCE * upper or not waste:
+            if lower >= self._counter.acceptance * upper or not waste:
                 return
             self._count(max(waste)[1])
 

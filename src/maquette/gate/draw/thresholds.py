@@ -7,8 +7,9 @@ from typing import Literal, Protocol
 
 from maquette.gate.draw.column import Band, Column, Places
 from maquette.gate.draw.flat import FLAT, FlatPaths
+from maquette.gate.draw.quick import flat_mass, tree_mass
 from maquette.gate.draw.scale import Scale
-from maquette.gate.draw.tree import TreePaths, place_rows, whole_mass
+from maquette.gate.draw.tree import TreePaths, height, place_rows, whole_mass
 from maquette.gate.draw.uniform import Uniform
 from maquette.gate.draw.wide import Wide
 
@@ -27,6 +28,17 @@ class Paths(Protocol):
 def paths(band: Band, base: Base) -> Paths:
     """Count a band under a base."""
     return TreePaths(band) if base == "tree" else FlatPaths.of(band, FLAT[base])
+
+
+def quick_mass(band: Band, base: Base) -> Wide | None:
+    """Quick bounds of what `paths(band, base).count` would be, or None."""
+    match base:
+        case "tree":
+            return tree_mass(band, 2 * band.m * height((0, band.size)))
+        case "flat":
+            return flat_mass(band)
+        case "sequence":
+            return None
 
 
 def mass_of_all(size: int, m: int, base: Base) -> int:
@@ -62,10 +74,17 @@ class Thresholds:
         return self.scale.level(self.column.n // 4)
 
     @property
+    def acceptance(self) -> float:
+        return 0.15 if self.base == "sequence" else 0.7
+
+    @property
     def total(self) -> Wide:
         return Wide.whole(mass_of_all(self.column.size, self.scale.m, self.base))
 
     def mass(self, level: int, *, exact: bool) -> Wide:
+        quick = None if exact else self._quick(level)
+        if quick is not None:
+            return quick
         found = self._paths(level)
         return Wide.whole(0 if found is None else found.count)
 
@@ -81,10 +100,17 @@ class Thresholds:
         low, high = self.column.deviations(small, self.scale.m)
         return self.scale.level(max(-low, high))
 
+    def _band(self, level: int) -> Band | None:
+        reach = self.scale.deviation(level)
+        return self.column.band(self.scale.m, -reach, reach)
+
+    def _quick(self, level: int) -> Wide | None:
+        band = self._band(level)
+        return Wide(0, 0) if band is None else quick_mass(band, self.base)
+
     def _paths(self, level: int) -> Paths | None:
         if self._last is None or self._last[0] != level:
-            reach = self.scale.deviation(level)
-            band = self.column.band(self.scale.m, -reach, reach)
+            band = self._band(level)
             if band is None:
                 return None
             self._last = (level, paths(band, self.base))

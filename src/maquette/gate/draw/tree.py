@@ -12,7 +12,7 @@ inside needs no table, its probability is 1. So at most 2m paths from the root t
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from itertools import accumulate
 from operator import mul
@@ -58,7 +58,9 @@ class TreePaths:
 
     def __init__(self, band: Band) -> None:
         self._band = band
-        self._marks = band.marks()
+        self._marks: list[int] = band.marks().tolist()
+        self._firsts: list[int] = band.firsts.tolist()
+        self._lasts: list[int] = band.lasts.tolist()
         self._central = centrals(band.m)
         self._tables: dict[Block, Table] = {}
         self._fill((0, band.size))
@@ -75,6 +77,10 @@ class TreePaths:
         self._place((0, self._band.size), 0, self._band.m, uniform, places)
         return places
 
+    def _at(self, boundary: int) -> tuple[int, int]:
+        """The fewest and the most rows below a boundary."""
+        return bisect_left(self._lasts, boundary), bisect_left(self._firsts, boundary)
+
     def _marked(self, block: Block) -> bool:
         after = bisect_right(self._marks, block[0])
         return after < len(self._marks) and self._marks[after] < block[1]
@@ -86,7 +92,7 @@ class TreePaths:
         cut = middle(block)
         self._fill((block[0], cut))
         self._fill((cut, block[1]))
-        starts, inner, ends = (self._band.at(boundary) for boundary in (block[0], cut, block[1]))
+        starts, inner, ends = (self._at(boundary) for boundary in (block[0], cut, block[1]))
         lefts = [self._left(block, p, inner) for p in range(starts[0], starts[1] + 1)]
         rights = [self._right(block, q, inner) for q in range(ends[0], ends[1] + 1)]
         self._tables[block] = [[sum(map(mul, left, right)) for right in rights] for left in lefts]
@@ -96,7 +102,7 @@ class TreePaths:
         half = (block[0], middle(block))
         table = self._tables.get(half)
         pad = 2 * (height(block) - 1 - (0 if table is None else height(half)))
-        start, end = self._band.at(half[0])[0], inner[0]
+        start, end = self._at(half[0])[0], inner[0]
         ways = None if table is None else table[p - start]
         return [
             0 if s < p else (self._central[s - p] * (1 if ways is None else ways[s - end])) << (pad * (s - p))
@@ -108,7 +114,7 @@ class TreePaths:
         half = (middle(block), block[1])
         table = self._tables.get(half)
         pad = 2 * (height(block) - 1 - (0 if table is None else height(half)))
-        start, end = inner[0], self._band.at(half[1])[0]
+        start, end = inner[0], self._at(half[1])[0]
         return [
             0
             if s > q
@@ -123,7 +129,7 @@ class TreePaths:
             place_rows(block, q - p, uniform, places)
             return
         cut = middle(block)
-        inner = self._band.at(cut)
+        inner = self._at(cut)
         weights = list(map(mul, self._left(block, p, inner), self._right(block, q, inner)))
         s = inner[0] + uniform.pick(weights)
         self._place((block[0], cut), p, s, uniform, places)
