@@ -52,11 +52,13 @@ def at_once(ledger: Ledger, *calls: Callable[[], object]) -> list[object]:
             outcomes[number] = error
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(len(calls))]
-    with ledger._writer._turn:
-        for number, thread in enumerate(threads):
-            thread.start()
-            while len(ledger._writer._queue) <= number:
-                time.sleep(0.001)
+    writer = ledger._writer
+    writer._led = True  # as if another thread were waiting for the disk
+    for number, thread in enumerate(threads):
+        thread.start()
+        while len(writer._queue) <= number:
+            time.sleep(0.001)
+    writer._lead(writer._queue[0])
     for thread in threads:
         thread.join()
     return outcomes
@@ -145,9 +147,42 @@ def test_an_interrupt_while_writing_fails_all_that_wait_and_can_be_repeated(ledg
     assert [pay(ledger, f"k{n}").fresh for n in range(3)] == [True] * 3
 
 
+def test_a_waiting_thread_that_is_interrupted_holds_nobody_up(ledger, monkeypatch):
+    waits: list[str] = []
+    real = threading.Event.wait
+
+    def interrupted(self: threading.Event, timeout: float | None = None) -> bool:
+        if threading.current_thread().name == "interrupted":
+            waits.append("interrupted")
+            time.sleep(0.05)
+            raise KeyboardInterrupt
+        return real(self, timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    caught: list[BaseException] = []
+
+    def give_up() -> None:
+        try:
+            pay(ledger, "given up")
+        except KeyboardInterrupt as error:
+            caught.append(error)
+
+    writer = ledger._writer
+    writer._led = True
+    thread = threading.Thread(target=give_up, name="interrupted")
+    thread.start()
+    while not waits:
+        time.sleep(0.001)
+    writer._lead(writer._queue[0])  # the lead falls to the one that is about to be interrupted
+    thread.join()
+    assert len(caught) == 1
+    assert pay(ledger, "next").fresh
+    assert ledger.find("given up") is None
+
+
 def test_reading_goes_on_beside_writing(ledger):
     pay(ledger, "a")
-    with ledger._writer._turn:
+    with ledger._store.writing():
         assert ledger.spent_units == 1
         assert ledger.find("a") is not None
 
@@ -159,7 +194,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.errors import LedgerError
 ledger, private = Ledger.open(sys.argv[1]), memory()
 pay(ledger, "parent-before"); pay(private, "x")
-ledger._writer._turn.acquire()          # another thread of the parent was writing
+ledger._writer._mutex.acquire()         # another thread of the parent was writing
 children = []
 for number in range(3):
     pid = os.fork()
@@ -174,7 +209,7 @@ for number in range(3):
         finally:
             os._exit(code)
     children.append(pid)
-ledger._writer._turn.release()
+ledger._writer._mutex.release()
 pay(ledger, "parent-after")
 codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
 ledger.verify()

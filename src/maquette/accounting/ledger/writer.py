@@ -1,8 +1,9 @@
 """Group commit: threads that wait for the disk share one transaction.
 
-A caller puts its work in the queue and waits for its turn to write. Whoever gets the turn takes up to 64 pieces of
-work, its own among them or not, and commits them together; the others then find theirs done. There is no thread to
-start or stop and nothing to flush.
+A caller puts its work in the queue. The first one leads: it commits up to 64 pieces of work together, wakes those
+whose work is done, and hands the lead to the next that still waits. While a leader waits for the disk, the others
+queue up; so the busier a ledger is, the more charges share a commit. There is no thread to start or stop and nothing
+to flush.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from maquette.accounting.ledger import faults
 from maquette.accounting.ledger.store import Store
@@ -30,6 +31,9 @@ class _Job(Generic[T]):
         self.work = work
         self.keys = keys
         self.done = False
+        self.leads = False
+        self.turn = threading.Event()
+        """Set when the work is done or this caller has to lead."""
         self._result: list[T] = []
         self._error: MaquetteError | None = None
 
@@ -41,8 +45,13 @@ class _Job(Generic[T]):
         except MaquetteError as error:
             self._error = error
 
+    def finish(self) -> None:
+        self.done = True
+        self.turn.set()
+
     def fail(self, error: MaquetteError) -> None:
-        self._error, self.done = error, True
+        self._error = error
+        self.finish()
 
     def result(self) -> T:
         if self._error is not None:
@@ -55,20 +64,45 @@ class Writer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._turn = threading.Lock()
-        self._queue: deque[_Job[object]] = deque()
+        self._mutex = threading.Lock()
+        self._queue: deque[_Job[Any]] = deque()
+        self._led = False
 
     def submit(self, work: Callable[[Transaction], T], *, keys: tuple[str, ...] = ()) -> T:
         """Run the work, which asks for `keys`, in a transaction; its result is durable when this returns."""
         job = _Job(work, keys)
-        self._queue.append(job)  # pyright: ignore[reportArgumentType]
-        with self._turn:
-            while not job.done:
+        try:
+            self._enter(job)
+            job.turn.wait()
+            if not job.done:
                 self._commit_some()
+        finally:
+            self._leave(job)
         return job.result()
 
+    def _enter(self, job: _Job[Any]) -> None:
+        with self._mutex:
+            self._queue.append(job)
+            if not self._led:
+                self._lead(job)
+
+    def _leave(self, job: _Job[Any]) -> None:
+        """Hand on the lead. Work that was interrupted before its turn is dropped."""
+        with self._mutex:
+            if job in self._queue:
+                self._queue.remove(job)
+            if job.leads:
+                self._led = False
+                if self._queue:
+                    self._lead(self._queue[0])
+
+    def _lead(self, job: _Job[Any]) -> None:
+        job.leads = self._led = True
+        job.turn.set()
+
     def _commit_some(self) -> None:
-        batch = [self._queue.popleft() for _ in range(min(GROUP, len(self._queue)))]
+        with self._mutex:
+            batch = [self._queue.popleft() for _ in range(min(GROUP, len(self._queue)))]
         try:
             self._commit(batch)
         except LedgerError as error:
@@ -80,7 +114,7 @@ class Writer:
                         LedgerError("the ledger was interrupted while writing; ask again with the same key")
                     )
 
-    def _commit_singly(self, batch: list[_Job[object]], error: LedgerError) -> None:
+    def _commit_singly(self, batch: list[_Job[Any]], error: LedgerError) -> None:
         """Let no request suffer from another's, such as an answer too large for the disk."""
         if len(batch) == 1:
             batch[0].fail(error)
@@ -91,7 +125,7 @@ class Writer:
             except LedgerError as own:
                 job.fail(own)
 
-    def _commit(self, batch: list[_Job[object]]) -> None:
+    def _commit(self, batch: list[_Job[Any]]) -> None:
         with self._store.writing() as connection:
             transaction = Transaction(connection, (key for job in batch for key in job.keys))
             for job in batch:
@@ -100,4 +134,4 @@ class Writer:
                 transaction.finish()
                 faults.point("mid-transaction")
         for job in batch:
-            job.done = True
+            job.finish()
