@@ -99,12 +99,11 @@ def _border(attribute: Attribute, sign: Sign, value: Fraction) -> tuple[int, boo
     The last cell includes its right border, which is why <= and > are exact there and < and >= are not.
     """
     end = attribute.cells
-    if sign in ("<", ">=") and _is_edge(attribute, value) is not None:
-        found = _is_edge(attribute, value)
-        assert found is not None
-        return found, found < end or sql.one_wide(attribute)
-    highest = Fraction(attribute.edge(end))
-    if sign in ("<=", ">") and (math.floor(value) if attribute.whole else value) == highest:
+    if sign in ("<", ">="):
+        below = _last_edge_at_most(attribute, value)
+        if below >= 0 and _equals(attribute.edge(below), value):
+            return below, below < end or sql.one_wide(attribute)
+    elif _equals(attribute.edge(end), Fraction(math.floor(value)) if attribute.whole else value):
         return end, True
     if attribute.whole:
         value = Fraction(math.floor(value) + 1 if sign in ("<=", ">") else math.ceil(value))
@@ -135,11 +134,6 @@ def _last_edge_at_most(attribute: Attribute, value: Fraction) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _is_edge(attribute: Attribute, value: Fraction) -> int | None:
-    at_most = _last_edge_at_most(attribute, value)
-    return at_most if at_most >= 0 and _equals(attribute.edge(at_most), value) else None
 
 
 def _equals(edge: float, value: Fraction) -> bool:

@@ -35,6 +35,9 @@ DEEPEST = 32
 MOST_NODES = 256
 """Comparisons and connectives."""
 
+LARGEST = 10**300
+"""Numbers."""
+
 _KEYWORDS = frozenset(["AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "TRUE", "FALSE"])
 _LARGEST_EXPONENT = 400
 _TOKEN = re.compile(
@@ -182,6 +185,8 @@ class _Reader:
                 return Some(parts) if negated else Every(parts)
             case exp.In() if not any(tree.args.get(arg) for arg in ("query", "unnest", "field", "is_global")):
                 attribute = self._attribute(tree.this)
+                if not tree.expressions:
+                    raise WorkloadError(f"expected at least one value in the list of '{attribute.name}'")
                 listed = [reading.compare(attribute, "=", _value(item)) for item in tree.expressions]
                 return self._leaf(attribute, listed, negated)
             case exp.Is() if isinstance(tree.expression, exp.Null):
@@ -231,15 +236,25 @@ def _value(tree: Tree) -> Value:
 
     match tree:
         case exp.Literal():
-            return str(tree.this) if tree.args["is_string"] else Fraction(str(tree.this))
+            return str(tree.this) if tree.args["is_string"] else _number(str(tree.this))
         case exp.Neg() if isinstance(tree.this, exp.Literal) and not tree.this.args["is_string"]:
-            return -Fraction(str(tree.this.this))
+            return -_number(str(tree.this.this))
         case exp.Boolean():
             return bool(tree.this)
         case exp.Null():
             raise WorkloadError("nothing equals NULL; write IS NULL or IS NOT NULL")
         case _:
             raise _outside(tree)
+
+
+def _number(text: str) -> Fraction:
+    try:
+        number = Fraction(text)
+    except ValueError:
+        raise WorkloadError(f"cannot read {_short(text)!r} as a number") from None
+    if number > LARGEST:
+        raise WorkloadError(f"the number {_short(text)} is out of range")
+    return number
 
 
 def _outside(tree: Tree) -> WorkloadError:

@@ -1,0 +1,418 @@
+"""SQL predicates: what they read, what they say about it, what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sqlglot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import maquette.queries as mq
+from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.errors import WorkloadError
+from maquette.queries import names
+
+SURVEY = Domain(
+    (
+        Attribute("age", Kind.NUMERIC, bounds=(18, 98), bins=8, integer=True),
+        Attribute("hours-per-week", Kind.NUMERIC, bounds=(0, 50), bins=50),
+        Attribute("height", Kind.NUMERIC, edges=(1.0, 1.5, 1.8, 2.5), overflow=True, nullable=True),
+        Attribute("Sex", Kind.BOOLEAN, categories=("Female", "Male")),
+        Attribute(
+            "region", Kind.CATEGORICAL, categories=("north", "south", "it's"), overflow=True, nullable=True
+        ),
+        Attribute("grade", Kind.ORDINAL, categories=("low", "mid", "high"), nullable=True),
+        Attribute("smokes", Kind.BOOLEAN, categories=(False, True)),
+        Attribute("children", Kind.ORDINAL, codes=5),
+    )
+)
+
+
+def box(text: str) -> dict[str, tuple[int, ...]] | None:
+    return mq.where(SURVEY, text).box()
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ("Sex = 'Male'", {"Sex": (1,)}),
+        ("Sex <> 'Male'", {"Sex": (0,)}),
+        ("'Male' = Sex", {"Sex": (1,)}),
+        ("smokes = TRUE", {"smokes": (1,)}),
+        ("smokes = false", {"smokes": (0,)}),
+        ("smokes = 'true'", {"smokes": (1,)}),
+        ("children >= 3", {"children": (3, 4)}),
+        ("children = 3.0", {"children": (3,)}),
+        ("2 > children", {"children": (0, 1)}),
+        ("grade > 'low'", {"grade": (1, 2)}),
+        ("grade BETWEEN 'low' AND 'mid'", {"grade": (0, 1)}),
+        ("NOT grade < 'mid'", {"grade": (1, 2)}),
+        ("grade IS NULL", {"grade": (3,)}),
+        ("grade IS NOT NULL", {"grade": (0, 1, 2)}),
+        ("region = 'it''s'", {"region": (2,)}),
+        ("region <> 'north'", {"region": (1, 2, 3)}),
+        ("region NOT IN ('north', 'south', 'it''s')", {"region": (3,)}),
+        ("region IN ('north', 'south')", {"region": (0, 1)}),
+        ("height < 1.5", {"height": (0,)}),
+        ("NOT height < 1.5", {"height": (1, 2)}),
+        ("height <= 2.5", {"height": (0, 1, 2)}),
+        ("height > 2.5", {"age": ()}),
+        ("hours_per_week <= 39", {"hours-per-week": tuple(range(40))}),
+        ('"hours-per-week" = 40', {"hours-per-week": (40,)}),
+        ("HOURS_PER_WEEK between 35 and 36", {"hours-per-week": (35, 36)}),
+        ("age >= 28", {"age": tuple(range(1, 8))}),
+        ("age > 27", {"age": tuple(range(1, 8))}),
+        ("age <= 27", {"age": (0,)}),
+        ("age < 28", {"age": (0,)}),
+        ("age <= 98", {}),
+        ("TRUE", {}),
+        ("FALSE", {"age": ()}),
+        ("children < 2 AND children > 3", {"age": ()}),
+        ("children < 2 OR children >= 2", {}),
+        ("(Sex = 'Male' OR Sex = 'Female') AND children = 0", {"children": (0,)}),
+        ("Sex = 'Male' AND children = 0 OR Sex = 'Male' AND children = 1", {"Sex": (1,), "children": (0, 1)}),
+        ("Sex = 'Male' OR children = 0", None),
+        ("  age\n>=\t28 ", {"age": tuple(range(1, 8))}),
+        ("age>=28 and Sex='Male'", {"age": tuple(range(1, 8)), "Sex": (1,)}),
+    ],
+)
+def test_what_a_predicate_reads(text, cells):
+    asked = mq.where(SURVEY, text)
+    assert asked.box() == cells
+    assert asked.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "note", "same_as"),
+    [
+        ("age >= 60", "age >= 60 was read as age >= 58", "age >= 58"),
+        ("age > 60", "age > 60 was read as age >= 58", "age >= 58"),
+        ("age < 65", "age < 65 was read as age < 68", "age < 68"),
+        ("age <= 33", "age <= 33 was read as age < 38", "age < 38"),
+        ("age = 30", "age = 30 was read as age >= 28 AND age < 38", "age >= 28 AND age < 38"),
+        ("age >= 5", "age >= 5 was read as all declared cells", "age >= 18"),
+        ("age > 200", "age > 200 was read as no record", "FALSE"),
+        ("age = 200", "age = 200 was read as no record", "FALSE"),
+        ("age = 30.5", "age = 30.5 was read as no record", "FALSE"),
+        ("age >= 98", "age >= 98 was read as no record", "FALSE"),
+        ("height >= 1.6", "height >= 1.6 was read as height >= 1.5 AND height < 1.8", None),
+        ("height < 2.5", "height < 2.5 was read as all declared cells", "height <= 2.5"),
+        ("height = 1.7", "height = 1.7 was read as height >= 1.5 AND height < 1.8", None),
+        ("hours_per_week = 100", '"hours-per-week" = 100 was read as no record', "FALSE"),
+    ],
+)
+def test_what_is_read_otherwise_is_noted(text, note, same_as):
+    asked = mq.where(SURVEY, text)
+    if same_as is None:
+        assert len(asked.notes) == 1
+        assert asked.notes[0].startswith(note.split(" AND ")[0])
+        return
+    assert asked.notes == (note,)
+    assert asked.condition == mq.where(SURVEY, same_as).condition
+    assert mq.where(SURVEY, same_as).notes == ()
+
+
+def test_the_middle_between_two_borders_goes_to_the_lower():
+    wide = Domain((Attribute("x", Kind.NUMERIC, bounds=(0, 40), bins=4),))
+    assert mq.where(wide, "x >= 15").notes == ("x >= 15 was read as x >= 10",)
+    assert mq.where(wide, "x >= 15.0001").notes == ("x >= 15.0001 was read as x >= 20",)
+
+
+def test_notes_of_a_list_are_told_once():
+    asked = mq.predicates(SURVEY, ["age >= 60", "age >= 60 AND Sex = 'Male'", "age >= 58"])
+    assert asked.notes == ("age >= 60 was read as age >= 58",)
+
+
+def test_many_bins_cost_nothing():
+    fine = Domain((Attribute("x", Kind.NUMERIC, bounds=(0, 2**40), bins=2**40),))
+    asked = mq.where(fine, "x >= 1000000 AND x < 1000000000000")
+    assert asked.count == 1
+    assert asked.notes == ()
+    assert asked.sensitivity(Relation.REPLACE_ONE).l1 == 1
+    assert asked.distinct() == 1
+    rows = {"x": np.array([999_999, 1_000_000, 10**12 - 1, 10**12])}
+    assert asked.on_rows(rows).tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("agee >= 60", "unknown attribute 'agee'; the domain has age, hours-per-week, height, Sex"),
+        ('"AGE" >= 60', "unknown attribute 'AGE'"),
+        (
+            "region = 'west'",
+            "'west' is no category of 'region'; it has 'north', 'south', 'it''s' \\(other values",
+        ),
+        ("Sex = 'other'", "'other' is no category of 'Sex'; it has 'Female', 'Male'$"),
+        ("grade >= 'top'", "'top' is no category of 'grade'"),
+        ("children = 5", "'children' holds the whole numbers 0 to 4, got 5"),
+        ("children = 1.5", "'children' holds the whole numbers 0 to 4, got 1.5"),
+        ("children = 'one'", "'children' holds the whole numbers 0 to 4, got 'one'"),
+        ("age = 'old'", "'age' is numeric; compare it with a number without quotes, got 'old'"),
+        ("age = TRUE", "'age' is numeric"),
+        ("Sex < 'Male'", "'Sex' is boolean and has no order"),
+        ("region BETWEEN 'a' AND 'b'", "'a' is no category of 'region'"),
+        ("age = NULL", "nothing equals NULL; write IS NULL"),
+        ("age", "COLUMN is outside the query language"),
+        ("age = children", "COLUMN is outside the query language"),
+        ("1 = 1", "LITERAL is outside the query language"),
+        ("age + 1 > 3", "unexpected|outside the query language"),
+        ("age > 3 - 1", "outside the query language"),
+        ("age IS TRUE", "IS is outside the query language"),
+        ("age IN (children)", "COLUMN is outside the query language"),
+        ("age IN ()", "expected at least one value in the list of 'age'"),
+        ("age>=28and Sex='Male'", "unexpected '2'"),
+        ("survey.age = 1", "unknown attribute 'survey'"),
+        ('"age"."age" = 1', "unexpected '.'"),
+        ("age = 1e999", "out of range"),
+        ("age = 1e99999999999", "out of range"),
+        ("age = 1" + "0" * 400, "out of range"),
+        ("age >", "cannot read the predicate"),
+        ("(age > 3", "cannot read the predicate"),
+        ("age > 3)", "a \\) without its \\("),
+        ("", "expected a predicate, got an empty text"),
+        (" \n", "expected a predicate, got an empty text"),
+        ("age LIKE 3", "LIKE is outside the query language"),
+    ],
+)
+def test_what_a_predicate_refuses(text, message):
+    with pytest.raises(WorkloadError, match=message):
+        mq.where(SURVEY, text)
+
+
+def test_only_text_is_a_predicate():
+    with pytest.raises(WorkloadError, match="expected a predicate as text, got int"):
+        mq.where(SURVEY, 3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(WorkloadError, match="use where"):
+        mq.predicates(SURVEY, "age > 3")
+    with pytest.raises(WorkloadError, match="at least one predicate"):
+        mq.predicates(SURVEY, [])
+
+
+def test_limits_before_parsing(monkeypatch):
+    monkeypatch.setattr(sqlglot, "parse_one", lambda *_, **__: pytest.fail("the parser was asked"))
+    deep = "(" * 33 + "age > 18" + ")" * 33
+    nots = "NOT " * 33 + "age > 18"
+    mixed = ("NOT " * 16 + "(") * 2 + "age > 18" + ")" * 2
+    for text in (deep, nots, mixed):
+        with pytest.raises(WorkloadError, match="nested 32 deep"):
+            mq.where(SURVEY, text)
+    with pytest.raises(WorkloadError, match="4096 characters, got 4097"):
+        mq.where(SURVEY, "age > 18".ljust(4097))
+    with pytest.raises(WorkloadError, match="may have 128 values"):
+        mq.where(SURVEY, f"age IN ({','.join(['20'] * 129)})")
+
+
+def test_limits_are_reached():
+    assert box("(" * 32 + "children = 0" + ")" * 32) == {"children": (0,)}
+    assert box("NOT " * 32 + "children = 0") == {"children": (0,)}
+    assert box(f"children IN ({','.join(['0'] * 128)})") == {"children": (0,)}
+    assert box(" AND ".join(["age>1"] * 255)) == {}
+    with pytest.raises(WorkloadError, match="256 comparisons"):
+        mq.where(SURVEY, " AND ".join(["age>1"] * 256))
+    many = " AND ".join(f"(NOT ({'age>1'}))" for _ in range(100))
+    with pytest.raises(WorkloadError, match="256 comparisons"):
+        mq.where(SURVEY, many)
+
+
+def test_names_are_found_exactly_then_by_case_then_loosely():
+    domain = Domain(
+        tuple(Attribute(n, Kind.ORDINAL, codes=3) for n in ("a b", "A-B", "Total", "total", "x.y"))
+    )
+    assert names.find(domain, "Total").name == "Total"
+    assert names.find(domain, "total").name == "total"
+    assert names.find(domain, "X_Y").name == "x.y"
+    with pytest.raises(WorkloadError, match="could be any of"):
+        names.find(domain, "TOTAL")
+    with pytest.raises(WorkloadError, match='could be any of "a b", "A-B"'):
+        names.find(domain, "a_b")
+    assert mq.where(domain, '"A-B" = 1').box() == {"A-B": (1,)}
+
+
+@pytest.mark.parametrize("word", sorted(sqlglot.Tokenizer.KEYWORDS))
+def test_an_attribute_may_be_named_like_a_word_of_sql(word):
+    if word != word.strip() or not word:
+        return
+    domain = Domain((Attribute(word, Kind.ORDINAL, codes=3), Attribute("other", Kind.ORDINAL, codes=2)))
+    for asked in (mq.marginals(domain, k=2), mq.prefixes(domain, word), mq.ranges(domain, word, "other")):
+        for index in (0, asked.count - 1):
+            table = np.arange(1, 7).reshape(3, 2)
+            said = mq.where(domain, asked.text(index))
+            assert said.on_histogram(table)[0] == asked.on_histogram(table)[index]
+
+
+INJECTIONS = [
+    "age > 3; DROP TABLE survey",
+    "age > 3 -- comment",
+    "age > 3 --",
+    "age > 3 /* comment */",
+    "age > 3 # comment",
+    "/*!50000 age > 3 */",
+    "1=1 OR 1=1",
+    "' OR '1'='1",
+    "Sex = '' OR ''=''",
+    "age > (SELECT max(age) FROM survey)",
+    "EXISTS (SELECT 1)",
+    "age IN (SELECT age FROM survey)",
+    "age > ANY (SELECT 1)",
+    "age > ALL (1)",
+    "age > 3 UNION SELECT 1",
+    "age > 3 UNION ALL SELECT null, null",
+    "SELECT 1",
+    "SELECT * FROM survey WHERE age > 3",
+    "WITH t AS (SELECT 1) SELECT * FROM t",
+    "INSERT INTO survey VALUES (1)",
+    "DELETE FROM survey",
+    "UPDATE survey SET age = 1",
+    "CREATE TABLE x (y int)",
+    "ATTACH DATABASE 'x' AS y",
+    "COPY survey TO '/tmp/x'",
+    "PRAGMA table_info(survey)",
+    "EXEC xp_cmdshell 'dir'",
+    "CALL system('ls')",
+    "age > sleep(10)",
+    "pg_sleep(10) IS NULL",
+    "age = pg_read_file('/etc/passwd')",
+    "read_csv('/etc/passwd') IS NULL",
+    "load_extension('x') = 1",
+    "benchmark(1000000, md5(1)) = 1",
+    "age = CAST('1' AS INTEGER)",
+    "age::text = '3'",
+    "CAST(age AS TEXT) = '3'",
+    "abs(age) = 3",
+    "upper(region) = 'NORTH'",
+    "region || 'x' = 'northx'",
+    "region LIKE '%'",
+    "region ILIKE 'n%'",
+    "region SIMILAR TO 'n'",
+    "region REGEXP '.*'",
+    "region ~ '.*'",
+    "region GLOB '*'",
+    "CASE WHEN age > 3 THEN TRUE ELSE FALSE END",
+    "IF(age > 3, TRUE, FALSE)",
+    "COALESCE(age, 1) = 1",
+    "age = @@version",
+    "age = @x",
+    "age = :x",
+    "age = ?",
+    "age = $1",
+    "age = {{7*7}}",
+    "age = ${7*7}",
+    "${jndi:ldap://localhost/a}",
+    "region = '${jndi:ldap://localhost/a}'",
+    "{{ config.items() }}",
+    "__import__('os').system('ls')",
+    "age.__class__ = 3",
+    "lambda: age",
+    "age == 3 if True else False",
+    "age = 3\x00",
+    "age\x00 = 3",
+    "region = 'north\x00'",
+    "ａｇｅ > 3",
+    "age ＞ 3",
+    "age > ３",
+    "region = ‘north’",
+    "age > 3 \u202e",
+    "age >\u00a03",
+    "age > 0x1F",
+    "age > 0b11",
+    "age > 1_000",
+    "age > +-3",
+    "age > - -3",
+    "age > ~3",
+    "age > 3 XOR Sex = 'Male'",
+    "age > 3 && Sex = 'Male'",
+    "age > 3 || Sex = 'Male'",
+    "!(age > 3)",
+    "age <=> 3",
+    "age IS DISTINCT FROM 3",
+    "age BETWEEN SYMMETRIC 3 AND 1",
+    "age NOTNULL",
+    "age ISNULL",
+    "age COLLATE nocase = 3",
+    "age > INTERVAL '1' DAY",
+    "age > DATE '2020-01-01'",
+    "age > CURRENT_DATE",
+    "ROW(age, 1) = ROW(1, 1)",
+    "(age, children) IN ((1, 2))",
+    "age IN (1, (2))",
+    "age IN UNNEST([1, 2])",
+    "age[1] = 3",
+    "[age] = 3",
+    "`age` = 3",
+    "age.* = 3",
+    "* = 3",
+    "*",
+    "age = N'3'",
+    "age = E'\\x33'",
+    "age = X'33'",
+    "age = $$3$$",
+    "age = 3 AS x",
+    "age = 3 x",
+    "age = 3,",
+    ",",
+    "()",
+    "(" * 500 + "age > 3" + ")" * 500,
+    "(" * 5000,
+    ")" * 5000,
+    "NOT " * 1000 + "age > 3",
+    "age IN (" + ",".join(["1"] * 100_000) + ")",
+    " AND ".join(["age > 3"] * 5000),
+    " OR ".join(["age>1"] * 500),
+    "-" * 4000 + "1 = age",
+    "'" * 4095,
+    '"' * 4095,
+    "age = " + "9" * 4000,
+    "age = 1e" + "9" * 4000,
+    "\\'; DROP TABLE survey; --",
+    "age = '3' OR SLEEP(5)",
+    "%27%20OR%201=1",
+    "&#39; OR 1=1",
+    "<script>alert(1)</script>",
+]
+
+
+def test_the_catalogue_is_large():
+    assert len(set(INJECTIONS)) == len(INJECTIONS) >= 100
+
+
+@pytest.mark.parametrize("text", INJECTIONS, ids=range(len(INJECTIONS)))
+def test_injections_are_refused_with_a_typed_error(text):
+    with pytest.raises(WorkloadError) as refused:
+        mq.where(SURVEY, text)
+    assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "age > -3",
+        "age > +3",
+        "TRUE",
+        "age == 28",
+        "NOT (NOT (TRUE))",
+        "region <> 'north' AND region = 'it''s'",
+    ],
+)
+def test_harmless_oddities_are_ordinary_predicates(text):
+    assert mq.where(SURVEY, text).count == 1
+
+
+_WORDS = "age Sex 'Male' \"hours-per-week\" AND OR NOT IN IS NULL BETWEEN TRUE FALSE 3 1e5 .5 -- region 'north' CASE"
+_PIECES = st.sampled_from([*_WORDS.split(), *"()',\";-/*=<>!.+ \n\x00é"])
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    st.one_of(
+        st.text(max_size=60), st.lists(_PIECES, max_size=25).map(" ".join), st.lists(_PIECES).map("".join)
+    )
+)
+def test_random_text_is_a_predicate_or_a_typed_error(text):
+    try:
+        asked = mq.where(SURVEY, text)
+    except WorkloadError:
+        return
+    assert asked.on_histogram(np.zeros(SURVEY.shape, dtype=np.int8)).tolist() == [0]
+    assert len(mq.canonical_hash(asked)) == 64
