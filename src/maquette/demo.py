@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import Domain
+from maquette.domain import Attribute, Domain
 from maquette.errors import SourceError
+from maquette.models.answers import SmallDatabase
+from maquette.queries import where
 
 if TYPE_CHECKING:
     from maquette.release.release import Release
@@ -159,6 +161,20 @@ def release(source: Path, declared: Path, *, progress: Callable[[str, float], No
         groups=True,
         progress=progress,
     )
+
+
+def truth(question: str) -> float:
+    """The exact share in the generated table. Only a made-up table may be asked this way."""
+    universe, columns = domain(), table()
+    coded = {attribute.name: _codes(attribute, columns[attribute.name]) for attribute in universe}
+    return float(SmallDatabase(coded).answer(where(universe, question)).fractions[0])
+
+
+def _codes(attribute: Attribute, values: list[Any]) -> NDArray[np.int64]:
+    if attribute.categories is None:
+        return attribute.bin_index(np.array([np.nan if v is None else v for v in values], dtype=np.float64))
+    cells = {value: code for code, value in enumerate(attribute.categories)} | {None: attribute.missing_code}
+    return np.array([cells[value] for value in values], dtype=np.int64)
 
 
 def _lines(columns: dict[str, list[Any]]) -> Iterator[tuple[Any, ...]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from maquette.cli.app import app
 from maquette.cli.console import bar
@@ -19,6 +19,9 @@ COMMANDS = (
     ("release",),
     ("answer",),
     ("report",),
+    ("bound",),
+    ("dimension",),
+    ("audit", "reconstruct"),
     ("demo",),
     ("version",),
     ("domain", "draft"),
@@ -38,20 +41,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return own
 
 
-def _names(group) -> Iterator[tuple[str, ...]]:
-    from typer.main import get_command
-
-    root = get_command(group)
-    for name, command in root.commands.items():  # pyright: ignore[reportAttributeAccessIssue]
+def _names() -> list[tuple[str, ...]]:
+    """Every command there is, groups taken apart."""
+    found: list[tuple[str, ...]] = []
+    for name, command in get_command(app).commands.items():  # pyright: ignore[reportAttributeAccessIssue]
         inner = getattr(command, "commands", None)
-        yield from [(name, sub) for sub in inner] if inner else [(name,)]
+        found += [(name, sub) for sub in inner] if inner else [(name,)]
+    return found
 
 
-def test_the_commands_are_these():
-    assert sorted(_names(app)) == sorted(COMMANDS)
+def test_the_promised_commands_are_there():
+    assert set(COMMANDS) <= set(_names())
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", _names(), ids=" ".join)
 def test_every_command_helps_with_an_example(words):
     ended = call(*words, "--help")
     assert ended.code == 0

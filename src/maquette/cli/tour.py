@@ -28,6 +28,7 @@ def demo(
       maquette demo -o demo-output
     """
     from maquette import demo as show
+    from maquette.release import words
     from maquette.release.store import REPORT
 
     console.say("1. A made-up table of 20,000 people, and the domain that declares its columns")
@@ -39,10 +40,12 @@ def demo(
         place = made.save(output / "people.maquette")
     console.say(f"   {made.headline}")
     console.facts(made.facts(), indent="   ")
-    console.say("3. Questions to the release, which cost nothing more")
+    console.say(
+        "3. Questions to the release, which cost nothing more (the table is made up, so the truth may be told)"
+    )
     for question in show.QUESTIONS:
         console.say(f"   {question}")
-        console.say(f"      {made.answer(question)}")
+        console.say(f"      {made.answer(question)}; truth {words.percent(show.truth(question))}")
     console.say("4. The same by hand")
     console.say(f"   maquette answer {place} \"age >= 60 and work = 'retired'\"")
     console.say(f"   maquette ledger show {output / show.LEDGER}")
