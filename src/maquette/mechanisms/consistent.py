@@ -24,9 +24,10 @@ MOST_ROWS = 10**7
 EXPECTED = "expected: median of the largest noise plus median error of a private size, before post-processing"
 
 ANSWERS_ONLY = (
-    "answers only, no rows: the universe that the queries look at is too large for a histogram, or the class of "
-    "queries too large to fit one"
+    "answers only, no rows: the universe that the queries look at is too large for a histogram, the class of "
+    "queries too large to fit one, or no histogram was asked for"
 )
+PARTIAL_ROWS = "answers only, no rows: rows hold every attribute, and these queries look at only some of them"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +135,7 @@ def finish(task: Task, draft: Draft) -> Outcome:
             "size_drift_counts": draft.drift,
             "moved_counts": moved,
         },
-        notes=draft.notes if rows is not None else (*draft.notes, ANSWERS_ONLY),
+        notes=draft.notes if rows is not None else (*draft.notes, _no_rows(task)),
         model=draft.model,
     )
 
@@ -191,11 +192,17 @@ def _rows(
     task: Task, draft: Draft, fitted: NDArray[np.float64] | None, answers: Answers
 ) -> tuple[SmallDatabase | None, dict[str, Any]]:
     """Rows of the fitted histogram, and how far their answers lie from the released ones."""
-    if fitted is None:
+    if fitted is None or not shape.rows_cover(task.queries):
         return None, {}
     mapped = histogram_map(task.queries)
     assert mapped is not None
     return make_rows(task, fitted, draft.size, answers, mapped.forward)
+
+
+def _no_rows(task: Task) -> str:
+    """Why a release has answers only."""
+    fits = shape.gives_rows(task.queries) and task.post != "none"
+    return PARTIAL_ROWS if fits and not shape.rows_cover(task.queries) else ANSWERS_ONLY
 
 
 def make_rows(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from maquette.errors import MechanismError
 from maquette.mechanisms import consistent, costs, laws, shape, trivial
 from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
-from maquette.models.answers import Answers
+from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.histogram import HistogramModel
 from maquette.models.linear import answer_histogram
 from maquette.models.measurement import Gaussian, Laplace, Noise, sigma
@@ -71,7 +71,16 @@ class Histogram:
         typical = self._planned(task, parts.answers, 0.5) + parts.drift(task, beta=0.5)
         notes = (self._describe(self._law(task, parts.answers)), consistent.EXPECTED)
         guaranteed = consistent.in_advance(level, drift, _way(task), n=n)
-        return Forecast(self.name, guaranteed, min(typical / n, 1.0), time, memory, True, None, notes)
+        return Forecast(
+            self.name,
+            guaranteed,
+            min(typical / n, 1.0),
+            time,
+            memory,
+            shape.rows_cover(task.queries),
+            None,
+            notes,
+        )
 
     def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure every cell, project, make rows."""
@@ -105,13 +114,16 @@ class Histogram:
             if away <= level + drift:
                 values, moved = smooth, away
         answers = Answers.from_fractions(values / size.divisor)
-        rows, facts = consistent.make_rows(
-            task,
-            projected,
-            size,
-            answers,
-            lambda counts: answer_histogram(queries, counts.reshape(model.cells.shape)),
-        )
+        rows: SmallDatabase | None = None
+        facts: dict[str, Any] = {}
+        if shape.rows_cover(queries):
+            rows, facts = consistent.make_rows(
+                task,
+                projected,
+                size,
+                answers,
+                lambda counts: answer_histogram(queries, counts.reshape(model.cells.shape)),
+            )
         how = "projected to non-negative cells" if moved else "unbiased, clipped to [0, 1]"
         return Outcome(
             answers=answers,
@@ -132,6 +144,7 @@ class Histogram:
             }
             | facts,
             model=model,
+            notes=() if rows is not None else (consistent.PARTIAL_ROWS,),
         )
 
     def _split(self, task: Task) -> laws.Split:

@@ -96,6 +96,14 @@ def too_many(queries: Queries) -> str | None:
     return None
 
 
+def rows_cover(queries: Queries) -> bool:
+    """Do rows over the attributes of the queries hold every attribute of the domain?
+
+    A release decodes and stores rows with every attribute.
+    """
+    return queries.attributes == queries.domain.names
+
+
 class Profile(NamedTuple):
     """How many queries count how many cells of the universe."""
 
@@ -106,9 +114,10 @@ class Profile(NamedTuple):
 def profile(queries: Queries) -> Profile:
     """The distinct total weights of the queries over the universe, and how many queries have each."""
     try:
-        return _profile(queries)
+        hash(queries)
     except TypeError:  # a class that cannot be hashed is looked at anew each time
         return _profile.__wrapped__(queries)
+    return _profile(queries)
 
 
 @lru_cache(maxsize=32)

@@ -11,6 +11,8 @@ from maquette.mechanisms.base import Curator, Guarantee, Outcome, Task
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.measurement import Size
 
+_FREE = "every query is constant: answered without looking at the table, at no cost"
+
 
 def constant(task: Task) -> bool:
     """Does every query have the same weight on every record?"""
@@ -32,7 +34,7 @@ def constant_outcome(curator: Curator, task: Task) -> Outcome:
         database=_rows(task, size),
         size=size,
         guarantee=Guarantee(0.0, task.beta, "the answers are the same for every table"),
-        notes=("every query is constant: answered without looking at the table, at no cost",),
+        notes=(_FREE if public else f"{_FREE}; the number of records stays private",),
     )
 
 
