@@ -1,0 +1,53 @@
+"""Release folders of every format so far still load, and say what they said.
+
+The folders in `releases/` were written once, by the version that introduced the format. They are never made again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from maquette.release import document, store
+
+HOME = Path(__file__).parent / "releases"
+EXPECTED = {
+    (file.parent.name, name): facts
+    for file in sorted(HOME.glob("*/expected.json"))
+    for name, facts in json.loads(file.read_text()).items()
+}
+
+
+def test_there_is_a_folder_of_every_format():
+    assert {version for version, _ in EXPECTED} == {f"format{i + 1}" for i in range(document.FORMAT)}
+
+
+@pytest.mark.parametrize(("version", "name"), EXPECTED)
+def test_it_loads_and_says_what_it_said(version, name):
+    release, facts = store.load(HOME / version / name), EXPECTED[version, name]
+    assert release.mechanism == facts["mechanism"]
+    assert release.guarantee.alpha == facts["guarantee"]
+    assert (release.certificate and release.certificate.alpha) == facts["certificate"]
+    assert [str(x) for x in release.answers.numerators[:5]] == facts["answers"]
+    assert (release.database and release.database.m) == facts["rows"]
+    assert release.version == "0.1.0"
+
+
+@pytest.mark.parametrize(("version", "name"), EXPECTED)
+def test_it_answers_as_it_did(version, name):
+    release = store.load(HOME / version / name)
+    for question, (value, error, source) in EXPECTED[version, name]["questions"].items():
+        found = release.answer(question)
+        assert found.value == pytest.approx(value)
+        assert found.error == pytest.approx(error)
+        assert found.source == source
+
+
+@pytest.mark.parametrize(("version", "name"), EXPECTED)
+def test_it_can_be_reported_and_saved_again(version, name, tmp_path):
+    release = store.load(HOME / version / name)
+    assert release.headline in release.report().replace("\u00a0", " ")
+    again = store.load(release.save(tmp_path / "again", report=False))
+    assert document.dump(again) == document.dump(release)
