@@ -378,11 +378,24 @@ def test_null_decimal_and_odd_numbers_of_a_database():
 
 
 def test_objects_of_every_kind_in_one_column():
-    odd = ["a", 7, None, float("nan"), True, b"a", decimal.Decimal("1.5"), {"x": 1}, object(), pd.NA, pd.NaT]
+    odd = [
+        "a",
+        7,
+        None,
+        float("nan"),
+        True,
+        b"a",
+        decimal.Decimal("1.5"),
+        {"x": 1},
+        object(),
+        pd.NA,
+        pd.NaT,
+        "\ud800",
+    ]
     frame = pd.DataFrame({"word": pd.Series(odd, dtype=object), "number": pd.Series(odd, dtype=object)})
     found = codes(frame)
-    assert [w for w, _ in found] == [0, 3, 4, 4, 3, 3, 3, 3, 3, 4, 4]
-    assert [n for _, n in found] == [11, 7, 11, 11, 11, 11, 1, 11, 11, 11, 11]
+    assert [w for w, _ in found] == [0, 3, 4, 4, 3, 3, 3, 3, 3, 4, 4, 3]
+    assert [n for _, n in found] == [11, 7, 11, 11, 11, 11, 1, 11, 11, 11, 11, 11]
     assert codes({"word": odd, "number": odd}) == found
     assert codes([{"word": v, "number": v} for v in odd]) == found
 

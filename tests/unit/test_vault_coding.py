@@ -12,6 +12,7 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import DomainError
+from maquette.vault.arrow import text_array
 from maquette.vault.coding import coders, parse_numbers, parse_whole_numbers, spell_object, words
 
 BOTH = {"nullable": True, "overflow": True}
@@ -283,6 +284,12 @@ class Unspeakable:
 )  # fmt: skip
 def test_any_object_has_a_spelling_or_is_missing(value, text):
     assert spell_object(value) == text
+
+
+def test_lone_surrogates_are_unknown_and_declared_ones_do_no_harm():
+    a = Attribute("x", Kind.CATEGORICAL, categories=("a", "\udc00"), **BOTH)
+    coder = coders(Domain((a,), na_values=("?",)))["x"]
+    assert coder.code(text_array(["a", "x\ud800", None, "?"])).tolist() == [0, 2, 3, 3]
 
 
 def test_words_replace_bad_bytes_and_keep_the_rest():

@@ -122,6 +122,9 @@ def test_memory_and_stream_agree_wherever_the_rows_are_cut(n: int, seed: int, ba
             for margin in margins:
                 gone = tuple(i for i, name in enumerate(DOMAIN.names) if name not in margin)
                 assert (tables[margin] == expected.sum(axis=gone)).all()
+            codes, counts = engine.values("a")
+            assert (expected.sum(axis=(1, 2))[codes] == counts).all()
+            assert counts.sum() == n
             answers = engine.answer(Pairs())
             assert answers.dtype == np.int64
             assert (answers == engine.answer(RowPairs())).all()
@@ -169,7 +172,7 @@ def test_engines_show_nothing_private_and_cannot_be_copied(limit):
     assert not hasattr(small, "__len__")
     assert not hasattr(small, "__dict__")
     assert {name for name in dir(small) if not name.startswith("_")} == {
-        "answer", "commitment", "domain", "margins", "size",
+        "answer", "commitment", "domain", "margins", "size", "values",
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import DomainError
-from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc
+from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]
@@ -49,7 +49,7 @@ class Coder:
     def __init__(self, attribute: Attribute, na_values: Iterable[str]) -> None:
         self.attribute = attribute
         self.dtype = code_type(attribute)
-        self._missing_words = words(pa.array(["", *na_values], pa.string()))
+        self._missing_words = words(text_array(["", *na_values]))
         tokens = parse_numbers(self._missing_words, otherwise=np.nan)
         self._missing_numbers = tokens[~np.isnan(tokens)]
         self._rule = number_rule(attribute)
@@ -177,7 +177,7 @@ def _listed_cell(attribute: Attribute, listed: Floats, values: Floats) -> NDArra
 def _word_cells(attribute: Attribute) -> dict[str, int]:
     """The cell of every declared word; of two categories that are spelled alike the first counts."""
     assert attribute.categories is not None
-    spelled = words(pa.array([_spell_one(c) for c in attribute.categories], pa.string())).to_pylist()
+    spelled = words(text_array([_spell_one(c) for c in attribute.categories])).to_pylist()
     cells: dict[str, int] = {}
     for code, word in enumerate(spelled):
         cells.setdefault(word, code)
@@ -208,20 +208,18 @@ def _as_binary(texts: ArrowArray) -> ArrowArray:
 
 
 def _as_string(texts: ArrowArray) -> ArrowArray:
-    if pa.types.is_string(texts.type):
-        return texts
+    raw = _as_binary(texts)
     try:
-        return texts.cast(pa.string())
+        return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array(
-            [t if t is None else t.decode(errors="replace") for t in texts.to_pylist()], pa.string()
-        )
+        decoded = [t if t is None else t.decode(errors="replace") for t in raw.to_pylist()]
+        return text_array(decoded).cast(pa.string())
 
 
 def spell(values: ArrowArray) -> ArrowArray:
     """Values of another type as text: whole numbers without a point, truth as true and false, dates as ISO."""
     if pa.types.is_floating(values.type):
-        return pa.array([_spell_one(v) for v in values.to_pylist()], pa.string())
+        return text_array([None if v is None else _spell_one(v) for v in values.to_pylist()])
     return values.cast(pa.string())
 
 
@@ -268,8 +266,8 @@ _WHOLE = r"^[+]?0*([0-9]+)([.]0*)?$"
 
 def _truth_digits(texts: ArrowArray) -> ArrowArray:
     lower = pc.utf8_lower(texts)
-    ones = pc.is_in(lower, value_set=pa.array(TRUE_WORDS))
-    noughts = pc.is_in(lower, value_set=pa.array(FALSE_WORDS))
+    ones = pc.is_in(lower, value_set=words(text_array(TRUE_WORDS)))
+    noughts = pc.is_in(lower, value_set=words(text_array(FALSE_WORDS)))
     return pc.if_else(ones, "1", pc.if_else(noughts, "0", texts))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import DomainError, SourceError
-from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc
+from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
 from maquette.vault.coding import FALSE_WORDS, TRUE_WORDS, is_text, parse_numbers, spell, words
 from maquette.vault.readers import open_source
 from maquette.vault.source import Source, fits
@@ -90,17 +90,18 @@ class _Column:
     high: float = -math.inf
     tokens_seen: set[str] = field(default_factory=lambda: set[str]())
 
+    def __post_init__(self) -> None:
+        self._gone = words(text_array(["", *self.tokens]))
+
     def look(self, values: ArrowArray) -> None:
         distinct = pc.unique(pc.dictionary_decode(values) if pa.types.is_dictionary(values.type) else values)
         spelled = words(distinct if is_text(distinct.type) else spell(distinct))
         self.missing |= spelled.null_count > 0
-        for token in pc.filter(
-            spelled, pc.is_in(spelled, value_set=pa.array(["", *self.tokens]))
-        ).to_pylist():
+        for token in pc.filter(spelled, pc.is_in(spelled, value_set=self._gone)).to_pylist():
             self.missing = True
             self.tokens_seen |= {token} - {""}
         present = pc.drop_null(spelled)
-        present = pc.filter(present, pc.invert(pc.is_in(present, value_set=pa.array(["", *self.tokens]))))
+        present = pc.filter(present, pc.invert(pc.is_in(present, value_set=self._gone)))
         self._measure(present)
         for text in present.slice(0, 2 * MOST_CATEGORIES).to_pylist():
             if len(self.texts) <= MOST_CATEGORIES:

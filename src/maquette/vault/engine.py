@@ -23,7 +23,7 @@ Coded = dict[str, NDArray[Any]]
 Integers = NDArray[np.int64]
 
 ROWS = 2**20
-"""Rows that queries without tables see at a time."""
+"""Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
 
 
 class Engine(Protocol):
@@ -146,8 +146,16 @@ class StreamEngine(_BatchEngine):
         self._coders = coders(domain)
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
+        held: list[Coded] = []
+        rows = 0
         for raw, _ in self._source.batches(names):
-            yield {name: self._coders[name].code(raw[name]) for name in names}
+            held.append({name: self._coders[name].code(raw[name]) for name in names})
+            rows += len(held[-1][names[0]])
+            if rows >= ROWS:
+                yield _stacked(held, names)
+                held, rows = [], 0
+        if rows:
+            yield _stacked(held, names)
 
 
 def load(
@@ -185,6 +193,10 @@ class _Steps:
 
 def _joined(coder: Coder, chunks: list[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(chunks) if chunks else np.zeros(0, dtype=coder.dtype)
+
+
+def _stacked(batches: Sequence[Coded], names: Sequence[str]) -> Coded:
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in names}
 
 
 def _frozen(column: NDArray[Any]) -> NDArray[Any]:

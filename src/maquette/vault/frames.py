@@ -10,7 +10,7 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from maquette.errors import SourceError
-from maquette.vault.arrow import ArrowArray, ArrowType, pa
+from maquette.vault.arrow import ArrowArray, ArrowType, pa, text_array
 from maquette.vault.coding import spell_object
 from maquette.vault.source import ROWS, Batch, Source
 
@@ -91,7 +91,7 @@ def from_columns(columns: Mapping[Any, Any], description: str) -> Source:
     arrays = {str(name): _plain_column(values) for name, values in columns.items()}
     if len({len(array) for array in arrays.values()}) > 1:
         raise SourceError(f"the columns of {description} have different lengths; make them one length")
-    return ArrowTable(pa.table(arrays), description)
+    return ArrowTable(pa.Table.from_arrays(list(arrays.values()), list(arrays)), description)
 
 
 def from_records(records: Sequence[Mapping[Any, Any]], names: Sequence[str], description: str) -> Source:
@@ -101,7 +101,7 @@ def from_records(records: Sequence[Mapping[Any, Any]], names: Sequence[str], des
 
 def spelled(values: Sequence[Any]) -> ArrowArray:
     """Python values as a column of text."""
-    return pa.array([spell_object(value) for value in values], pa.string())
+    return text_array([spell_object(value) for value in values])
 
 
 def _plain_column(values: Any) -> ArrowArray:
