@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         weights,
         where,
     )
+    from maquette.queries.dimension import fat_shattering_dimension, vc_dimension
     from maquette.release.release import Release
     from maquette.release.statements import Answer, Certificate
     from maquette.release.store import load
@@ -78,6 +79,7 @@ _HOMES = {
         "weights",
         "where",
     ),
+    "maquette.queries.dimension": ("fat_shattering_dimension", "vc_dimension"),
     "maquette.release.release": ("Release",),
     "maquette.release.statements": ("Answer", "Certificate"),
     "maquette.release.store": ("load",),
@@ -107,6 +109,7 @@ __all__ = [
     "__version__",
     "boxes",
     "conjunctions",
+    "fat_shattering_dimension",
     "halfspaces",
     "load",
     "marginals",
@@ -119,6 +122,7 @@ __all__ = [
     "required",
     "thresholds",
     "union",
+    "vc_dimension",
     "weights",
     "where",
 ]
