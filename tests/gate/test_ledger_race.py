@@ -51,7 +51,7 @@ def test_thirty_two_clients_in_two_processes_pay_for_exactly_what_the_budget_cov
 def test_of_many_creators_exactly_one_wins(tmp_path, kind):
     location = _place(kind, tmp_path)
     with ExitStack() as stack:
-        children = [stack.enter_context(Child("create")) for _ in range(4)]
+        children = [stack.enter_context(Child("create")) for _ in range(3)]
         for number, child in enumerate(children):
             child.tell(location=location, name=f"creator-{number}")
         for child in children:
