@@ -15,10 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from maquette.gate.draw.blocks import Blocks
 from maquette.gate.draw.column import Column
+from maquette.gate.draw.forest import Forest
+from maquette.gate.draw.intervals import Intervals
 from maquette.gate.draw.listed import Listed, all_multisets, levels_of, sequence_weights
+from maquette.gate.draw.nested import Nested, Node
 from maquette.gate.draw.scale import Scale
 from maquette.gate.draw.thresholds import Thresholds
+from maquette.models.family import Family, family
 
 Table = tuple[int, ...]
 """How many records each element of the universe has."""
@@ -41,6 +46,8 @@ class Case:
     """The rows of a drawn database."""
     given: Callable[[Sequence[int]], Any] = list
     """A database, given by its sorted rows, in the counter's own form."""
+    counts_more: bool = False
+    """The counter's masses include more than the databases up to a level (see `Counter.draw`)."""
 
     def error(self, table: Table, small: Sequence[int]) -> Fraction:
         """max over q of |q(x) - n f_q(y)|, by the definition."""
@@ -167,6 +174,114 @@ def listed(
     )
 
 
+def intervals(base: str, *, universe: int, cells: int, m: int, step: int = 1) -> Case:
+    smalls = multisets(universe, m)
+    runs = [(a, b) for a in range(cells) for b in range(a, cells)]
+    return Case(
+        name=f"intervals-{base}-{universe}/{cells}-m{m}-s{step}",
+        universe=universe,
+        m=m,
+        resolution=1,
+        queries=tuple(tuple(int(a <= i <= b) for i in range(universe)) for a, b in runs),
+        smalls=smalls,
+        weights=base_weights(base, smalls, universe, m),
+        counter=lambda table: Intervals(column(table, cells), Scale(m, 1), base, step),  # type: ignore[arg-type]
+        counts_more=True,
+    )
+
+
+def nodes(tree: Family, table: Table) -> Node:
+    first, last = tree.run
+    return Node(tree, sum(table[first : last + 1]), tuple(nodes(part, table) for part in tree.inside))
+
+
+def nested(runs: Sequence[tuple[int, int]], *, universe: int, m: int, resolution: int = 1) -> Case:
+    smalls = multisets(universe, m)
+    tree = family(runs, universe)
+    return Case(
+        name=f"nested-{universe}-{len(runs)}-m{m}-r{resolution}",
+        universe=universe,
+        m=m,
+        resolution=resolution,
+        queries=tuple(tuple(int(a <= i <= b) for i in range(universe)) for a, b in runs),
+        smalls=smalls,
+        weights=(1,) * len(smalls),
+        counter=lambda table: Nested(nodes(tree, table), sum(table), Scale(m, resolution)),
+    )
+
+
+def blocks(m: int) -> Case:
+    """Two attributes of two cells: thresholds under the tree on one, a histogram on the other."""
+    parts = multisets(2, m)
+    smalls = tuple(product(parts, parts))
+    weights = base_weights("tree", parts, 2, m)
+
+    def counter(table: Table) -> Blocks:
+        first, second = (table[0] + table[1], table[2] + table[3]), (table[0] + table[2], table[1] + table[3])
+        histogram = family([(0, 0), (1, 1)], 2)
+        return Blocks(
+            [
+                Thresholds(column(first, 2), Scale(m, 1), "tree"),
+                Nested(nodes(histogram, second), sum(table), Scale(m, 1)),
+            ]
+        )
+
+    return Case(
+        name=f"blocks-m{m}",
+        universe=4,
+        m=m,
+        resolution=1,
+        queries=((1, 1, 0, 0), (1, 0, 1, 0), (0, 1, 0, 1)),
+        # rows are joined in some order: the queries see one attribute at a time
+        smalls=tuple(tuple(2 * a + b for a, b in zip(x, y, strict=True)) for x, y in smalls),
+        weights=tuple(w for w in weights for _ in parts),
+        counter=counter,
+        rows=lambda small: [2 * a + b for a, b in zip(sorted(small[0]), sorted(small[1]), strict=True)],
+        given=lambda small: [[r // 2 for r in small], [r % 2 for r in small]],
+    )
+
+
+def forest(edges: Sequence[tuple[int, int]], singles: Sequence[int], *, attributes: int, m: int) -> Case:
+    """Records are numbers whose bits are the attributes, the first the highest."""
+    universe = 2**attributes
+    smalls = multisets(universe, m)
+
+    def bit(element: int, attribute: int) -> int:
+        return element >> (attributes - 1 - attribute) & 1
+
+    queries = [tuple(bit(i, a) for i in range(universe)) for a in singles]
+    for a, b in edges:
+        for s, t in product((0, 1), repeat=2):
+            queries.append(tuple(int(bit(i, a) == s and bit(i, b) == t) for i in range(universe)))
+
+    def counter(table: Table) -> Forest:
+        return Forest(
+            attributes=attributes,
+            edges=edges,
+            singles=frozenset(singles),
+            ones=[sum(x for i, x in enumerate(table) if bit(i, a)) for a in range(attributes)],
+            both={(a, b): sum(x for i, x in enumerate(table) if bit(i, a) and bit(i, b)) for a, b in edges},
+            n=sum(table),
+            scale=Scale(m, 1),
+        )
+
+    def rows(bits: list[list[int]]) -> list[int]:
+        return [sum((r in bits[a]) << (attributes - 1 - a) for a in range(attributes)) for r in range(m)]
+
+    return Case(
+        name=f"forest-{len(edges)}-{len(singles)}-m{m}",
+        universe=universe,
+        m=m,
+        resolution=1,
+        queries=tuple(queries),
+        smalls=smalls,
+        weights=tuple(sequences_of(s) for s in smalls),
+        counter=counter,
+        rows=rows,
+        given=lambda small: [[r for r in range(m) if bit(small[r], a)] for a in range(attributes)],
+    )
+
+
 ODD = ((1, 0, 1, 0), (0, 1, 1, 0), (1, 1, 0, 0))
 REAL = ((Fraction(1, 4), 1, Fraction(1, 2)), (0, Fraction(3, 4), 1))
 
@@ -182,6 +297,13 @@ CASES: tuple[Case, ...] = (
     listed("sequence", ODD, m=3, resolution=3),
     listed("flat", REAL, m=3, resolution=2, denominator=4),
     listed("flat", ODD, m=4, keep=range(0, 35, 4)),
+    intervals("flat", universe=4, cells=4, m=3),
+    intervals("tree", universe=5, cells=4, m=2, step=2),
+    nested([(i, i) for i in range(4)], universe=4, m=3, resolution=2),
+    nested([(0, 4), (0, 1), (2, 3), (3, 3)], universe=5, m=3),
+    blocks(m=3),
+    forest([(0, 1)], [0], attributes=2, m=3),
+    forest([(0, 1), (0, 2)], [], attributes=3, m=2),
 )
 
 

@@ -52,11 +52,15 @@ class Counter(Protocol[Small]):
         ...
 
     def mass(self, level: int, *, exact: bool) -> Wide:
-        """The base mass of the databases up to a level: quick bounds, or a whole number if `exact`."""
+        """The base mass of the databases up to a level (see `draw`): quick bounds, or a whole number if `exact`."""
         ...
 
-    def draw(self, level: int, uniform: Uniform) -> Small:
-        """A database from the base restricted to the databases up to a level, exactly."""
+    def draw(self, level: int, uniform: Uniform) -> Small | None:
+        """A database y up to a level with probability base(y) / mass(level), exactly; None with the rest.
+
+        A counter that knows the mass only together with something else may count more than the databases up to the
+        level in `mass`, as long as this holds.
+        """
         ...
 
     def draw_any(self, uniform: Uniform) -> Small:
@@ -90,6 +94,8 @@ class Slices(Generic[Small]):
                 small = self._counter.draw_any(uniform)
             else:
                 small = self._counter.draw(self._grid[index], uniform)
+            if small is None:
+                continue
             level = self._counter.level(small)
             if coin(uniform, self._base, level - self._lowest(bisect_left(self._grid, level))):
                 return small
