@@ -48,6 +48,17 @@ def test_rows_histogram_and_definition_agree(asked, seeds):
 
 
 @quick
+@given(asked=any_queries())
+def test_the_columns_are_the_answers_on_single_records(asked):
+    rows = rows_of(asked.domain, range(asked.domain.size))
+    columns = asked.columns_of(rows)
+    assert columns.shape == (asked.count, asked.domain.size)
+    assert (columns.astype(np.int64) * (SCALE // asked.denominator) == plain_matrix(asked)).all()
+    single = {name: codes[-1:] for name, codes in rows.items()}
+    assert (asked.on_rows(single) == columns[:, -1]).all()
+
+
+@quick
 @given(asked=any_queries(), data=st.data(), whole=st.booleans())
 def test_weighted_rows_count_as_often_as_they_weigh(asked, data, whole):
     seeds = data.draw(small_tables)

@@ -16,7 +16,7 @@ from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import canonical, names, sql
 from maquette.queries.base import Columns, Margin, Norms, Sensitivity, TableQueries
-from maquette.queries.limits import check_index, check_size
+from maquette.queries.limits import check_index, check_size, check_whole
 from maquette.queries.marginals import unravel
 
 
@@ -45,10 +45,7 @@ class Conjunctions(TableQueries):
             raise WorkloadError(
                 "conjunctions need at least one attribute of two declared cells; there is none"
             )
-        if isinstance(self.width, bool) or not 1 <= self.width <= len(over):
-            raise WorkloadError(
-                f"expected a width from 1 to {len(over)} (the binary attributes), got {self.width!r}"
-            )
+        check_whole(self.width, least=1, most=len(over), what="a width (of so many binary attributes)")
         object.__setattr__(self, "over", over)
 
     @property
@@ -89,6 +86,17 @@ class Conjunctions(TableQueries):
     def pair_cost(self) -> int:
         return len(self.over)
 
+    def columns_of(self, rows: Columns) -> NDArray[Any]:
+        has = {(name, code): rows[name] == code for name in self.over for code in self._values}
+        return np.array(
+            [
+                np.all([has[literal] for literal in zip(chosen, codes, strict=True)], axis=0)
+                for chosen in self._chosen()
+                for codes in product(self._values, repeat=len(chosen))
+            ],
+            dtype=np.int8,
+        )
+
     def norms(self, rows: Columns) -> Norms:
         fits = [rows[name] < 2 if self.literals else rows[name] == 1 for name in self.over]
         held = self._sets_within(np.sum(fits, axis=0))
@@ -114,7 +122,7 @@ class Conjunctions(TableQueries):
 
     def query_keys(self) -> Iterator[canonical.Key | None]:
         for chosen in self._chosen():
-            for codes in product(*([self._values] * len(chosen))):
+            for codes in product(self._values, repeat=len(chosen)):
                 leaves = [(name, ((code, code),)) for name, code in zip(chosen, codes, strict=True)]
                 yield canonical.product_key(self.domain, leaves)
 

@@ -42,7 +42,7 @@ def from_json(domain: Domain, text: str) -> Queries:
     """Queries over this domain from their JSON text; `WorkloadError` says what is wrong with it."""
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise WorkloadError(f"the workload is not JSON: {error}") from None
     fields = Fields("the workload", data, ("format", "version", "queries"))
     if fields.text("format") != FORMAT:

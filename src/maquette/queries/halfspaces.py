@@ -220,11 +220,18 @@ def halfspaces(
     thresholds: Iterable[float | Fraction],
 ) -> Halfspaces:
     """[sum_j w_j v_j >= t] for each normal w with its threshold t, v_j the value of the record's cell."""
+    try:
+        listed = tuple(tuple(normal) for normal in normals)
+        limits = tuple(thresholds)
+    except TypeError:
+        raise WorkloadError(
+            "expected a list of normals, such as [(1, 2), (0, 1)], and of thresholds, such as [3, 5]"
+        ) from None
     return Halfspaces(
         domain,
-        tuple(attributes),
-        tuple(tuple(exact(w, what="a normal's entry") for w in normal) for normal in normals),
-        tuple(exact(t, what="a threshold") for t in thresholds),
+        names.margin(domain, attributes) if isinstance(attributes, str) else tuple(attributes),
+        tuple(tuple(exact(w, what="a normal's entry") for w in normal) for normal in listed),
+        tuple(exact(t, what="a threshold") for t in limits),
     )
 
 

@@ -16,6 +16,12 @@ def check_size(count: int) -> None:
         )
 
 
+def check_whole(value: object, *, least: int, most: int, what: str) -> None:
+    """A whole number within its range?"""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise WorkloadError(f"expected {what} from {least} to {most}, got {value!r}")
+
+
 def check_index(index: int, count: int) -> None:
     """Is there a query of this number?"""
     if not 0 <= index < count:

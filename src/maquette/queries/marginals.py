@@ -17,7 +17,7 @@ from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import canonical, names, sql
 from maquette.queries.base import Columns, Group, Margin, Norms, Sensitivity, TableQueries
-from maquette.queries.limits import check_index
+from maquette.queries.limits import check_index, check_whole
 
 MOST_MARGINS = 10**6
 
@@ -73,6 +73,16 @@ class Marginals(TableQueries):
     @property
     def pair_cost(self) -> int:
         return sum(len(margin) for margin in self.margins)
+
+    def columns_of(self, rows: Columns) -> NDArray[Any]:
+        length = len(next(iter(rows.values())))
+        columns = np.zeros((self.count, length), dtype=np.int8)
+        for margin, place in self.slices.items():
+            cell = np.zeros(length, dtype=np.int64)
+            for name in margin:
+                cell = cell * self.domain[name].size + rows[name]
+            columns[place.start + cell, np.arange(length)] = 1
+        return columns
 
     def norms(self, rows: Columns) -> Norms:
         length = len(next(iter(rows.values())))
@@ -146,7 +156,7 @@ def marginals(
             raise WorkloadError(f"expected a list of sets of attributes, got the text {attributes!r}")
         return Marginals(domain, tuple(names.margin(domain, given) for given in attributes))
     assert k is not None
-    orders = [k] if isinstance(k, int) else list(k)
+    orders = list(k) if isinstance(k, Iterable) else [k]
     for order in orders:
         _check_order(domain, order)
     chosen = [margin for order in orders for margin in combinations(domain.names, order)]
@@ -179,8 +189,8 @@ def _distinct(sizes: list[int]) -> int:
 
 
 def _check_order(domain: Domain, order: object) -> None:
-    if isinstance(order, bool) or not isinstance(order, int) or not 0 <= order <= len(domain):
-        raise WorkloadError(f"expected an order k from 0 to {len(domain)} (the attributes), got k={order!r}")
+    check_whole(order, least=0, most=len(domain), what="an order k (of so many attributes)")
+    assert isinstance(order, int)
     if math.comb(len(domain), order) > MOST_MARGINS:
         raise WorkloadError(
             f"there are {math.comb(len(domain), order):,} marginals of order {order}, more than {MOST_MARGINS:,}; "

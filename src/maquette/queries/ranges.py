@@ -61,6 +61,10 @@ class Prefixes(TableQueries):
     def pair_cost(self) -> int:
         return 1
 
+    def columns_of(self, rows: Columns) -> NDArray[Any]:
+        codes = rows[self.attribute]
+        return ((codes <= np.arange(self.count)[:, None]) & (codes < self.count)).astype(np.int8)
+
     def norms(self, rows: Columns) -> Norms:
         held = np.maximum(self.count - rows[self.attribute].astype(np.int64), 0)
         return Norms(held, held)
@@ -138,6 +142,15 @@ class Ranges(TableQueries):
     @property
     def pair_cost(self) -> int:
         return len(self.over)
+
+    def columns_of(self, rows: Columns) -> NDArray[Any]:
+        length = len(next(iter(rows.values())))
+        columns = np.ones((1, length), dtype=np.int8)
+        for column in self._columns:
+            low, high = np.triu_indices(column.cells)
+            inside = (low[:, None] <= rows[column.name]) & (rows[column.name] <= high[:, None])
+            columns = (columns[:, None, :] * inside).reshape(-1, length)
+        return columns
 
     def norms(self, rows: Columns) -> Norms:
         held = np.ones(len(next(iter(rows.values()))), dtype=np.int64)

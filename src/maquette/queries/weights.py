@@ -42,6 +42,8 @@ class Weights(TableQueries):
 
     def __post_init__(self) -> None:
         cells = self.domain.cells(names.margin(self.domain, self.over))
+        if self.numerators.dtype.kind not in "ui":
+            raise WorkloadError(f"expected whole numerators, got {self.numerators.dtype}; use weights()")
         if self.numerators.ndim != 2 or not len(self.numerators) or self.numerators.shape[1] != cells:
             raise WorkloadError(
                 f"expected weights of shape (queries, {cells}), got {self.numerators.shape}; "
@@ -53,7 +55,9 @@ class Weights(TableQueries):
             )
         if self.over != names.margin(self.domain, self.over):
             raise WorkloadError(f"expected attributes in the order of the domain, got {', '.join(self.over)}")
-        self.numerators.flags.writeable = False
+        own = np.array(self.numerators, dtype=np.int32)
+        own.flags.writeable = False
+        object.__setattr__(self, "numerators", own)
 
     def __eq__(self, other: object) -> bool:
         return (

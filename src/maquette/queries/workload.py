@@ -30,7 +30,7 @@ class Part:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.weight, bool) or not 0 < self.weight < math.inf:
+        if not _is_positive(self.weight):
             raise WorkloadError(f"expected the weight of a part > 0 and finite, got {self.weight!r}")
 
 
@@ -85,6 +85,9 @@ class Workload(Queries):
     @property
     def pair_cost(self) -> int:
         return sum(queries.pair_cost for queries in self._classes)
+
+    def columns_of(self, rows: Columns) -> NDArray[Any]:
+        return self._joined([queries.columns_of(rows) for queries in self._classes])
 
     def norms(self, rows: Columns) -> Norms:
         return self._total([queries.norms(rows) for queries in self._classes])
@@ -157,7 +160,11 @@ class Workload(Queries):
 
     def _joined(self, answers: list[NDArray[Any]]) -> NDArray[Any]:
         scales = [self.denominator // queries.denominator for queries in self._classes]
-        return np.concatenate([part * scale for part, scale in zip(answers, scales, strict=True)])
+        scaled = (
+            part if scale == 1 else part * np.int64(scale)
+            for part, scale in zip(answers, scales, strict=True)
+        )
+        return np.concatenate(list(scaled))
 
     def _total(self, norms: list[Norms]) -> Norms:
         scales = [self.denominator // queries.denominator for queries in self._classes]
@@ -176,6 +183,10 @@ def union(*queries: Queries, weights: Sequence[float] | None = None) -> Workload
         raise WorkloadError(f"expected one weight for each of {len(queries)} classes, got {len(given)}")
     parts = [part for q, weight in zip(queries, given, strict=True) for part in _parts(q, weight)]
     return Workload(queries[0].domain, tuple(parts))
+
+
+def _is_positive(weight: object) -> bool:
+    return isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 < weight < math.inf
 
 
 def _parts(queries: Queries, weight: float) -> list[Part]:
