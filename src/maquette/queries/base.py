@@ -204,9 +204,9 @@ class TableQueries(Queries):
         return tuple(name for name in self.domain.names if name in used)
 
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+        check_size(self.count)
         from maquette.queries.counting import count_margins
 
-        check_size(self.count)
         return self.from_margins(count_margins(self.domain, columns, self.margins, weights))
 
     def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:

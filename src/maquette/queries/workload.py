@@ -96,9 +96,9 @@ class Workload(Queries):
         return self._total([queries.distances(left, right) for queries in self._classes])
 
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+        check_size(self.count)
         from maquette.queries.counting import count_margins
 
-        check_size(self.count)
         needed = [m for q in self._classes if isinstance(q, TableQueries) for m in q.margins]
         tables = count_margins(self.domain, columns, needed, weights) if needed else {}
         return self._joined(
