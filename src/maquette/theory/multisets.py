@@ -1,4 +1,7 @@
-"""How many small databases there are, as logarithms: the range that SmallDB chooses from."""
+"""How many small databases there are, as logarithms: the range that SmallDB chooses from.
+
+With a base measure other than the uniform one, the number is 1 over the least mass of any one database.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,41 @@ def log_sequences(*, universe: int, rows: int) -> float:
     _check.whole(universe=universe)
     _check.whole(least=0, rows=rows)
     return rows * math.log(universe)
+
+
+def log_tree(*, universe: int, rows: int) -> float:
+    """ln(1 / least mass of a database of m rows) under the Polya tree base on N cells, by the evenest split.
+
+    The base halves the cells again and again; a block with c rows gives a of them to its left half with probability
+    C(2a, a) C(2c-2a, c-a) / 4^c. Exact for N a power of two, else an upper bound: that of the next power.
+
+    Proof. With W_0 = 0 and g = W_h(a) - ln C(2a, a), the worst database has W_{h+1}(c) = c ln 4 + max over a of
+    g(a) + g(c-a). ln C(2a, a) is convex, since its steps ln(4 - 2/(a+1)) rise; so g is concave if W_h is, the maximum
+    is at the evenest split, and W_{h+1} is concave as a sup-convolution of concave sequences.
+    """
+    _check.whole(universe=universe)
+    _check.whole(least=0, rows=rows)
+    return _worst(rows, (universe - 1).bit_length(), {})
+
+
+def _worst(rows: int, height: int, known: dict[tuple[int, int], float]) -> float:
+    """W_height(rows); only two numbers of rows occur at each height."""
+    if rows == 0 or height == 0:
+        return 0.0
+    if rows == 1:
+        return height * math.log(2)
+    if (rows, height) not in known:
+        halves = (rows // 2, rows - rows // 2)
+        below = sum(_worst(half, height - 1, known) - _log_central(half) for half in halves)
+        known[rows, height] = rows * math.log(4) + below
+    return known[rows, height]
+
+
+def _log_central(a: int) -> float:
+    """ln C(2a, a)."""
+    if a <= _EXACT:
+        return math.log(math.comb(2 * a, a))
+    return a * math.log(4) - math.log(math.pi * a) / 2 + _stirling(2.0 * a) - 2 * _stirling(float(a))
 
 
 def _log_rising(start: int, steps: int) -> float:

@@ -15,9 +15,11 @@ from maquette import _check
 from maquette.errors import ParameterError
 from maquette.theory import existence, search
 from maquette.theory.existence import LETTERS, Facts, Form
-from maquette.theory.multisets import log_multisets, log_sequences
+from maquette.theory.multisets import log_multisets, log_sequences, log_tree
 
-Base = Literal["multisets", "sequences"]
+Base = Literal["multisets", "sequences", "tree"]
+"""Which databases weigh the same: multisets, sequences, or none (the Polya tree)."""
+_LOG_RANGES = {"multisets": log_multisets, "sequences": log_sequences, "tree": log_tree}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def best(
     """The smallest B(m) over all whole m, exactly.
 
     Accuracy: the least over forms of the least over m. Forms a, b, d, f, g have a single valley (`search.valley`),
-        form e is searched by branch and bound, form c is the point m = n.
+        form e and the tree base are searched by branch and bound, form c is the point m = n.
     Holds when: as for `error`.
     """
     _check_letters(only)
@@ -242,8 +244,7 @@ def closed_form_counts(
 
 
 def _log_range(facts: Facts, rows: int, base: Base) -> float:
-    count = log_multisets if base == "multisets" else log_sequences
-    return count(universe=facts.universe, rows=rows)
+    return _LOG_RANGES[base](universe=facts.universe, rows=rows)
 
 
 def _step(facts: Facts, m: int, base: Base) -> float:
@@ -255,7 +256,7 @@ def _step(facts: Facts, m: int, base: Base) -> float:
 
 
 def _argmin(facts: Facts, form: Form, price: float, base: Base, most: int) -> int:
-    if form.single_valley:
+    if form.single_valley and base != "tree":
         return search.valley(form.alpha, lambda m: price * _step(facts, m, base), most=most)
     return search.lowest(form.alpha, lambda m: price * _log_range(facts, m, base), most=most)
 

@@ -138,7 +138,12 @@ def error_weak(n: float, setting: Setting) -> float:
 
 
 VARIANTS = (
-    Variant("m = ln k / alpha^2, best alpha", "exact", "needs a whole m; 0 rows at k = 1", error_minimised),
+    Variant(
+        "m = ln k / alpha^2, best alpha",
+        "exact",
+        "for whole m; rounding up adds 2 ln|X| / (epsilon n)",
+        error_minimised,
+    ),
     Variant("run at alpha/2, exact", "exact", "n >= (16 L + 4 alpha^2 b) / (epsilon alpha^3)", error_exact),
     Variant("run at alpha/2, as printed", "loose", "uses alpha <= 1 and says nothing beyond", error_printed),
     Variant("m = 8 ln k / alpha^2", "loose", "weak tail, about 3.4 times our closed form", error_weak),
