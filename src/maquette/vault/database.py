@@ -42,6 +42,7 @@ def from_file(path: Path, *, table: str | None, query: str | None) -> Source:
     """A table or query of a DuckDB database file, opened read-only."""
     try:
         connection = duckdb.connect(str(path), read_only=True)
+        connection.execute("SET enable_progress_bar = false")  # its pace would tell about the rows
     except duckdb.Error:
         connection = None
     if connection is None:
