@@ -321,6 +321,13 @@ def test_two_ledgers_in_memory_are_strangers():
         assert one.salt != other.salt
 
 
+def test_a_closed_ledger_in_memory_is_gone():
+    ledger = memory()
+    ledger.close()
+    with pytest.raises(LedgerError, match="was closed and forgotten"):
+        pay(ledger, "a")
+
+
 def test_what_is_left_is_rounded_down():
     ledger = Ledger.memory(budget=Budget(0.3), **IDENTITY)
     pay(ledger, "a", 1)

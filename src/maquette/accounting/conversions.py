@@ -23,7 +23,7 @@ Number = int | float | Fraction
 
 _DIGITS = decimal.Context(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _MARGIN = Fraction(1, 10**40)
-_NORMAL_MARGIN = 2.0**-30
+_NORMAL_MARGIN = 2.0**-40
 
 
 def exact(value: Number) -> Fraction:
@@ -173,10 +173,12 @@ def gaussian_delta(*, sigma: float, epsilon: float, l2: float = 1.0) -> float:
 
     _check.positive(sigma=sigma, l2=l2)
     half, drift = l2 / (2 * sigma), epsilon * sigma / l2
-    kept = math.exp(float(log_ndtr(half - drift)))
-    taken = math.exp(epsilon + float(log_ndtr(-half - drift)))
-    # each term is right to a relative 1e-12 for the sizes that occur; the margin is a thousand times that
-    return min(1.0, kept - taken + _NORMAL_MARGIN * max(kept - taken, kept * 2.0**-10))
+    kept_log, taken_log = float(log_ndtr(half - drift)), epsilon + float(log_ndtr(-half - drift))
+    kept, taken = math.exp(kept_log), math.exp(taken_log)
+    # a logarithm x is right to a few units in its last place, so its exponential to a relative |x| 2^-50;
+    # the margin is a thousand times that
+    magnitude = 64 + abs(kept_log) + abs(epsilon) + abs(taken_log)
+    return min(1.0, kept - taken + kept * magnitude * _NORMAL_MARGIN)
 
 
 def gaussian_sigma(*, epsilon: float, delta: float, l2: float = 1.0) -> float:

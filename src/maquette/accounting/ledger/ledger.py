@@ -268,10 +268,12 @@ class Ledger:
         """
         self._own_process()
         with self._store.reading() as connection:
-            return verify(connection, location=self.location, receipt=receipt)
+            end = verify(connection, location=self.location, receipt=receipt)
+            self._store.check_pages(connection)
+            return end
 
     def close(self) -> None:
-        """Close the connections. Nothing is lost without it."""
+        """Close the connections. Nothing is lost without it; a ledger in memory is forgotten."""
         if self._pid == os.getpid():
             self._store.close()
 

@@ -51,6 +51,16 @@ class Store(ABC):
     def check_present(self) -> None:
         """Raise LedgerError unless a ledger that this version can read lies here."""
 
+    def check_pages(self, connection: Connection) -> None:
+        """Raise LedgerError if the database itself finds its file damaged."""
+        if connection.dialect.name != "sqlite":
+            return
+        if connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() != "ok":
+            raise LedgerError(
+                f"the ledger {self.location} is damaged: the database finds its tables or indexes broken; "
+                "restore a backup and check it against a receipt"
+            )
+
     @property
     def engine(self) -> Engine:
         if self._engine is None:
@@ -146,12 +156,21 @@ class MemoryStore(Store):
     def __init__(self) -> None:
         super().__init__("memory")
         self._turn = threading.Lock()
+        self._closed = False
 
     def _make_engine(self) -> Engine:
+        if self._closed:
+            raise LedgerError(
+                "the ledger in memory was closed and forgotten; give the ledger a file to keep it"
+            )
         return _sqlite_engine(lambda: _connect(":memory:"), StaticPool)
 
     def check_present(self) -> None:
         return
+
+    def close(self) -> None:
+        self._closed = True
+        super().close()
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
