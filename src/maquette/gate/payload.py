@@ -27,5 +27,6 @@ def unpack(payload: bytes) -> list[NDArray[np.int64]]:
 
 
 def _smallest(array: NDArray[np.int64]) -> type[np.signedinteger]:
-    reach = int(np.abs(array).max(initial=0))
+    # not by np.abs, which has no answer for the smallest 64-bit number
+    reach = max(int(array.max(initial=0)), -int(array.min(initial=0)))
     return next((t for t in (np.int8, np.int16, np.int32) if reach <= np.iinfo(t).max), np.int64)

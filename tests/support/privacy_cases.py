@@ -1,0 +1,133 @@
+"""The conformance table: one line per mechanism and per question of the gate. A new mechanism adds its line here."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from maquette.accounting.budget import Budget
+from maquette.domain import Domain
+from maquette.models.answers import Answers
+from maquette.models.measurement import Cube, Gaussian, Laplace
+from maquette.queries import marginals, prefixes, union, weights
+from maquette.queries.base import Group, Queries
+from support.privacy_conformance import TINY, Case, mechanism_case
+
+DELTA = 1e-6
+
+
+def pairs(domain: Domain) -> Queries:
+    return marginals(domain, k=2)
+
+
+def mixed(domain: Domain) -> Queries:
+    return union(marginals(domain, k=[1, 2]), prefixes(domain, "a"))
+
+
+def steps(domain: Domain) -> Queries:
+    return prefixes(domain, "a")
+
+
+def lone(domain: Domain) -> Queries:
+    return marginals(domain, attributes=[["a", "b"]])
+
+
+def fractional(domain: Domain) -> Queries:
+    matrix = np.random.default_rng(3).random((5, domain.size))
+    return weights(domain, matrix)
+
+
+MECHANISM_CASES = [
+    mechanism_case("laplace", queries=mixed),
+    mechanism_case("linf", queries=mixed),
+    mechanism_case("gaussian", queries=mixed, delta=DELTA),
+    mechanism_case("histogram-laplace", queries=mixed),
+    mechanism_case("histogram-gaussian", queries=mixed, delta=DELTA),
+    mechanism_case("residual", queries=pairs, delta=DELTA),
+    mechanism_case("residual-cells", queries=pairs, delta=DELTA),
+    mechanism_case("smalldb", queries=steps, rows=3),
+]
+"""Every registered mechanism, by name."""
+
+MORE_CASES = [
+    mechanism_case("laplace", queries=mixed, delta=DELTA),
+    mechanism_case("linf", queries=mixed, delta=DELTA),
+    mechanism_case("laplace", queries=fractional),
+    mechanism_case("gaussian", queries=fractional, delta=DELTA),
+    mechanism_case("residual", queries=pairs, delta=DELTA, epsilon=8.0),
+    mechanism_case("smalldb", queries=steps, rows=2, delta=DELTA),
+    mechanism_case("smalldb", queries=lone, rows=2, epsilon=2.5),
+]
+"""The same with another budget or workload: pure noise on a ledger in rho, fractional weights, axes kept."""
+
+PURE, CONCENTRATED = Budget(1.0), Budget(1.0, DELTA)
+_PRICE = {"epsilon": Fraction(1, 2), "rho": Fraction(1, 100)}
+
+
+def _price(curator: Any) -> Fraction:
+    return _PRICE[curator.unit]
+
+
+def _guess(queries: Queries) -> Answers:
+    """Public answers that are off: some too large, some too small, some impossible for any table."""
+    return Answers.from_fractions(np.linspace(0, 1, queries.count) ** 2)
+
+
+def _few(curator: Any) -> Queries:
+    return union(marginals(curator.domain, attributes=[["b"]]), prefixes(curator.domain, "a"))
+
+
+def _largest(curator: Any, groups: list[Group] | None = None) -> Any:
+    queries = mixed(curator.domain)
+    return curator.largest_error(queries, _guess(queries), groups=groups, price=_price(curator))
+
+
+def _grouped(curator: Any) -> Any:
+    return _largest(curator, [Group("first", 0, 4), Group("rest", 4, 10), Group("all", 0, 10)])
+
+
+def _select(curator: Any) -> Any:
+    queries = _few(curator)
+    return curator.select(queries, _guess(queries), price=_price(curator))
+
+
+QUESTION_CASES = [
+    Case("size, pure", PURE, lambda c: c.size(price=Fraction(1, 3))),
+    Case("size, rho", CONCENTRATED, lambda c: c.size(price=Fraction(1, 90))),
+    Case("laplace", PURE, lambda c: c.measure(mixed(c.domain), noise=Laplace(Fraction(1, 3)))),
+    Case("laplace, rho", CONCENTRATED, lambda c: c.measure(mixed(c.domain), noise=Laplace(Fraction(1, 7)))),
+    Case("gaussian", CONCENTRATED, lambda c: c.measure(mixed(c.domain), noise=Gaussian(Fraction(1, 70)))),
+    Case("cube", PURE, lambda c: c.measure(mixed(c.domain), noise=Cube(Fraction(1, 3)))),
+    Case("weights, pure", PURE, lambda c: c.measure(fractional(c.domain), noise=Laplace(Fraction(1, 3)))),
+    Case(
+        "weights, rho",
+        CONCENTRATED,
+        lambda c: c.measure(fractional(c.domain), noise=Gaussian(Fraction(1, 70))),
+    ),
+    Case(
+        "residuals, all axes",
+        CONCENTRATED,
+        lambda c: c.measure_residuals([(), ("a",), ("a", "b")], variances=[Fraction(400)] * 3),
+    ),
+    Case(
+        "residuals, some axes",
+        CONCENTRATED,
+        lambda c: c.measure_residuals([("a", "b"), ("a", "b", "c")], variances=[Fraction(80), Fraction(60)]),
+    ),
+    Case(
+        "residuals, no axes",
+        Budget(30.0, DELTA),
+        lambda c: c.measure_residuals([("a",), ("b", "c")], variances=[Fraction(1), Fraction(3, 2)]),
+    ),
+    Case("select, pure", PURE, _select),
+    Case("select, rho", CONCENTRATED, _select),
+    Case("largest error, pure", PURE, _largest),
+    Case("largest error, rho", CONCENTRATED, _largest),
+    Case("largest error by group, pure", PURE, _grouped),
+    Case("largest error by group, rho", CONCENTRATED, _grouped),
+]
+"""Every question of the gate."""
+
+assert TINY.size == 12

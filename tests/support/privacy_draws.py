@@ -1,0 +1,65 @@
+"""Draws of small databases on a tape: the levels of the databases are the private input, the database the output."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+
+from maquette.gate import curator as gate
+from maquette.gate.draw import run as production
+from maquette.gate.draw.listed import all_multisets
+from maquette.gate.draw.scale import Scale
+from maquette.gate.draw.thresholds import Thresholds
+from maquette.models import draw as public
+
+MOST = 3000
+"""Beyond this many databases a fixed sample of them is looked at."""
+
+
+@contextmanager
+def on_tape(noise: Any) -> Iterator[None]:
+    """Let the gate's draws of databases go through a recording or replaying double."""
+
+    def run(asked: public.Draw, engine: Any, *, base: Fraction, bits: Any, report: Any) -> Any:
+        return noise.database(
+            levels_of(asked, engine),
+            base=base,
+            asked=json.dumps(asked.to_dict(), sort_keys=True),
+            really=lambda: production.run(asked, engine, base=base, bits=bits, report=report),
+        )
+
+    before = gate.run
+    gate.run = run
+    try:
+        yield
+    finally:
+        gate.run = before
+
+
+def levels_of(asked: public.Draw, engine: Any) -> np.ndarray:
+    """The level of every database of the range, by the counters of the gate itself."""
+    scale = Scale(asked.m, asked.resolution)
+    match asked.structure:
+        case public.Thresholds(attribute):
+            counter = Thresholds(production.column_of(engine, attribute), scale, asked.base)
+            places = _places(engine.domain[attribute].size, asked.m)
+            return np.array([counter.level(p) for p in places], dtype=np.int64)
+        case public.Listed() as listed:
+            rows = all_multisets(listed.atoms.count, asked.m)
+            return production.enumerated(listed, rows, asked, engine).levels
+        case public.Candidates() as candidates:
+            return production.candidate_levels(candidates, engine, scale)
+
+
+def _places(size: int, m: int) -> list[list[int]]:
+    if math.comb(size + m - 1, m) <= MOST:
+        return [list(p) for p in combinations_with_replacement(range(size), m)]
+    sample = np.sort(np.random.default_rng(1).integers(0, size, (100, m)), axis=1)
+    return sample.tolist()
