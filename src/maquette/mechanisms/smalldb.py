@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,18 +16,27 @@ from maquette.errors import MechanismError
 from maquette.mechanisms import laws, shape, trivial
 from maquette.mechanisms.base import Curator as Gate
 from maquette.mechanisms.base import Forecast, Guarantee, Outcome, Progress, Task
-from maquette.mechanisms.smalldb_dispatch import LEVELS, Route, find_route, no_route
+from maquette.mechanisms.smalldb_dispatch import Route, find_route, no_route
 from maquette.models.answers import SmallDatabase
-from maquette.models.draw import Base, Candidates, Draw, Drawn
+from maquette.models.draw import (
+    Base,
+    Candidates,
+    Draw,
+    Drawn,
+    Forest,
+    Intervals,
+    Nested,
+    Single,
+    Thresholds,
+)
 from maquette.models.measurement import Size
 from maquette.theory import smalldb as theory
 from maquette.theory.existence import Facts
-from maquette.theory.multisets import log_multisets, log_sequences
 
 SIZE_SHARE = Fraction(1, 20)
 """The part of the price that goes to the number of records, where that is private."""
 ROWS_FACTOR = 1.25
-"""m = 1.25 sqrt(epsilon n) for classes of one dimension: near the best of sweeps over four shapes of data."""
+"""m = 1.25 sqrt(epsilon n) where a counter draws: near the best of sweeps over four shapes of data."""
 TYPICAL = {"tree": 1.9, "flat": 1.6, "sequence": 2.5}
 """Typical largest error of such a class times sqrt(epsilon n), from simulation (`benchmarks/smalldb.py`)."""
 PRODUCTS = 3e6
@@ -84,7 +92,7 @@ class SmallDb:
         route = find_route(task.queries, base=self.base)
         if route is None:
             return no_route(task.queries, task.unit)
-        unfit = route.refusal(task.rows) if task.rows is not None else route.refusal(1)
+        unfit = route.refusal(task.rows or 1)
         if unfit is not None:
             return f"{task.queries.describe()}: {unfit}"
         return shape.too_many(task.queries)
@@ -126,7 +134,7 @@ class SmallDb:
     def _rows(self, route: Route, task: Task, *, n: int, epsilon: float) -> int:
         if self.alpha is not None:
             return rows_for(self.alpha, route.facts)
-        if route.ordered:
+        if route.counted:
             return max(1, math.ceil(ROWS_FACTOR * math.sqrt(epsilon * n)))
         public = task.relation is Relation.REPLACE_ONE
         most = route.most_rows()
@@ -190,7 +198,7 @@ def _bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsilon: f
         n_public=task.relation is Relation.REPLACE_ONE,
     ).existence
     selection = theory.selection(
-        log_range=log_mass(route.cells, asked.m, asked.base), n=n, epsilon=epsilon * (1 - 1e-12), beta=beta
+        log_range=route.log_mass(asked.m), n=n, epsilon=epsilon * (1 - 1e-12), beta=beta
     )
     rounding = 1 / (asked.resolution * n)
     return _Bound(
@@ -200,46 +208,37 @@ def _bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsilon: f
     )
 
 
-def log_mass(cells: int, m: int, base: Base) -> float:
-    """ln(1 / least share of the base in any one database)."""
-    if base == "tree":
-        return log_tree(m, (cells - 1).bit_length())
-    count = log_multisets if base == "flat" else log_sequences
-    return count(universe=cells, rows=m)
-
-
-@lru_cache(maxsize=64)
-def log_tree(m: int, height: int) -> float:
-    """The most that -ln(mass of one database) can be under the tree base: by the best split at every height."""
-    logs = np.array([math.lgamma(2 * a + 1) - 2 * math.lgamma(a + 1) for a in range(m + 1)])
-    worst = np.zeros(m + 1)
-    for _ in range(height):
-        worst = np.array(
-            [
-                np.max(c * math.log(4) - logs[: c + 1] - logs[c::-1] + worst[: c + 1] + worst[c::-1])
-                for c in range(m + 1)
-            ]
-        )
-    return float(worst[m])
-
-
 def _typical(asked: Draw, route: Route | None, *, n: int, epsilon: float) -> float | None:
+    """From simulation: about factor / sqrt(epsilon n), the factor growing with the root of the number of blocks."""
     if route is None:
         return None
-    if route.ordered:
-        rows = math.sqrt(epsilon * n) * ROWS_FACTOR / asked.m
-        return min(1.0, TYPICAL[asked.base] / math.sqrt(epsilon * n) * max(rows, 1.0))
-    spread = math.sqrt(log_mass(route.cells, asked.m, asked.base))
-    return min(1.0, 0.5 / asked.m + 2 * (spread + 1) / (epsilon * n))
+    scale = math.sqrt(epsilon * n)
+    if not route.counted:
+        spread = math.sqrt(route.log_mass(asked.m))
+        return min(1.0, 0.5 / asked.m + 2 * (spread + 1) / scale**2)
+    factor = sum(_factor(part, base) ** 2 for part, base in route.parts) ** 0.5
+    return min(1.0, factor / scale * max(ROWS_FACTOR * scale / asked.m, 1.0))
+
+
+def _factor(part: Single, base: Base) -> float:
+    match part:
+        case Thresholds():
+            return TYPICAL[base]
+        case Intervals():
+            return 1.3 * TYPICAL[base]
+        case Nested():
+            return 1.6
+        case Forest(edges=edges):
+            return 0.9 * math.sqrt(len(edges))
 
 
 def _seconds(asked: Draw, route: Route | None) -> float:
     if route is None:
         return 1.0
-    if not route.ordered:
+    if not route.counted:
         return 0.1 + route.steps(asked.m) / 1e8
     width = min(TYPICAL_WIDTH, asked.m + 1) / (asked.m + 1)
-    return 0.1 + LEVELS * route.steps(asked.m) * width ** (3 if asked.base == "tree" else 2) / PRODUCTS
+    return 0.5 + 4 * route.steps(asked.m) * width**2.5 / PRODUCTS
 
 
 def _split(task: Task) -> laws.Split:

@@ -8,13 +8,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
 
 from maquette.mechanisms import shape
 from maquette.models.atoms import listable
-from maquette.models.draw import Base, Listed, Structure, Thresholds
+from maquette.models.draw import (
+    Base,
+    Blocks,
+    Candidates,
+    Forest,
+    Intervals,
+    Listed,
+    Nested,
+    Single,
+    Structure,
+    Thresholds,
+    rooted,
+)
+from maquette.models.family import is_nested
 from maquette.queries.base import Queries
-from maquette.queries.ranges import Prefixes
+from maquette.queries.boxes import Boxes
+from maquette.queries.marginals import Marginals
+from maquette.queries.ranges import Prefixes, Ranges
+from maquette.queries.workload import Workload
 from maquette.theory.existence import Facts, Shape
+from maquette.theory.multisets import log_multisets, log_sequences
 
 MOST_STEPS = 10**15
 """Elementary products that one draw may take at worst. A typical table takes a small part of that."""
@@ -22,8 +42,16 @@ MOST_ROWS = 2000
 """Rows of a small database drawn by a counter."""
 MOST_LISTED = 2 * 10**6
 """Databases of a range that is enumerated."""
+LEAST_LISTED = 4
+"""Rows below which an enumerated range is no use."""
+MOST_CELLS = 2**14
+"""Cells of an attribute whose histogram is drawn."""
 LEVELS = 50
 """Levels that a draw counts, about."""
+
+
+WINDOWS = 500
+"""Windows per level of a draw for intervals, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,43 +62,51 @@ class Route:
     base: Base
     facts: Facts
     """What the bounds of SmallDB need to know."""
-    ordered: bool
-    """A class of one dimension, where the best small database has an error of about 1/m."""
+    sizes: tuple[int, ...]
+    """Cells of every attribute of the structure (or, enumerated, the number of atoms)."""
 
     @property
-    def sampler(self) -> str:
-        return f"{self.structure.kind}, {self.base} base"
-
-    @property
-    def cells(self) -> int:
-        """What the base spreads over: cells of the attribute, or atoms."""
-        return self.facts.universe
+    def counted(self) -> bool:
+        """Drawn by a counter, so that m may be as large as is good."""
+        return not isinstance(self.structure, Listed)
 
     def steps(self, m: int) -> int:
-        """Elementary products per counted level, at worst."""
+        """Elementary products per counted level, at worst over all tables."""
+        if isinstance(self.structure, Listed):
+            return math.comb(self.sizes[0] + m - 1, m) * m * len(self.structure.atoms.weights)
+        return sum(_steps(part, base, self._cells(part), m) for part, base in self.parts)
+
+    def log_mass(self, m: int) -> float:
+        """ln(1 / least share of the base in any one database)."""
+        if isinstance(self.structure, Listed):
+            count = log_multisets if self.base == "flat" else log_sequences
+            return count(universe=self.sizes[0] if self.base == "flat" else self.facts.universe, rows=m)
+        return sum(_log_mass(part, base, self._cells(part), m) for part, base in self.parts)
+
+    @property
+    def parts(self) -> tuple[tuple[Single, Base], ...]:
+        """The classes that have a counter of their own."""
         match self.structure:
-            case Thresholds():
-                return _column_steps(self.cells, m, self.base)
-            case Listed() as listed:
-                return math.comb(self.cells + m - 1, m) * m * len(listed.atoms.weights)
-            case _:
-                raise AssertionError(self.structure.kind)
+            case Blocks(parts):
+                return parts
+            case Listed() | Candidates():
+                return ()
+            case single:
+                return ((single, self.base),)
 
     def refusal(self, m: int) -> str | None:
         """Why m rows cannot be drawn, or None."""
         if isinstance(self.structure, Listed):
-            count = math.comb(self.cells + m - 1, m)
+            count = math.comb(self.sizes[0] + m - 1, m)
             if count <= MOST_LISTED:
                 return None
-            return (
-                f"enumeration would score {_about(count)} databases of m={m} rows (at most {MOST_LISTED:,})"
-            )
+            return f"enumeration would score {_about(count)} databases of m={m} rows (at most {_about(MOST_LISTED)})"
         steps = LEVELS * self.steps(m)
         if m <= MOST_ROWS and steps <= MOST_STEPS:
             return None
         return (
-            f"the sampler ({self.sampler}) would take up to {_about(steps)} products for m={m} rows "
-            f"(at most {_about(MOST_STEPS)} and {MOST_ROWS:,} rows); ask for fewer rows"
+            f"the sampler ({self.structure.kind}, {self.base} base) would take up to {_about(steps)} products for "
+            f"m={m} rows (at most {_about(MOST_STEPS)}, and {_about(MOST_ROWS)} rows); ask for fewer rows"
         )
 
     def most_rows(self) -> int:
@@ -81,35 +117,36 @@ class Route:
             low, high = (middle, high) if self.refusal(middle) is None else (low, middle)
         return low
 
+    def _cells(self, part: Single) -> int:
+        return self.sizes[self.structure.attributes.index(part.attributes[0])]
+
 
 def find_route(queries: Queries, *, base: Base | None = None) -> Route | None:
     """The exact sampler for a class, or None."""
-    found = _structure(queries)
-    if found is None:
+    structure = _counted(queries)
+    log_queries = math.log(max(queries.distinct(), 1))
+    if structure is not None:
+        sizes = tuple(queries.domain[name].size for name in structure.attributes)
+        facts = Facts(universe=math.prod(sizes), log_queries=log_queries, shape=_shape(structure))
+        return Route(structure, structure.bases[0] if base is None else base, facts, sizes)
+    if not listable(queries):
         return None
-    structure, cells, form = found
-    facts = Facts(
-        universe=cells,
-        log_queries=math.log(max(queries.distinct(), 1)),
-        shape=form,
-    )
-    return Route(structure, structure.bases[0] if base is None else base, facts, form is not None)
+    listed = Listed(queries)
+    facts = Facts(universe=listed.atoms.count, log_queries=log_queries)
+    route = Route(listed, listed.bases[0] if base is None else base, facts, (listed.atoms.count,))
+    return route if route.refusal(LEAST_LISTED) is None else None
 
 
 def no_route(queries: Queries, unit: str) -> str:
     """A refusal that names the class, the cost, the nearest class with a sampler and what to use instead."""
-    cells = shape.universe(queries)
-    m = 10
-    cost = f"{_about(math.comb(cells + m - 1, m))} databases already at m={m} rows"
-    near = (
-        f"thresholds or ranges of one of {', '.join(queries.attributes[:3])}"
-        if any(queries.domain[a].ordered for a in queries.attributes)
-        else f"one-way marginals of {', '.join(queries.attributes[:3])}"
-    )
+    cells, m = shape.universe(queries), 10
+    ordered = [a for a in queries.attributes if queries.domain[a].ordered]
+    near = f"ranges of {ordered[0]}, or " if ordered else ""
     return (
-        f"no exact sampler for {queries.describe()} over {_about(cells)} cells: enumeration would score {cost}; the "
-        f"nearest class that can be drawn is {near}; for this one use mechanism '{instead(queries, unit)}', or "
-        "SmallDb with public candidates"
+        f"no exact sampler for {queries.describe()}, which look at {_about(cells)} cells at once: enumeration would "
+        f"score {_about(math.comb(cells + m - 1, m))} databases already at m={m} rows; the nearest classes that can "
+        f"be drawn are {near}one-way marginals (and two-way marginals of binary attributes that form no circle); for "
+        f"this one use mechanism '{instead(queries, unit)}', or SmallDb(candidates=...) with public candidates"
     )
 
 
@@ -120,20 +157,109 @@ def instead(queries: Queries, unit: str) -> str:
     return "histogram-laplace" if shape.holds_histogram(queries) else "laplace"
 
 
-def _structure(queries: Queries) -> tuple[Structure, int, Shape | None] | None:
-    if isinstance(queries, Prefixes):
-        return Thresholds(queries.attribute), queries.domain[queries.attribute].size, "thresholds"
-    if listable(queries):
-        listed = Listed(queries)
-        return listed, listed.atoms.count, None
-    return None
+def _counted(queries: Queries) -> Single | Blocks | None:
+    """A class with a counter, or classes with counters on disjoint attributes."""
+    parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
+    found: list[Single] = []
+    for part in parts:
+        singles = _marginals(part) if isinstance(part, Marginals) else [_single(part)]
+        if singles is None or None in singles:
+            return None
+        found += [single for single in singles if single is not None]
+    names = [name for single in found for name in single.attributes]
+    if not names or len(set(names)) < len(names):
+        return None
+    return found[0] if len(found) == 1 else Blocks(tuple((single, single.bases[0]) for single in found))
 
 
-def _column_steps(cells: int, m: int, base: Base) -> int:
-    """At most 2m marked boundaries, bands of at most m + 1 counts."""
+def _single(queries: Queries) -> Single | None:
+    match queries:
+        case Prefixes(attribute=attribute):
+            return Thresholds(attribute)
+        case Ranges(over=(attribute,)):
+            return Intervals(attribute)
+        case Boxes(domain=domain, boxes=boxes):
+            names = {name for box in boxes for name, _, _ in box}
+            if len(names) != 1 or not all(len(box) == 1 for box in boxes):
+                return None
+            runs = tuple((low, high) for ((_, low, high),) in boxes)
+            (name,) = names
+            return Nested(name, runs, domain[name].size) if is_nested(runs) else None
+        case _:
+            return None
+
+
+def _marginals(queries: Marginals) -> list[Single | None] | None:
+    """One-way marginals as histograms, one by one; binary attributes in two-way marginals as a forest."""
+    sizes = {name: queries.domain[name].size for name in queries.attributes}
+    wanted = [tuple(name for name in margin if sizes[name] > 1) for margin in queries.margins]
+    edges = tuple(margin for margin in wanted if len(margin) == 2)
+    tied = {name for edge in edges for name in edge}
+    singles = [margin[0] for margin in wanted if len(margin) == 1]
+    if any(len(margin) > 2 for margin in wanted) or any(sizes[name] != 2 for name in tied):
+        return None
+    found: list[Single | None] = [
+        Nested(name, tuple((c, c) for c in range(sizes[name])), sizes[name])
+        for name in dict.fromkeys(singles)
+        if name not in tied and sizes[name] <= MOST_CELLS
+    ]
+    if len(found) < len({name for name in singles if name not in tied}):
+        return None
+    if tied:
+        names = tuple(name for name in queries.attributes if name in tied)
+        pairs = tuple(dict.fromkeys((edge[0], edge[1]) for edge in edges))
+        if rooted(names, pairs) is None:
+            return None
+        found.append(Forest(names, pairs, tuple(name for name in names if name in singles)))
+    return found
+
+
+def _shape(structure: Structure) -> Shape | None:
+    match structure:
+        case Thresholds():
+            return "thresholds"
+        case Intervals() | Nested():  # nested runs are intervals
+            return "intervals"
+        case _:
+            return None
+
+
+def _steps(part: Single, base: Base, cells: int, m: int) -> int:
+    """At most 2m marked boundaries or the sets of a family, bands of at most m + 1 counts."""
+    match part:
+        case Nested(runs=runs):
+            return 2 * (len(runs) + 1) * (m + 1) ** 2
+        case Forest(edges=edges):
+            return len(edges) * (m + 1) ** 3
+        case Thresholds() | Intervals():
+            windows = WINDOWS if isinstance(part, Intervals) else 1
+            if base == "tree":
+                return windows * 2 * m * max((cells - 1).bit_length(), 1) * (m + 1) ** 3 // 6
+            return windows * (2 * m + 1) * (m + 1) ** 2
+
+
+def _log_mass(part: Single, base: Base, cells: int, m: int) -> float:
+    if isinstance(part, Forest):
+        return log_sequences(universe=2 ** len(part.attributes), rows=m)
     if base == "tree":
-        return 2 * m * max((cells - 1).bit_length(), 1) * (m + 1) ** 3 // 6
-    return (2 * m + 1) * (m + 1) ** 2
+        return log_tree(m, (cells - 1).bit_length())
+    count = log_multisets if base == "flat" else log_sequences
+    return count(universe=cells, rows=m)
+
+
+@lru_cache(maxsize=64)
+def log_tree(m: int, height: int) -> float:
+    """The most that -ln(mass of one database) can be under the tree base: by the worst split at every height."""
+    logs = np.array([math.lgamma(2 * a + 1) - 2 * math.lgamma(a + 1) for a in range(m + 1)])
+    worst = np.zeros(m + 1)
+    for _ in range(height):
+        worst = np.array(
+            [
+                np.max(c * math.log(4) - logs[: c + 1] - logs[c::-1] + worst[: c + 1] + worst[c::-1])
+                for c in range(m + 1)
+            ]
+        )
+    return float(worst[m])
 
 
 def _about(count: int) -> str:

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.errors import ParameterError
 from maquette.models.atoms import Atoms, atoms
+from maquette.models.family import Family, Run, family, is_nested
 from maquette.models.measurement import Receipt
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
 
-Base = Literal["tree", "flat", "sequence"]
-BASES: tuple[Base, ...] = ("tree", "flat", "sequence")
+Base = Literal["tree", "flat", "sequence", "product"]
 Codes = dict[str, NDArray[Any]]
 
 
@@ -44,6 +44,104 @@ class Thresholds:
 
     def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
         return {self.attribute: values[0]}
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Every interval of one ordered attribute."""
+
+    kind: ClassVar[str] = "intervals"
+    bases: ClassVar[tuple[Base, ...]] = ("tree", "flat")
+    attribute: str
+
+    @property
+    def attributes(self) -> Margin:
+        return (self.attribute,)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "attribute": self.attribute}
+
+    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
+        return {self.attribute: values[0]}
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A nested family of sets of cells of one attribute: its histogram, a hierarchy, a dyadic tree."""
+
+    kind: ClassVar[str] = "nested sets"
+    bases: ClassVar[tuple[Base, ...]] = ("flat",)
+    attribute: str
+    runs: tuple[Run, ...]
+    size: int
+
+    def __post_init__(self) -> None:
+        if not is_nested(self.runs):
+            raise ParameterError(f"expected sets of '{self.attribute}' that do not cross")
+        if not all(0 <= first <= last < self.size for first, last in self.runs):
+            raise ParameterError(f"expected sets of cells 0 .. {self.size - 1} of '{self.attribute}'")
+
+    @property
+    def attributes(self) -> Margin:
+        return (self.attribute,)
+
+    @property
+    def family(self) -> Family:
+        return family(self.runs, self.size)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "attribute": self.attribute, "runs": [list(run) for run in self.runs]}
+
+    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
+        return {self.attribute: values[0]}
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Two-way marginals of binary attributes along the edges of a forest, and one-way marginals of some."""
+
+    kind: ClassVar[str] = "binary forest"
+    bases: ClassVar[tuple[Base, ...]] = ("sequence",)
+    attributes: Margin
+    edges: tuple[tuple[str, str], ...]
+    singles: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if rooted(self.attributes, self.edges) is None:
+            raise ParameterError("expected edges between the attributes that close no circle")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "attributes": list(self.attributes),
+            "edges": [list(edge) for edge in self.edges],
+            "singles": list(self.singles),
+        }
+
+    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
+        return dict(zip(self.attributes, values, strict=True))
+
+
+def rooted(attributes: Margin, edges: tuple[tuple[str, str], ...]) -> list[tuple[str, str]] | None:
+    """The edges from the roots down, the end nearer to the root first; None if they close a circle."""
+    near: dict[str, list[str]] = {name: [] for name in attributes}
+    for one, other in edges:
+        if one not in near or other not in near or one == other:
+            return None
+        near[one].append(other)
+        near[other].append(one)
+    found: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for root in attributes:
+        waiting = [] if root in seen else [root]
+        seen.add(root)
+        while waiting:
+            name = waiting.pop()
+            new = [other for other in near[name] if other not in seen]
+            seen.update(new)
+            waiting += new
+            found += [(name, other) for other in new]
+    return found if len(found) == len(edges) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +209,37 @@ class Candidates:
         return {name: self.rows[name][int(values[0][0])] for name in self.attributes}
 
 
-Structure = Thresholds | Listed | Candidates
+Single = Thresholds | Intervals | Nested | Forest
+"""A class with a counter of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Classes on disjoint attributes, each with a base of its own; the rows are joined in random orders."""
+
+    kind: ClassVar[str] = "disjoint blocks"
+    bases: ClassVar[tuple[Base, ...]] = ("product",)
+    parts: tuple[tuple[Single, Base], ...]
+
+    def __post_init__(self) -> None:
+        names = [name for part, _ in self.parts for name in part.attributes]
+        if not names or len(set(names)) < len(names):
+            raise ParameterError("expected blocks with no attribute in common")
+        for part, base in self.parts:
+            _check.one_of(part.bases, base=base)
+
+    @property
+    def attributes(self) -> Margin:
+        return tuple(name for part, _ in self.parts for name in part.attributes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "parts": [[part.to_dict(), base] for part, base in self.parts]}
+
+    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
+        return dict(zip(self.attributes, values, strict=True))
+
+
+Structure = Single | Blocks | Listed | Candidates
 
 
 @dataclass(frozen=True, slots=True)

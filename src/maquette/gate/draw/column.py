@@ -44,6 +44,11 @@ class Column:
         below = np.cumsum(counts[declared].astype(np.int64))
         return cls(codes[declared], below, int(counts.sum()), cells, size)
 
+    def up_to(self, cell: int) -> int:
+        """How many records lie in the declared cells up to one; 0 for cell -1."""
+        held = 0 if cell < 0 else int(np.searchsorted(self.codes, np.uint64(cell), side="right"))
+        return int(self.below[held - 1]) if held else 0
+
     def deviations(self, places: Places, m: int) -> tuple[int, int]:
         """The smallest and the largest D, boundary 0 (where D = 0) included."""
         rows = np.array([p for p in places if p < self.cells], dtype=np.uint64)

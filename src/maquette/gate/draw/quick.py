@@ -26,7 +26,8 @@ from maquette.gate.draw.wide import Wide
 
 Floats = NDArray[np.float64]
 
-_UNIT = 2.0**-53
+_BITS = 53
+"""u = 2^-53, the rounding of double precision."""
 _SPREAD = 2.0**-400
 _HUGE = 2.0**1000
 _DEEPEST = 80
@@ -64,13 +65,13 @@ def flat_mass(band: Band) -> Wide | None:
 
 
 def _bounds(result: float, exponent: int, operations: int) -> Wide | None:
-    if operations < 0 or operations * _UNIT > 1 / 16:
+    if operations < 0 or 16 * operations > 1 << _BITS:
         return None
     if result == 0:
         return Wide(0, 0)
     mantissa, shift = math.frexp(result)
     middle = int(math.ldexp(mantissa, 53)) << 20
-    slack = (2 * operations * middle >> 53) + 1
+    slack = (2 * operations * middle >> _BITS) + 1
     return Wide(middle - slack, middle + slack, exponent + shift - 73)
 
 

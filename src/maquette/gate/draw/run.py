@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.gate.draw.column import Column, Places
+from maquette.gate.draw.blocks import Blocks
+from maquette.gate.draw.column import Column
+from maquette.gate.draw.forest import Forest
+from maquette.gate.draw.intervals import Intervals
 from maquette.gate.draw.listed import Listed, all_multisets, levels_of, sequence_weights
+from maquette.gate.draw.nested import Nested, Node
 from maquette.gate.draw.scale import Scale
-from maquette.gate.draw.slices import Report, Slices
-from maquette.gate.draw.thresholds import Thresholds
+from maquette.gate.draw.slices import Counter, Report, Slices
+from maquette.gate.draw.thresholds import Base, Thresholds
 from maquette.gate.draw.uniform import Uniform
 from maquette.gate.noise.bits import Bits
 from maquette.models import draw as public
+from maquette.models.family import Family
 from maquette.vault.engine import Engine
 
 Integers = NDArray[np.int64]
@@ -30,13 +36,8 @@ _LOW = np.uint64(2**32 - 1)
 
 def run(asked: public.Draw, engine: Engine, *, base: Fraction, bits: Bits, report: Report) -> Values:
     """Draw from the private table. What is returned has the law of the exponential mechanism, exactly."""
-    scale = Scale(asked.m, asked.resolution)
-    uniform = Uniform(bits)
+    scale, uniform = Scale(asked.m, asked.resolution), Uniform(bits)
     match asked.structure:
-        case public.Thresholds(attribute):
-            counter = Thresholds(column_of(engine, attribute), scale, asked.base)
-            places: Places = Slices(counter, base=base, report=report).draw(uniform)
-            return [np.array(places, dtype=np.uint64)]
         case public.Listed() as listed:
             rows = all_multisets(listed.atoms.count, asked.m)
             number = Slices(enumerated(listed, rows, asked, engine), base=base, report=report).draw(uniform)
@@ -45,13 +46,91 @@ def run(asked: public.Draw, engine: Engine, *, base: Fraction, bits: Bits, repor
             levels = candidate_levels(candidates, engine, scale)
             number = Slices(Listed.of(levels), base=base, report=report).draw(uniform)
             return [np.array([number], dtype=np.uint64)]
+        case public.Blocks() as blocks:
+            parts = [single(part, kind, engine, scale, base) for part, kind in blocks.parts]
+            small = Slices(Blocks(parts), base=base, report=report).draw(uniform)
+            return joined([codes_of(c, part, asked.m) for c, part in zip(parts, small, strict=True)], uniform)
+        case structure:
+            counter = single(structure, asked.base, engine, scale, base)
+            return codes_of(counter, Slices(counter, base=base, report=report).draw(uniform), asked.m)
 
 
-def column_of(engine: Engine, attribute: str) -> Column:
-    """The records of one ordered attribute."""
+def single(
+    structure: public.Single, kind: public.Base, engine: Engine, scale: Scale, base: Fraction
+) -> Counter[Any]:
+    """The counter of one class over the private table."""
+    match structure:
+        case public.Thresholds(attribute):
+            return Thresholds(column_of(engine, attribute), scale, paths_base(kind))
+        case public.Intervals(attribute):
+            return Intervals(column_of(engine, attribute), scale, paths_base(kind), window_step(base))
+        case public.Nested(attribute) as nested:
+            column = column_of(engine, attribute, cells=nested.size)
+            return Nested(node_of(nested.family, column), column.n, scale)
+        case public.Forest() as forest:
+            return forest_of(forest, engine, scale)
+
+
+def codes_of(counter: Counter[Any], small: Any, m: int) -> Values:
+    """The drawn database as one array of codes per attribute."""
+    if not isinstance(counter, Forest):
+        return [np.array(small, dtype=np.uint64)]
+    columns = np.zeros((counter.attributes, m), dtype=np.uint64)
+    for column, ones in zip(columns, small, strict=True):
+        column[ones] = 1
+    return list(columns)
+
+
+def joined(parts: list[Values], uniform: Uniform) -> Values:
+    """Rows out of the blocks' parts: each block in a random order of its own."""
+    orders = [uniform.shuffled(len(part[0])) for part in parts]
+    return [column[order] for part, order in zip(parts, orders, strict=True) for column in part]
+
+
+def paths_base(kind: public.Base) -> Base:
+    if kind == "product":
+        raise AssertionError("a product is the base of several blocks")
+    return kind
+
+
+def window_step(base: Fraction) -> int:
+    """Levels over which the weight falls to about a half: a good distance of windows."""
+    return max(1, round(0.7 / max(-math.log(base), 1e-6)))
+
+
+def column_of(engine: Engine, attribute: str, *, cells: int | None = None) -> Column:
+    """The records of one attribute, in its declared cells or in the first so many."""
     codes, counts = engine.values(attribute)
     declared = engine.domain[attribute]
-    return Column.of(codes, counts, cells=declared.cells, size=declared.size)
+    return Column.of(codes, counts, cells=declared.cells if cells is None else cells, size=declared.size)
+
+
+def node_of(family: Family, column: Column) -> Node:
+    """A set with its records, and the sets inside with theirs."""
+    first, last = family.run
+    return Node(
+        family,
+        column.up_to(last) - column.up_to(first - 1),
+        tuple(node_of(part, column) for part in family.inside),
+    )
+
+
+def forest_of(forest: public.Forest, engine: Engine, scale: Scale) -> Forest:
+    """The forest with the counts of ones."""
+    number = {name: i for i, name in enumerate(forest.attributes)}
+    edges = public.rooted(forest.attributes, forest.edges) or []
+    order = engine.domain.names.index
+    pairs = {edge: (edge if order(edge[0]) < order(edge[1]) else edge[::-1]) for edge in edges}
+    tables = engine.margins([*pairs.values(), *((name,) for name in forest.attributes)])
+    return Forest(
+        attributes=len(forest.attributes),
+        edges=[(number[a], number[b]) for a, b in edges],
+        singles=frozenset(number[name] for name in forest.singles),
+        ones=[int(tables[(name,)][1]) for name in forest.attributes],
+        both={(number[a], number[b]): int(tables[pairs[a, b]][1, 1]) for a, b in edges},
+        n=engine.size(),
+        scale=scale,
+    )
 
 
 def enumerated(listed: public.Listed, rows: Integers, asked: public.Draw, engine: Engine) -> Listed:

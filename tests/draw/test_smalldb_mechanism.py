@@ -1,0 +1,195 @@
+"""SmallDB as a mechanism: recognised classes, refusals before any data, rows, both relations, both units."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import maquette as mq
+from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.errors import MechanismError
+from maquette.gate.draw.listed import Listed as ListedCounter
+from maquette.gate.draw.price import pricing
+from maquette.mechanisms.base import Task
+from maquette.mechanisms.smalldb import SMALLDB, SmallDb, rows_for
+from maquette.mechanisms.smalldb_dispatch import find_route, log_tree
+from maquette.models.draw import Blocks, Forest, Intervals, Listed, Nested, Thresholds
+from maquette.queries import boxes, marginals, prefixes, ranges, where
+from maquette.theory.existence import Facts
+from support.draw_cases import listed, tree_weight
+
+DOMAIN = Domain(
+    (
+        Attribute("age", Kind.ORDINAL, codes=64, nullable=True),
+        Attribute("pay", Kind.ORDINAL, codes=32),
+        Attribute("sex", Kind.BOOLEAN, codes=2),
+        Attribute("vet", Kind.BOOLEAN, codes=2),
+        Attribute("job", Kind.CATEGORICAL, codes=5),
+    )
+)
+CLASSES = {
+    "thresholds": (lambda d: prefixes(d, "age"), Thresholds),
+    "intervals": (lambda d: ranges(d, "pay"), Intervals),
+    "histogram": (lambda d: marginals(d, attributes=[("job",)]), Nested),
+    "dyadic": (lambda d: boxes(d, [{"pay": (0, 15)}, {"pay": (16, 31)}, {"pay": (0, 7)}]), Nested),
+    "one-way": (lambda d: marginals(d, k=1), Blocks),
+    "forest": (lambda d: marginals(d, attributes=[("sex", "vet"), ("sex",)]), Forest),
+    "mixed": (
+        lambda d: prefixes(d, "age") + ranges(d, "pay") + marginals(d, attributes=[("sex", "vet")]),
+        Blocks,
+    ),
+    "enumeration": (lambda d: where(d, "sex = 1 or vet = 1"), Listed),
+}
+
+
+def columns_of(n: int) -> dict[str, list[int]]:
+    rng = np.random.default_rng(1)
+    return {a.name: np.minimum(rng.poisson(a.cells / 4, n), a.cells - 1).tolist() for a in DOMAIN}
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_class_is_recognised_and_released(name, relation):
+    make, structure = CLASSES[name]
+    queries = make(DOMAIN)
+    route = find_route(queries)
+    assert route is not None
+    assert isinstance(route.structure, structure)
+    table = mq.open(columns_of(200), domain=DOMAIN)
+    release = mq.release(table, queries, epsilon=1.0, relation=relation, mechanism="smalldb", rows=6)
+    assert release.database is not None
+    assert release.database.m == 6
+    assert set(release.database.columns) == set(DOMAIN.names)
+    again = release.database.answer(queries)
+    assert release.answers.fractions.tolist() == again.fractions.tolist()
+    assert release.exactness == "exact"
+    assert release.parameters["sampler"] == route.structure.kind
+    assert release.parameters["m"] == 6
+    spent = {s.tag for s in release.spending}
+    assert "pure" in spent
+
+
+def test_a_budget_with_delta_buys_more_by_bounded_range():
+    table = mq.open(columns_of(200), domain=DOMAIN)
+    release = mq.release(table, prefixes(DOMAIN, "age"), epsilon=1.0, delta=1e-6, mechanism="smalldb", rows=6)
+    rho = float(release.budget.total_units) / 1e12
+    assert float(Fraction(release.parameters["epsilon of the draw"])) == pytest.approx(
+        math.sqrt(8 * rho * 0.95 * 0.95), rel=1e-3
+    )
+
+
+class Untouchable:
+    domain = DOMAIN
+
+    def __getattr__(self, name: str):
+        raise AssertionError(f"looked at the table: {name}")
+
+
+@pytest.mark.parametrize(
+    ("queries", "rows", "said"),
+    [
+        (marginals(DOMAIN, k=3), None, "one-way marginals"),
+        (marginals(DOMAIN, k=3), None, "use mechanism"),
+        (marginals(DOMAIN, attributes=[("age", "pay")]), None, "no exact sampler"),
+        (where(DOMAIN, "sex = 1") + where(DOMAIN, "vet = 1 or sex = 1"), 2000, "databases"),
+        (prefixes(DOMAIN, "age"), 10**6, "fewer rows"),
+    ],
+)
+def test_no_exact_path_is_refused_before_any_data_is_touched(queries, rows, said):
+    table = mq.Table(Untouchable(), name="x", source="x")  # type: ignore[arg-type]
+    with pytest.raises(MechanismError, match=said):
+        mq.release(table, queries, epsilon=1.0, mechanism="smalldb", rows=rows)
+
+
+def test_refusals_name_the_class_its_cost_the_nearest_class_and_another_mechanism():
+    refusal = SMALLDB.forecast(task(marginals(DOMAIN, k=3)), n=1000).refusal
+    assert refusal is not None
+    for said in ("3-way marginals", "10^", "one-way marginals", "'histogram-laplace'", "candidates"):
+        assert said in refusal
+
+
+def task(queries, *, rows=None, epsilon=1, relation=Relation.REPLACE_ONE) -> Task:
+    return Task(queries, relation, "epsilon", Fraction(epsilon), 0.05, "auto", rows)
+
+
+def test_forecasts_improve_with_records_and_privacy_and_name_the_sampler():
+    errors = [
+        (SMALLDB.forecast(task(prefixes(DOMAIN, "age")), n=n).expected or 1)
+        for n in (100, 1000, 10_000, 100_000)
+    ]
+    bounds = [
+        (SMALLDB.forecast(task(prefixes(DOMAIN, "age"), rows=20), n=n).guaranteed or 1)
+        for n in (10_000, 100_000, 1_000_000)
+    ]
+    assert errors == sorted(errors, reverse=True)
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[-1] < 0.05
+    assert "thresholds, tree base" in SMALLDB.forecast(task(prefixes(DOMAIN, "age")), n=1000).notes[0]
+
+
+def test_a_target_error_sets_the_rows():
+    assert rows_for(0.1, Facts(universe=64, log_queries=4.0, shape="thresholds")) == 10
+    assert rows_for(0.1, Facts(universe=64, log_queries=4.0, shape="intervals")) == 20
+    assert rows_for(0.1, Facts(universe=64, log_queries=math.log(100))) == math.ceil(math.log(200) * 200)
+    asked, _ = SmallDb(alpha=0.1)._plan(task(prefixes(DOMAIN, "age")), n=1000, epsilon=1.0)
+    assert asked.m == 10
+
+
+def test_public_candidates_serve_any_class():
+    rng = np.random.default_rng(0)
+    rows = {a.name: rng.integers(0, a.size, (30, 20)) for a in DOMAIN}
+    chosen = SmallDb(candidates=rows)
+    queries = marginals(DOMAIN, k=2)
+    assert chosen.forecast(task(queries), n=1000).refusal is None
+    assert chosen._plan(task(queries), n=1000, epsilon=1.0)[0].m == 20
+
+
+@pytest.mark.parametrize(("universe", "m"), [(4, 3), (8, 3), (16, 2)])
+def test_the_least_mass_of_the_tree_is_exact_for_powers_of_two(universe, m):
+    from itertools import combinations_with_replacement
+
+    least = min(tree_weight(s, 0, universe) for s in combinations_with_replacement(range(universe), m))
+    assert log_tree(m, universe.bit_length() - 1) == pytest.approx(-math.log(least))
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("flat", [0.2804718893, 0.2804718893, 0.1701148000, 0.1031798419, 0.1031798419, 0.0625817376]),
+        ("sequence", [0.1805109607, 0.3610219214, 0.2189708642, 0.0664062714, 0.1328125427, 0.0402774396]),
+    ],
+)
+def test_the_law_of_the_specification(base, expected):
+    """X = {0, 1, 2}, two thresholds, x = (3, 1, 0), m = 2, epsilon = 1: the score without rounding (resolution m)."""
+    case = listed(base, ((1, 0, 0), (1, 1, 0)), m=2, resolution=2)
+    counter: ListedCounter = case.counter((3, 1, 0))
+    weight = pricing(price=Fraction(1), unit="epsilon", resolution=2, what="test").base
+    masses = [
+        w * weight ** counter.level(case.given(s)) for s, w in zip(case.smalls, case.weights, strict=True)
+    ]
+    assert [float(w / sum(masses)) for w in masses] == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_guarantee_holds_in_many_runs():
+    """Violations of B(m) at beta = 0.05 are rarer than a binomial tail of 1e-6 allows."""
+    queries = prefixes(DOMAIN, "pay")
+    columns = {"pay": columns_of(400)["pay"]} | {a.name: [0] * 400 for a in DOMAIN if a.name != "pay"}
+    exact = np.asarray(queries.on_rows({k: np.array(v) for k, v in columns.items()})) / 400
+    table = mq.open(columns, domain=DOMAIN)
+    worse = 0
+    for i in range(20):
+        release = mq.release(
+            table,
+            queries,
+            epsilon=2.0,
+            relation="replace-one",
+            mechanism="smalldb",
+            rows=8,
+            key=f"k{i}",
+            total_epsilon=50,
+        )
+        worse += np.abs(release.answers.fractions - exact).max() > release.guarantee.alpha
+    assert worse <= 8
