@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import partial
 from html import escape
 from typing import Any, Literal
 
@@ -190,33 +191,27 @@ def required(
             post=post,
         )
 
+    def bound(mechanism: Mechanism, *, size: int, at: float) -> float:
+        try:
+            asked = task(at)
+        except ParameterError:  # below what a ledger counts
+            return float("inf")
+        return _value(mechanism.forecast(asked, n=size), by)
+
     found: list[Requirement] = []
+    first = task(epsilon or 1.0)
     for mechanism in _chosen(mechanisms):
-        refusal = mechanism.forecast(task(epsilon or 1.0), n=n or 1).refusal
+        refusal = mechanism.forecast(first, n=n or 1).refusal
         if refusal is not None:
             found.append(Requirement(mechanism.name, refusal=refusal))
         elif epsilon is not None:
-            fixed = task(epsilon)
-            found.append(
-                Requirement(
-                    mechanism.name,
-                    n=inverse.records(
-                        lambda at, m=mechanism, t=fixed: _value(m.forecast(t, n=at), by), alpha=alpha
-                    ),
-                    epsilon=float(epsilon),
-                )
-            )
+            fixed = partial(bound, mechanism, at=epsilon)
+            records = inverse.records(lambda size, f=fixed: f(size=size), alpha=alpha)
+            found.append(Requirement(mechanism.name, n=records, epsilon=float(epsilon)))
         else:
-            assert n is not None
-            found.append(
-                Requirement(
-                    mechanism.name,
-                    n=n,
-                    epsilon=inverse.epsilon(
-                        lambda at, m=mechanism, size=n: _value(m.forecast(task(at), n=size), by), alpha=alpha
-                    ),
-                )
-            )
+            fixed = partial(bound, mechanism, size=n or 1)
+            enough = inverse.epsilon(lambda at, f=fixed: f(at=at), alpha=alpha)
+            found.append(Requirement(mechanism.name, n=n, epsilon=enough))
     return tuple(sorted(found, key=_need))
 
 

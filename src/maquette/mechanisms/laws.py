@@ -33,8 +33,9 @@ def largest(noise: Noise, *, draws: int, beta: float, denominator: int = 1) -> f
             sigma = math.sqrt(variance)
             return gaussian.discrete(sigma=sigma, log_queries=math.log(draws), beta=beta, grid=grid)
         case Cube(base=base) if base is not None:
-            # through 1 - base, which is exact where the base is close to 1
-            return grid * cube.integer(epsilon=-math.log1p(-float(1 - base)), queries=draws, beta=beta)
+            # through 1 - base where the base is close to 1, so that a small epsilon keeps its digits
+            epsilon = -math.log1p(-float(1 - base)) if 2 * base > 1 else -math.log(base)
+            return grid * cube.integer(epsilon=epsilon, queries=draws, beta=beta)
         case _:
             raise TypeError(f"no law in {noise!r}")
 
@@ -57,8 +58,10 @@ def drawn(noise: Noise, sensitivity: Sensitivity) -> Noise:
         case Gaussian():
             return Gaussian(noise.rho, sensitivity.l2_squared / (2 * noise.rho))
         case Cube():
-            # as 1 - base, so that a small epsilon keeps its digits
-            return Cube(noise.epsilon, 1 - Fraction(-math.expm1(-float(noise.epsilon))))
+            epsilon = min(float(noise.epsilon), 700.0)
+            small = epsilon < 0.5
+            base = 1 - Fraction(-math.expm1(-epsilon)) if small else Fraction(math.exp(-epsilon))
+            return Cube(noise.epsilon, base)
 
 
 def size_law(price: Fraction, unit: str) -> Noise:

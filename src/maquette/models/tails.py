@@ -36,7 +36,7 @@ def variance_of(noise: Noise) -> float:
         case Gaussian(sigma_squared=variance) if variance is not None:
             return float(variance)
         case Laplace(scale=scale) if scale is not None:
-            return 0.5 / math.sinh(1 / (2 * float(scale))) ** 2
+            return 2 * math.exp(-1 / float(scale)) / math.expm1(-1 / float(scale)) ** 2
         case _:
             raise TypeError(f"no variance for {noise!r}")
 
@@ -44,6 +44,7 @@ def variance_of(noise: Noise) -> float:
 def _laplace(scale: float, used: NDArray[np.float64], failure: float) -> float:
     """Any step s gives a valid bound; the grid finds a good one."""
     steps = np.geomspace(1e-8, 1 - 1e-6, 400) / (scale * used[:, 1].max())
-    ratio = np.sinh(np.outer(used[:, 1], steps) / 2) / math.sinh(1 / (2 * scale))
+    x, y = np.outer(used[:, 1], steps) / 2, 1 / (2 * scale)
+    ratio = np.exp(x - y) * np.expm1(-2 * x) / math.expm1(-2 * y)  # sinh(x)/sinh(y), which could overflow
     cumulant = -(used[:, :1] * np.log1p(-(ratio**2))).sum(axis=0)
     return float(((failure + cumulant) / steps).min())

@@ -92,7 +92,10 @@ def _chernoff(
 
 
 def _cumulant(s: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    return -np.log1p(-((np.sinh(s / 2) / math.sinh(1 / (2 * scale))) ** 2))
+    # sinh(x)/sinh(y) by exponentials that cannot overflow
+    x, y = s / 2, 1 / (2 * scale)
+    ratio = np.exp(x - y) * np.expm1(-2 * x) / math.expm1(-2 * y)
+    return -np.log1p(-(ratio**2))
 
 
 def _chunks(values: NDArray[np.float64], size: int = 4096) -> list[NDArray[np.float64]]:

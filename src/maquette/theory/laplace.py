@@ -53,7 +53,8 @@ def discrete_one_sided(*, scale: float, beta: float, grid: float = 1.0) -> float
 def discrete_variance(*, scale: float, grid: float = 1.0) -> float:
     """The exact variance of one discrete Laplace draw, 2a/(1-a)^2 in squared grid steps: below 2 scale^2."""
     _check.positive(scale=scale, grid=grid)
-    return 0.5 * (grid / math.sinh(grid / (2 * scale))) ** 2
+    a = math.exp(-grid / scale)
+    return 2 * a * (grid / math.expm1(-grid / scale)) ** 2
 
 
 def _steps(steps: float, log_inverse_tail: float) -> int:
