@@ -153,6 +153,16 @@ def test_removing_a_record_removes_its_codes_and_changes_no_other(tmp_path_facto
     assert codes_of(lines[:gone] + lines[gone + 1 :], path) == whole[:gone] + whole[gone + 1 :]
 
 
+def test_the_law_catches_a_reader_that_guesses():
+    def guessed(lines: list[str]) -> list[int]:
+        listed = sorted(set(lines))  # the categories are read off the rows
+        return [listed.index(line) for line in lines]
+
+    lines = ["b", "a", "b"]
+    whole = guessed(lines)
+    assert guessed(lines[:1] + lines[2:]) != whole[:1] + whole[2:]
+
+
 @given(st.lists(LINES.map(",".join).filter(bool), min_size=1, max_size=8))
 @settings(deadline=None, max_examples=50)
 def test_every_code_lies_in_its_attribute(tmp_path_factory, lines):

@@ -149,15 +149,6 @@ def file(name: str, data: bytes) -> Callable[[Path], object]:
 ROW = f"{CANARY},7\n".encode()
 
 
-def unreadable(folder: Path) -> object:
-    path = folder / "t.csv"
-    path.write_bytes(HEAD + ROW)
-    path.chmod(0)
-    if os.access(path, os.R_OK):
-        pytest.skip("this user may read everything")
-    return path
-
-
 def parquet(**columns) -> Callable[[Path], object]:
     def make(folder: Path) -> object:
         table = pa.table(columns)
@@ -201,7 +192,6 @@ TIMES = pa.array([datetime.datetime(2020, 1, 1)], pa.timestamp("us", tz="Europe/
 
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no such file": (lambda folder: folder / "none.csv", "no file at"),
-    "unreadable": (unreadable, "cannot read .*[Pp]ermission denied"),
     "empty folder": (empty_folder, "no table file in"),
     "pattern without a match": (lambda folder: str(folder / "*.parquet"), "no table file in"),
     "unknown ending": (file("t.xlsx", ROW), "cannot tell what .* should end in one of .csv"),
@@ -267,6 +257,26 @@ def test_wrong_structure_is_refused_without_a_private_word(case: str, tmp_path: 
         with pytest.raises(SourceError, match=words) as caught:
             open_table(source, domain=DOMAIN, memory_limit=limit)
         assert_silent(caught.value)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "t.arrow"])
+def test_a_file_that_may_not_be_read_is_said_so(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_args: object, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / name).write_bytes(HEAD + ROW)
+    for place in ("pathlib.Path.open", "pyarrow.parquet.read_schema", "pyarrow.memory_map"):
+        monkeypatch.setattr(place, refuse)
+    with pytest.raises(SourceError, match=f"cannot read .*{name}: [Pp]ermission denied"):
+        open_engine(tmp_path / name, DOMAIN)
+
+
+def test_a_file_that_is_gone_at_the_second_reading_is_said_so(tmp_path: Path):
+    (tmp_path / "t.csv").write_bytes(HEAD + ROW)
+    engine = open_engine(tmp_path / "t.csv", DOMAIN, memory_limit=0)
+    (tmp_path / "t.csv").unlink()
+    with pytest.raises(SourceError, match=r"cannot read .*No such file"):
+        engine.size()
 
 
 def assert_silent(error: BaseException) -> None:

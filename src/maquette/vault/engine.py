@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, Protocol
 
@@ -53,7 +53,7 @@ class Engine(Protocol):
         ...
 
 
-class _BatchEngine:
+class _BatchEngine(ABC):
     """Everything follows from batches of coded rows; the row order and the cuts cannot matter for a sum."""
 
     __slots__ = ("_domain",)
@@ -172,6 +172,7 @@ def load(
             chunks[name].append(coder.code(raw[name]))
             held += chunks[name][-1].nbytes
         if held > limit:
+            tell(1.0)
             return StreamEngine(domain, source)
         tell(share)
     tell(1.0)

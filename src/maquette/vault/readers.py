@@ -42,7 +42,7 @@ def open_engine(
 
     Only public structure can fail: the file, its header, the types of its columns. `memory_limit` (bytes, a
     quarter of the free memory by default) decides whether the coded columns are kept or read anew on every
-    pass. `progress` is called with the share that has been read, at most 21 times; it is for the owner's eyes.
+    pass. `progress` is called with the share that has been read, always 21 times; it is for the owner's eyes.
     """
     if memory_limit is not None:
         _check.whole(memory_limit=memory_limit, least=0)
