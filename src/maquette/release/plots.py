@@ -15,7 +15,8 @@ GRID = "var(--line)"
 BAR = "var(--bar)"
 TONES = ("var(--tone-1)", "var(--tone-2)", "var(--tone-3)", "var(--tone-4)", "var(--tone-5)", "var(--tone-6)")
 REST = "var(--rest)"
-FONT = "system-ui, sans-serif"
+FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
+"""Widths are laid out before the reader's machine is known: a family with the same widths nearly everywhere."""
 WIDE = 740
 """Width of a plot that takes the whole page, in pixels, without its labels."""
 LABELS = 118
@@ -90,7 +91,7 @@ def errors(marks: Sequence[Mark], statements: Sequence[str], *, label: str) -> s
                             "orient": "top",
                             "symbolSize": 130,
                             "symbolOpacity": 1,
-                            "columnPadding": 36,
+                            "columnPadding": 48,
                         },
                     },
                     "shape": {
@@ -133,7 +134,11 @@ def marginal(bars: Sequence[Bar], *, label: str) -> str:
                 "type": "quantitative",
                 "title": None,
                 "scale": {"domain": [0, max(top, 1e-6) * 1.02], "nice": False},
-                "axis": {"format": ".4~g", "labelExpr": "datum.label + ' %'", "values": ticks(top)},
+                "axis": {
+                    "format": ".4~g",
+                    "labelExpr": "datum.value ? datum.label + ' %' : '0'",
+                    "values": ticks(top),
+                },
             },
         },
         "layer": [
@@ -198,6 +203,7 @@ def budget(pieces: Sequence[Piece], unit: str, *, label: str) -> str:
                     "title": None,
                     "orient": "top",
                     "columns": 3,
+                    "columnPadding": 48,
                     "labelLimit": 260,
                     "symbolType": "square",
                 },

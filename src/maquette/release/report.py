@@ -141,14 +141,15 @@ def _budget_plot(release: Release) -> str | None:
 
 
 def _flat(parameters: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Parameters as lines of a table; nested ones with dotted names, long ones cut."""
+    """Parameters as lines of a table; nested ones under the name of the whole, long ones cut."""
     lines: list[tuple[str, str]] = []
     for name, value in parameters.items():
+        told = prefix + str(name).replace("_", " ")
         if isinstance(value, dict):
-            lines += _flat(value, f"{prefix}{name}.")
+            lines += _flat(value, f"{told}, ")
         else:
             text = f"{value:.6g}" if isinstance(value, float) else str(value)
-            lines.append((prefix + name, text if len(text) <= 160 else text[:157] + "…"))
+            lines.append((told, text if len(text) <= 160 else text[:157] + "…"))
     return lines
 
 
