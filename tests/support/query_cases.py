@@ -41,7 +41,7 @@ def attributes(draw, name: str, most: int = 4) -> Attribute:
         case "ordinal":
             return Attribute(name, Kind.ORDINAL, categories=tuple("lmhx"[:cells]), **open_ends)
         case "numbers":
-            return Attribute(name, Kind.ORDINAL, categories=tuple([-1, 0.5, 3, 10][:cells]), **open_ends)
+            return Attribute(name, Kind.ORDINAL, categories=tuple([3, -1, 10, 0.5][:cells]), **open_ends)
         case "codes":
             return Attribute(name, Kind.ORDINAL, codes=cells, **open_ends)
         case "names":

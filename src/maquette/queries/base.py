@@ -217,6 +217,7 @@ class TableQueries(Queries):
 
 
 def sum_margin(domain: Domain, histogram: NDArray[Any], margin: Margin) -> NDArray[Any]:
-    """The table over some attributes, from a histogram over all of them."""
+    """The table over some attributes, from a histogram over all of them; of int64 or float64."""
     gone = tuple(i for i, name in enumerate(domain.names) if name not in margin)
-    return np.asarray(histogram).reshape(domain.shape).sum(axis=gone)
+    table = np.asarray(histogram).reshape(domain.shape)
+    return table.sum(axis=gone, dtype=np.float64 if table.dtype.kind == "f" else np.int64)

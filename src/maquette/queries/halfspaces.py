@@ -17,7 +17,7 @@ from maquette.errors import WorkloadError
 from maquette.queries import canonical, names, rows, worst
 from maquette.queries.base import Columns, Margin, Queries, Sensitivity, sum_margin
 from maquette.queries.limits import check_index
-from maquette.queries.values import exact, numeric, value, values
+from maquette.queries.values import exact, extremes, numeric, whole_values
 from maquette.queries.worst import Worst
 
 Normal = tuple[Fraction, ...]
@@ -141,11 +141,11 @@ class Halfspaces(Queries):
     def describe(self) -> str:
         return f"{self.count:,} half-spaces of {', '.join(self.over)}"
 
-    def extremes(self, index: int) -> tuple[Fraction, Fraction]:
+    def reach(self, index: int) -> tuple[Fraction, Fraction]:
         """The smallest and largest weighted sum that a record with values everywhere can have."""
         low = high = Fraction(0)
         for weight, column in zip(self.normals[index], self._columns, strict=True):
-            ends = [weight * value(column, 0), weight * value(column, column.cells - 1)]
+            ends = [weight * end for end in extremes(column)]
             low, high = low + min(ends), high + max(ends)
         return low, high
 
@@ -154,7 +154,7 @@ class Halfspaces(Queries):
         return [self.domain[name] for name in self.over]
 
     def _written_key(self, index: int) -> canonical.Key | None:
-        low, high = self.extremes(index)
+        low, high = self.reach(index)
         threshold, closed = self.thresholds[index], all(c.size == c.cells for c in self._columns)
         if high < threshold or (low >= threshold and closed):
             return None
@@ -201,15 +201,16 @@ class Halfspaces(Queries):
         self, normal: Normal, codes: Columns, thresholds: Sequence[Fraction]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Weighted sums and thresholds in whole numbers; in Python's where 64 bits would not do."""
-        terms = [[w * v for v in values(c)] for w, c in zip(normal, self._columns, strict=True)]
-        scale = math.lcm(*(term.denominator for column in terms for term in column))
-        whole = [[int(term * scale) for term in column] for column in terms]
+        cells = [whole_values(column) for column in self._columns]
+        slopes = [weight / whole.denominator for weight, whole in zip(normal, cells, strict=True)]
+        scale = math.lcm(*(slope.denominator for slope in slopes))
+        factors = [int(slope * scale) for slope in slopes]
         limits = [math.ceil(threshold * scale) for threshold in thresholds]
-        largest = sum(max(abs(t) for t in column) for column in whole) + max(abs(t) for t in limits)
-        dtype = np.int64 if largest < _SAFE else object
+        sizes = [max(1, abs(f)) * max(map(abs, w.numerators)) for f, w in zip(factors, cells, strict=True)]
+        dtype = np.int64 if sum(sizes) + max(map(abs, limits)) < _SAFE else object
         scores = np.zeros(len(next(iter(codes.values()))), dtype=dtype)
-        for name, column in zip(self.over, whole, strict=True):
-            scores = scores + np.array(column, dtype=dtype)[codes[name]]
+        for name, factor, whole in zip(self.over, factors, cells, strict=True):
+            scores = scores + (np.array(whole.numerators, dtype=dtype) * factor)[codes[name]]
         return scores, np.array(limits, dtype=dtype)
 
 
@@ -249,7 +250,7 @@ def _movable(queries: Halfspaces, relation: Relation) -> int:
     closed = all(queries.domain[name].size == queries.domain[name].cells for name in queries.over)
     movable = 0
     for index, threshold in enumerate(queries.thresholds):
-        low, high = queries.extremes(index)
+        low, high = queries.reach(index)
         everything = closed and low >= threshold
         movable += high >= threshold and not (everything and relation is Relation.REPLACE_ONE)
     return movable

@@ -31,7 +31,7 @@ class Marginals(TableQueries):
     margins: tuple[Margin, ...]  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __post_init__(self) -> None:
-        tidy = tuple(names.margin(self.domain, margin) for margin in self.margins)
+        tidy = names.margins(self.domain, self.margins)
         if not tidy:
             raise WorkloadError("marginals need at least one set of attributes")
         if len(set(tidy)) < len(tidy):
@@ -154,7 +154,7 @@ def marginals(
     if attributes is not None:
         if isinstance(attributes, str):
             raise WorkloadError(f"expected a list of sets of attributes, got the text {attributes!r}")
-        return Marginals(domain, tuple(names.margin(domain, given) for given in attributes))
+        return Marginals(domain, names.margins(domain, attributes))
     assert k is not None
     orders = list(k) if isinstance(k, Iterable) else [k]
     for order in orders:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, cast
 
 from maquette.domain import Attribute, Domain
 from maquette.errors import WorkloadError
@@ -53,6 +55,22 @@ def margin(domain: Domain, names: Iterable[str]) -> Margin:
         twice = next(name for name in given if given.count(name) > 1)
         raise WorkloadError(f"attribute '{twice}' is named twice in ({', '.join(given)})")
     return tuple(sorted(given, key=domain.names.index))
+
+
+def margins(domain: Domain, sets: Iterable[Iterable[Any]]) -> tuple[Margin, ...]:
+    """Many sets of attributes, each in domain order."""
+    place = {name: i for i, name in enumerate(domain.names)}
+    return tuple(_tidy(domain, place, given) for given in sets)
+
+
+def _tidy(domain: Domain, place: dict[str, int], given: Iterable[Any]) -> Margin:
+    if isinstance(given, tuple):
+        listed = cast("tuple[Any, ...]", given)
+        if all(isinstance(name, str) and name in place for name in listed):
+            places = [place[name] for name in listed]
+            if all(a < b for a, b in pairwise(places)):
+                return listed
+    return margin(domain, given)
 
 
 def find(domain: Domain, word: str) -> Attribute:

@@ -74,6 +74,9 @@ class SetQueries(Queries):
         size = self.domain[name].size
         if not sets:
             return np.zeros(size, dtype=np.int64)
+        if len(sets) * size > MOST_CELLS:  # cells without a border between them are not told apart either
+            borders = {end for runs in sets for low, high in runs for end in (low, high + 1)}
+            return np.searchsorted(np.array(sorted(borders)), np.arange(size), side="right").astype(np.int64)
         signatures = np.stack([cells.mask(runs, size) for runs in sorted(sets)])
         return np.unique(signatures, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
@@ -82,8 +85,6 @@ class SetQueries(Queries):
         return np.stack([masks.of(given) for given in self.conditions]).astype(np.int8)
 
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
-        from maquette.queries.counting import count_margins
-
         weights = rows.whole_or_float(weights)
         length = rows.length(columns, weights)
         tabled = {
@@ -91,7 +92,11 @@ class SetQueries(Queries):
             for names, places in self._by_attributes().items()
             if self.domain.cells(names) <= min(MOST_CELLS, length * len(places))
         }
-        answers = self._from_tables(tabled, count_margins(self.domain, columns, tabled, weights))
+        answers: dict[int, Any] = {}
+        if tabled:
+            from maquette.queries.counting import count_margins
+
+            answers = self._from_tables(tabled, count_margins(self.domain, columns, tabled, weights))
         done = {place for places in tabled.values() for place in places}
         masks = RowMasks(self.domain, columns, length)
         for place in range(self.count):

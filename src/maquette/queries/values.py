@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
@@ -50,13 +52,31 @@ def value(attribute: Attribute, code: int) -> Fraction:
     return Fraction(code)
 
 
-def values(attribute: Attribute) -> list[Fraction]:
+class Whole(NamedTuple):
+    """The values of all declared cells as whole numbers over one denominator."""
+
+    numerators: tuple[int, ...]
+    denominator: int
+
+
+@lru_cache(maxsize=64)
+def whole_values(attribute: Attribute) -> Whole:
     """The values of all declared cells."""
     if attribute.cells > MOST_VALUES:
         raise WorkloadError(
             f"'{attribute.name}' has {attribute.cells:,} cells, more than {MOST_VALUES:,}; declare coarser cells"
         )
-    return [value(attribute, code) for code in range(attribute.cells)]
+    found = [value(attribute, code) for code in range(attribute.cells)]
+    denominator = math.lcm(*(v.denominator for v in found))
+    return Whole(tuple(int(v * denominator) for v in found), denominator)
+
+
+def extremes(attribute: Attribute) -> tuple[Fraction, Fraction]:
+    """The smallest and the largest value of a declared cell."""
+    if attribute.categories is None:  # values rise with the code
+        return value(attribute, 0), value(attribute, attribute.cells - 1)
+    numerators, denominator = whole_values(attribute)
+    return Fraction(min(numerators), denominator), Fraction(max(numerators), denominator)
 
 
 def _middle(attribute: Attribute, code: int) -> Fraction:

@@ -24,6 +24,8 @@ from maquette.queries.base import Columns, Margin, Sensitivity, TableQueries
 from maquette.queries.limits import check_index
 
 GRID = 2**20
+MOST_FRACTIONAL = 2**20
+"""Queries with fractional weights in one class; sums of their squares stay inside 64 bits."""
 MOST_STEPS = 2**28
 """Elementary steps for the search of the farthest pair of columns."""
 _BLOCK = 2**22
@@ -52,6 +54,10 @@ class Weights(TableQueries):
         if self.grid not in (1, GRID) or self.numerators.min() < 0 or self.numerators.max() > self.grid:
             raise WorkloadError(
                 f"expected numerators from 0 to the denominator, 1 or {GRID}, got {self.grid}"
+            )
+        if self.grid > 1 and self.count > MOST_FRACTIONAL:
+            raise WorkloadError(
+                f"a class may have {MOST_FRACTIONAL:,} queries of fractional weights, got {self.count:,}"
             )
         if self.over != names.margin(self.domain, self.over):
             raise WorkloadError(f"expected attributes in the order of the domain, got {', '.join(self.over)}")

@@ -32,6 +32,8 @@ MOST_STEPS = 2**28
 MOST_HELD = 2**24
 """Weights that are held at once."""
 _BLOCK = 2**18
+_LARGEST = 2**62
+"""Sums stay below this, so that 64 bits hold them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,13 @@ def search(
     The largest entry is 1 for counting queries, and must be given (`linf`) for others.
     """
     names = tuple(name for name in domain.names if any(name in part.attributes for part in parts))
-    if not names or any(domain[name].size > MOST_RECORDS for name in names):
+    cost, scale = sum(part.pair_cost for part in parts), math.lcm(*(part.denominator for part in parts))
+    if not names or cost > MOST_HELD or any(domain[name].size > MOST_RECORDS for name in names):
+        return None
+    if sum(part.count for part in parts) * scale**2 >= _LARGEST:
         return None
     kinds = [_kinds(domain, parts, name) for name in names]
-    records, cost = math.prod(len(kind.codes) for kind in kinds), sum(part.pair_cost for part in parts)
+    records = math.prod(len(kind.codes) for kind in kinds)
     steps = records * cost * (1 if relation is Relation.ADD_REMOVE else records)
     if records > MOST_RECORDS or steps > MOST_STEPS or records * cost > MOST_HELD:
         return None
