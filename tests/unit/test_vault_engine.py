@@ -15,6 +15,10 @@ from hypothesis import strategies as st
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import SourceError
 from maquette.queries.base import Columns, Queries, Sensitivity, TableQueries
+from maquette.queries.marginals import marginals
+from maquette.queries.predicate import where
+from maquette.queries.weights import weights
+from maquette.queries.workload import union
 from maquette.vault import engine as engines
 from maquette.vault import frames
 from maquette.vault.engine import MemoryEngine, StreamEngine
@@ -129,6 +133,28 @@ def test_memory_and_stream_agree_wherever_the_rows_are_cut(n: int, seed: int, ba
             assert answers.dtype == np.int64
             assert (answers == engine.answer(RowPairs())).all()
         assert memory.commitment(b"salt") == stream.commitment(b"salt")
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+def test_a_union_is_answered_in_one_pass_as_its_parts_are(limit, monkeypatch):
+    parts = [
+        marginals(DOMAIN, k=2),
+        where(DOMAIN, "a = 1 and c < 2"),
+        weights(DOMAIN, [[0.5, 0.25, 0.0], [1.0, 0.125, 0.75]], attributes=("a",)),
+        marginals(DOMAIN, k=1),
+    ]
+    asked = union(*parts)
+    engine = open_engine(rows_of(300), DOMAIN, memory_limit=limit)
+    apart = [engine.answer(part) * (asked.denominator // part.denominator) for part in parts]
+    passes: list[object] = []
+    plain = type(engine)._batches
+    monkeypatch.setattr(
+        type(engine), "_batches", lambda self, names: passes.append(names) or plain(self, names)
+    )
+    assert engine.answer(asked).tolist() == np.concatenate(apart).tolist()
+    assert len(passes) == 1
+    columns = open_engine(rows_of(300), DOMAIN)._columns
+    assert engine.answer(asked).tolist() == asked.on_rows(columns).tolist()
 
 
 def test_answers_that_are_no_whole_numbers_are_a_mistake():

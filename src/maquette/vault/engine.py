@@ -16,6 +16,7 @@ from maquette.domain import Domain
 from maquette.errors import SourceError
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.counting import count_margins
+from maquette.queries.workload import Workload
 from maquette.vault.coding import Coder, coders
 from maquette.vault.source import Source
 
@@ -74,22 +75,38 @@ class _BatchEngine(ABC):
         return sum(len(batch[first[0]]) for batch in self._batches(first))
 
     def answer(self, queries: Queries) -> Integers:
-        if isinstance(queries, TableQueries):
-            return _whole(queries.from_margins(self.margins(queries.margins)))
-        total = np.zeros(queries.count, dtype=np.int64)
-        names = queries.attributes or self._domain.names[:1]
-        for batch in self._batches(names):
-            total += _whole(queries.on_rows(batch))
-        return total
+        """One pass, however many classes of queries a union has."""
+        parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
+        margins = [m for part in parts if isinstance(part, TableQueries) for m in part.margins]
+        tables = self._no_counts(margins)
+        totals = {
+            i: np.zeros(part.count, dtype=np.int64)
+            for i, part in enumerate(parts)
+            if not isinstance(part, TableQueries)
+        }
+        for batch in self._batches(queries.attributes or self._domain.names[:1]):
+            count_margins(self._domain, batch, margins, into=tables)
+            for i, total in totals.items():
+                total += _whole(parts[i].on_rows(batch))
+        answers = [
+            _whole(part.from_margins(tables)) if isinstance(part, TableQueries) else totals[i]
+            for i, part in enumerate(parts)
+        ]
+        scales = [queries.denominator // part.denominator for part in parts]
+        scaled = [a if scale == 1 else a * scale for a, scale in zip(answers, scales, strict=True)]
+        return scaled[0] if len(scaled) == 1 else np.concatenate(scaled)
 
     def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
         used = {name for margin in margins for name in margin} or {self._domain.names[0]}
-        names = [name for name in self._domain.names if name in used]
-        empty = {name: np.zeros(0, dtype=np.uint8) for name in names}
-        totals = count_margins(self._domain, empty, margins)
-        for batch in self._batches(names):
-            count_margins(self._domain, batch, margins, into=totals)
-        return totals
+        tables = self._no_counts(margins)
+        for batch in self._batches([name for name in self._domain.names if name in used]):
+            count_margins(self._domain, batch, margins, into=tables)
+        return tables
+
+    def _no_counts(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
+        return count_margins(
+            self._domain, {n: np.zeros(0, dtype=np.uint8) for n in self._domain.names}, margins
+        )
 
     def values(self, name: str) -> tuple[NDArray[Any], Integers]:
         codes, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
@@ -126,9 +143,6 @@ class MemoryEngine(_BatchEngine):
     def __init__(self, domain: Domain, columns: Coded) -> None:
         super().__init__(domain)
         self._columns = {name: _frozen(columns[name]) for name in domain.names}
-
-    def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
-        return count_margins(self._domain, self._columns, margins)
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
         for start in range(0, len(self._columns[names[0]]), ROWS):
