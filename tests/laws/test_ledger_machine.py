@@ -145,6 +145,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if held.answer is None:
             held.answer = data
         assert self.ledger.answer(key, data).payload == held.answer
+        assert self.ledger.answer(key, data + b" again").payload == held.answer
 
     @rule(data=st.binary(max_size=4))
     def answer_what_was_never_reserved(self, data: bytes) -> None:
@@ -205,16 +206,21 @@ class LedgerMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "ledger"):
             return
+        try:
+            self.check_the_whole()
+        finally:
+            for ledger in (self.ledger, *self.dropped):
+                ledger.close()
+            if self._folder is not None:
+                shutil.rmtree(self._folder)
+
+    def check_the_whole(self) -> None:
         for receipt in self.receipts:
             self.ledger.verify(receipt)
         for key, held in self.model.held.items():
             found = self.ledger.find(key)
             assert found is not None
             assert (found.units, found.payload) == (held.cost, held.answer)
-        for ledger in (self.ledger, *self.dropped):
-            ledger.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder)
 
 
 class PostgresMachine(LedgerMachine):
