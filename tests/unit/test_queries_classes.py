@@ -394,6 +394,61 @@ def test_weights_own_what_they_were_given():
         mq.Weights(SURVEY, ("sex",), np.zeros((1, 3), dtype=np.int32), 1)
 
 
+def test_fractional_weights_are_so_few_that_their_squares_fit_64_bits():
+    few = np.full((2**20, 2), [0.0, 0.999], dtype=np.float32)
+    asked = mq.weights(SURVEY, few, attributes=["sex"])
+    numerator = int(asked.numerators[0, 1])
+    exact = Sensitivity(Fraction(numerator), Fraction(numerator**2, 2**20), Fraction(numerator, 2**20))
+    assert asked.sensitivity(ADD) == asked.sensitivity(REPLACE) == exact
+    with pytest.raises(WorkloadError, match="1,048,576 queries of fractional weights, got 1,048,577"):
+        mq.weights(SURVEY, np.full((2**20 + 1, 2), 0.5, dtype=np.float32), attributes=["sex"])
+
+
+def test_sums_that_would_not_fit_64_bits_are_not_searched():
+    domain = Domain((Attribute("x", Kind.ORDINAL, codes=60_000),))
+    most = 60_001**2 // 4
+    asked = mq.ranges(domain, "x") + mq.weights(domain, np.full((1, 60_000), 0.5))
+    for relation in Relation:
+        assert asked.sensitivity(relation).l2_squared >= most
+        assert asked.sensitivity(relation).l1 >= most
+    assert asked.sensitivity(ADD).l2_squared == most + Fraction(1, 4)
+    assert not asked.exact_sensitivity
+
+
+def test_ordinal_numbers_need_not_rise():
+    domain = Domain((Attribute("x", Kind.ORDINAL, categories=(5, 100, 1)),))
+    asked = mq.halfspaces(domain, ["x"], [[1], [1], [-1]], [50, 101, -2])
+    assert asked.on_histogram(np.array([1, 10, 100])).tolist() == [10, 0, 100]
+    assert asked.sensitivity(ADD) == counting(1)
+    assert asked.sensitivity(REPLACE) == counting(2)
+    rising = mq.halfspaces(domain, ["x"], [[1]], [50])
+    assert rising.sensitivity(ADD) == rising.sensitivity(REPLACE) == counting(1)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint64, bool, np.float32])
+def test_histograms_of_any_type_of_number(dtype):
+    table = np.ones(SURVEY.shape, dtype=dtype)
+    asked = (
+        mq.marginals(SURVEY, [0, 4]) + mq.ranges(SURVEY, "age", "grade") + mq.boxes(SURVEY, [{"age": (2, 5)}])
+    )
+    asked += mq.where(SURVEY, "age >= 50 OR sex = 'Male'") + mq.halfspaces(SURVEY, ["age"], [[1]], [50])
+    answers = asked.on_histogram(table)
+    assert answers.dtype == (np.float64 if dtype is np.float32 else np.int64)
+    assert (answers == asked.on_histogram(np.ones(SURVEY.shape, dtype=np.int64))).all()
+
+
+def test_many_sets_of_cells_are_told_apart_by_their_borders():
+    domain = Domain((Attribute("x", Kind.ORDINAL, codes=5000),))
+    asked = mq.boxes(domain, [{"x": (i, i + 1)} for i in range(0, 4000, 4)])
+    labels = asked.twins("x")
+    assert labels[0] == labels[1]
+    assert labels[1] != labels[2]
+    assert labels[2] == labels[3]
+    assert labels[4500] == labels[4999]
+    assert asked.sensitivity(ADD) == counting(1)
+    assert asked.sensitivity(REPLACE) == counting(2)
+
+
 def test_classes_are_frozen():
     for asked in (mq.points(SURVEY), mq.prefixes(SURVEY, "age"), mq.where(SURVEY, "TRUE")):
         with pytest.raises(AttributeError):

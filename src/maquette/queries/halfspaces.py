@@ -242,7 +242,12 @@ def _worst(queries: Halfspaces, relation: Relation) -> Worst:
     bound = Sensitivity(moved, moved, min(moved, Fraction(1)))
     if _aligned(queries.normals):
         return Worst(bound, exact=True, spread=True)
-    return worst.search(queries.domain, [queries], relation) or Worst(bound, exact=False)
+    found = worst.search(queries.domain, [queries], relation)
+    if found is not None:
+        return found
+    if relation is Relation.REPLACE_ONE:
+        bound = worst.least(bound, worst.twice(_worst(queries, Relation.ADD_REMOVE).bound))
+    return Worst(bound, exact=False)
 
 
 def _movable(queries: Halfspaces, relation: Relation) -> int:

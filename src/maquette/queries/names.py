@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 from maquette.domain import Attribute, Domain
 from maquette.errors import WorkloadError
@@ -64,12 +64,10 @@ def margins(domain: Domain, sets: Iterable[Iterable[Any]]) -> tuple[Margin, ...]
 
 
 def _tidy(domain: Domain, place: dict[str, int], given: Iterable[Any]) -> Margin:
-    if isinstance(given, tuple):
-        listed = cast("tuple[Any, ...]", given)
-        if all(isinstance(name, str) and name in place for name in listed):
-            places = [place[name] for name in listed]
-            if all(a < b for a, b in pairwise(places)):
-                return listed
+    if isinstance(given, tuple) and all(isinstance(name, str) and name in place for name in given):
+        places = [place[name] for name in given]
+        if all(a < b for a, b in pairwise(places)):
+            return given
     return margin(domain, given)
 
 

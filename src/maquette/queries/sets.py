@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from maquette.domain import Domain, Relation
 from maquette.queries import canonical, cells, condition, rows, worst
 from maquette.queries.base import Columns, Margin, Queries, Sensitivity, sum_margin
+from maquette.queries.columns import label_columns
 from maquette.queries.condition import ALWAYS, NEVER, Condition, RowMasks
 from maquette.queries.worst import Worst
 
@@ -77,8 +78,7 @@ class SetQueries(Queries):
         if len(sets) * size > MOST_CELLS:  # cells without a border between them are not told apart either
             borders = {end for runs in sets for low, high in runs for end in (low, high + 1)}
             return np.searchsorted(np.array(sorted(borders)), np.arange(size), side="right").astype(np.int64)
-        signatures = np.stack([cells.mask(runs, size) for runs in sorted(sets)])
-        return np.unique(signatures, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        return label_columns(np.stack([cells.mask(runs, size) for runs in sorted(sets)]))
 
     def columns_of(self, rows: Columns) -> NDArray[Any]:
         masks = RowMasks(self.domain, rows, len(next(iter(rows.values()))))
@@ -157,8 +157,12 @@ def _worst_of_group(domain: Domain, group: Sequence[Queries], relation: Relation
     if len(given) == 1 and condition.read_once(given[0]):
         return _worst_of_one(given[0], relation)
     found = worst.search(domain, [_Conditions(domain, given)], relation)
-    most = Fraction(len(given))
-    return found or Worst(Sensitivity(most, most, Fraction(1)), exact=False)
+    if found is not None:
+        return found
+    bound = Sensitivity(Fraction(len(given)), Fraction(len(given)), Fraction(1))
+    if relation is Relation.REPLACE_ONE:
+        bound = worst.least(bound, worst.twice(_worst(domain, given, Relation.ADD_REMOVE).bound))
+    return Worst(bound, exact=False)
 
 
 def _worst_of_one(given: Condition, relation: Relation) -> Worst:

@@ -21,6 +21,7 @@ from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import canonical, names
 from maquette.queries.base import Columns, Margin, Sensitivity, TableQueries
+from maquette.queries.columns import first_columns, label_columns
 from maquette.queries.limits import check_index
 
 GRID = 2**20
@@ -133,7 +134,7 @@ class Weights(TableQueries):
 
     @cached_property
     def _worst(self) -> dict[Relation, tuple[Sensitivity, bool]]:
-        columns = np.unique(self.numerators, axis=1).astype(np.int64)
+        columns = self.numerators[:, first_columns(label_columns(self.numerators))].astype(np.int64)
         return {
             Relation.ADD_REMOVE: (self._in_counts(*_largest(columns)), True),
             Relation.REPLACE_ONE: self._farthest(columns),

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from maquette.domain import Domain, Relation
 from maquette.queries.base import Columns, Norms, Queries, Sensitivity
 from maquette.queries.canonical import all_cells
+from maquette.queries.columns import first_columns, label_columns
 
 MOST_RECORDS = 2**16
 """Records that are told apart, in a search through all of them."""
@@ -60,7 +61,12 @@ def _union_sensitivity(domain: Domain, parts: tuple[Queries, ...], relation: Rel
     if meets and proved.exact:
         return proved
     searched = total([_component(domain, group, relation) for group in connected(parts)])
-    return searched if searched.exact else Worst(_least(proved.bound, searched.bound), exact=False)
+    if searched.exact:
+        return searched
+    bound = least(proved.bound, searched.bound)
+    if relation is Relation.REPLACE_ONE:
+        bound = least(bound, twice(_union_sensitivity(domain, parts, Relation.ADD_REMOVE).bound))
+    return Worst(bound, exact=False)
 
 
 def connected(parts: Sequence[Queries]) -> list[list[Queries]]:
@@ -87,6 +93,11 @@ def total(worst: Sequence[Worst]) -> Worst:
         exact=all(one.exact for one in worst),
         spread=all(one.spread for one in worst),
     )
+
+
+def twice(added: Sensitivity) -> Sensitivity:
+    """A bound for replacing a record by one for adding it: |p - q| <= p + q, (p - q)^2 <= p^2 + q^2."""
+    return Sensitivity(2 * added.l1, 2 * added.l2_squared, added.linf)
 
 
 def search(
@@ -121,8 +132,8 @@ class _Kinds(NamedTuple):
 
 
 def _kinds(domain: Domain, parts: Sequence[Queries], name: str) -> _Kinds:
-    labels = np.stack([part.twins(name) for part in parts if name in part.attributes])
-    _, codes, counts = np.unique(labels, axis=1, return_index=True, return_counts=True)
+    labels = label_columns(np.stack([part.twins(name) for part in parts if name in part.attributes]))
+    codes, counts = first_columns(labels), np.bincount(labels)
     # an attribute of one cell can never differ, and need not
     return _Kinds(codes.astype(np.int64), (counts > 1) | (domain[name].size == 1))
 
@@ -206,7 +217,8 @@ def _alone(part: Queries, relation: Relation) -> Worst:
     return Worst(part.sensitivity(relation), part.exact_sensitivity, part.spread)
 
 
-def _least(one: Sensitivity, other: Sensitivity) -> Sensitivity:
+def least(one: Sensitivity, other: Sensitivity) -> Sensitivity:
+    """The better of two bounds, norm by norm."""
     return Sensitivity(
         min(one.l1, other.l1), min(one.l2_squared, other.l2_squared), min(one.linf, other.linf)
     )
