@@ -6,8 +6,10 @@ covers the stated law; that the samplers draw from it is checked against brute f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from math import comb
 
 import pytest
@@ -167,3 +169,20 @@ def test_the_unbroken_law_passes_the_same_check():
 )
 def test_seeded_bugs_are_caught(bug, law):
     assert any(small_pairs(CASE, law, relation) for relation in Relation)
+
+
+def float_law(case: Case, table: Table) -> list[int]:
+    """How many of the 2^53 uniform doubles a plain `u < cumulative sum` gives to each database."""
+    weights = [w * math.exp(-level / 2) for w, level in zip(case.weights, case.levels(table), strict=True)]
+    borders = [math.floor(total / sum(weights) * 2**53) for total in accumulate(weights)]
+    return [b - a for a, b in pairwise([0, *borders])]
+
+
+def test_a_float_draw_is_caught():
+    """Databases whose weight is below 2^-53 vanish, and not the same ones for neighbours."""
+    known = [(k, 0, 0, j) for k in range(60, 90) for j in (0, 1)]
+    laws = {table: float_law(CASE, table) for table in known}
+    honest = {table: stated(CASE, table, base=BASE) for table in known}
+    pairs = neighbours(known, Relation.ADD_REMOVE)
+    assert worst(laws, pairs, below_exp(EPSILON))
+    assert not worst(honest, pairs, below_exp(EPSILON))

@@ -1,0 +1,21 @@
+"""The tutorial's code runs as it stands, from top to bottom."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial-thresholds.md"
+
+
+def test_the_tutorial_runs_and_its_figures_are_of_the_right_size(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(blocks) == 4
+    names: dict = {}
+    exec("\n".join(blocks), names)  # the project's own page
+    release, incomes = names["release"], names["incomes"]
+    assert 50 <= release.database.m <= 58
+    exact = np.searchsorted(np.sort(incomes), np.arange(65_536), side="right") / len(incomes)
+    assert np.abs(release.answers.fractions - exact).max() < 0.2
+    assert release.certificate is not None
+    assert "thresholds, tree base" in capsys.readouterr().out
