@@ -136,7 +136,7 @@ def test_a_bad_beta(own, beta):
         (("--rows", "0"), ("expected rows to be a whole number >= 1",)),
         (("--total-epsilon", "-3"), ("expected epsilon > 0",)),
         (("--mechanism", "residual"), ("residual",)),
-        (("--marginals", "9"), ("expected an order k from 0 to 3",)),
+        (("--marginals", "9"), ("from 0 to 3, got 9",)),
         (("--prefixes", "agee"), ("unknown attribute 'agee'", "age, sex, region")),
         (("--prefixes", "region"), ("region",)),
         (("--where", "age >"), ("error: ",)),

@@ -116,7 +116,7 @@ def test_make_knows(target):
 
 
 def test_every_page_of_the_site_exists_and_every_page_is_in_it():
-    nav = re.findall(r": ([a-z_]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    nav = re.findall(r": ([a-z_-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(nav) == sorted(p.name for p in (ROOT / "docs").glob("*.md"))
 
 

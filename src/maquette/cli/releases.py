@@ -106,7 +106,7 @@ def _say_required(found: Sequence[Requirement], *, as_json: bool) -> None:
             one.mechanism,
             "–" if one.n is None else f"{one.n:,}",
             "–" if one.epsilon is None else f"{one.epsilon:g}",
-            one.refusal or "",
+            one.refusal or ("out of reach" if one.n is None or one.epsilon is None else ""),
         )
         for one in found
     ]
