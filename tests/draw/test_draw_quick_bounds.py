@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from maquette.gate.draw import quick
+from maquette.gate.draw import quick, tree
 from maquette.gate.draw.column import Column
 from maquette.gate.draw.scale import Scale
 from maquette.gate.draw.slices import Slices
@@ -98,3 +98,17 @@ def test_draws_keep_their_law_when_the_quick_bounds_are_loose(case, monkeypatch)
     assert chi2.sf(statistic, len(expected) - 1) > 1e-6
     if not case.name.startswith("listed"):
         assert exact_counts > 0
+
+
+@pytest.mark.parametrize("size", [37, 2**64])
+def test_tables_that_are_not_kept_give_the_same_masses_and_draws(size, monkeypatch):
+    band = column_of(shapes(size, 300)[1], size).band(20, -300, 300)
+    assert band is not None
+    kept = tree.TreePaths(band)
+    monkeypatch.setattr(tree, "KEPT", 0)
+    anew = tree.TreePaths(band)
+    assert anew.count == kept.count
+    assert kept._tables
+    assert not anew._tables
+    for seed in range(5):
+        assert anew.draw(Uniform(SeededBits(seed))) == kept.draw(Uniform(SeededBits(seed)))

@@ -36,7 +36,7 @@ from maquette.queries.workload import Workload
 from maquette.theory.existence import Facts, Shape
 from maquette.theory.multisets import log_multisets, log_sequences
 
-MOST_STEPS = 10**15
+MOST_STEPS = 10**14
 """Elementary products that one draw may take at worst. A typical table takes a small part of that."""
 MOST_ROWS = 2000
 """Rows of a small database drawn by a counter."""

@@ -24,6 +24,9 @@ Block = tuple[int, int]
 """The cells from the first to, not including, the second."""
 Table = list[list[int]]
 
+KEPT = 5 * 10**6
+"""Whole numbers that are held at once, about."""
+
 
 @lru_cache(maxsize=64)
 def centrals(most: int) -> list[int]:
@@ -53,7 +56,8 @@ class TreePaths:
     """The databases of one band, weighed by the tree.
 
     Cost: at most 2 m log2(size) tables of w^2 whole numbers, w^3 / 6 products each, where w is the width of the band,
-        m + 1 at the most: whatever the number of records.
+        m + 1 at the most: whatever the number of records. Up to about `KEPT` numbers are held; beyond, tables are
+        computed anew when a draw needs them, so that memory stays at log2(size) w^2 numbers.
     """
 
     def __init__(self, band: Band) -> None:
@@ -62,14 +66,14 @@ class TreePaths:
         self._firsts: list[int] = band.firsts.tolist()
         self._lasts: list[int] = band.lasts.tolist()
         self._central = centrals(band.m)
+        self._keep = len(self._marks) * height((0, band.size)) * band.width() ** 2 <= KEPT
         self._tables: dict[Block, Table] = {}
-        self._fill((0, band.size))
+        self._root = self._table((0, band.size))
 
     @property
     def count(self) -> int:
         """The base mass of the band, as a whole number."""
-        table = self._tables.get((0, self._band.size))
-        return whole_mass(self._band.size, self._band.m) if table is None else table[0][0]
+        return whole_mass(self._band.size, self._band.m) if self._root is None else self._root[0][0]
 
     def draw(self, uniform: Uniform) -> Places:
         """One database from the base restricted to the band."""
@@ -85,53 +89,61 @@ class TreePaths:
         after = bisect_right(self._marks, block[0])
         return after < len(self._marks) and self._marks[after] < block[1]
 
-    def _fill(self, block: Block) -> None:
-        """Tables of the marked blocks inside, then of this one."""
+    def _table(self, block: Block) -> Table | None:
+        """The table of a block, by those of its halves; None if nothing in it is marked."""
         if not self._marked(block):
-            return
-        cut = middle(block)
-        self._fill((block[0], cut))
-        self._fill((cut, block[1]))
-        starts, inner, ends = (self._at(boundary) for boundary in (block[0], cut, block[1]))
-        lefts = [self._left(block, p, inner) for p in range(starts[0], starts[1] + 1)]
-        rights = [self._right(block, q, inner) for q in range(ends[0], ends[1] + 1)]
-        self._tables[block] = [[sum(map(mul, left, right)) for right in rights] for left in lefts]
+            return None
+        if block in self._tables:
+            return self._tables[block]
+        starts, inner, ends = (self._at(boundary) for boundary in (block[0], middle(block), block[1]))
+        left, right = self._halves(block)
+        lefts = [self._left(block, left, p, inner) for p in range(starts[0], starts[1] + 1)]
+        rights = [self._right(block, right, q, inner) for q in range(ends[0], ends[1] + 1)]
+        table = [[sum(map(mul, one, other)) for other in rights] for one in lefts]
+        if self._keep:
+            self._tables[block] = table
+        return table
 
-    def _left(self, block: Block, p: int, inner: tuple[int, int]) -> list[int]:
+    def _halves(self, block: Block) -> tuple[Table | None, Table | None]:
+        cut = middle(block)
+        return self._table((block[0], cut)), self._table((cut, block[1]))
+
+    def _left(self, block: Block, table: Table | None, p: int, inner: tuple[int, int]) -> list[int]:
         """Weight of going from p to s in the left half, for every s at the middle."""
         half = (block[0], middle(block))
-        table = self._tables.get(half)
         pad = 2 * (height(block) - 1 - (0 if table is None else height(half)))
-        start, end = self._at(half[0])[0], inner[0]
-        ways = None if table is None else table[p - start]
+        ways = None if table is None else table[p - self._at(half[0])[0]]
         return [
-            0 if s < p else (self._central[s - p] * (1 if ways is None else ways[s - end])) << (pad * (s - p))
+            0
+            if s < p
+            else (self._central[s - p] * (1 if ways is None else ways[s - inner[0]])) << (pad * (s - p))
             for s in range(inner[0], inner[1] + 1)
         ]
 
-    def _right(self, block: Block, q: int, inner: tuple[int, int]) -> list[int]:
+    def _right(self, block: Block, table: Table | None, q: int, inner: tuple[int, int]) -> list[int]:
         """Weight of going from s to q in the right half, for every s at the middle."""
         half = (middle(block), block[1])
-        table = self._tables.get(half)
         pad = 2 * (height(block) - 1 - (0 if table is None else height(half)))
-        start, end = inner[0], self._at(half[1])[0]
+        end = self._at(half[1])[0]
         return [
             0
             if s > q
-            else (self._central[q - s] * (1 if table is None else table[s - start][q - end]))
+            else (self._central[q - s] * (1 if table is None else table[s - inner[0]][q - end]))
             << (pad * (q - s))
             for s in range(inner[0], inner[1] + 1)
         ]
 
     def _place(self, block: Block, p: int, q: int, uniform: Uniform, places: Places) -> None:
         """Rows p .. q of the database, all inside a block."""
-        if block not in self._tables:
+        if p == q or not self._marked(block):
             place_rows(block, q - p, uniform, places)
             return
         cut = middle(block)
         inner = self._at(cut)
-        weights = list(map(mul, self._left(block, p, inner), self._right(block, q, inner)))
+        left, right = self._halves(block)
+        weights = list(map(mul, self._left(block, left, p, inner), self._right(block, right, q, inner)))
         s = inner[0] + uniform.pick(weights)
+        del left, right
         self._place((block[0], cut), p, s, uniform, places)
         self._place((cut, block[1]), s, q, uniform, places)
 
