@@ -35,8 +35,8 @@ def draft(
     """
     import json
 
+    from maquette.gate.owner import draft_domain
     from maquette.release.store import write_text
-    from maquette.vault.diagnose import draft_domain
 
     drafted = draft_domain(source, delimiter=delimiter, table=table, query=query)
     text = json.dumps(drafted.to_dict(), indent=1, ensure_ascii=False) + "\n"

@@ -125,6 +125,15 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     )
 
 
+def draft_domain(
+    source: Any, *, table: str | None = None, query: str | None = None, delimiter: str = ","
+) -> Domain:
+    """A first domain, read off the private rows and marked as unreviewed: for the owner's eyes, not for release."""
+    from maquette.vault import diagnose
+
+    return diagnose.draft_domain(source, table=table, query=query, delimiter=delimiter)
+
+
 def _check_domain(domain: object) -> None:
     if not isinstance(domain, Domain):
         raise ParameterError(
