@@ -77,6 +77,10 @@ class Queries(ABC):
     def __len__(self) -> int:
         return self.count
 
+    def __bool__(self) -> bool:
+        """A class has at least one query; its length may be more than `len` can say."""
+        return True
+
     @abstractmethod
     def distinct(self) -> int:
         """|Q| after merging duplicates and complements and dropping constants: the k of every bound."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,17 @@ MOST_KEYS = 10**6
 """Classes up to this size are compared query by query."""
 
 
-def product_key(domain: Domain, leaves: Iterable[Leaf]) -> Key | None:
+def sizes_of(domain: Domain) -> dict[str, int]:
+    """Cells by attribute, for looking up often."""
+    return dict(zip(domain.names, domain.shape, strict=True))
+
+
+def product_key(sizes: Mapping[str, int], leaves: Iterable[Leaf]) -> Key | None:
     """The key of a product of non-empty sets of cells; None if it holds every record."""
-    kept = tuple(sorted((name, runs) for name, runs in leaves if runs != ((0, domain[name].size - 1),)))
+    kept = tuple(sorted((name, runs) for name, runs in leaves if runs != ((0, sizes[name] - 1),)))
     if len(kept) == 1:
         name, runs = kept[0]
-        return ("box", min(kept, ((name, complement(runs, domain[name].size)),)))
+        return ("box", min(kept, ((name, complement(runs, sizes[name])),)))
     return ("box", kept) if kept else None
 
 

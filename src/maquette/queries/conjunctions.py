@@ -121,10 +121,11 @@ class Conjunctions(TableQueries):
         return np.concatenate(answers)
 
     def query_keys(self) -> Iterator[canonical.Key | None]:
+        sizes = canonical.sizes_of(self.domain)
         for chosen in self._chosen():
             for codes in product(self._values, repeat=len(chosen)):
                 leaves = [(name, ((code, code),)) for name, code in zip(chosen, codes, strict=True)]
-                yield canonical.product_key(self.domain, leaves)
+                yield canonical.product_key(sizes, leaves)
 
     def text(self, index: int) -> str:
         check_index(index, self.count)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, combinations, groupby, product
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -104,10 +105,18 @@ class Marginals(TableQueries):
         return np.concatenate([np.asarray(tables[margin]).ravel() for margin in self.margins])
 
     def query_keys(self) -> Iterator[canonical.Key | None]:
-        leaves = {a: [(a, ((c, c),)) for c in range(self.domain[a].size)] for a in self.attributes}
+        sizes = canonical.sizes_of(self.domain)
+        leaves = {a: [(a, ((c, c),)) for c in range(sizes[a])] for a in self.attributes}
         for margin in self.margins:
-            for cell in product(*(leaves[name] for name in margin)):
-                yield canonical.product_key(self.domain, cell)
+            cells = product(*(leaves[name] for name in margin))
+            if sum(sizes[name] > 1 for name in margin) < 2:
+                yield from (canonical.product_key(sizes, cell) for cell in cells)
+            else:  # the same key, put together without looking at each set
+                order = sorted(
+                    (i for i, name in enumerate(margin) if sizes[name] > 1), key=margin.__getitem__
+                )
+                in_order = itemgetter(*order)
+                yield from (("box", in_order(cell)) for cell in cells)
 
     def text(self, index: int) -> str:
         check_index(index, self.count)

@@ -77,8 +77,9 @@ class Prefixes(TableQueries):
         return np.cumsum(np.asarray(tables[(self.attribute,)])[: self.count])
 
     def query_keys(self) -> Iterator[canonical.Key | None]:
+        sizes = canonical.sizes_of(self.domain)
         for high in range(self.count):
-            yield canonical.product_key(self.domain, [(self.attribute, ((0, high),))])
+            yield canonical.product_key(sizes, [(self.attribute, ((0, high),))])
 
     def text(self, index: int) -> str:
         check_index(index, self.count)
@@ -178,8 +179,9 @@ class Ranges(TableQueries):
         return answers.ravel()
 
     def query_keys(self) -> Iterator[canonical.Key | None]:
+        sizes = canonical.sizes_of(self.domain)
         for box in product(*([(c.name, (run,)) for run in _all_runs(c.cells)] for c in self._columns)):
-            yield canonical.product_key(self.domain, box)
+            yield canonical.product_key(sizes, box)
 
     def text(self, index: int) -> str:
         check_index(index, self.count)
