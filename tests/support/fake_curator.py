@@ -142,7 +142,12 @@ def discrete_gaussian(rng: np.random.Generator, sigma: float, count: int) -> NDA
 
 
 def discrete_cube(rng: np.random.Generator, base: float, count: int) -> NDArray[np.int64]:
-    """A shell by its probability, then a uniform point of the shell by rejection from its box."""
+    """A shell by its probability, then a uniform point of the shell by rejection from its box.
+
+    Where the shells are too many to list, the continuous law, rounded.
+    """
+    if base > 0.999:
+        return np.rint(rng.gamma(count + 1) / -math.log(base) * rng.uniform(-1, 1, count)).astype(np.int64)
     last = math.ceil((count + 40 * math.sqrt(count) + 60) / -math.log(base))
     radii = np.arange(last + 1)
     logs = count * np.log(2 * radii + 1.0) + radii * math.log(base)

@@ -179,6 +179,8 @@ def required(
         raise ParameterError(
             "expected either n (to find epsilon) or epsilon (to find n), not both or neither"
         )
+    if n is not None:
+        _check.whole(n=n)
 
     def task(at: float) -> Task:
         return _task(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -29,6 +29,7 @@ Weighting = Literal["marginal", "cell"]
 MOST_PARTS = 100_000
 _GRID = 2**20
 """Variances are whole multiples of 1/_GRID."""
+_NEARLY = Fraction(10**6 - 1, 10**6)
 _ROOM = Fraction(10**9 - 1, 10**9)
 """The part of a price that is planned with; the rest covers the gate's rounding."""
 
@@ -56,26 +57,44 @@ def allocate(
     weights = _weights(domain, asked, per)
     parts = tuple(part for part in below(domain, [a.margin for a in asked]) if part)
     shapes = [tuple(domain[name].size for name in part) for part in parts]
-    shifts = [shift_squared(sizes, relation, range(len(sizes))) for sizes in shapes]
+    pull = [weights[part] for part in parts]
     target = price * _ROOM
-    variances = _closed_form(shifts, [weights[part] for part in parts], target)
+
+    def moved(variances: Sequence[Fraction]) -> list[Fraction]:
+        pairs = zip(shapes, variances, strict=True)
+        return [shift_squared(sizes, relation, projected_axes(sizes, s)) for sizes, s in pairs]
+
+    def cost(variances: Sequence[Fraction]) -> Fraction:
+        return _rho(moved(variances), variances)
+
+    shifts = [shift_squared(sizes, relation, range(len(sizes))) for sizes in shapes]
+    variances = _closed_form(shifts, pull, target)
     for _ in range(4):  # the axes depend on the variances and the best variances on the axes
-        shifts = [
-            shift_squared(sizes, relation, projected_axes(sizes, s))
-            for sizes, s in zip(shapes, variances, strict=True)
-        ]
-        if _rho(shifts, variances) <= target:
-            return Allocation(parts, tuple(variances), _rho(shifts, variances))
-        variances = _closed_form(shifts, [weights[part] for part in parts], target)
-    while True:  # larger variances only let more axes be projected, so this ends
-        shifts = [
-            shift_squared(sizes, relation, projected_axes(sizes, s))
-            for sizes, s in zip(shapes, variances, strict=True)
-        ]
-        rho = _rho(shifts, variances)
-        if rho <= target:
-            return Allocation(parts, tuple(variances), rho)
-        variances = [_up(float(s * rho / target) * (1 + 1e-9)) for s in variances]
+        if target * _NEARLY <= cost(variances) <= target:
+            break
+        variances = _closed_form(moved(variances), pull, target)
+    variances = _fitted(variances, cost, target)
+    return Allocation(parts, tuple(variances), cost(variances))
+
+
+def _fitted(
+    variances: list[Fraction], cost: Callable[[Sequence[Fraction]], Fraction], target: Fraction
+) -> list[Fraction]:
+    """All variances times one factor, the smallest that the price allows: the cost never rises in the factor."""
+    found = cost(variances)
+    if target * _NEARLY <= found <= target:
+        return variances
+    low, high = 0.5 * float(found / target), 1.0
+    while cost(_scaled(variances, high)) > target:
+        low, high = high, 2 * high
+    while high > low * (1 + 1e-6):
+        middle = (low + high) / 2
+        low, high = (low, middle) if cost(_scaled(variances, middle)) <= target else (middle, high)
+    return _scaled(variances, high)
+
+
+def _scaled(variances: Sequence[Fraction], factor: float) -> list[Fraction]:
+    return [_up(float(s) * factor) for s in variances]
 
 
 @dataclass(frozen=True, slots=True)

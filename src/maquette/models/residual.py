@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
+from maquette.errors import WorkloadError
 from maquette.models.histogram import (
     SIZE_SHARE,
     Box,
@@ -138,9 +139,11 @@ class ResidualModel:
     def answer(self, query: Box | NDArray[Any], *, margin: Margin | None = None) -> Estimate:
         """The count of a box, or of a mask over a margin, with the exact standard deviation of its noise."""
         if isinstance(query, Mapping):
-            names = [name for name in self.domain.names if name in query]
+            names = tuple(name for name in self.domain.names if name in query)
+            self._check(names)
             return self._box({name: box_factor(self.domain, name, query[name]) for name in names})
         weights, margin = weights_over(self.domain, self.domain.names, query, margin)
+        self._check(margin)
         value = float((weights * self.table(margin)).sum())
         return Estimate(value, math.sqrt(query_variance(self.domain, self.variances, margin, weights)))
 
@@ -180,6 +183,10 @@ class ResidualModel:
             dict(zip(margins, spec["variances"], strict=True)),
             parse_size(spec["size"]),
         )
+
+    def _check(self, margin: Margin) -> None:
+        if not self.covers(margin):
+            raise WorkloadError(f"no measured margin holds {', '.join(margin)}")
 
     def _box(self, factors: Mapping[str, NDArray[Any]]) -> Estimate:
         """Each residual is contracted with the box; along the other axes only the box's mean counts."""

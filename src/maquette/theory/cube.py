@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from maquette import _check
 
-_TERMS = 5_000_000
+_TERMS = 200_000
 _GUARD = 1e-6
 """Relative margin for the rounding of logarithms (at most k ln(2j+1) 2^-52) and for the cut of the far tail."""
 
@@ -29,7 +29,7 @@ def integer(*, epsilon: float, queries: int, beta: float) -> float:
     """The (1-beta) quantile of the largest coordinate of the integer L-infinity law, P(z) ~ exp(-epsilon max|z|).
 
     Accuracy: the exact quantile of the shell law P(max|z| = j) ~ ((2j+1)^k - (2j-1)^k) e^(-epsilon j), summed
-        in logarithms and rounded outward. Where that needs millions of terms (small epsilon), the smallest j
+        in logarithms and rounded outward. Where that needs very many terms (small epsilon), the smallest j
         with e^epsilon P(Gamma(k) > epsilon (j + 1/2)) <= beta: a unit cube around each lattice point changes
         max|z| by at most 1/2, above and below.
     Holds when: base = e^-epsilon is what was drawn with, not a request.
