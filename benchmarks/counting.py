@@ -12,6 +12,7 @@ import argparse
 import itertools
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from maquette.vault.readers import open_engine
 
 SIZES = (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2)
 ROWS = 10**7
-ROUNDS = 11
+ROUNDS = 31
 
 
 def run(data: Path | None) -> list[dict[str, Any]]:
@@ -84,17 +85,18 @@ def beside_peers(path: Path, domain: Domain) -> dict[str, Any]:
             "maquette": lambda: engine.margins(margins),
             "numpy": lambda: bincounts(domain, columns, margins),
         }
-    ) | in_turn({"duckdb": lambda: grouping_sets(connection, margins)}, rounds=1)
+    ) | in_turn({"duckdb": lambda: grouping_sets(connection, margins)}, rounds=3)
     return {
         "what": "all three-way marginals of adult, processor seconds, one thread",
+        "load average": round(os.getloadavg()[0], 1),
         "rows": len(next(iter(columns.values()))),
         "marginals": len(margins),
         "cells": sum(table.size for table in tables.values()),
         "maquette": {"read and code": read["maquette"], "count": count["maquette"]},
         "numpy bincount loop": {"read": read["numpy"], "count": count["numpy"]},
         "duckdb grouping sets": {"read": read["duckdb"], "count": count["duckdb"]},
-        "count: numpy / maquette": round(count["numpy"] / count["maquette"], 2),
-        "count: duckdb / maquette": round(count["duckdb"] / count["maquette"], 1),
+        "count: numpy / maquette": times_ours(count, "numpy"),
+        "count: duckdb / maquette": times_ours(count, "duckdb"),
     }
 
 
@@ -126,15 +128,25 @@ def check(tables: dict[tuple[str, ...], np.ndarray], loop: list[np.ndarray], fil
     assert sum(int(np.count_nonzero(table)) for table in tables.values()) == filled
 
 
-def in_turn(works: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Median processor time of each call. They take turns, so that a busy moment hits all of them."""
+def in_turn(works: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, dict[str, float]]:
+    """Median and least processor time of each call. They take turns, so that a busy moment hits all of them."""
     taken: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
             start = time.process_time()
             work()
             taken[name].append(time.process_time() - start)
-    return {name: round(statistics.median(times), 4) for name, times in taken.items()}
+    return {
+        name: {"median": round(statistics.median(times), 4), "least": round(min(times), 4), "rounds": rounds}
+        for name, times in taken.items()
+    }
+
+
+def times_ours(count: dict[str, dict[str, float]], peer: str) -> dict[str, float]:
+    """How many times as long as ours a peer takes."""
+    return {
+        figure: round(count[peer][figure] / count["maquette"][figure], 2) for figure in ("median", "least")
+    }
 
 
 def enlarge(path: Path, target: Path) -> None:

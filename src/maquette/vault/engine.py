@@ -76,6 +76,8 @@ class _BatchEngine(ABC):
 
     def answer(self, queries: Queries) -> Integers:
         """One pass, however many classes of queries a union has."""
+        if isinstance(queries, TableQueries):
+            return _whole(queries.from_margins(self.margins(queries.margins)))
         parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
         margins = [m for part in parts if isinstance(part, TableQueries) for m in part.margins]
         tables = self._no_counts(margins)
@@ -143,6 +145,9 @@ class MemoryEngine(_BatchEngine):
     def __init__(self, domain: Domain, columns: Coded) -> None:
         super().__init__(domain)
         self._columns = {name: _frozen(columns[name]) for name in domain.names}
+
+    def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
+        return count_margins(self._domain, self._columns, margins)
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
         for start in range(0, len(self._columns[names[0]]), ROWS):
