@@ -77,7 +77,7 @@ def test_samples_refute_laplace_noise_of_a_smaller_scale(epsilon):
     assert epsilon_below(*_laplace(epsilon, factor=Fraction(4, 5))) > epsilon
 
 
-@pytest.mark.parametrize("rho", [Fraction(1, 50), Fraction(1, 8), Fraction(1, 2)])
+@pytest.mark.parametrize("rho", [Fraction(1, 8), Fraction(1, 4), Fraction(1, 2)])
 def test_samples_refute_no_claim_of_gaussian_noise_but_never_prove_it(rho):
     here, there = _gaussian(rho)
     for epsilon in (0.1, 0.3, 1.0):
@@ -89,6 +89,6 @@ def test_samples_refute_no_claim_of_gaussian_noise_but_never_prove_it(rho):
     assert 0.85 * claimed - 0.02 <= mu_below(here, there) <= claimed * 1.02
 
 
-@pytest.mark.parametrize("rho", [Fraction(1, 50), Fraction(1, 8), Fraction(1, 2)])
+@pytest.mark.parametrize("rho", [Fraction(1, 8), Fraction(1, 4), Fraction(1, 2)])
 def test_samples_refute_gaussian_noise_of_a_smaller_sigma(rho):
     assert mu_below(*_gaussian(rho, factor=0.8)) > math.sqrt(2 * rho) * 1.02
