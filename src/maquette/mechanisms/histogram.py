@@ -57,13 +57,9 @@ class Histogram:
         if refused is not None:
             return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
         cells = shape.universe(task.queries)
-        time = (
-            costs.START
-            + n / costs.COUNTED
-            + cells / costs.DRAWN
-            + 12 * (cells + task.queries.count) / costs.PASSED
-        )
-        memory = 100 + 48e-6 * (cells + task.queries.count)
+        count = task.queries.count
+        time = costs.measuring(n=n, cells=cells, tables=1, answers=cells + count)
+        memory = costs.holding(cells + count)
         if trivial.constant(task):
             return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)
         parts = self._split(task)

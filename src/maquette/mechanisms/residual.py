@@ -177,12 +177,14 @@ class ResidualMechanism:
         domain, size = task.queries.domain, model.size
         counts = np.empty(task.queries.count)
         deviations = np.empty(task.queries.count, dtype=np.float32)
-        weights = np.empty(task.queries.count, dtype=np.float32)
+        fits = shape.gives_rows(task.queries)
+        weights = np.ones(task.queries.count if fits else 1)
         for margin, place, _ in asked:
             counts[place] = model.table(margin).ravel()
             deviation = model.deviation(margin)
             deviations[place] = deviation / size.divisor
-            weights[place] = 1 / max(deviation, 1e-9) ** 2
+            if fits:
+                weights[place] = 1 / max(deviation, 1e-9) ** 2
         level = _level(domain, asked, model.variances, laws.rest_of(task.beta, task.relation))
         return Draft(
             counts=counts,

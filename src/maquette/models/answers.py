@@ -24,8 +24,10 @@ class Answers:
     @classmethod
     def from_fractions(cls, values: NDArray[Any]) -> Answers:
         """Round to the grid; outside [0, 1] is clipped, which can only lower an error."""
-        clipped = np.clip(np.nan_to_num(values), 0.0, 1.0)
-        return cls(np.rint(clipped * GRID).astype(np.int64), GRID)
+        scaled = np.nan_to_num(np.asarray(values, dtype=np.float64))  # a copy; the rest happens in place
+        np.clip(scaled, 0.0, 1.0, out=scaled)
+        scaled *= GRID
+        return cls(np.rint(scaled, out=scaled).astype(np.int64), GRID)
 
     @property
     def fractions(self) -> NDArray[np.float64]:
