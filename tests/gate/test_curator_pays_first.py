@@ -295,6 +295,13 @@ def test_groups_outside_the_queries_are_refused_unread(group):
         curator.largest_error(QUERIES, GUESS, groups=[group], price=Fraction(1, 10))
 
 
+@pytest.mark.parametrize("variances", [[], [Fraction(0)], [Fraction(-1)], [Fraction(1)] * 2])
+def test_variances_that_do_not_fit_are_refused_unread(variances):
+    curator, _ = _curator(Untouchable(TINY), budget=CONCENTRATED)
+    with pytest.raises(ParameterError, match="variances"):
+        curator.measure_residuals([("a",)], variances=variances)
+
+
 def test_cube_noise_is_for_whole_counts_only():
     curator, _ = _curator(Untouchable(TINY))
     fractional = weights(TINY, np.full((2, TINY.size), 0.3))

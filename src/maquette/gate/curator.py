@@ -133,6 +133,8 @@ class Curator:
             tables before the projection are stored in the ledger, which is protected like the data, and never
             leave it.
         """
+        if len(variances) != len(margins) or any(variance <= 0 for variance in variances):
+            raise ParameterError(f"expected {len(margins)} variances > 0, one per margin")
         sizes = [tuple(self.domain[name].size for name in margin) for margin in margins]
         sigmas = [sqrt_up(Fraction(variance)) for variance in variances]
         drawn = [Fraction(sigma) ** 2 for sigma in sigmas]
