@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from maquette.mechanisms import shape
 from maquette.mechanisms.base import Curator
 from maquette.models.answers import Answers
 from maquette.models.measurement import Gaussian, Laplace, Noise, Receipt, Size
@@ -53,7 +54,7 @@ def certify(
     Cost: nothing for a workload of constant queries, whose answers are exact: nothing is measured.
     """
     groups = queries.groups() if by_group else (Group(queries.describe(), 0, queries.count),)
-    if queries.distinct() == 0:
+    if shape.distinct(queries) == 0:
         exact = tuple(Certified(group, 0.0, 0.0) for group in groups)
         whole = Certified(Group(queries.describe(), 0, queries.count), 0.0, 0.0)
         return Certificates(whole, exact if by_group else (), beta, None)

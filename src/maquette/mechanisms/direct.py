@@ -97,7 +97,7 @@ class Direct:
         )
 
     def _law(self, task: Task, price: Fraction) -> Noise:
-        return laws.drawn(self.ask(price, task.unit), task.queries.sensitivity(task.relation))
+        return laws.drawn(self.ask(price, task.unit), shape.sensitivities(task.queries)[task.relation])
 
     def _level(self, task: Task, price: Fraction) -> float:
         return laws.largest(

@@ -172,7 +172,7 @@ class Histogram:
                     scale=float(scale),
                     universe=cells,
                     cells=found.cells,
-                    log_queries=math.log(max(task.queries.distinct(), 1)),
+                    log_queries=math.log(max(shape.distinct(task.queries), 1)),
                     beta=beta,
                 )
             case _:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.domain import Relation
 from maquette.models.linear import answer_histogram, can_map, classes_of, pass_length
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Margin, Queries, Sensitivity
 from maquette.queries.limits import MOST_ANSWERS
 from maquette.queries.marginals import Marginals
 from maquette.queries.workload import Workload
@@ -111,17 +113,39 @@ class Profile(NamedTuple):
     counts: NDArray[np.float64]
 
 
+_Found = TypeVar("_Found")
+
+
+def remembered(look: Callable[[Queries], _Found]) -> Callable[[Queries], _Found]:
+    """Keep what was found for the last few workloads; one that cannot be hashed is looked at anew each time."""
+    kept = lru_cache(maxsize=32)(look)
+
+    @wraps(look)
+    def find(queries: Queries) -> _Found:
+        try:
+            hash(queries)
+        except TypeError:
+            return look(queries)
+        return kept(queries)
+
+    return find
+
+
+@remembered
+def distinct(queries: Queries) -> int:
+    """The number of queries after merging duplicates and complements and dropping constants."""
+    return queries.distinct()
+
+
+@remembered
+def sensitivities(queries: Queries) -> dict[Relation, Sensitivity]:
+    """Under both relations."""
+    return {relation: queries.sensitivity(relation) for relation in Relation}
+
+
+@remembered
 def profile(queries: Queries) -> Profile:
     """The distinct total weights of the queries over the universe, and how many queries have each."""
-    try:
-        hash(queries)
-    except TypeError:  # a class that cannot be hashed is looked at anew each time
-        return _profile.__wrapped__(queries)
-    return _profile(queries)
-
-
-@lru_cache(maxsize=32)
-def _profile(queries: Queries) -> Profile:
     asked = margins_of(queries)
     if asked is not None:
         whole = universe(queries)

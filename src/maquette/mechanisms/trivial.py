@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from maquette.domain import Relation
+from maquette.mechanisms import shape
 from maquette.mechanisms.base import Curator, Guarantee, Outcome, Task
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.measurement import Size
@@ -16,7 +17,7 @@ _FREE = "every query is constant: answered without looking at the table, at no c
 
 def constant(task: Task) -> bool:
     """Does every query have the same weight on every record?"""
-    return task.queries.distinct() == 0
+    return shape.distinct(task.queries) == 0
 
 
 def constant_outcome(curator: Curator, task: Task) -> Outcome:
