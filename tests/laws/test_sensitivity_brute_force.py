@@ -16,7 +16,17 @@ import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries import Sensitivity, apart, sets, worst
 from maquette.queries.weights import farthest
-from support.query_cases import SCALE, any_queries, domains, plain_matrix, plain_sensitivity, queries
+from support.query_cases import (
+    KINDS,
+    SCALE,
+    any_queries,
+    domains,
+    plain_matrix,
+    plain_sensitivity,
+    queries,
+    queries_of,
+    unions,
+)
 
 halfspaces_module = sys.modules["maquette.queries.halfspaces"]  # the package exports a function of this name
 quick = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,13 +44,42 @@ def forget() -> None:
         cached.cache_clear()
 
 
-@quick
-@given(asked=any_queries(), relation=st.sampled_from(Relation))
-def test_sensitivities_are_attained_and_never_exceeded(asked, relation):
-    true = plain_sensitivity(plain_matrix(asked), relation)
-    stated = asked.sensitivity(relation)
-    assert asked.exact_sensitivity  # small universes can always be searched
-    assert is_right(stated, true, exact=True)
+@pytest.mark.parametrize("kind", [*KINDS, "union"])
+def test_sensitivities_are_attained_and_never_exceeded(kind):
+    @settings(quick, max_examples=300 if kind == "union" else 60)
+    @given(asked=unions() if kind == "union" else queries_of(kind))
+    def check(asked):
+        matrix = plain_matrix(asked)
+        assert asked.exact_sensitivity  # small universes can always be searched
+        for relation in Relation:
+            assert is_right(asked.sensitivity(relation), plain_sensitivity(matrix, relation), exact=True)
+
+    check()
+
+
+def test_parts_whose_worst_pairs_do_not_meet():
+    """Two cells that differ in both attributes are equal in the exclusive or; the marginals want them to differ."""
+    bits = Domain(tuple(Attribute(name, Kind.BOOLEAN, codes=2) for name in "ab"))
+    either = mq.where(bits, "a = 1 AND b = 0 OR a = 0 AND b = 1")
+    singles = mq.marginals(bits, 1)
+    asked = either + singles
+    assert not either.spread
+    assert asked.sensitivity(Relation.REPLACE_ONE).l1 == 4
+    assert sum(part.sensitivity(Relation.REPLACE_ONE).l1 for part in (either, singles)) == 5
+    assert asked.exact_sensitivity
+
+
+@pytest.mark.parametrize(
+    "cells", [*itertools.product(range(1, 7), repeat=2), (3, 3, 3), (1, 3, 5), (3, 1, 2)]
+)
+def test_ranges_say_rightly_whether_a_farthest_pair_differs_everywhere(cells):
+    domain = Domain(tuple(Attribute(f"a{i}", Kind.ORDINAL, codes=m) for i, m in enumerate(cells)))
+    asked = mq.ranges(domain, *domain.names)
+    records = np.array(list(_records(domain)))
+    apart_by = asked.distances(_rows(domain, records), _rows(domain, records)).l1
+    wide = [i for i, m in enumerate(cells) if m > 1]
+    everywhere = np.all(records[:, None, wide] != records[None, :, wide], axis=2)
+    assert asked.spread == bool((apart_by[everywhere] == apart_by.max()).any())
 
 
 @quick

@@ -19,16 +19,27 @@ from maquette.queries import Sensitivity
 MOST_CELLS = 48
 
 
+FORMS = ("bins", "whole", "wide", "edges", "ordinal", "numbers", "codes", "names", "bool")
+ORDERED = FORMS[:7]
+KINDS = (
+    "marginals",
+    "points",
+    "prefixes",
+    "ranges",
+    "boxes",
+    "conjunctions",
+    "halfspaces",
+    "weights",
+    "counts",
+)
+
+
 @st.composite
-def attributes(draw, name: str, most: int = 4) -> Attribute:
-    cells = draw(st.integers(1, most))
-    open_ends = {"nullable": draw(st.booleans()), "overflow": draw(st.booleans())}
-    if draw(st.booleans()):  # every other attribute is closed
-        open_ends = {}
-    form = draw(
-        st.sampled_from(["bins", "whole", "wide", "edges", "ordinal", "numbers", "codes", "names", "bool"])
-    )
-    match form:
+def attributes(draw, name: str, forms=FORMS, cells=None) -> Attribute:
+    cells = draw(st.integers(1, 4)) if cells is None else cells
+    ends = draw(st.sampled_from([(False, False), (False, False), (True, False), (False, True), (True, True)]))
+    open_ends = {"nullable": ends[0], "overflow": ends[1]}
+    match draw(st.sampled_from(forms)):
         case "bins":
             return Attribute(name, Kind.NUMERIC, bounds=(0, cells * 1.5), bins=cells, **open_ends)
         case "whole":
@@ -51,10 +62,10 @@ def attributes(draw, name: str, most: int = 4) -> Attribute:
 
 
 @st.composite
-def domains(draw, most_attributes: int = 3, most_cells: int = MOST_CELLS) -> Domain:
+def domains(draw, most_cells: int = MOST_CELLS, forms=FORMS, cells=None) -> Domain:
     chosen: list[Attribute] = []
-    for name in ["a", "b-1", "c d", "x"][: draw(st.integers(1, most_attributes))]:
-        attribute = draw(attributes(name))
+    for name in ["a", "b-1", "c d"][: draw(st.sampled_from([1, 2, 2, 3, 3]))]:
+        attribute = draw(attributes(name, forms, cells))
         if math.prod(a.size for a in chosen) * attribute.size <= most_cells:
             chosen.append(attribute)
     return Domain(tuple(chosen))
@@ -65,15 +76,15 @@ def some_of(names, least: int = 1):
 
 
 @st.composite
-def queries(draw, domain: Domain):
-    """One class of any kind that the domain allows."""
+def queries(draw, domain: Domain, kind: str | None = None):
+    """One class over the domain, of the given kind or of any that it allows."""
     ordered = [a.name for a in domain if a.ordered]
     valued = [a.name for a in domain if a.ordered or a.cells == 2]
     binary = [a.name for a in domain if a.cells == 2]
     kinds = ["marginals", "points", "boxes", "weights", "counts"]
     kinds += ["prefixes", "ranges"] * bool(ordered) + ["halfspaces"] * bool(valued)
     kinds += ["conjunctions"] * bool(binary)
-    match draw(st.sampled_from(kinds)):
+    match kind or draw(st.sampled_from(kinds)):
         case "marginals":
             every = [m for k in range(len(domain) + 1) for m in itertools.combinations(domain.names, k)]
             return mq.marginals(domain, attributes=draw(some_of(every)))
@@ -97,9 +108,9 @@ def queries(draw, domain: Domain):
             )
             thresholds = draw(st.lists(number, min_size=len(normals), max_size=len(normals)))
             return mq.halfspaces(domain, over, normals, thresholds)
-        case kind:
+        case explicit:
             over = draw(some_of(domain.names))
-            entry = st.integers(0, 1) if kind == "counts" else st.sampled_from([0.0, 0.25, 0.3, 0.5, 1.0])
+            entry = st.integers(0, 1) if explicit == "counts" else st.sampled_from([0.0, 0.25, 0.3, 0.5, 1.0])
             row = st.lists(entry, min_size=domain.cells(over), max_size=domain.cells(over))
             return mq.weights(domain, draw(st.lists(row, min_size=1, max_size=4)), attributes=over)
 
@@ -116,11 +127,26 @@ def _box(draw, domain: Domain):
 
 
 @st.composite
-def any_queries(draw):
-    """A class over a random universe, or a union of up to three."""
-    domain = draw(domains())
-    parts = draw(st.lists(queries(domain), min_size=1, max_size=3))
-    return parts[0] if len(parts) == 1 else mq.union(*parts)
+def queries_of(draw, kind: str):
+    """A class of the given kind over a universe that suits it."""
+    forms = ORDERED if kind in ("prefixes", "ranges", "halfspaces") else FORMS
+    domain = draw(domains(forms=forms, cells=2 if kind == "conjunctions" else None))
+    return draw(queries(domain, kind))
+
+
+@st.composite
+def unions(draw):
+    """Two or three classes over one universe, often sharing attributes."""
+    domain = draw(domains(most_cells=24, cells=draw(st.sampled_from([None, 2]))))
+    parts = [draw(queries(domain)) for _ in range(draw(st.sampled_from([2, 3])))]
+    return mq.union(*parts)
+
+
+def any_queries():
+    """A class over a random universe, or a union."""
+    return st.sampled_from(["union"] * 4 + [*KINDS]).flatmap(
+        lambda kind: unions() if kind == "union" else queries_of(kind)
+    )
 
 
 SCALE = 2**20
