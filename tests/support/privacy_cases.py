@@ -11,7 +11,7 @@ from maquette.accounting.budget import Budget
 from maquette.domain import Domain
 from maquette.models.answers import Answers
 from maquette.models.measurement import Cube, Gaussian, Laplace
-from maquette.queries import marginals, prefixes, union, weights
+from maquette.queries import marginals, prefixes, ranges, union, weights
 from maquette.queries.base import Group, Queries
 from support.privacy_conformance import TINY, Case, mechanism_case
 
@@ -28,6 +28,14 @@ def mixed(domain: Domain) -> Queries:
 
 def steps(domain: Domain) -> Queries:
     return prefixes(domain, "a")
+
+
+def singles(domain: Domain) -> Queries:
+    return marginals(domain, k=1)
+
+
+def intervals(domain: Domain) -> Queries:
+    return ranges(domain, "a")
 
 
 def lone(domain: Domain) -> Queries:
@@ -59,6 +67,8 @@ MORE_CASES = [
     mechanism_case("residual", queries=pairs, delta=DELTA, epsilon=8.0),
     mechanism_case("smalldb", queries=steps, rows=2, delta=DELTA),
     mechanism_case("smalldb", queries=lone, rows=2, epsilon=2.5),
+    mechanism_case("smalldb", queries=singles, rows=2),
+    mechanism_case("smalldb", queries=intervals, rows=2),
 ]
 """The same with another budget or workload: pure noise on a ledger in rho, fractional weights, axes kept."""
 

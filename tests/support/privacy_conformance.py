@@ -56,6 +56,8 @@ class Case:
     budget: Budget
     run: Callable[[TapeCurator], Any]
     domain: Domain = TINY
+    queries: Queries | None = None
+    """The workload, where a draw is to be scored by its definition."""
 
 
 def mechanism_case(
@@ -87,7 +89,7 @@ def mechanism_case(
         )
         return api.run(curator, request, MECHANISMS[name], key="case")
 
-    return Case(name, budget, run)
+    return Case(name, budget, run, queries=queries(TINY))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,7 @@ def run_on(
     curator = WatchingCurator(
         table_of(case.domain, histogram), book, key="case", budget=case.budget, noise=noise
     )
-    with on_tape(noise):
+    with on_tape(noise, case.queries):
         public = describe(case.run(curator))
     if isinstance(noise, ReplayingNoise):
         noise.check_finished()

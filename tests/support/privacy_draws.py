@@ -18,18 +18,19 @@ from maquette.gate.draw.listed import all_multisets
 from maquette.gate.draw.scale import Scale
 from maquette.gate.draw.thresholds import Thresholds
 from maquette.models import draw as public
+from maquette.queries.base import Queries
 
 MOST = 3000
 """Beyond this many databases a fixed sample of them is looked at."""
 
 
 @contextmanager
-def on_tape(noise: Any) -> Iterator[None]:
+def on_tape(noise: Any, queries: Queries | None = None) -> Iterator[None]:
     """Let the gate's draws of databases go through a recording or replaying double."""
 
     def run(asked: public.Draw, engine: Any, *, base: Fraction, bits: Any, report: Any) -> Any:
         return noise.database(
-            levels_of(asked, engine),
+            levels_of(asked, engine, queries),
             base=base,
             asked=json.dumps(asked.to_dict(), sort_keys=True),
             really=lambda: production.run(asked, engine, base=base, bits=bits, report=report),
@@ -43,8 +44,8 @@ def on_tape(noise: Any) -> Iterator[None]:
         gate.run = before
 
 
-def levels_of(asked: public.Draw, engine: Any) -> np.ndarray:
-    """The level of every database of the range, by the counters of the gate itself."""
+def levels_of(asked: public.Draw, engine: Any, queries: Queries | None) -> np.ndarray:
+    """The level of every database of the range: by the counters of the gate itself, or by its definition."""
     scale = Scale(asked.m, asked.resolution)
     match asked.structure:
         case public.Thresholds(attribute):
@@ -56,6 +57,22 @@ def levels_of(asked: public.Draw, engine: Any) -> np.ndarray:
             return production.enumerated(listed, rows, asked, engine).levels
         case public.Candidates() as candidates:
             return production.candidate_levels(candidates, engine, scale)
+        case structure:
+            assert queries is not None, f"no queries to score {structure.kind} by"
+            return _by_definition(asked, engine, queries)
+
+
+def _by_definition(asked: public.Draw, engine: Any, queries: Queries) -> np.ndarray:
+    """max over q of |q(x) - n q(y) / m| in counts, times the resolution, rounded up."""
+    exact, n = engine.answer(queries), engine.size()
+    sizes = [engine.domain[name].size for name in queries.attributes]
+    levels: list[int] = []
+    for places in _places(math.prod(sizes), asked.m):
+        codes = np.unravel_index(np.array(places), sizes)
+        held = queries.on_rows(dict(zip(queries.attributes, codes, strict=True)))
+        gap = int(np.abs(asked.m * exact - n * np.asarray(held)).max())
+        levels.append(-(-gap * asked.resolution // (asked.m * queries.denominator)))
+    return np.array(levels, dtype=np.int64)
 
 
 def _places(size: int, m: int) -> list[list[int]]:

@@ -166,7 +166,7 @@ def release(
             contextlib.redirect_stderr(output),
             warnings.catch_warnings(record=True) as warned,
             logs,
-            on_tape(noise),
+            on_tape(noise, queries),
         ):
             warnings.simplefilter("always")
             opened = mq.open(source, domain=SURVEY, progress=lambda share: heard.append(("open", share)))
