@@ -159,7 +159,7 @@ def release(
     heard: list[Any] = []
     output = io.StringIO()
     logs = _Logs()
-    before, api.Curator = api.Curator, curator  # type: ignore[assignment]
+    before, api.Curator = api.Curator, curator
     try:
         with (
             contextlib.redirect_stdout(output),
