@@ -356,10 +356,10 @@ def test_hostile_weights_are_refused(matrix, message):
 
 
 def test_weights_go_to_the_nearest_point_of_the_grid():
-    asked = mq.weights(SURVEY, [[1 / 3, 5e-324]], attributes=["sex"])
+    asked = mq.weights(SURVEY, [[1 / 3, 5e-324], [2 / 3, 1]], attributes=["sex"])
     assert asked.denominator == 2**20
-    assert asked.numerators.tolist() == [[349525, 0]]
-    assert abs(Fraction(349525, 2**20) - Fraction(1, 3)) <= Fraction(1, 2**21)
+    assert asked.numerators.tolist() == [[349525, 0], [699051, 2**20]]
+    assert abs(Fraction(699051, 2**20) - Fraction(2, 3)) <= Fraction(1, 2**21)
     exact = mq.weights(SURVEY, [[1.0, 0.0], [True, False]], attributes=["sex"])
     assert exact.denominator == 1
     assert mq.weights(SURVEY, [[0.5, 1]], attributes=["sex"]).sensitivity(REPLACE) == Sensitivity(
