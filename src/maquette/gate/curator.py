@@ -24,7 +24,7 @@ from maquette.accounting.events import Event, GaussianEvent
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
-from maquette.gate import calibrate
+from maquette.gate import calibrate, tables
 from maquette.gate.draw.price import pricing
 from maquette.gate.draw.run import STAYS_CHARGED, join_words, run, split_words
 from maquette.gate.noise import Noise, SeededNoise, SystemNoise
@@ -41,12 +41,14 @@ from maquette.models.measurement import (
     Laplace,
     LargestError,
     Measurement,
+    NoisyTable,
     Receipt,
     Residual,
     Size,
 )
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries, Sensitivity
+from maquette.queries.binned import Binned
 from maquette.queries.residual import projected_axes, ripple, shift_squared
 from maquette.vault.engine import Engine
 
@@ -167,6 +169,72 @@ class Curator:
                 margins, axes, tables, sizes, drawn, strict=True
             )
         )
+
+    def measure_tables(
+        self, binned: Sequence[Binned], *, variances: Sequence[Fraction]
+    ) -> tuple[NoisyTable, ...]:
+        """Tables in bins, each with noise of its own variance, in one payment: Gaussian for rho, Laplace for epsilon.
+
+        Guarantee: see `gate/tables.py`.
+        """
+        plan = tables.plan_tables(self.domain, binned, variances, relation=self.relation, unit=self.unit)
+        request = {
+            "ask": "tables",
+            "tables": [table.to_json() for table in binned],
+            "noise": [spread.hex() for spread in plan.drawn],
+        }
+        values, receipt = self._ask(
+            plan.event, request, lambda: plan.draw(self._noise, self._engine.binned(binned))
+        )
+        return tuple(
+            NoisyTable(table, counts, variance, receipt)
+            for table, counts, variance in zip(binned, values, plan.variances, strict=True)
+        )
+
+    def distances(
+        self, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]], *, price: Fraction
+    ) -> tuple[NDArray[np.int64], measurement.Noise]:
+        """The L1 distance in counts of every private table to a public one, plus noise.
+
+        Guarantee: `price`, for a vector of distances that one record moves by 1 each (2 under replace-one).
+        """
+        tables.check_tables(self.domain, binned)
+        tables.check_references(binned, references)
+        request = {"ask": "distances"} | _named(binned, references)
+        values, law, _ = self._noisy(
+            request,
+            tables.distance_sensitivity(len(binned), self.relation),
+            self._priced(price),
+            lambda: tables.distances(self._engine.binned(binned), references),
+        )
+        return values, law
+
+    def select_tables(
+        self,
+        binned: Sequence[Binned],
+        references: Sequence[NDArray[np.int64]],
+        penalties: NDArray[np.int64],
+        *,
+        count: int,
+        price: Fraction,
+    ) -> tuple[int, ...]:
+        """Up to `count` tables far from their references, less a public penalty, no two of them sharing two attributes.
+
+        Guarantee: `price` for all choices together; see `gate/tables.py`.
+        """
+        tables.check_tables(self.domain, binned)
+        tables.check_references(binned, references)
+        if penalties.dtype.kind != "i" or penalties.shape != (len(binned),) or count < 1:
+            raise ParameterError("expected one whole penalty per table and at least one choice")
+        plan = tables.plan_choices(count=count, price=price, relation=self.relation, unit=self.unit)
+
+        def look() -> list[NDArray[np.int64]]:
+            scores = tables.distances(self._engine.binned(binned), references) - penalties
+            return [tables.choose(self._noise, plan, scores, binned)]
+
+        request = {"ask": "select tables", "penalties": penalties.tolist()} | _named(binned, references)
+        ((chosen,), _) = self._ask(plan.event, request, look)
+        return tuple(int(i) for i in chosen)
 
     def select(self, queries: Queries, answers: Answers, *, price: Fraction) -> int:
         """A query whose released answer is far off, chosen by its error in counts.
@@ -376,6 +444,14 @@ def _digest(answers: Answers) -> str:
     hasher = hashlib.sha256(str(answers.denominator).encode())
     hasher.update(np.ascontiguousarray(answers.numerators, dtype=np.int64).tobytes())
     return hasher.hexdigest()
+
+
+def _named(binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
+    """Tables and public references as parts of a request."""
+    hasher = hashlib.sha256()
+    for reference in references:
+        hasher.update(np.ascontiguousarray(reference, dtype=np.int64).tobytes())
+    return {"tables": [table.to_json() for table in binned], "references": hasher.hexdigest()}
 
 
 def _up(value: Fraction) -> Fraction:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from maquette.domain import Domain, Relation
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.draw import Draw, Drawn
-from maquette.models.measurement import LargestError, Measurement, Noise, Residual, Size
+from maquette.models.measurement import LargestError, Measurement, Noise, NoisyTable, Residual, Size
 from maquette.queries.base import Group, Margin, Queries
+from maquette.queries.binned import Binned
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of it that is done."""
@@ -55,6 +56,30 @@ class Curator(Protocol):
         self, margins: Sequence[Margin], *, variances: Sequence[Fraction]
     ) -> tuple[Residual, ...]:
         """Noisy residuals of many margins, with integer Gaussian noise of the given variances, in one payment."""
+        ...
+
+    def measure_tables(
+        self, binned: Sequence[Binned], *, variances: Sequence[Fraction]
+    ) -> tuple[NoisyTable, ...]:
+        """Tables in bins, each with noise of its own variance, in one payment."""
+        ...
+
+    def distances(
+        self, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]], *, price: Fraction
+    ) -> tuple[NDArray[np.int64], Noise]:
+        """The L1 distance in counts of every private table to a public one, plus noise."""
+        ...
+
+    def select_tables(
+        self,
+        binned: Sequence[Binned],
+        references: Sequence[NDArray[np.int64]],
+        penalties: NDArray[np.int64],
+        *,
+        count: int,
+        price: Fraction,
+    ) -> tuple[int, ...]:
+        """Up to `count` tables far from their references, no two of them sharing two attributes."""
         ...
 
     def select(self, queries: Queries, answers: Answers, *, price: Fraction) -> int:

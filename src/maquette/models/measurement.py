@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.queries.base import Margin, Queries
+from maquette.queries.binned import Binned
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,17 @@ class Measurement:
     def counts(self) -> NDArray[np.float64]:
         """The noisy answers as counts."""
         return self.values / self.queries.denominator
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyTable:
+    """A table in bins plus noise; `values` are flat whole counts."""
+
+    asked: Binned
+    values: NDArray[np.int64]
+    variance: Fraction
+    """Of the noise in every bin, by the parameter of its law."""
+    receipt: Receipt
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,11 +43,25 @@ def count_margins(
     Cost: time |margins| x rows, memory the tables plus 4 MB.
     """
     wanted = list(dict.fromkeys(tuple(margin) for margin in margins))
-    shapes = [_shape(domain, margin) for margin in wanted]
+    sizes = {name: _size(domain, name) for name in dict.fromkeys(name for m in wanted for name in m)}
+    return count_tables(sizes, columns, wanted, rows=_rows(columns, weights), weights=weights, into=into)
+
+
+def count_tables(
+    sizes: Mapping[str, int],
+    columns: Columns,
+    margins: Sequence[Margin],
+    *,
+    rows: int,
+    weights: NDArray[Any] | None = None,
+    into: Mapping[Margin, NDArray[Any]] | None = None,
+) -> dict[Margin, NDArray[Any]]:
+    """The same for columns with any number of codes each, such as attributes in bins."""
+    wanted = list(margins)
+    shapes = [_shape(sizes, margin) for margin in wanted]
     used = {name: _column(columns, name) for margin in wanted for name in margin}
-    rows = _rows(columns, weights)
     for name, column in used.items():
-        _check_codes(domain, name, column)
+        _check_codes(sizes[name], name, column)
     weights = None if weights is None else _weights(weights)
     if into is None:
         tables = _tables(shapes, np.int64 if weights is None else weights.dtype)
@@ -62,13 +76,16 @@ def count_margins(
     return {margin: table.reshape(shape) for margin, table, shape in zip(wanted, tables, shapes, strict=True)}
 
 
-def _shape(domain: Domain, margin: Margin) -> tuple[int, ...]:
-    for name in margin:
-        if name not in domain:
-            raise WorkloadError(f"unknown attribute '{name}'; the domain has {', '.join(domain.names)}")
+def _size(domain: Domain, name: str) -> int:
+    if name not in domain:
+        raise WorkloadError(f"unknown attribute '{name}'; the domain has {', '.join(domain.names)}")
+    return domain[name].size
+
+
+def _shape(sizes: Mapping[str, int], margin: Margin) -> tuple[int, ...]:
     if len(set(margin)) < len(margin):
         raise WorkloadError(f"a margin names each attribute once, got ({', '.join(margin)})")
-    shape = tuple(domain[name].size for name in margin)
+    shape = tuple(sizes[name] for name in margin)
     if math.prod(shape) > MOST_CELLS:
         raise WorkloadError(
             f"the table over ({', '.join(margin)}) has {math.prod(shape):,} cells, more than {MOST_CELLS:,}; "
@@ -94,9 +111,8 @@ def _column(columns: Columns, name: str) -> NDArray[Any]:
 _CODE_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 
 
-def _check_codes(domain: Domain, name: str, column: NDArray[Any]) -> None:
+def _check_codes(size: int, name: str, column: NDArray[Any]) -> None:
     """One pass over each column, however many tables use it."""
-    size = domain[name].size
     if size <= np.iinfo(column.dtype).max and len(column) and int(column.max()) >= size:
         raise _outside(name)
 

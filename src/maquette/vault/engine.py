@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.errors import SourceError
 from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.binned import Binned, count_binned
 from maquette.queries.counting import count_margins
 from maquette.queries.workload import Workload
 from maquette.vault.coding import Coder, coders
@@ -43,6 +44,10 @@ class Engine(Protocol):
 
     def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
         """Tables over a few attributes each."""
+        ...
+
+    def binned(self, tables: Sequence[Binned]) -> list[Integers]:
+        """The counts of tables in bins, each flat."""
         ...
 
     def values(self, name: str) -> tuple[NDArray[Any], Integers]:
@@ -104,6 +109,14 @@ class _BatchEngine(ABC):
         for batch in self._batches([name for name in self._domain.names if name in used]):
             count_margins(self._domain, batch, margins, into=tables)
         return tables
+
+    def binned(self, tables: Sequence[Binned]) -> list[Integers]:
+        used = {name for table in tables for name in table.margin} or {self._domain.names[0]}
+        names = [name for name in self._domain.names if name in used]
+        counts = count_binned(self._domain, {name: np.zeros(0, dtype=np.uint8) for name in names}, tables)
+        for batch in self._batches(names):
+            count_binned(self._domain, batch, tables, into=counts)
+        return counts
 
     def _no_counts(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
         return count_margins(

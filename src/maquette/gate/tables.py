@@ -1,0 +1,135 @@
+"""Questions about tables in bins: what their noise costs, and the scores by which they are compared and chosen.
+
+A score is the L1 distance in whole counts between a private table and a public one. Neighbouring tables move it by
+at most 1 under add/remove-one and 2 under replace-one (`queries/binned.py`, and the triangle inequality).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.accounting.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
+from maquette.domain import Domain, Relation
+from maquette.errors import ParameterError
+from maquette.gate import calibrate
+from maquette.gate.noise import Noise
+from maquette.gate.noise.samplers import float_up, sqrt_up
+from maquette.queries.base import Sensitivity
+from maquette.queries.binned import Binned, moved
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """One payment for several tables, each with noise of its own spread."""
+
+    event: Event
+    drawn: tuple[float, ...]
+    """What the sampler gets: sigma, or the scale of Laplace noise."""
+    variances: tuple[Fraction, ...]
+    """Of the law's parameter: sigma squared, or twice the squared scale."""
+
+    def draw(self, noise: Noise, counts: Sequence[Counts]) -> list[Counts]:
+        """Noise on every table."""
+        if isinstance(self.event, GaussianEvent):
+            return [noise.gaussian(c, sigma=s) for c, s in zip(counts, self.drawn, strict=True)]
+        return [noise.laplace(c, scale=Fraction(s)) for c, s in zip(counts, self.drawn, strict=True)]
+
+
+def plan_tables(
+    domain: Domain, tables: Sequence[Binned], variances: Sequence[Fraction], *, relation: Relation, unit: str
+) -> TablePlan:
+    """What tables with noise of these variances cost together.
+
+    Guarantee: with D = 1 (add/remove-one) or 2 (replace-one), the sum of D / (2 sigma^2) in rho, or of D / scale in
+        epsilon: the tables side by side are one vector, scaled to unit noise.
+    """
+    check_tables(domain, tables)
+    if len(variances) != len(tables) or any(variance <= 0 for variance in variances):
+        raise ParameterError(f"expected {len(tables)} variances > 0, one per table")
+    shift = moved(relation)
+    if unit == "epsilon":
+        scales = [float_up(Fraction(sqrt_up(Fraction(v) / 2))) for v in variances]
+        l1 = sum((Fraction(shift) / Fraction(s) for s in scales), Fraction(0))
+        event: Event = LaplaceEvent(scale=Fraction(1), l1=_up(l1))
+        return TablePlan(event, tuple(scales), tuple(2 * Fraction(s) ** 2 for s in scales))
+    sigmas = [sqrt_up(Fraction(v)) for v in variances]
+    l2 = sum((Fraction(shift) / Fraction(s) ** 2 for s in sigmas), Fraction(0))
+    event = GaussianEvent(sigma_squared=Fraction(1), l2_squared=_up(l2))
+    return TablePlan(event, tuple(sigmas), tuple(Fraction(s) ** 2 for s in sigmas))
+
+
+def check_tables(domain: Domain, tables: Sequence[Binned]) -> None:
+    """Each must be a partition: the sensitivities rest on it."""
+    if not tables:
+        raise ParameterError("expected at least one table")
+    for table in tables:
+        table.check(domain)
+
+
+def check_references(tables: Sequence[Binned], references: Sequence[Counts]) -> None:
+    """One public whole number per bin."""
+    if len(references) != len(tables):
+        raise ParameterError(f"expected {len(tables)} reference tables, got {len(references)}")
+    for table, reference in zip(tables, references, strict=True):
+        if reference.dtype.kind != "i" or reference.shape != (table.cells,):
+            raise ParameterError(f"expected {table.cells} whole reference counts, flat, one per bin")
+
+
+def distances(counts: Sequence[Counts], references: Sequence[Counts]) -> Counts:
+    """The L1 distance of every table to its reference."""
+    pairs = zip(counts, references, strict=True)
+    return np.array([np.abs(c - r).sum() for c, r in pairs], dtype=np.int64)
+
+
+def distance_sensitivity(tables: int, relation: Relation) -> Sensitivity:
+    """Of a vector of such distances."""
+    each = Fraction(moved(relation))
+    return Sensitivity(tables * each, tables * each**2, each)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoicePlan:
+    """Several private choices in a row, each with scores divided by `scale`."""
+
+    event: ComposedEvent
+    scale: float
+    method: str
+
+
+def plan_choices(*, count: int, price: Fraction, relation: Relation, unit: str) -> ChoicePlan:
+    """`count` choices at equal prices.
+
+    Guarantee: each is permute-and-flip (epsilon) or the exponential mechanism (rho) on a score of sensitivity 1 or 2.
+    """
+    each = calibrate.selection(price=price / count, unit=unit)
+    event = ComposedEvent((SelectionEvent(each.event.epsilon, each.event.method),) * count)
+    return ChoicePlan(event, each.scale * moved(relation), each.event.method)
+
+
+def choose(noise: Noise, plan: ChoicePlan, scores: Counts, tables: Sequence[Binned]) -> Counts:
+    """Choose one after the other; a chosen table bars those that share two attributes with it.
+
+    Which tables are barred follows from the released choices alone.
+    """
+    left = list(range(len(tables)))
+    chosen: list[int] = []
+    for _ in plan.event.events:
+        if not left:
+            break
+        found = noise.select(scores[left], scale=plan.scale, method=plan.method)  # pyright: ignore[reportArgumentType]
+        chosen.append(left[found])
+        taken = set(tables[left[found]].margin)
+        left = [i for i in left if len(taken & set(tables[i].margin)) < 2]
+    return np.array(chosen, dtype=np.int64)
+
+
+def _up(value: Fraction) -> Fraction:
+    """Rounded up to a fixed grid, so that the stored number stays short."""
+    return Fraction(-((-value.numerator << 100) // value.denominator), 1 << 100)
