@@ -12,6 +12,7 @@ from maquette.accounting.events import (
     LaplaceEvent,
     PureEvent,
     SelectionEvent,
+    SparseEvent,
 )
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "LaplaceEvent",
     "PureEvent",
     "SelectionEvent",
+    "SparseEvent",
     "Unit",
     "split",
 ]

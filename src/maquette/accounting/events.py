@@ -121,6 +121,44 @@ class SelectionEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SparseEvent(Event):
+    """The sparse vector technique: one noisy threshold and any number of noisy tests, at most `cap` of them above it.
+
+    Scales of Laplace noise, continuous or discrete, on scores that move by at most `sensitivity`, in any direction.
+
+    Guarantee: (sensitivity / threshold_scale + 2 cap sensitivity / test_scale)-DP (Lyu, Su and Li 2017, the standard
+        form). Noisy values of the scores are not included; they are events of their own.
+    """
+
+    tag: ClassVar[str] = "sparse"
+    threshold_scale: Rational
+    test_scale: Rational
+    cap: Rational
+    sensitivity: Rational = 1
+
+    def __post_init__(self) -> None:
+        _rational(
+            positive={
+                "threshold_scale": self.threshold_scale,
+                "test_scale": self.test_scale,
+                "cap": self.cap,
+            },
+            other={"sensitivity": self.sensitivity},
+        )
+        if Fraction(self.cap).denominator != 1:
+            raise ParameterError(f"expected cap as a whole number, got cap={self.cap}")
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The pure loss of the threshold and all tests together."""
+        sensitivity = Fraction(self.sensitivity)
+        return sensitivity / self.threshold_scale + 2 * self.cap * sensitivity / self.test_scale
+
+    def cost(self, unit: Unit) -> Cost:
+        return _pure_cost(self.epsilon, unit)
+
+
+@dataclass(frozen=True, slots=True)
 class PureEvent(Event):
     """Any other pure mechanism; `what` names it for the reader.
 
@@ -154,7 +192,15 @@ class ComposedEvent(Event):
 
 _KINDS: dict[str, type[Event]] = {
     kind.tag: kind
-    for kind in (LaplaceEvent, GaussianEvent, CubeEvent, SelectionEvent, PureEvent, ComposedEvent)
+    for kind in (
+        LaplaceEvent,
+        GaussianEvent,
+        CubeEvent,
+        SelectionEvent,
+        SparseEvent,
+        PureEvent,
+        ComposedEvent,
+    )
 }
 _WORDS = {"method", "what"}
 
@@ -172,6 +218,16 @@ def from_dict(data: Mapping[str, Any]) -> Event:
     if set(values) != {f.name for f in fields(kind)}:
         raise ParameterError(f"expected the fields of a {kind.tag} event, got {', '.join(sorted(values))}")
     return kind(**{n: v if n in _WORDS else _parse(v, name=n) for n, v in values.items()})
+
+
+def from_body(body: Mapping[str, Any]) -> Event:
+    """The event of a ledger entry, whose body may say more beside it."""
+    kind = _KINDS.get(str(body.get("tag")))
+    if kind is None:
+        raise ParameterError(
+            f"expected the body of a paid question, got one without an event: {sorted(body)}"
+        )
+    return from_dict({"tag": kind.tag} | {f.name: body[f.name] for f in fields(kind) if f.name in body})
 
 
 def _pure_cost(epsilon: Fraction, unit: Unit) -> Cost:

@@ -373,7 +373,7 @@ class Curator:
             request=digest,
             tag=event.tag,
             cost=event.cost(self._ledger.budget.unit),
-            body=event.to_dict() | {"ask": request["ask"]},
+            body=self._body(event, request),
             parent=self._key,
         )
         self._step += 1
@@ -382,6 +382,10 @@ class Curator:
         if entry.payload is None or entry.answered is None:
             raise LedgerError(f"the ledger did not store the answer to '{key}'; nothing is returned")
         return unpack(entry.payload), Receipt(entry.answered.seq, entry.answered.head)
+
+    def _body(self, event: Event, request: dict[str, Any]) -> dict[str, Any]:
+        """What the ledger tells its readers about a question."""
+        return event.to_dict() | {"ask": request["ask"]}
 
     def _take(self, cost: Cost) -> None:
         """Count a cost against this curator's own budget, whatever its ledger still holds."""

@@ -19,7 +19,7 @@ from maquette.accounting.ledger import birth, faults, schema
 from maquette.accounting.ledger.birth import Identity
 from maquette.accounting.ledger.chain import Row, canonical
 from maquette.accounting.ledger.entry import Balance, Entry, EntryKind, Receipt
-from maquette.accounting.ledger.rows import check_head, find, read_payloads, to_entry
+from maquette.accounting.ledger.rows import check_head, find, find_all, read_payloads, to_entry
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
 from maquette.accounting.ledger.transaction import Reservation, Transaction
 from maquette.accounting.ledger.verify import verify
@@ -200,10 +200,7 @@ class Ledger:
         An `envelope` pays for no look by itself: it sets an amount aside for reservations that name it as `parent`,
         which then draw on it and not on the ledger's total. `settle` returns the rest.
         """
-        _words(key=key, tag=tag)
-        if not re.fullmatch("[0-9a-f]{64}", request):
-            raise ParameterError(f"expected request as a SHA-256 in hexadecimal, got {request!r}")
-        asked = Reservation(key, request, tag, cost, _body(body), parent, envelope)
+        asked = _reservation(key, request, tag, cost, body, parent, envelope=envelope)
         faults.point("before-reserve")
         entry = self._submit(lambda t: t.reserve(asked), key, *([] if parent is None else [parent]))
         faults.point("after-reserve")
@@ -217,6 +214,36 @@ class Ledger:
         data = bytes(payload)
         faults.point("before-answer")
         entry = self._submit(lambda t: t.answer(key, data), key)
+        faults.point("after-answer")
+        return entry
+
+    def record(
+        self,
+        key: str,
+        *,
+        request: str,
+        tag: str,
+        cost: Cost,
+        body: Mapping[str, Any],
+        payload: bytes,
+        parent: str | None = None,
+    ) -> Entry:
+        """Pay and store in one transaction: both are durable when it returns, or neither is.
+
+        For values that need no look (a noisy threshold) and for looks that an earlier payment covers (a test inside
+        an open epoch, at no cost). A key that is known with the same request returns what is stored.
+        """
+        asked = _reservation(key, request, tag, cost, body, parent)
+        data = bytes(payload)
+
+        def both(transaction: Transaction) -> Entry:
+            entry = transaction.reserve(asked)
+            if not entry.fresh and entry.answered is not None:
+                return entry
+            return transaction.answer(key, data)
+
+        faults.point("before-answer")
+        entry = self._submit(both, key, *([] if parent is None else [parent]))
         faults.point("after-answer")
         return entry
 
@@ -253,6 +280,21 @@ class Ledger:
             if len(page) < _PAGE:
                 return
             after = page[-1].seq
+
+    def children(self, parent: str, *, after: int = 0) -> Iterator[Entry]:
+        """The reservations inside an envelope in order, each with its answer, from those after entry `after`."""
+        self._own_process()
+        query = select(schema.entry).where(schema.entry.c.parent == parent).order_by(schema.entry.c.seq)
+        while True:
+            with self._store.reading() as connection:
+                rows = (
+                    connection.execute(query.where(schema.entry.c.seq > after).limit(_PAGE)).mappings().all()
+                )
+                found = find_all(connection, {str(row["key"]) for row in rows})
+            yield from (entry for row in rows if (entry := found[str(row["key"])]) is not None)
+            if len(rows) < _PAGE:
+                return
+            after = int(rows[-1]["seq"])
 
     def receipt(self, entry: Entry | None = None) -> Receipt:
         """The place of an entry (of its answer, if it has one) in the chain; without an entry, the end."""
@@ -319,6 +361,22 @@ def _words(**values: object) -> None:
     for name, value in values.items():
         if not (isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()):
             raise ParameterError(f"expected {name} as 1 to 200 printable characters, got {name}={value!r}")
+
+
+def _reservation(
+    key: str,
+    request: str,
+    tag: str,
+    cost: Cost,
+    body: Mapping[str, Any],
+    parent: str | None,
+    *,
+    envelope: bool = False,
+) -> Reservation:
+    _words(key=key, tag=tag)
+    if not re.fullmatch("[0-9a-f]{64}", request):
+        raise ParameterError(f"expected request as a SHA-256 in hexadecimal, got {request!r}")
+    return Reservation(key, request, tag, cost, _body(body), parent, envelope)
 
 
 def _body(body: Mapping[str, Any]) -> str:

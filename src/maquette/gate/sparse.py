@@ -1,0 +1,128 @@
+"""Sparse vector: whether public guesses are far from the table's answers, with a secret noisy threshold.
+
+The score of a guess is |q(x) - guess| in counts. The guess is a public whole number over the query's denominator,
+so the score moves by at most 1 between neighbours, under both relations: q(x) does, and the absolute value does
+not widen a gap. An epoch draws one noise for its threshold; every test draws fresh noise for its score. The
+noise of the threshold is a whole number of counts, that of a test a whole number over the denominator: the shifts
+of the proof, by 1 count and by 2 counts, are steps of both grids.
+
+    far  iff  score + Lap(2 cap / e2) >= threshold + Lap(1 / e1)
+
+Guarantee: e1 + e2 for the threshold and any number of tests, at most `cap` of them far (Lyu, Su and Li 2017); the
+    values of far guesses carry fresh noise and are charged beside it, `cap` times.
+
+The noisy threshold is secret. It is stored in the ledger with its charge, in one transaction, with a random blind:
+the chain's hashes are given out as receipts, and a small whole number could be guessed from its hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.accounting.events import ComposedEvent, Event, SparseEvent
+from maquette.errors import ParameterError
+from maquette.gate import calibrate
+from maquette.gate.noise.samplers import float_up, sqrt_up
+from maquette.models import measurement
+from maquette.models.measurement import Gaussian, Laplace
+from maquette.models.testing import Terms
+from maquette.queries.base import Sensitivity
+
+_LARGEST = 2**40
+"""Thresholds beyond this many records are a mistake, and could overflow."""
+BLIND_WORDS = 2
+"""128 random bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The noise that the terms of an epoch buy, and the event that is charged for it."""
+
+    threshold_scale: Fraction
+    test_scale: Fraction
+    answer_noise: measurement.Noise | None
+    event: Event
+
+
+def plan(terms: Terms, *, unit: str) -> Plan:
+    """From prices to scales, rounded to the private side."""
+    _check(terms)
+    threshold_scale = Fraction(float_up(1 / calibrate.on_grid(terms.threshold_price)))
+    test_scale = Fraction(float_up(2 * terms.cap / calibrate.on_grid(terms.test_price)))
+    sparse = SparseEvent(threshold_scale=threshold_scale, test_scale=test_scale, cap=terms.cap)
+    if terms.answer_price is None:
+        return Plan(threshold_scale, test_scale, None, sparse)
+    cap = Fraction(terms.cap)
+    together = Sensitivity(cap, cap, Fraction(1))
+    if unit == "epsilon":
+        laplace = calibrate.laplace(together, epsilon=terms.answer_price, denominator=1)
+        law: measurement.Noise = Laplace(terms.answer_price, laplace.scale)
+        event: Event = laplace.event
+    else:
+        gaussian = calibrate.gaussian(together, rho=terms.answer_price, denominator=1)
+        law, event = Gaussian(terms.answer_price, gaussian.sigma_squared), gaussian.event
+    return Plan(threshold_scale, test_scale, law, ComposedEvent((sparse, event)))
+
+
+def score(exact: int, guess: int) -> int:
+    """How far a guess is off, in steps of the query's denominator."""
+    return abs(exact - guess)
+
+
+def is_far(noisy_score: int, *, threshold: int, shift: int, denominator: int) -> bool:
+    """The comparison; `shift` is the secret noise of the threshold, in counts."""
+    return noisy_score >= (threshold + shift) * denominator
+
+
+def add_noise(exact: int, law: measurement.Noise, *, denominator: int, noise: Any) -> int:
+    """A value with fresh noise of the epoch's law, stretched to the query's denominator."""
+    values = np.array([exact], dtype=np.int64)
+    match law:
+        case Laplace(scale=Fraction() as scale):
+            return int(noise.laplace(values, scale=scale * denominator)[0])
+        case Gaussian(sigma_squared=Fraction() as variance):
+            return int(noise.gaussian(values, sigma=sqrt_up(variance * denominator**2))[0])
+        case _:
+            raise ParameterError(f"no noise for values is drawn by {law!r}")
+
+
+def seal(shift: int, blind: NDArray[np.uint64]) -> list[NDArray[np.int64]]:
+    """The secret of an epoch as the ledger stores it."""
+    return [np.array([shift], dtype=np.int64), blind.view(np.int64).copy()]
+
+
+def unseal(arrays: Sequence[NDArray[np.int64]]) -> int:
+    return int(arrays[0][0])
+
+
+def terms_to_dict(terms: Terms) -> dict[str, Any]:
+    """The public terms, for the ledger."""
+    return {
+        "threshold": terms.threshold,
+        "cap": terms.cap,
+        "prices": [None if p is None else str(p) for p in _prices(terms)],
+    }
+
+
+def terms_from_dict(data: dict[str, Any]) -> Terms:
+    first, second, third = (None if p is None else Fraction(p) for p in data["prices"])
+    if first is None or second is None:
+        raise ParameterError("expected the prices of an epoch's threshold and tests")
+    return Terms(int(data["threshold"]), int(data["cap"]), first, second, third)
+
+
+def _prices(terms: Terms) -> tuple[Fraction, Fraction, Fraction | None]:
+    return terms.threshold_price, terms.test_price, terms.answer_price
+
+
+def _check(terms: Terms) -> None:
+    if isinstance(terms.cap, bool) or not 1 <= terms.cap <= 2**20:
+        raise ParameterError(f"expected an epoch's cap between 1 and 2^20, got cap={terms.cap!r}")
+    if abs(terms.threshold) > _LARGEST:
+        raise ParameterError("expected a threshold of at most 2^40 records")
