@@ -1,7 +1,8 @@
 """The declared universe: attributes, the domain they span, and who are neighbours."""
 
 from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
+from maquette.domain.constraint import Determines, Never
 from maquette.domain.domain import Domain
 from maquette.domain.relation import Relation
 
-__all__ = ["MISSING", "OTHER", "Attribute", "Domain", "Kind", "Relation"]
+__all__ = ["MISSING", "OTHER", "Attribute", "Determines", "Domain", "Kind", "Never", "Relation"]

@@ -100,7 +100,7 @@ class Attribute:
                 raise DomainError(
                     f"attribute '{self.name}': categories are texts, finite numbers, true or false"
                 )
-            if len({_spelling(c) for c in self.categories}) < len(self.categories):
+            if len({spelling(c) for c in self.categories}) < len(self.categories):
                 raise DomainError(f"attribute '{self.name}' lists a category twice")
         if self.codes is not None and self.codes < 1:
             raise DomainError(f"attribute '{self.name}' needs size >= 1, got {self.codes}")
@@ -316,7 +316,7 @@ def _first(*cells: int | None) -> int:
     return next((c for c in cells if c is not None), 0)
 
 
-def _spelling(value: Scalar) -> str:
+def spelling(value: Scalar) -> str:
     """One spelling per value: 1, 1.0 and "1" are the same category."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from maquette.domain.attribute import Attribute
+from maquette.domain.constraint import Constraint, Rule, resolve
 from maquette.errors import DomainError
 
 
@@ -23,6 +24,8 @@ class Domain:
     reviewed: bool = True
     notes: dict[str, Any] = field(default_factory=dict, compare=False, hash=False)
     """Everything else a domain file says (source, licence, remarks); never used in a computation."""
+    constraints: tuple[Constraint, ...] = ()
+    """What no record can be: `Never` and `Determines`. Released rows respect them; private records need not."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -33,6 +36,15 @@ class Domain:
         if len(set(names)) < len(names):
             twice = sorted({n for n in names if names.count(n) > 1})
             raise DomainError(f"attribute names must be distinct, got {', '.join(twice)} more than once")
+        object.__setattr__(self, "constraints", tuple(self.constraints))
+        if self.constraints:
+            from maquette.domain.satisfy import check_consistent
+
+            check_consistent(self.attributes, self.rules())
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The constraints in codes."""
+        return resolve(self.attributes, self.constraints)
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
@@ -105,13 +117,22 @@ class Domain:
         return math.prod(self[name].size for name in names)
 
     def project(self, names: Iterable[str]) -> Domain:
-        """The smaller universe over some attributes, in the given order."""
-        return Domain(tuple(self[name] for name in names), self.na_values, self.reviewed)
+        """The smaller universe over some attributes, in the given order, with the constraints on them alone."""
+        kept = tuple(names)
+        constraints = tuple(c for c in self.constraints if set(c.names) <= set(kept))
+        return Domain(
+            tuple(self[name] for name in kept), self.na_values, self.reviewed, constraints=constraints
+        )
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that decides the coding; equal fingerprints mean equal universes."""
-        kept = {"attributes": self.to_dict()["attributes"], "na_values": sorted(set(self.na_values))}
+        """SHA-256 of everything that decides the coding and the universe; equal fingerprints mean equal universes."""
+        kept: dict[str, Any] = {
+            "attributes": self.to_dict()["attributes"],
+            "na_values": sorted(set(self.na_values)),
+        }
+        if self.constraints:  # absent otherwise, so that domains without any keep the fingerprint they had
+            kept["constraints"] = sorted(rule.digest() for rule in self.rules())
         return hashlib.sha256(json.dumps(_plain(kept), sort_keys=True).encode()).hexdigest()
 
     def __repr__(self) -> str:

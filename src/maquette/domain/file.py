@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from maquette.domain.attribute import Attribute, Kind
+from maquette.domain.constraint import Constraint
+from maquette.domain.constraint import parse as parse_constraint
 from maquette.domain.domain import Domain
 from maquette.errors import DomainError
 
@@ -38,6 +40,7 @@ class DomainFile(BaseModel):
     attributes: list[AttributeEntry]
     na_values: list[StrictStr] = []
     reviewed: StrictBool = True
+    constraints: list[Any] = []
 
 
 def read(path: Path) -> Domain:
@@ -77,6 +80,7 @@ def parse(data: dict[str, Any]) -> Domain:
         na_values=tuple(file.na_values),
         reviewed=file.reviewed,
         notes=dict(file.model_extra or {}),
+        constraints=tuple(_constraint(i, spec) for i, spec in enumerate(file.constraints, start=1)),
     )
 
 
@@ -87,7 +91,16 @@ def to_dict(domain: Domain) -> dict[str, Any]:
         data["na_values"] = list(domain.na_values)
     if not domain.reviewed:
         data["reviewed"] = False
+    if domain.constraints:
+        data["constraints"] = [constraint.spec() for constraint in domain.constraints]
     return data | {key: note for key, note in domain.notes.items() if key not in DomainFile.model_fields}
+
+
+def _constraint(number: int, spec: Any) -> Constraint:
+    try:
+        return parse_constraint(spec)
+    except DomainError as error:
+        raise DomainError(f"constraint {number}: {error}") from None
 
 
 def _attribute(entry: AttributeEntry) -> Attribute:

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+import numpy as np
+
 from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
+from maquette.domain.constraint import Rule
 from maquette.domain.domain import Domain
+from maquette.domain.satisfy import complete, possible
 
 Severity = Literal["error", "risk", "note"]
 
@@ -38,7 +42,11 @@ class Finding:
 
 def check(domain: Domain) -> tuple[Finding, ...]:
     """Everything that a careful reader would remark, errors first."""
-    found = [*_whole(domain), *(finding for a in domain for finding in _attribute(a, domain))]
+    found = [
+        *_whole(domain),
+        *_constraints(domain),
+        *(finding for a in domain for finding in _attribute(a, domain)),
+    ]
     return tuple(sorted(found, key=lambda finding: ("error", "risk", "note").index(finding.severity)))
 
 
@@ -57,6 +65,43 @@ def _whole(domain: Domain) -> Iterator[Finding]:
         None,
         f"{len(domain)} attributes, |X| = {size}, ln |X| = {domain.log_size:.2f}: {_sizes(domain)}",
     )
+
+
+def _constraints(domain: Domain) -> Iterator[Finding]:
+    """What the constraints leave of the universe, as far as a reader may not have meant it."""
+    rules = domain.rules()
+    if not rules:
+        return
+    if complete(domain.attributes, rules, {}) is None:
+        yield Finding("error", None, "the constraints contradict each other: no record meets all of them")
+        return
+    shares = "; ".join(
+        f"{rule.said} ({1 - rule.allowed.mean():.1%} of its cells ruled out)" for rule in rules
+    )
+    yield Finding("note", None, f"{len(rules)} constraints that every released row meets: {shares}")
+    for name, cells in possible(domain.attributes, rules).items():
+        ruled_out = [domain[name].label(int(code)) for code in np.flatnonzero(~cells)]
+        if ruled_out:
+            listed = ", ".join(ruled_out[:5]) + (", ..." if len(ruled_out) > 5 else "")
+            yield Finding("risk", name, f"by the constraints no record can be {listed}")
+    for rule in rules:
+        if rule.target is not None:
+            yield from _free(domain, rule)
+        if rule.allowed.all():
+            yield Finding("risk", None, f"the constraint {rule.said} rules nothing out")
+
+
+def _free(domain: Domain, rule: Rule) -> Iterator[Finding]:
+    """Cells that a map says nothing about."""
+    free = int(rule.allowed.all(axis=rule.names.index(rule.target or "")).sum())
+    if free and not rule.allowed.all():
+        by = ", ".join(name for name in rule.names if name != rule.target)
+        cells = domain.cells(name for name in rule.names if name != rule.target)
+        yield Finding(
+            "note",
+            rule.target,
+            f"{free:,} of {cells:,} cells of {by} have no entry in its map: it is free there",
+        )
 
 
 def _sizes(domain: Domain) -> str:

@@ -214,6 +214,7 @@ def make_rows(
 ) -> tuple[SmallDatabase, dict[str, Any]]:
     """Rows from weights by the rounding that stays closer to the released answers; both are free to try."""
     m = task.rows or min(size.divisor, MOST_ROWS)
+    weights = allowed_only(task, weights)
 
     def gap(counts: NDArray[np.int64]) -> float:
         return float(np.abs(evaluate(counts.astype(float)) / m - answers.fractions).max())
@@ -222,3 +223,14 @@ def make_rows(
     closest, counts = min(tried, key=lambda pair: pair[0])
     made = database(task.queries.domain, task.queries.attributes, counts)
     return made, {"rows": m, "rows_differ_from_answers_by_at_most": closest}
+
+
+def allowed_only(task: Task, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights on cells, with nothing where a declared constraint forbids a record."""
+    if not task.queries.domain.constraints:
+        return weights
+    from maquette.models import constraints
+
+    cells = constraints.compile(task.queries.domain).on_cells(task.queries.attributes)
+    kept = np.where(cells, weights.reshape(cells.shape), 0.0)
+    return (kept if (kept > 0).any() else cells.astype(np.float64)).reshape(weights.shape)

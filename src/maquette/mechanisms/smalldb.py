@@ -88,6 +88,11 @@ class SmallDb:
 
     def refusal(self, task: Task, *, n: int) -> str | None:
         """Why it cannot run, or None: from public quantities only."""
+        if task.queries.domain.constraints:
+            return (
+                "its rows are drawn from all records, also those that the domain's constraints forbid; use another "
+                "mechanism, or leave the constraints out of the domain"
+            )
         if self.candidates is not None:
             return shape.too_many(task.queries)
         route = find_route(task.queries, base=self.base)

@@ -1,0 +1,279 @@
+"""Declared constraints ready for rows: which are allowed, which values a row may take, and mending of rows.
+
+Post-processing: rows are changed after they were released values, so it costs nothing and takes no part in any
+guarantee of privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.domain.constraint import Rule
+from maquette.domain.satisfy import complete
+from maquette.errors import DomainError
+from maquette.models.answers import SmallDatabase
+from maquette.queries.base import Columns, Margin
+
+
+class Flat(NamedTuple):
+    """Rules in flat arrays, for compiled loops; attributes go by their position in the domain."""
+
+    first: NDArray[np.int64]
+    """Attribute a appears in the uses first[a] .. first[a + 1]."""
+    uses: NDArray[np.int64]
+    """The rule of each use."""
+    own: NDArray[np.int64]
+    """The attribute's stride in that rule's table."""
+    start: NDArray[np.int64]
+    """Rule r has the members start[r] .. start[r + 1]."""
+    members: NDArray[np.int64]
+    strides: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    """Where the rule's table begins."""
+    table: NDArray[np.bool_]
+    """All tables of allowed cells, one after the other."""
+    targets: NDArray[np.int64]
+    """The attribute that follows from the others of a rule, or -1."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraints:
+    """The constraints of a domain, compiled."""
+
+    domain: Domain
+    rules: tuple[Rule, ...]
+    flat: Flat
+    """All rules."""
+    zeros: Flat
+    """Those that forbid combinations, without those by which one attribute follows from others.
+
+    A search that moves one value of a row at a time cannot leave a row when two values follow from each other: it
+    should keep to these and let `mend` settle the rest.
+    """
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
+
+    def allowed(self, columns: Columns) -> NDArray[np.bool_]:
+        """Which rows meet every constraint."""
+        rows = len(next(iter(columns.values())))
+        good = np.ones(rows, dtype=bool)
+        for rule in self.rules:
+            good &= rule.allowed[tuple(np.asarray(columns[name]).astype(np.intp) for name in rule.names)]
+        return good
+
+    def on_cells(self, attributes: Margin) -> NDArray[np.bool_]:
+        """Which cells of the table over these attributes a record may lie in, by the rules on them alone."""
+        shape = tuple(self.domain[name].size for name in attributes)
+        good = np.ones(shape, dtype=bool)
+        for rule in self.rules:
+            if set(rule.names) <= set(attributes):
+                order = [rule.names.index(name) for name in attributes if name in rule.names]
+                spread = [
+                    size if name in rule.names else 1 for name, size in zip(attributes, shape, strict=True)
+                ]
+                good &= rule.allowed.transpose(order).reshape(spread)
+        return good
+
+    def mend(self, database: SmallDatabase, *, rng: np.random.Generator) -> SmallDatabase:
+        """Change as few values of the rows as it takes to meet every constraint.
+
+        Accuracy: rows that meet them stay as they are; in the others a value that breaks a constraint is drawn anew
+            in proportion to its column, one that follows from others is set.
+        """
+        good = self.allowed(database.columns)
+        if good.all():
+            return database
+        names = self.domain.names
+        bad = np.flatnonzero(~good)
+        rows = np.stack([database.columns[name][bad].astype(np.int64) for name in names], axis=1)
+        used = {name for rule in self.rules for name in rule.names}
+        sizes = [a.size if a.name in used else 0 for a in self.domain]
+        shares = [_shares(database.columns[a.name], a.size) for a in self.domain if a.name in used]
+        chances = rng.random((len(rows), 2 * (4 * len(self.rules) + 4)))
+        solved = np.zeros(len(rows), dtype=bool)
+        _mend_rows(rows, solved, chances, np.concatenate(shares), _running(sizes), self.flat)
+        self._search(rows, np.flatnonzero(~solved))
+        columns = {name: codes.copy() for name, codes in database.columns.items()}
+        for place, name in enumerate(names):
+            columns[name][bad] = rows[:, place].astype(columns[name].dtype)
+        return SmallDatabase(columns)
+
+    def _search(self, rows: NDArray[np.int64], hard: NDArray[np.intp]) -> None:
+        """Rows that no chain of single changes has mended, by a search; equal ones once."""
+        if not len(hard):
+            return
+        used = np.unique([self.domain.index(name) for rule in self.rules for name in rule.names])
+        kinds, which = np.unique(rows[np.ix_(hard, used)], axis=0, return_inverse=True)
+        names = [self.domain.names[place] for place in used]
+        found = [self._complete(dict(zip(names, kind.tolist(), strict=True))) for kind in kinds]
+        rows[np.ix_(hard, used)] = np.array([[one[name] for name in names] for one in found])[which.ravel()]
+
+    def _complete(self, wanted: Mapping[str, int]) -> dict[str, int]:
+        found = complete(self.domain.attributes, self.rules, wanted)
+        if found is None:
+            raise DomainError("the constraints contradict each other: no record meets all of them")
+        return found
+
+
+def compile(domain: Domain) -> Constraints:  # noqa: A001  (what it does, used as constraints.compile)
+    """The constraints of a domain for use on rows; refuses those that no record meets."""
+    rules = domain.rules()
+    made = Constraints(
+        domain, rules, flatten(domain, rules), flatten(domain, [r for r in rules if r.target is None])
+    )
+    if rules:
+        made._complete({})
+    return made
+
+
+def flatten(domain: Domain, rules: Sequence[Rule]) -> Flat:
+    """Rules in the form that compiled loops read."""
+    members = [[domain.index(name) for name in rule.names] for rule in rules]
+    strides = [_strides(rule.allowed.shape) for rule in rules]
+    uses: list[list[tuple[int, int]]] = [[] for _ in domain.names]
+    for r, (places, steps) in enumerate(zip(members, strides, strict=True)):
+        for place, step in zip(places, steps, strict=True):
+            uses[place].append((r, step))
+    sizes = [rule.allowed.size for rule in rules]
+    return Flat(
+        first=_running([len(one) for one in uses]),
+        uses=_whole([r for one in uses for r, _ in one]),
+        own=_whole([step for one in uses for _, step in one]),
+        start=_running([len(places) for places in members]),
+        members=_whole([place for places in members for place in places]),
+        strides=_whole([step for steps in strides for step in steps]),
+        offsets=_running(sizes)[:-1],
+        table=np.concatenate([*(rule.allowed.ravel() for rule in rules), np.zeros(0, dtype=bool)]),
+        targets=_whole([-1 if rule.target is None else domain.index(rule.target) for rule in rules]),
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def mask(attribute: int, row: Any, out: Any, flat: Flat) -> int:
+    """Set out[v] to whether value v is allowed beside the row's other values; returns how many are.
+
+    Only the rules that mention the attribute decide; none at all may be allowed while they are broken elsewhere.
+    `row` holds one code per attribute of the domain, `out` has room for every value of the attribute.
+    """
+    out[:] = True
+    for use in range(flat.first[attribute], flat.first[attribute + 1]):
+        rule = flat.uses[use]
+        base = flat.offsets[rule]
+        for m in range(flat.start[rule], flat.start[rule + 1]):
+            if flat.members[m] != attribute:
+                base += row[flat.members[m]] * flat.strides[m]
+        for value in range(len(out)):
+            out[value] = out[value] and flat.table[base + value * flat.own[use]]
+    return out.sum()
+
+
+@numba.njit(cache=True, nogil=True)
+def broken(row: Any, flat: Flat) -> int:
+    """The first rule that a row breaks, or -1."""
+    for rule in range(len(flat.offsets)):
+        place = flat.offsets[rule]
+        for m in range(flat.start[rule], flat.start[rule + 1]):
+            place += row[flat.members[m]] * flat.strides[m]
+        if not flat.table[place]:
+            return rule
+    return -1
+
+
+@numba.njit(cache=True, nogil=True)
+def _mend_rows(rows: Any, solved: Any, chances: Any, weights: Any, borders: Any, flat: Flat) -> None:
+    """Change one value at a time until no rule is broken or the chances are used up."""
+    widest = 0
+    for a in range(len(borders) - 1):
+        widest = max(widest, borders[a + 1] - borders[a])
+    room = np.empty(widest, dtype=np.bool_)
+    for i in range(len(rows)):
+        for step in range(chances.shape[1] // 2):
+            rule = broken(rows[i], flat)
+            if rule < 0:
+                break
+            _change(
+                rows[i], rule, chances[i, 2 * step], chances[i, 2 * step + 1], weights, borders, room, flat
+            )
+        solved[i] = broken(rows[i], flat) < 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _change(
+    row: Any, rule: int, which: float, value: float, weights: Any, borders: Any, room: Any, flat: Flat
+) -> None:
+    """Give one member of a broken rule another value: one that breaks no rule, else one that meets this rule."""
+    start, stop = flat.start[rule], flat.start[rule + 1]
+    for strict in (True, False):
+        total = 0.0
+        for m in range(start, stop):
+            total += _mass(row, rule, m, strict, weights, borders, room, flat)
+        if total <= 0:
+            continue
+        goal = which * total
+        chosen = -1
+        for m in range(start, stop):
+            mass = _mass(row, rule, m, strict, weights, borders, room, flat)
+            if mass > 0:
+                chosen = m
+                goal -= mass
+                if goal < 0:
+                    break
+        attribute = flat.members[chosen]
+        left = value * _mass(row, rule, chosen, strict, weights, borders, room, flat)
+        for v in range(borders[attribute + 1] - borders[attribute]):
+            if room[v]:
+                row[attribute] = v
+                left -= weights[borders[attribute] + v]
+                if left < 0:
+                    break
+        return
+
+
+@numba.njit(cache=True, nogil=True)
+def _mass(
+    row: Any, rule: int, m: int, strict: bool, weights: Any, borders: Any, room: Any, flat: Flat
+) -> float:
+    """How much of a member's column is allowed in its place; marks the allowed values in `room`."""
+    attribute = flat.members[m]
+    if flat.targets[rule] >= 0 and flat.targets[rule] != attribute:
+        return 0.0  # what follows from others is what changes
+    size = borders[attribute + 1] - borders[attribute]
+    if strict:
+        mask(attribute, row, room[:size], flat)
+    else:
+        base = flat.offsets[rule]
+        for other in range(flat.start[rule], flat.start[rule + 1]):
+            if other != m:
+                base += row[flat.members[other]] * flat.strides[other]
+        for v in range(size):
+            room[v] = flat.table[base + v * flat.strides[m]]
+    total = 0.0
+    for v in range(size):
+        if room[v]:
+            total += weights[borders[attribute] + v]
+    return total
+
+
+def _shares(codes: NDArray[Any], size: int) -> NDArray[np.float64]:
+    """How often each value occurs, plus a little, so that every value can be chosen."""
+    return np.bincount(codes.astype(np.intp), minlength=size).astype(np.float64) + 1e-6
+
+
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    return [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+
+
+def _running(counts: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _whole(values: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)
