@@ -1,0 +1,232 @@
+"""The sweeps: every row, every attribute, drawn anew from what the tables still lack.
+
+A Gibbs sampler over the rows of the small database whose log-weights are fed back from the rows' own counts: for a
+table with target Y and live count E the potential of a cell is I + kappa (Y - E), with a slow part I and a fast part
+that is updated after every single move. It is multiplicative weights with the universe-sized weight vector replaced
+by rows in equilibrium with it, so its cost does not depend on the universe. The fixed point is the maximum a
+posteriori of a log-linear model whose interactions have prior deviation tau.
+
+Compiled here because no library samples with feedback after every move; numpy would need one call per row and
+attribute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.models.sculpt.layout import Layout
+
+FEEDBACK = 20.0
+_LARGEST_LOG = 8.0
+_SLOW_STEP = 0.15
+_MEMORY = 0.5
+"""How fast the reference counts follow the live ones."""
+
+
+@dataclass(slots=True, eq=False)
+class Targets:
+    """What the rows should look like, cell by cell of a layout, in counts of the rows."""
+
+    counts: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+    freedom: NDArray[np.float64]
+    """The prior deviation tau of a cell's log-interaction."""
+    base: NDArray[np.float64]
+    """Fixed log-potentials."""
+
+
+class Carving:
+    """Rows being carved; every call of `sweep` visits all of them once."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        targets: Targets,
+        rows: NDArray[np.uint16],
+        *,
+        rng: np.random.Generator,
+        slow: NDArray[np.float64] | None = None,
+        feedback: float = FEEDBACK,
+    ) -> None:
+        self.layout = layout
+        self.targets = targets
+        self.rows = rows
+        self.slow = np.zeros(layout.cells) if slow is None else slow
+        self.counts = layout.count(rows)
+        self._reference = self.counts.copy()
+        self._weights = np.ones(layout.weights, dtype=np.float32)
+        levelled = layout.levelled
+        self._scratch = np.ones((levelled.bins.shape[1], levelled.maps.shape[2]), dtype=np.float32)
+        self._rng = rng
+        self._feedback = feedback
+
+    @property
+    def lacking(self) -> NDArray[np.float64]:
+        """Targets minus live counts."""
+        return self.targets.counts - self.counts
+
+    def sweep(self) -> float:
+        """Visit every attribute of every row once; returns the share of values that changed."""
+        fast = self._feed()
+        layout, (m, d) = self.layout, self.rows.shape
+        moved = _sweep(
+            self.rows,
+            self._rng.permutation(m),
+            self._rng.permutation(d),
+            layout.levelled.bins,
+            layout.levelled.maps,
+            layout.levelled.parents,
+            layout.pointers,
+            layout.members,
+            layout.orders,
+            layout.attributes,
+            layout.levels,
+            layout.sizes,
+            layout.offsets,
+            layout.weights_at,
+            self._weights,
+            np.exp(fast).astype(np.float32),
+            self.counts,
+            self._scratch,
+            self._rng.integers(1, 2**63, dtype=np.uint64),
+        )
+        return moved / max(m * d, 1)
+
+    def _feed(self) -> NDArray[np.float64]:
+        """Update the slow potentials, set all weights, return the fast gain of every cell."""
+        targets, lacking = self.targets, self.lacking
+        self._reference += _MEMORY * (self.counts - self._reference)
+        mass = np.maximum(self._reference, 0.5)
+        pull = targets.freedom**2 * mass / targets.deviations**2
+        spread = mass * np.maximum(1 - mass / max(len(self.rows), 1), 0.02)
+        fast = np.minimum(pull, self._feedback / (spread + 1))
+        rest = pull - fast
+        step = (rest * lacking - self.slow) / (1 + rest * spread)
+        self.slow += _SLOW_STEP * np.clip(step, -1, 1)
+        np.clip(self.slow, -_LARGEST_LOG, _LARGEST_LOG, out=self.slow)
+        potential = targets.base + np.clip(self.slow + fast * lacking, -_LARGEST_LOG, _LARGEST_LOG)
+        layout = self.layout
+        _set_weights(
+            np.exp(potential), layout.orders, layout.sizes, layout.offsets, layout.weights_at, self._weights
+        )
+        return fast
+
+
+@numba.njit(cache=True, nogil=True)
+def _set_weights(cells: Any, orders: Any, sizes: Any, offsets: Any, weights_at: Any, weights: Any) -> None:
+    """Every table once per attribute, with that attribute running fastest."""
+    for c in range(orders.shape[0]):
+        k0, k1, k2 = sizes[c, 0], sizes[c, 1], sizes[c, 2]
+        order = orders[c]
+        for i in range(k0):
+            for j in range(k1):
+                for k in range(k2):
+                    value = cells[offsets[c] + (i * k1 + j) * k2 + k]
+                    weights[weights_at[c, 0] + (j * k2 + k) * k0 + i] = value
+                    if order > 1:
+                        weights[weights_at[c, 1] + (i * k2 + k) * k1 + j] = value
+                    if order > 2:
+                        weights[weights_at[c, 2] + (i * k1 + j) * k2 + k] = value
+
+
+@numba.njit(cache=True, nogil=True, fastmath=True)
+def _sweep(
+    rows: Any,
+    visit: Any,
+    turn: Any,
+    bins: Any,
+    maps: Any,
+    parents: Any,
+    pointers: Any,
+    members: Any,
+    orders: Any,
+    attributes: Any,
+    levels: Any,
+    sizes: Any,
+    offsets: Any,
+    weights_at: Any,
+    weights: Any,
+    gains: Any,
+    counts: Any,
+    scratch: Any,
+    seed: Any,
+) -> int:
+    depth = bins.shape[1]
+    state = seed
+    moved = 0
+    for v in range(visit.shape[0]):
+        r = visit[v]
+        for w in range(turn.shape[0]):
+            a = turn[w]
+            for level in range(depth):
+                for x in range(bins[a, level]):
+                    scratch[level, x] = np.float32(1.0)
+            for q in range(pointers[a], pointers[a + 1]):
+                c, j = members[q, 0], members[q, 1]
+                rest = 0
+                for t in range(orders[c]):
+                    if t != j:
+                        b = attributes[c, t]
+                        rest = rest * sizes[c, t] + maps[b, levels[c, t], rows[r, b]]
+                size, level = sizes[c, j], levels[c, j]
+                start = weights_at[c, j] + rest * size
+                for x in range(size):
+                    scratch[level, x] *= weights[start + x]
+            for level in range(depth - 2, -1, -1):
+                for x in range(bins[a, level]):
+                    scratch[level, x] *= scratch[level + 1, parents[a, level, x]]
+            total = np.float32(0.0)
+            for x in range(bins[a, 0]):
+                total += scratch[0, x]
+            state ^= state << np.uint64(13)
+            state ^= state >> np.uint64(7)
+            state ^= state << np.uint64(17)
+            point = np.float32((state >> np.uint64(40)) * (1.0 / (1 << 24))) * total
+            new = bins[a, 0] - 1
+            reached = np.float32(0.0)
+            for x in range(bins[a, 0]):
+                reached += scratch[0, x]
+                if reached > point:
+                    new = x
+                    break
+            old = rows[r, a]
+            if new == old or not total > 0:
+                continue
+            moved += 1
+            for q in range(pointers[a], pointers[a + 1]):
+                c, j = members[q, 0], members[q, 1]
+                left, came = maps[a, levels[c, j], old], maps[a, levels[c, j], new]
+                if left == came:
+                    continue
+                cell_left, cell_came = 0, 0
+                for t in range(orders[c]):
+                    b = attributes[c, t]
+                    other = maps[b, levels[c, t], rows[r, b]]
+                    cell_left = cell_left * sizes[c, t] + (left if t == j else other)
+                    cell_came = cell_came * sizes[c, t] + (came if t == j else other)
+                cell_left += offsets[c]
+                cell_came += offsets[c]
+                counts[cell_left] -= 1.0
+                counts[cell_came] += 1.0
+                up, down = gains[cell_left], np.float32(1.0) / gains[cell_came]
+                for p in range(orders[c]):
+                    rest_left, rest_came, own_left, own_came = 0, 0, 0, 0
+                    for t in range(orders[c]):
+                        b = attributes[c, t]
+                        other = maps[b, levels[c, t], rows[r, b]]
+                        x_left = left if t == j else other
+                        x_came = came if t == j else other
+                        if t == p:
+                            own_left, own_came = x_left, x_came
+                        else:
+                            rest_left = rest_left * sizes[c, t] + x_left
+                            rest_came = rest_came * sizes[c, t] + x_came
+                    weights[weights_at[c, p] + rest_left * sizes[c, p] + own_left] *= up
+                    weights[weights_at[c, p] + rest_came * sizes[c, p] + own_came] *= down
+            rows[r, a] = new
+    return moved

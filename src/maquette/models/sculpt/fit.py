@@ -1,0 +1,109 @@
+"""From released tables to rows: the start, the targets of the sweeps, when to stop. Sees released values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.models.sculpt.carve import Carving, Targets
+from maquette.models.sculpt.found import Found
+from maquette.models.sculpt.layout import Layout, Levelled, Shape
+from maquette.models.sculpt.shrink import fitted, freedom_squared, shrunk
+from maquette.models.sculpt.start import Edge, first_rows, spanning
+
+_SINGLE_FREEDOM = 10.0
+_WORST = 20
+"""Cells whose mean standardised gap decides whether to go on."""
+_GOOD = 4.0
+_FALLING = 0.93
+
+
+def begin(found: Found, *, m: int, rng: np.random.Generator) -> Carving:
+    """Rows along the tree of the strongest pairs, ready to be carved to all tables released so far."""
+    levelled = Levelled.from_hierarchy(found.hierarchy)
+    layout = _layout(levelled, found)
+    first = len(found.singles)
+    edges = {first + i: _edge(found, i) for i, s in enumerate(found.shapes) if len(s.attributes) == 2}
+    tree = spanning(edges, first)
+    working = [found.hierarchy.spread(a, 0, single) for a, single in enumerate(found.singles)]
+    rows = first_rows(levelled, list(tree.values()), working, m=m, rng=rng)
+    slow = np.zeros(layout.cells)
+    for number, edge in tree.items():
+        slow[layout.place(number)] = edge.ratios
+    return Carving(layout, targets(found, layout, m), rows, rng=rng, slow=slow)
+
+
+def extend(carving: Carving, found: Found, *, rng: np.random.Generator) -> Carving:
+    """The same rows and potentials with the tables that were released since."""
+    layout = _layout(carving.layout.levelled, found)
+    slow = np.zeros(layout.cells)
+    slow[: len(carving.slow)] = carving.slow
+    return Carving(layout, targets(found, layout, len(carving.rows)), carving.rows, rng=rng, slow=slow)
+
+
+def sweep(carving: Carving, *, least: int, most: int, tell: Callable[[float], None]) -> int:
+    """At least `least` sweeps, then on while the worst gaps are large and still falling. Returns how many."""
+    first = int(carving.layout.offsets[np.searchsorted(carving.layout.orders, 2)])
+    before = np.inf
+    for done in range(1, most + 1):
+        carving.sweep()
+        tell(done / most)
+        if done < least:
+            continue
+        worst = _worst(carving, first)
+        if worst < _GOOD or worst > _FALLING * before:
+            return done
+        before = worst
+    return most
+
+
+def _worst(carving: Carving, first: int) -> float:
+    noise = carving.targets.deviations[first:] ** 2 + carving.counts[first:] + 1
+    gaps = np.abs(carving.lacking[first:]) / np.sqrt(noise)
+    return float(np.sort(gaps)[-_WORST:].mean()) if len(gaps) else 0.0
+
+
+def targets(found: Found, layout: Layout, m: int) -> Targets:
+    """Every released table in counts of m rows."""
+    scale = m / found.total
+    counts, deviations, freedom = np.empty((3, layout.cells))
+    base = np.zeros(layout.cells)
+    for a, single in enumerate(found.singles):
+        place = layout.place(a)
+        counts[place] = found.hierarchy.spread(a, 0, single)
+        deviations[place] = np.sqrt(found.single_variances[a])
+        freedom[place] = _SINGLE_FREEDOM
+        base[place] = np.log(np.maximum(counts[place] / counts[place].sum(), 1e-7))
+    for i, table in enumerate(found.tables):
+        place = layout.place(len(found.singles) + i)
+        variance = float(table.variance)
+        counts[place] = table.values
+        deviations[place] = np.sqrt(variance)
+        freedom[place] = np.sqrt(freedom_squared(table.values, found.expected[i], variance=variance))
+    return Targets(counts * scale, deviations * scale, freedom, base)
+
+
+def _layout(levelled: Levelled, found: Found) -> Layout:
+    singles = [Shape((a,), (0,)) for a in range(len(found.singles))]
+    return Layout.of(levelled, [*singles, *found.shapes])
+
+
+def _edge(found: Found, number: int) -> Edge:
+    """A two-way table, shrunk and scaled to the one-way counts."""
+    shape, table = found.shapes[number], found.tables[number]
+    (a, b), (la, lb) = shape
+    smooth = shrunk(table.values, found.expected[number], variance=float(table.variance))
+    down, across = (
+        found.hierarchy.spread(a, la, found.singles[a]),
+        found.hierarchy.spread(b, lb, found.singles[b]),
+    )
+    return Edge(shape, fitted(smooth.reshape(len(down), len(across)), down, across))
+
+
+def counts_of(carving: Carving, shapes: list[Shape]) -> list[NDArray[np.float64]]:
+    """How many rows lie in the cells of further tables."""
+    layout = Layout.of(carving.layout.levelled, shapes)
+    counts = layout.count(carving.rows)
+    return [counts[layout.place(i)] for i in range(len(shapes))]
