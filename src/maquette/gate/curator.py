@@ -25,8 +25,9 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate import calibrate, tables
+from maquette.gate.draw.judge import error_of
 from maquette.gate.draw.price import pricing
-from maquette.gate.draw.run import STAYS_CHARGED, join_words, run, split_words
+from maquette.gate.draw.run import STAYS_CHARGED, held_by, join_words, run, split_words
 from maquette.gate.noise import Noise, SeededNoise, SystemNoise
 from maquette.gate.noise.samplers import sqrt_up
 from maquette.gate.owner import Table
@@ -46,6 +47,7 @@ from maquette.models.measurement import (
     Residual,
     Size,
 )
+from maquette.models.weighting import Weighting
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries, Sensitivity
 from maquette.queries.binned import Binned
@@ -107,6 +109,20 @@ class Curator:
             _one_per(1),
             self._priced(price),
             lambda: np.array([self._engine.size()], dtype=np.int64),
+        )
+        return Size(int(values[0]), noise, receipt)
+
+    def total(self, weight: Weighting, *, price: Fraction) -> Size:
+        """The total weight of the records, in units of the largest weight, rounded up, plus noise.
+
+        Guarantee: `price`, under both relations: one record moves the sum by at most 1, and rounding up cannot make
+            a gap of at most 1 wider. The total is private where the number of records is not.
+        """
+        values, noise, receipt = self._noisy(
+            {"ask": "total", "weight": weight.to_dict()},
+            _one_per(1),
+            self._priced(price),
+            lambda: np.array([-(-held_by(self._engine, weight).size() // weight.grid)], dtype=np.int64),
         )
         return Size(int(values[0]), noise, receipt)
 
@@ -287,6 +303,22 @@ class Curator:
         halves, receipt = self._ask(plan.event, request, look)
         return Drawn(asked, join_words(halves), plan.epsilon, plan.base, receipt)
 
+    def judge(self, drawn: Drawn, *, price: Fraction) -> LargestError:
+        """The largest error of a drawn database over its class, in counts, plus noise.
+
+        Guarantee: `price`. The error is the score that the draw itself used, rounded up to whole counts: sensitivity 1
+            under both relations, for weighed records too. It serves classes too large to list, and weighted tables.
+        """
+        asked = drawn.draw
+        request = {"ask": "judge", "draw": asked.to_dict(), "database": _digest_of(drawn.values)}
+        values, noise, receipt = self._noisy(
+            request,
+            _one_per(1),
+            self._priced(price),
+            lambda: np.array([error_of(asked, drawn.values, self._engine)], dtype=np.int64),
+        )
+        return LargestError(values, noise, receipt)
+
     def largest_error(
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
     ) -> LargestError:
@@ -456,6 +488,13 @@ def _named(binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]) ->
     for reference in references:
         hasher.update(np.ascontiguousarray(reference, dtype=np.int64).tobytes())
     return {"tables": [table.to_json() for table in binned], "references": hasher.hexdigest()}
+
+
+def _digest_of(values: Sequence[NDArray[Any]]) -> str:
+    hasher = hashlib.sha256()
+    for column in values:
+        hasher.update(np.ascontiguousarray(column).astype(np.uint64).tobytes() + b"/")
+    return hasher.hexdigest()
 
 
 def _up(value: Fraction) -> Fraction:

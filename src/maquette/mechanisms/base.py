@@ -18,6 +18,7 @@ from maquette.domain import Domain, Relation
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.draw import Draw, Drawn
 from maquette.models.measurement import LargestError, Measurement, Noise, NoisyTable, Residual, Size
+from maquette.models.weighting import Weighting
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.binned import Binned
 
@@ -46,6 +47,10 @@ class Curator(Protocol):
 
     def size(self, *, price: Fraction) -> Size:
         """The number of records: free and exact under replace-one, noisy at `price` under add/remove-one."""
+        ...
+
+    def total(self, weight: Weighting, *, price: Fraction) -> Size:
+        """The total weight of the records, rounded up and noisy at `price` under both relations."""
         ...
 
     def measure(self, queries: Queries, *, noise: Noise) -> Measurement:
@@ -90,6 +95,10 @@ class Curator(Protocol):
         """A small database near the table, drawn exactly by the exponential mechanism."""
         ...
 
+    def judge(self, drawn: Drawn, *, price: Fraction) -> LargestError:
+        """The largest count-scale error of a drawn database over its class, plus noise."""
+        ...
+
     def largest_error(
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
     ) -> LargestError:
@@ -111,6 +120,8 @@ class Task:
     """Post-processing: auto, none, consistent, lp or l2."""
     rows: int | None = None
     """How many rows the small database should have; None leaves it to the mechanism."""
+    weight: str | None = None
+    """The attribute that weighs the records; None where each counts as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +150,8 @@ class Outcome:
     notes: tuple[str, ...] = ()
     model: Any = None
     """A public model that can answer further queries inside what was measured (see models/), or None."""
+    judged: Drawn | None = None
+    """The draw that a certificate is measured on, where the answers are not listed or the records weigh."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from maquette.errors import ParameterError
 from maquette.models.atoms import Atoms, atoms
 from maquette.models.family import Family, Run, family, is_nested
 from maquette.models.measurement import Receipt
+from maquette.models.weighting import Weighting
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
 
@@ -247,32 +248,37 @@ class Draw:
     """One draw of SmallDB: y of m rows with probability proportional to base(y) * B**level(y).
 
     The level is the largest error over the class in counts, times `resolution`, rounded up; B is a rational number
-    not below exp(-epsilon / (2 resolution)).
+    not below exp(-epsilon / (2 resolution)). Where records weigh, counts are sums of weights (Roth 2010).
     """
 
     structure: Structure
     base: Base
     m: int
     resolution: int = 1
+    weight: Weighting | None = None
 
     def __post_init__(self) -> None:
         _check.whole(m=self.m, resolution=self.resolution)
         _check.one_of(self.structure.bases, base=self.base)
+        if self.weight is not None and self.weight.attribute in self.structure.attributes:
+            raise ParameterError(f"the queries look at '{self.weight.attribute}', which weighs the records")
 
     def to_dict(self) -> dict[str, Any]:
         """The canonical form that the ledger's digest covers."""
-        return {
+        plain = {
             "structure": self.structure.to_dict(),
             "base": self.base,
             "m": self.m,
             "resolution": self.resolution,
         }
+        return plain if self.weight is None else plain | {"weight": self.weight.to_dict()}
 
     def describe(self) -> str:
         """One line for the ledger."""
         digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
+        weighed = "" if self.weight is None else f"weighed by {self.weight.attribute}, "
         return (
-            f"smalldb, {self.structure.kind} over {', '.join(self.structure.attributes)}, {self.base} base, "
+            f"smalldb, {self.structure.kind} over {', '.join(self.structure.attributes)}, {self.base} base, {weighed}"
             f"m={self.m}, grid 1/{self.resolution} count, whole numbers, {digest}"
         )
 

@@ -41,7 +41,7 @@ class Forest:
 
     @property
     def top(self) -> int:
-        return self.n * self.scale.resolution
+        return self.scale.level(self.n * self.scale.m)
 
     @property
     def start(self) -> int:

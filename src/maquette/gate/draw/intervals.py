@@ -32,7 +32,7 @@ class Intervals:
 
     @property
     def top(self) -> int:
-        return self.column.n * self.scale.resolution
+        return self.scale.level(self.column.n * self.scale.m)
 
     @property
     def start(self) -> int:

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from maquette.gate.draw.wide import Wide
 Integers = NDArray[np.int64]
 
 _CHUNK = 2**15
+_SAFE = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,13 +94,17 @@ def levels_of(
     `weights` are the queries' numerators on every atom, `records` how many records each atom has.
     """
     exact, n = weights @ records, int(records.sum())
+    # beyond 64 bits in whole numbers of any length; n = 0 as n = 1, so that an empty table takes no other way
+    reach = max(n, 1) * scale.m * denominator * scale.resolution
+    whole: type[Any] = np.int64 if reach < _SAFE else object
     parts: list[Integers] = []
     for start in range(0, len(rows), _CHUNK):
         held = np.zeros((len(rows[start : start + _CHUNK]), len(weights)), dtype=np.int64)
         for column in rows[start : start + _CHUNK].T:
             held += weights[:, column].T
-        gaps = np.abs(scale.m * exact - n * held).max(axis=1, initial=0)
-        parts.append(-(-gaps * scale.resolution // (scale.m * denominator)))
+        gaps = np.abs(scale.m * exact.astype(whole) - n * held.astype(whole)).max(axis=1, initial=0)
+        levels = -(-gaps * scale.resolution // (scale.m * denominator * scale.grid))
+        parts.append(levels.astype(np.int64))
     return np.concatenate(parts)
 
 

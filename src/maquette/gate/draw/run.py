@@ -19,9 +19,12 @@ from maquette.gate.draw.scale import Scale
 from maquette.gate.draw.slices import Counter, Report, Slices
 from maquette.gate.draw.thresholds import Base, Thresholds
 from maquette.gate.draw.uniform import Uniform
+from maquette.gate.draw.weighed import Weighed
 from maquette.gate.noise.bits import Bits
 from maquette.models import draw as public
+from maquette.models.atoms import Atoms
 from maquette.models.family import Family
+from maquette.models.weighting import Weighting
 from maquette.vault.engine import Engine
 
 Integers = NDArray[np.int64]
@@ -34,9 +37,22 @@ STAYS_CHARGED = (
 _LOW = np.uint64(2**32 - 1)
 
 
-def run(asked: public.Draw, engine: Engine, *, base: Fraction, bits: Bits, report: Report) -> Values:
+Held = Engine | Weighed
+"""The private table, its records alike or weighed."""
+
+
+def held_by(engine: Engine, weight: Weighting | None) -> Held:
+    """The table as a question sees it."""
+    return engine if weight is None else Weighed(engine, weight)
+
+
+def scale_of(asked: public.Draw) -> Scale:
+    return Scale(asked.m, asked.resolution, 1 if asked.weight is None else asked.weight.grid)
+
+
+def run(asked: public.Draw, table: Engine, *, base: Fraction, bits: Bits, report: Report) -> Values:
     """Draw from the private table. What is returned has the law of the exponential mechanism, exactly."""
-    scale, uniform = Scale(asked.m, asked.resolution), Uniform(bits)
+    engine, scale, uniform = held_by(table, asked.weight), scale_of(asked), Uniform(bits)
     match asked.structure:
         case public.Listed() as listed:
             rows = all_multisets(listed.atoms.count, asked.m)
@@ -56,7 +72,7 @@ def run(asked: public.Draw, engine: Engine, *, base: Fraction, bits: Bits, repor
 
 
 def single(
-    structure: public.Single, kind: public.Base, engine: Engine, scale: Scale, base: Fraction
+    structure: public.Single, kind: public.Base, engine: Held, scale: Scale, base: Fraction
 ) -> Counter[Any]:
     """The counter of one class over the private table."""
     match structure:
@@ -98,7 +114,7 @@ def window_step(base: Fraction) -> int:
     return max(1, round(0.7 / max(-math.log(base), 1e-6)))
 
 
-def column_of(engine: Engine, attribute: str, *, cells: int | None = None) -> Column:
+def column_of(engine: Held, attribute: str, *, cells: int | None = None) -> Column:
     """The records of one attribute, in its declared cells or in the first so many."""
     codes, counts = engine.values(attribute)
     declared = engine.domain[attribute]
@@ -115,7 +131,7 @@ def node_of(family: Family, column: Column) -> Node:
     )
 
 
-def forest_of(forest: public.Forest, engine: Engine, scale: Scale) -> Forest:
+def forest_of(forest: public.Forest, engine: Held, scale: Scale) -> Forest:
     """The forest with the counts of ones."""
     number = {name: i for i, name in enumerate(forest.attributes)}
     edges = public.rooted(forest.attributes, forest.edges) or []
@@ -133,30 +149,35 @@ def forest_of(forest: public.Forest, engine: Engine, scale: Scale) -> Forest:
     )
 
 
-def enumerated(listed: public.Listed, rows: Integers, asked: public.Draw, engine: Engine) -> Listed:
+def enumerated(listed: public.Listed, rows: Integers, asked: public.Draw, engine: Held) -> Listed:
     """Every multiset of atoms with its level."""
-    table = engine.margins([listed.attributes])[listed.attributes].ravel()
-    records = np.zeros(listed.atoms.count, dtype=np.int64)
-    np.add.at(records, listed.atoms.of, table)
     levels = levels_of(
         rows,
         listed.atoms.weights,
-        records,
+        atom_records(listed.atoms, engine),
         denominator=listed.atoms.denominator,
-        scale=Scale(asked.m, asked.resolution),
+        scale=scale_of(asked),
     )
     return Listed.of(levels, None if asked.base == "flat" else sequence_weights(rows, listed.atoms.sizes))
 
 
-def candidate_levels(candidates: public.Candidates, engine: Engine, scale: Scale) -> Integers:
+def atom_records(atoms: Atoms, engine: Held) -> Integers:
+    """How many records each atom has."""
+    table = engine.margins([atoms.attributes])[atoms.attributes].ravel()
+    records = np.zeros(atoms.count, dtype=np.int64)
+    np.add.at(records, atoms.of, table)
+    return records
+
+
+def candidate_levels(candidates: public.Candidates, engine: Held, scale: Scale) -> Integers:
     """The level of every candidate."""
     exact, n = engine.answer(candidates.queries), engine.size()
     levels: list[int] = []
     for number in range(candidates.count):
         rows = {name: codes[number] for name, codes in candidates.rows.items()}
         held = np.asarray(candidates.queries.on_rows(rows), dtype=np.int64)
-        gap = int(np.abs(scale.m * exact - n * held).max(initial=0))
-        levels.append(-(-gap * scale.resolution // (scale.m * candidates.queries.denominator)))
+        gap = int(np.abs(scale.m * exact.astype(object) - n * held.astype(object)).max(initial=0))
+        levels.append(-(-gap * scale.resolution // (scale.m * scale.grid * candidates.queries.denominator)))
     return np.array(levels, dtype=np.int64)
 
 

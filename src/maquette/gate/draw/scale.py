@@ -7,19 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Deviations are in units of 1 / (n m); a level is the error in counts times `resolution`, rounded up.
+    """Deviations are in units of 1 / (n m grid); a level is the error in counts times `resolution`, rounded up.
 
     The error in counts, max over q of |q(x) - (n/m) q(y)|, moves by at most 1 between neighbouring tables, under both
     relations. So the level moves by at most `resolution`: multiplying by a whole number and rounding up cannot make
-    a gap of at most 1 wider than that.
+    a gap of at most 1 wider than that. Where records weigh between 0 and 1, all counts of the table are whole
+    numbers over `grid`, and the same holds for tables within L1 distance 1.
     """
 
     m: int
     resolution: int
+    grid: int = 1
 
     def level(self, deviation: int) -> int:
-        return -(-deviation * self.resolution // self.m)
+        return -(-deviation * self.resolution // (self.m * self.grid))
 
     def deviation(self, level: int) -> int:
         """The largest deviation of a level."""
-        return level * self.m // self.resolution
+        return level * self.m * self.grid // self.resolution

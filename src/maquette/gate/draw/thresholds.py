@@ -66,7 +66,7 @@ class Thresholds:
 
     @property
     def top(self) -> int:
-        return self.column.n * self.scale.resolution
+        return self.scale.level(self.column.n * self.scale.m)
 
     @property
     def start(self) -> int:

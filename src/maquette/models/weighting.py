@@ -1,0 +1,84 @@
+"""Records that count more or less than one: a public rule from the cell of one attribute to a weight in [0, 1].
+
+Weights are whole numbers over a grid, so that a weighted table is a table of whole numbers and its scores stay exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette import _check
+from maquette.domain import Attribute, Domain
+from maquette.errors import ParameterError
+
+GRID = 2**10
+"""Weights are multiples of 1/GRID of the largest one."""
+MOST_CELLS = 2**24
+"""Cells of a table over the attributes of a class and the weight together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighting:
+    """A record in cell c of `attribute` weighs numerators[c] / grid: never less than 0, never more than 1."""
+
+    attribute: str
+    numerators: tuple[int, ...]
+    grid: int
+    bound: float
+    """What a weight of 1 stands for in the attribute's own unit."""
+
+    def __post_init__(self) -> None:
+        _check.whole(grid=self.grid)
+        if not all(isinstance(w, int) and 0 <= w <= self.grid for w in self.numerators):
+            raise ParameterError(f"expected weights from 0 to 1, whole numbers from 0 to {self.grid}")
+
+    @property
+    def heaviest(self) -> int:
+        """The cell of the largest weight."""
+        return max(range(len(self.numerators)), key=lambda cell: self.numerators[cell])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical form that the ledger's digest covers."""
+        return {"attribute": self.attribute, "numerators": list(self.numerators), "grid": self.grid}
+
+    def array(self) -> NDArray[np.int64]:
+        return np.array(self.numerators, dtype=np.int64)
+
+
+def weighting(domain: Domain, name: str) -> Weighting:
+    """The weights that an ordered attribute of non-negative numbers declares: its value over its largest value.
+
+    A numeric cell stands for its midpoint; a missing or unknown weight counts nothing. Public: it depends on the
+    declaration alone.
+    """
+    _check.one_of(domain.names, weight=name)
+    attribute = domain[name]
+    if attribute.size > MOST_CELLS:
+        raise ParameterError(f"the weight '{name}' has {attribute.size:,} cells; declare at most {MOST_CELLS:,}")
+    values = _values(attribute)
+    bound = float(attribute.edge(attribute.cells)) if _binned(attribute) else float(values.max())
+    if not (values >= 0).all() or not bound > 0:
+        raise ParameterError(
+            f"the weight '{name}' must be declared with values that are not negative, and not all 0"
+        )
+    shares = np.rint(np.minimum(values / bound, 1.0) * GRID).astype(np.int64)
+    extra = attribute.size - attribute.cells
+    return Weighting(name, (*shares.tolist(), *(0,) * extra), GRID, bound)
+
+
+def _values(attribute: Attribute) -> NDArray[np.float64]:
+    values, _ = attribute.decode(np.arange(attribute.cells))
+    try:
+        return values.astype(np.float64)
+    except ValueError:
+        raise ParameterError(
+            f"expected numbers to weigh records by, but the values of '{attribute.name}' are texts"
+        ) from None
+
+
+def _binned(attribute: Attribute) -> bool:
+    return attribute.bounds is not None or attribute.edges is not None
