@@ -1,0 +1,285 @@
+"""A hypothesis that holds one weight for every cell of its attributes."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette import _check
+from maquette.domain import Domain
+from maquette.errors import WorkloadError
+from maquette.models.answers import SmallDatabase
+from maquette.models.hypothesis import Released, extend_digest
+from maquette.models.linear import answer_histogram, classes_of
+from maquette.models.refit import FARTHEST, Fitted, fitted, settle
+from maquette.models.rows import generator
+from maquette.models.tilting import Compiled, Counting, Layout, compile_query, tilt, total_of
+from maquette.queries import canonical_hash
+from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.sets import SetQueries
+
+Floats = NDArray[np.float64]
+
+_KEPT_QUERIES = 4096
+_KEPT_CELLS = 2**23
+_SMALL = 1e-60
+
+
+class Table:
+    """Weights in blocks, tilted in place, with their running sum."""
+
+    def __init__(self, cells: Floats, total: float) -> None:
+        self.cells = cells
+        self.total = total
+
+    def share(self, query: Compiled) -> float:
+        return min(1.0, max(0.0, total_of(self.cells, query) / self.total))
+
+    def tilt(self, query: Compiled, step: float) -> None:
+        self.total += tilt(self.cells, query, step)[1]
+        if not _SMALL < self.total < 1 / _SMALL:
+            self.normalise()
+
+    def normalise(self) -> None:
+        """Take the sum anew, so that roundings do not pile up."""
+        self.cells /= self.cells.sum()
+        self.total = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dense:
+    """A distribution over the cells of some attributes, as a table of weights that need not add up to 1.
+
+    Cost: an update is one pass over the table; an answer one pass over the cells that it counts, or none where a
+        table over the same few attributes was asked before.
+    """
+
+    layout: Layout
+    cells: Floats
+    """Blocks by cells; see `tilting.Layout`."""
+    total: float
+    origin: str
+    """Digest of everything but the released answers."""
+    released: tuple[str, ...] = ()
+    """Keys of the answers that it is fitted to, in order."""
+    fit: tuple[Fitted, ...] = ()
+    _kept: _Kept = field(default_factory=lambda: _Kept())
+
+    @classmethod
+    def uniform(cls, domain: Domain, attributes: Margin) -> Dense:
+        layout = Layout.of(domain, attributes)
+        cells = np.full((layout.blocks, layout.cells), 1.0 / (layout.blocks * layout.cells))
+        return cls(layout, cells, 1.0, extend_digest("dense", domain.fingerprint, *attributes))
+
+    @property
+    def domain(self) -> Domain:
+        return self.layout.domain
+
+    @property
+    def attributes(self) -> Margin:
+        return self.layout.attributes
+
+    @property
+    def weights(self) -> Floats:
+        """The distribution, shaped by the attributes; a copy."""
+        return (self.cells / self.total).reshape(self.layout.shape)
+
+    def answer(self, queries: Queries) -> Floats:
+        """Fractions in [0, 1], one per query."""
+        self._check(queries)
+        if queries.count == 1:
+            return np.array([self._one(queries)])
+        parts = [self._part(part) for part in classes_of(queries)]
+        return np.clip(np.concatenate(parts), 0.0, 1.0)
+
+    def step(self, queries: Queries, value: float, *, step: float) -> Dense:
+        """Textbook multiplicative weights: h exp(step s q) / Z, s the sign of value minus answer.
+
+        Accuracy: relative entropy to the table falls by step |gap| - step^2 / 8 at least, where the sign is right.
+        """
+        _check.positive(step=step)
+        share = float(self.answer(queries)[0])
+        return self._tilted(queries, math.copysign(step, value - share), "step")
+
+    def project(self, queries: Queries, value: float, *, width: float = 0.0) -> Dense:
+        """The closest distribution, in relative entropy, whose answer is `value` shrunk by `width` towards its own.
+
+        Accuracy: relative entropy to the table falls by 2 (|value - answer| - width)^2 at least, where value is
+            within `width` of the table's answer. Nothing moves if it is within `width` of this one's.
+        """
+        if not width >= 0:
+            _check.positive(width=width)
+        share = float(self.answer(queries)[0])
+        gap = min(max(value, 0.0), 1.0) - share
+        if abs(gap) <= width:
+            return self
+        target = share + math.copysign(abs(gap) - width, gap)
+        query = self._compiled(queries)
+        if isinstance(query, Counting):
+            found = _logit(target) - _logit(share)
+            return self._tilted(queries, min(max(found, -FARTHEST), FARTHEST), "project")
+        return self._tilted(queries, self._weighing_step(query, target), "project")
+
+    def refit(self, released: Sequence[Released]) -> Dense:
+        """Fitted to all released answers, in their order (`models/refit.py`): one answer at a time, all settled after
+        each. A list that extends the one it is fitted to goes on from here, with the same result."""
+        keys = tuple(answer.key for answer in released)
+        known = len(self.released)
+        if self.released != keys[:known] or (not known and self.origin != self._start()):
+            return Dense.uniform(self.domain, self.attributes).refit(released)
+        if known == len(keys):
+            return self
+        table = Table(self.cells.copy(), self.total)
+        answers = [copy.copy(answer) for answer in self.fit]
+        for answer in released[known:]:
+            query = self._compiled(answer.queries)
+            answers.append(fitted(answer, query, counting=isinstance(query, Counting)))
+            settle(table, answers)
+            table.normalise()
+        return Dense(
+            self.layout,
+            table.cells,
+            table.total,
+            self.origin,
+            keys,
+            tuple(answers),
+            self._kept.queries_only(),
+        )
+
+    def digest(self) -> str:
+        return extend_digest(self.origin, *self.released)
+
+    def synthetic(self, m: int, *, key: str) -> SmallDatabase:
+        """m rows at even steps through the distribution; attributes that it does not know are uniform.
+
+        Accuracy: a query that counts r runs of consecutive cells changes by at most r / m.
+        """
+        _check.whole(m=m)
+        rng = generator(f"{self.digest()} {key}")
+        reached = np.cumsum(self.cells.ravel())
+        marks = (np.arange(m) + rng.random()) / m * reached[-1]
+        chosen = np.minimum(np.searchsorted(reached, marks, side="right"), reached.size - 1)
+        codes = np.unravel_index(chosen, self.layout.shape) if self.attributes else ()
+        return fill_rows(self.domain, dict(zip(self.attributes, codes, strict=True)), m, rng)
+
+    def _start(self) -> str:
+        return extend_digest("dense", self.domain.fingerprint, *self.attributes)
+
+    def _check(self, queries: Queries) -> None:
+        check_covered(self.domain, self.attributes, queries)
+
+    def _compiled(self, queries: Queries) -> Compiled:
+        self._check(queries)
+        known = self._kept.queries
+        name = canonical_hash(queries)
+        if name not in known:
+            if len(known) >= _KEPT_QUERIES:
+                known.clear()
+            known[name] = compile_query(self.layout, queries)
+        return known[name]
+
+    def _one(self, queries: Queries) -> float:
+        """From the table over the query's attributes if that was asked about before, else in one pass."""
+        names = queries.attributes
+        seen = self._kept.asked
+        if names in self._kept.tables or (seen.get(names, 0) and self.domain.cells(names) <= _KEPT_CELLS):
+            return min(1.0, max(0.0, float(self._part(queries)[0])))
+        seen[names] = seen.get(names, 0) + 1
+        return Table(self.cells, self.total).share(self._compiled(queries))
+
+    def _part(self, part: Queries) -> Floats:
+        return answer_from_tables(part, self._table)
+
+    def _table(self, margin: Margin) -> Floats:
+        tables = self._kept.tables
+        if margin not in tables:
+            if sum(t.size for t in tables.values()) + self.domain.cells(margin) > _KEPT_CELLS:
+                tables.clear()
+            gone = tuple(i for i, name in enumerate(self.attributes) if name not in margin)
+            tables[margin] = self.cells.reshape(self.layout.shape).sum(axis=gone) / self.total
+        return tables[margin]
+
+    def _tilted(self, queries: Queries, step: float, word: str) -> Dense:
+        out = np.empty_like(self.cells)
+        _, grown = tilt(self.cells, self._compiled(queries), step, out)
+        table = Table(out, self.total + grown)
+        if not _SMALL < table.total < 1 / _SMALL:
+            table.normalise()
+        # earlier answers become a part of the origin: what follows is not a refit from the uniform start
+        origin = extend_digest(self.digest(), word, canonical_hash(queries), float(step).hex())
+        return Dense(self.layout, table.cells, table.total, origin, (), (), self._kept.queries_only())
+
+    def _weighing_step(self, query: Compiled, target: float) -> float:
+        """Newton on a copy: fractional weights have no closed form."""
+        table = Table(self.cells.copy(), self.total)
+        reached = 0.0
+        for _ in range(100):
+            gap = target - table.share(query)
+            if abs(gap) < 1e-12 or abs(reached) >= FARTHEST:
+                break
+            # 1/4 bounds the slope of the answer, so that this never goes too far
+            table.tilt(query, 4 * gap)
+            reached += 4 * gap
+        return min(max(reached, -FARTHEST), FARTHEST)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What was worked out before; forgotten at will."""
+
+    queries: dict[str, Compiled] = field(default_factory=dict)
+    tables: dict[Margin, Floats] = field(default_factory=dict)
+    asked: dict[Margin, int] = field(default_factory=dict)
+
+    def queries_only(self) -> _Kept:
+        return _Kept(queries=self.queries)
+
+
+def check_covered(domain: Domain, attributes: Margin, queries: Queries) -> None:
+    """A hypothesis answers queries over its own attributes only."""
+    if queries.domain != domain:
+        raise WorkloadError("expected queries over the domain of the hypothesis")
+    outside = [name for name in queries.attributes if name not in attributes]
+    if outside:
+        raise WorkloadError(
+            f"the hypothesis knows about {', '.join(attributes) or 'no attribute'}, not about {outside[0]}"
+        )
+
+
+def answer_from_tables(part: Queries, table: Any) -> Floats:
+    """Fractions of one plain class, given a function from attributes to their table of fractions."""
+    if isinstance(part, TableQueries):
+        tables: Mapping[Margin, Floats] = {margin: table(margin) for margin in part.margins}
+        return part.from_margins(tables) / part.denominator
+    if isinstance(part, SetQueries):
+        from maquette.queries.condition import attributes, table_mask
+
+        values: list[float] = []
+        for given in part.conditions:
+            names = attributes(part.domain, given)
+            values.append(float(np.sum(table(names), where=table_mask(part.domain, given, names))))
+        return np.array(values)
+    return answer_histogram(part, table(part.attributes))
+
+
+def fill_rows(
+    domain: Domain, known: Mapping[str, NDArray[Any]], m: int, rng: np.random.Generator
+) -> SmallDatabase:
+    """Whole rows: attributes that are not known are uniform."""
+    columns: dict[str, NDArray[Any]] = {}
+    for attribute in domain:
+        held = known.get(attribute.name)
+        codes = rng.integers(0, attribute.size, m) if held is None else held
+        columns[attribute.name] = np.asarray(codes).astype(np.min_scalar_type(attribute.size - 1))
+    return SmallDatabase(columns)
+
+
+def _logit(share: float) -> float:
+    inside = min(max(share, 1e-300), 1 - 1e-16)
+    return math.log(inside) - math.log1p(-inside)

@@ -1,0 +1,111 @@
+"""What an online mechanism believes about the table: a distribution over the universe, fitted to released answers.
+
+A hypothesis is public. It decides which questions are free, never what is private.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette import _check
+from maquette.domain import Domain
+from maquette.errors import ParameterError
+from maquette.models.answers import SmallDatabase
+from maquette.queries import canonical_hash
+from maquette.queries.base import Margin, Queries
+
+MOST_CELLS = 2**26
+"""Universes up to this size are held cell by cell: half a gigabyte of weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A paid answer: one query, its noisy fraction, and the standard deviation of that fraction's noise."""
+
+    queries: Queries
+    value: float
+    deviation: float
+    key: str = field(init=False, compare=True, repr=False)
+    """Digest of all of it."""
+
+    def __post_init__(self) -> None:
+        if self.queries.count != 1:
+            raise ParameterError(f"expected one query per released answer, got {self.queries.count}")
+        if not math.isfinite(self.value) or not (math.isfinite(self.deviation) and self.deviation >= 0):
+            raise ParameterError(
+                f"expected a finite value and a deviation >= 0, got {self.value!r} and {self.deviation!r}"
+            )
+        words = [canonical_hash(self.queries), float(self.value).hex(), float(self.deviation).hex()]
+        object.__setattr__(self, "key", hashlib.sha256(" ".join(words).encode()).hexdigest())
+
+
+class Hypothesis(Protocol):
+    """A public distribution over the records that a table could hold. Values never change; updates make new ones."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def attributes(self) -> Margin:
+        """What it knows about; records are uniform in all others."""
+        ...
+
+    def answer(self, queries: Queries) -> NDArray[np.float64]:
+        """Fractions in [0, 1], one per query."""
+        ...
+
+    def refit(self, released: Sequence[Released]) -> Hypothesis:
+        """The hypothesis for these released answers: a pure function of the list, in its order."""
+        ...
+
+    def step(self, queries: Queries, value: float, *, step: float) -> Hypothesis:
+        """One textbook update of multiplicative weights towards a released answer."""
+        ...
+
+    def digest(self) -> str:
+        """Names the hypothesis by what it was made from: equal digests, equal answers in the same version."""
+        ...
+
+    def synthetic(self, m: int, *, key: str) -> SmallDatabase:
+        """m rows over every attribute of the domain; the same for the same key."""
+        ...
+
+
+def hypothesis_for(
+    domain: Domain, *, kind: str = "auto", attributes: Iterable[str] | None = None
+) -> Hypothesis:
+    """The start of a session: the uniform distribution over the attributes that may be asked about (or all).
+
+    `dense` holds every cell, up to 2^26; `rows` a few ten thousand weighted rows, for universes of any size; `auto`
+    takes the first where it fits.
+    """
+    _check.one_of(("auto", "dense", "rows"), kind=kind)
+    wanted = set(domain.names if attributes is None else attributes)
+    for name in wanted:
+        domain[name]  # refuses an unknown attribute
+    kept = tuple(name for name in domain.names if name in wanted)
+    cells = domain.cells(kept)
+    if kind == "rows" or (kind == "auto" and cells > MOST_CELLS):
+        from maquette.models.weighted import WeightedRows
+
+        return WeightedRows.uniform(domain, kept)
+    if cells > MOST_CELLS:
+        raise ParameterError(
+            f"the {cells:,} cells of {', '.join(kept)} are more than a dense hypothesis may have ({MOST_CELLS:,}); "
+            "use kind='rows' or fewer attributes"
+        )
+    from maquette.models.dense import Dense
+
+    return Dense.uniform(domain, kept)
+
+
+def extend_digest(digest: str, *words: str) -> str:
+    """A chain: what was there before, and one update."""
+    return hashlib.sha256(" ".join([digest, *words]).encode()).hexdigest()

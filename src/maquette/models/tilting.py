@@ -1,0 +1,259 @@
+"""One query on a dense table of weights: its sum, and its multiplicative update, each in one pass over memory.
+
+The table is seen as blocks (leading attributes) of cells (trailing attributes). A query is the same on all blocks
+of one pattern, so that it is held as a few patterns: runs of cells for 0/1 weights, numbers for fractional ones.
+Blocks without a counted cell are not touched.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.models.linear import cell_weights
+from maquette.queries.base import Margin, Queries
+from maquette.queries.cells import mask as set_mask
+from maquette.queries.condition import product, table_mask
+from maquette.queries.sets import SetQueries
+
+Floats = NDArray[np.float64]
+
+BLOCK = 2**9
+"""Trailing cells that a block should have at least."""
+_QUICK = {"reassoc", "nsz", "contract"}
+"""Sums may be taken in any order; nothing else is loosened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a table over some attributes is cut into blocks."""
+
+    domain: Domain
+    attributes: Margin
+    cut: int
+    """Attributes before this place lead."""
+
+    @classmethod
+    def of(cls, domain: Domain, attributes: Margin) -> Layout:
+        cut, cells = len(attributes), 1
+        while cut > 0 and cells < BLOCK:
+            cut -= 1
+            cells *= domain[attributes[cut]].size
+        return cls(domain, attributes, cut)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.domain[name].size for name in self.attributes)
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.shape[: self.cut])
+
+    @property
+    def cells(self) -> int:
+        """Of one block."""
+        return math.prod(self.shape[self.cut :])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counting:
+    """A 0/1 query: `pattern` of every block (-1 for none), and the runs of counted cells of every pattern."""
+
+    pattern: NDArray[np.int32]
+    ends: NDArray[np.int64]
+    """Where the runs of each pattern begin in `low` and `high`, one more than there are patterns."""
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    """One past the last cell."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighing:
+    """A query with fractional weights: the pattern of every block, and the weights of every pattern."""
+
+    pattern: NDArray[np.int32]
+    weights: Floats
+
+
+Compiled = Counting | Weighing
+
+
+def compile_query(layout: Layout, queries: Queries) -> Compiled:
+    """One query over the attributes of a layout, ready for passes over the table."""
+    names = queries.attributes
+    leading = tuple(name for name in names if name in layout.attributes[: layout.cut])
+    trailing = tuple(name for name in names if name not in leading)
+    if isinstance(queries, SetQueries):
+        factors = product(queries.conditions[0])
+        if factors is not None:
+            sets = {
+                leaf.attribute: set_mask(leaf.runs, layout.domain[leaf.attribute].size) for leaf in factors
+            }
+            first, second = _outer(sets, leading), _outer(sets, trailing)
+            blocks = np.where(_spread(layout, leading, first, lead=True), 0, -1).astype(np.int32)
+            return _runs(blocks, _spread(layout, trailing, second, lead=False)[None, :])
+        table = table_mask(layout.domain, queries.conditions[0], names).astype(np.float64)
+    else:
+        table = cell_weights(queries)[0].reshape([layout.domain[name].size for name in names])
+    axes = [names.index(name) for name in (*leading, *trailing)]
+    flat = table.transpose(axes).reshape(layout.domain.cells(leading), -1)
+    patterns, which = np.unique(flat, axis=0, return_inverse=True)
+    blocks = _spread(layout, leading, which.ravel(), lead=True).astype(np.int32)
+    spread = np.stack([_spread(layout, trailing, row, lead=False) for row in patterns])
+    if np.isin(patterns, (0.0, 1.0)).all():
+        return _runs(blocks, spread != 0)
+    return Weighing(blocks, np.ascontiguousarray(spread))
+
+
+def total_of(table: Floats, query: Compiled) -> float:
+    """The sum of weight times cell."""
+    if isinstance(query, Counting):
+        return _sum_runs(table, query.pattern, query.ends, query.low, query.high)
+    return _sum_weights(table, query.pattern, query.weights)
+
+
+def tilt(table: Floats, query: Compiled, step: float, out: Floats | None = None) -> tuple[float, float]:
+    """Multiply every cell by exp(step times its weight), in place or into another table, in one pass.
+
+    Returns the new sum of weight times cell, and by how much the sum of all cells grew.
+    """
+    if isinstance(query, Counting):
+        factor = math.exp(step)
+        if out is None:
+            before = _tilt_runs(table, query.pattern, query.ends, query.low, query.high, factor)
+        else:
+            before = _tilt_runs_into(out, table, query.pattern, query.ends, query.low, query.high, factor)
+        return before * factor, before * (factor - 1)
+    if out is not None:
+        np.copyto(out, table)
+    factors = np.exp(step * query.weights)
+    return _tilt_weights(table if out is None else out, query.pattern, query.weights, factors)
+
+
+def _outer(sets: dict[str, NDArray[np.bool_]], names: Margin) -> NDArray[np.bool_]:
+    found = np.ones((), dtype=bool)
+    for name in names:
+        found = np.logical_and.outer(found, sets[name])
+    return found.ravel()
+
+
+def _spread(layout: Layout, names: Margin, values: NDArray[Any], *, lead: bool) -> NDArray[Any]:
+    """Values over some of the leading (or trailing) attributes, repeated over the others."""
+    over = layout.attributes[: layout.cut] if lead else layout.attributes[layout.cut :]
+    sizes = [layout.domain[name].size if name in names else 1 for name in over]
+    shape = [layout.domain[name].size for name in over]
+    return np.broadcast_to(values.reshape(sizes), shape).ravel()
+
+
+def _runs(blocks: NDArray[np.int32], masks: NDArray[np.bool_]) -> Counting:
+    """Patterns as runs; blocks of an empty pattern are marked -1."""
+    lows, highs, ends = [], [], [0]
+    for mask in masks:
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
+        lows.append(edges[::2])
+        highs.append(edges[1::2])
+        ends.append(ends[-1] + len(edges) // 2)
+    empty = np.diff(ends) == 0
+    if empty.any() and len(blocks):
+        blocks = np.where((blocks >= 0) & ~empty[blocks], blocks, -1).astype(np.int32)
+    return Counting(
+        blocks,
+        np.array(ends, dtype=np.int64),
+        np.concatenate(lows).astype(np.int64),
+        np.concatenate(highs).astype(np.int64),
+    )
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+def _sum_runs(table: Any, pattern: Any, ends: Any, low: Any, high: Any) -> float:
+    total = 0.0
+    for block in range(table.shape[0]):
+        p = pattern[block]
+        if p < 0:
+            continue
+        row = table[block]
+        for run in range(ends[p], ends[p + 1]):
+            part = 0.0
+            for i in range(low[run], high[run]):
+                part += row[i]
+            total += part
+    return total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+def _tilt_runs(table: Any, pattern: Any, ends: Any, low: Any, high: Any, factor: float) -> float:
+    total = 0.0
+    for block in range(table.shape[0]):
+        p = pattern[block]
+        if p < 0:
+            continue
+        row = table[block]
+        for run in range(ends[p], ends[p + 1]):
+            part = 0.0
+            for i in range(low[run], high[run]):
+                value = row[i]
+                part += value
+                row[i] = value * factor
+            total += part
+    return total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+def _tilt_runs_into(
+    out: Any, table: Any, pattern: Any, ends: Any, low: Any, high: Any, factor: float
+) -> float:
+    total = 0.0
+    for block in range(table.shape[0]):
+        p = pattern[block]
+        row, new = table[block], out[block]
+        place = 0
+        if p >= 0:
+            for run in range(ends[p], ends[p + 1]):
+                for i in range(place, low[run]):
+                    new[i] = row[i]
+                part = 0.0
+                for i in range(low[run], high[run]):
+                    value = row[i]
+                    part += value
+                    new[i] = value * factor
+                total += part
+                place = high[run]
+        for i in range(place, table.shape[1]):
+            new[i] = row[i]
+    return total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+def _sum_weights(table: Any, pattern: Any, weights: Any) -> float:
+    total = 0.0
+    for block in range(table.shape[0]):
+        row, weight = table[block], weights[pattern[block]]
+        part = 0.0
+        for i in range(table.shape[1]):
+            part += row[i] * weight[i]
+        total += part
+    return total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+def _tilt_weights(table: Any, pattern: Any, weights: Any, factors: Any) -> tuple[float, float]:
+    total, grown = 0.0, 0.0
+    for block in range(table.shape[0]):
+        p = pattern[block]
+        row, weight, factor = table[block], weights[p], factors[p]
+        part, more = 0.0, 0.0
+        for i in range(table.shape[1]):
+            old = row[i]
+            new = old * factor[i]
+            row[i] = new
+            part += new * weight[i]
+            more += new - old
+        total += part
+        grown += more
+    return total, grown

@@ -1,0 +1,300 @@
+"""A hypothesis of weighted rows, for universes too large to hold: a small database that is refitted to every answer.
+
+Rows begin as independent uniform records. A released answer is met by tilting the weights of the rows that it
+counts; where too few rows carry them, the lightest rows elsewhere are given up and become copies of typical rows,
+changed to be counted. All of it is public arithmetic on released answers, with pseudo-random choices that are a
+function of those answers.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette import _check
+from maquette.domain import Domain
+from maquette.models.answers import SmallDatabase
+from maquette.models.dense import check_covered, fill_rows
+from maquette.models.hypothesis import Released, extend_digest
+from maquette.models.refit import Fitted, fitted, settle
+from maquette.models.rows import generator
+from maquette.queries import canonical_hash, cells
+from maquette.queries.base import Margin, Queries
+from maquette.queries.condition import product
+from maquette.queries.sets import SetQueries
+
+Floats = NDArray[np.float64]
+Columns = dict[str, NDArray[Any]]
+
+ROWS = 2**15
+"""Rows of a hypothesis."""
+_ENOUGH = 64
+"""Effective rows that should stand for a counted part, however small."""
+_TRIES = 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """The rows that a 0/1 query counts."""
+
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighed:
+    """The weight of every row in a query with fractional weights."""
+
+    weights: Floats
+
+
+class Rows:
+    """Weights of rows that add up to 1 at first, tilted in place, with their running sum."""
+
+    def __init__(self, weights: Floats) -> None:
+        self.weights = weights
+        self.total = 1.0
+
+    def share(self, query: Counted | Weighed) -> float:
+        counted = isinstance(query, Counted)
+        found = _sum_at(self.weights, query.rows) if counted else _dot(self.weights, query.weights)
+        return min(1.0, max(0.0, found / self.total))
+
+    def tilt(self, query: Counted | Weighed, step: float) -> None:
+        if isinstance(query, Counted):
+            self.total += _tilt_at(self.weights, query.rows, math.exp(step))
+        else:
+            self.weights *= np.exp(step * query.weights)
+            self.total = float(self.weights.sum())
+
+    def normalise(self) -> None:
+        self.weights /= self.weights.sum()
+        self.total = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedRows:
+    """A distribution on some ten thousand rows over the attributes that may be asked about.
+
+    Accuracy: none is promised; an answer that is far off is found by the sparse vector and paid for.
+    Cost: an answer looks at every row once; a refit at the counted rows of every released answer, a few times.
+    """
+
+    domain: Domain
+    attributes: Margin
+    columns: Columns
+    weights: Floats
+    origin: str
+    released: tuple[str, ...] = ()
+    fit: tuple[Fitted, ...] = ()
+    asked: tuple[Queries, ...] = ()
+
+    @classmethod
+    def uniform(cls, domain: Domain, attributes: Margin, *, rows: int = ROWS) -> WeightedRows:
+        """Independent uniform records of equal weight."""
+        _check.whole(rows=rows)
+        origin = extend_digest("rows", domain.fingerprint, str(rows), *attributes)
+        rng = generator(origin)
+        columns = {name: rng.integers(0, domain[name].size, rows, dtype=np.uint32) for name in attributes}
+        return cls(domain, attributes, columns, np.full(rows, 1.0 / rows), origin)
+
+    def answer(self, queries: Queries) -> Floats:
+        """Fractions in [0, 1], one per query."""
+        check_covered(self.domain, self.attributes, queries)
+        if queries.count == 1:
+            found = _dot(self.weights, self._weigh(queries))
+            return np.array([min(1.0, max(0.0, found))])
+        return np.clip(queries.on_rows(self.columns, self.weights) / queries.denominator, 0.0, 1.0)
+
+    def step(self, queries: Queries, value: float, *, step: float) -> WeightedRows:
+        """Textbook multiplicative weights on the rows: exp(step s q), s the sign of value minus answer."""
+        _check.positive(step=step)
+        weigh = self._weigh(queries)
+        signed = math.copysign(step, value - float(self.answer(queries)[0]))
+        weights = self.weights * np.exp(signed * weigh)
+        origin = extend_digest(self.digest(), "step", canonical_hash(queries), signed.hex())
+        return WeightedRows(self.domain, self.attributes, self.columns, weights / weights.sum(), origin)
+
+    def refit(self, released: Sequence[Released]) -> WeightedRows:
+        """Fitted to all released answers, in their order: one at a time, rows moved where they lack, all settled.
+
+        A list that extends the one it is fitted to goes on from here, with the same result.
+        """
+        keys = tuple(answer.key for answer in released)
+        known = len(self.released)
+        if self.released != keys[:known] or (not known and self.origin != self._start().origin):
+            return self._start().refit(released)
+        if known == len(keys):
+            return self
+        work = _Work.of(self)
+        for place, answer in enumerate(released[known:], start=known):
+            check_covered(self.domain, self.attributes, answer.queries)
+            work.add(answer, extend_digest(self.origin, *keys[: place + 1]))
+        return replace(
+            self,
+            columns=work.columns,
+            weights=work.rows.weights,
+            released=keys,
+            fit=tuple(work.fit),
+            asked=tuple(work.asked),
+        )
+
+    def digest(self) -> str:
+        return extend_digest(self.origin, *self.released)
+
+    def synthetic(self, m: int, *, key: str) -> SmallDatabase:
+        """m rows at even steps through the weights; attributes that it does not know are uniform."""
+        _check.whole(m=m)
+        rng = generator(f"{self.digest()} {key}")
+        chosen = _even(self.weights, m, rng)
+        return fill_rows(self.domain, {name: codes[chosen] for name, codes in self.columns.items()}, m, rng)
+
+    def _start(self) -> WeightedRows:
+        return WeightedRows.uniform(self.domain, self.attributes, rows=len(self.weights))
+
+    def _weigh(self, queries: Queries) -> Floats:
+        return _weigh(self.domain, self.columns, queries)
+
+
+@dataclass(slots=True)
+class _Work:
+    """A refit on its way."""
+
+    domain: Domain
+    columns: Columns
+    rows: Rows
+    fit: list[Fitted]
+    asked: list[Queries]
+
+    @classmethod
+    def of(cls, start: WeightedRows) -> _Work:
+        columns = {name: codes.copy() for name, codes in start.columns.items()}
+        kept = [copy.copy(answer) for answer in start.fit]
+        return cls(start.domain, columns, Rows(start.weights.copy()), kept, list(start.asked))
+
+    def add(self, answer: Released, key: str) -> None:
+        """One more answer."""
+        weigh = _weigh(self.domain, self.columns, answer.queries)
+        counting = answer.queries.denominator == 1
+        query = Counted(np.flatnonzero(weigh)) if counting else Weighed(weigh)
+        self.fit.append(fitted(answer, query, counting=counting))
+        self.asked.append(answer.queries)
+        if counting:
+            self._recruit(answer.queries, generator(key))
+        settle(self.rows, self.fit)
+        self.rows.normalise()
+
+    def _recruit(self, queries: Queries, rng: np.random.Generator) -> None:
+        """More rows for a counted part that too few stand for: copies of typical rows in place of the lightest."""
+        newest = self.fit[-1]
+        weights, count = self.rows.weights, len(self.rows.weights)
+        wanted = max(_ENOUGH, math.ceil(newest.value * count / 2))
+        have = _effective(weights[newest.query.rows])
+        if have >= wanted / 2:
+            return
+        outside = np.ones(count, dtype=bool)
+        outside[newest.query.rows] = False
+        spare = np.flatnonzero(outside)
+        number = min(wanted - int(have), len(spare) // 2)
+        if number < 1:
+            return
+        made = self._counted_copies(queries, number, rng)
+        number = len(next(iter(made.values()))) if made else 0
+        lightest = spare[np.argsort(weights[spare], kind="stable")[:number]]
+        for name, codes in made.items():
+            self.columns[name][lightest] = codes
+        # as heavy as the answer says, and no heavier; settling does the rest
+        share = max(newest.value, 1.0 / count)
+        weights[lightest] = share * self.rows.total / (number + have)
+        self.rows.total = float(weights.sum())
+        self._recount(lightest)
+
+    def _counted_copies(self, queries: Queries, number: int, rng: np.random.Generator) -> Columns:
+        """Copies of rows drawn by weight, changed in the query's attributes only so that it counts them."""
+        drawn = {name: codes[_even(self.rows.weights, number, rng)] for name, codes in self.columns.items()}
+        factors = product(queries.conditions[0]) if isinstance(queries, SetQueries) else None
+        if factors is not None:
+            for leaf in factors:
+                members = np.array(cells.codes(leaf.runs), dtype=np.uint32)
+                size = self.domain[leaf.attribute].size
+                wrong = np.flatnonzero(~cells.holds(leaf.runs, drawn[leaf.attribute], size))
+                drawn[leaf.attribute][wrong] = members[rng.integers(0, len(members), len(wrong))]
+            return drawn
+        for _ in range(_TRIES):
+            wrong = np.flatnonzero(_weigh(self.domain, drawn, queries) == 0)
+            if not len(wrong):
+                break
+            for name in queries.attributes:
+                drawn[name][wrong] = rng.integers(0, self.domain[name].size, len(wrong), dtype=np.uint32)
+        kept = np.flatnonzero(_weigh(self.domain, drawn, queries))
+        return {name: codes[kept] for name, codes in drawn.items()} if len(kept) else {}
+
+    def _recount(self, changed: NDArray[np.int64]) -> None:
+        """Which answers count the changed rows now."""
+        part = {name: codes[changed] for name, codes in self.columns.items()}
+        flags = np.zeros(len(self.rows.weights), dtype=bool)
+        flags[changed] = True
+        for answer, queries in zip(self.fit, self.asked, strict=True):
+            weigh = _weigh(self.domain, part, queries)
+            if isinstance(answer.query, Counted):
+                kept = answer.query.rows[~flags[answer.query.rows]]
+                answer.query = Counted(np.concatenate([kept, changed[weigh != 0]]))
+            else:
+                moved = answer.query.weights.copy()
+                moved[changed] = weigh
+                answer.query = Weighed(moved)
+
+
+def _weigh(domain: Domain, columns: Columns, queries: Queries) -> Floats:
+    """The weight of every row in one query."""
+    if not queries.attributes:  # a constant, which no column decides
+        one = {name: np.zeros(1, dtype=np.uint32) for name in domain.names}
+        constant = queries.columns_of(one)[0] / queries.denominator
+        return np.full(len(next(iter(columns.values()))), float(constant[0]))
+    return np.asarray(queries.columns_of(columns)[0] / queries.denominator, dtype=np.float64)
+
+
+def _effective(weights: Floats) -> float:
+    """How many equal weights are worth as much: (sum)^2 / sum of squares."""
+    squares = _dot(weights, weights)
+    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def _even(weights: Floats, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """m rows at even steps through the weights."""
+    reached = np.cumsum(weights)
+    marks = (np.arange(m) + rng.random()) / m * reached[-1]
+    return np.minimum(np.searchsorted(reached, marks, side="right"), len(weights) - 1).astype(np.int64)
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+def _dot(weights: Any, query: Any) -> float:
+    """Without the threads of a linear-algebra library, which cost more than so short a sum."""
+    total = 0.0
+    for i in range(weights.shape[0]):
+        total += weights[i] * query[i]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _sum_at(weights: Any, rows: Any) -> float:
+    total = 0.0
+    for i in range(rows.shape[0]):
+        total += weights[rows[i]]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _tilt_at(weights: Any, rows: Any, factor: float) -> float:
+    grown = 0.0
+    for i in range(rows.shape[0]):
+        old = weights[rows[i]]
+        weights[rows[i]] = old * factor
+        grown += old * factor - old
+    return grown
