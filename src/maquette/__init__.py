@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from maquette.accounting.budget import Budget
     from maquette.accounting.ledger import Ledger
     from maquette.api import plan, release, required
+    from maquette.audit.evaluate import evaluate
     from maquette.domain import Domain, Relation
     from maquette.errors import (
         BudgetExceeded,
@@ -51,6 +52,7 @@ _HOMES = {
     "maquette.accounting.budget": ("Budget",),
     "maquette.accounting.ledger": ("Ledger",),
     "maquette.api": ("plan", "required"),
+    "maquette.audit.evaluate": ("evaluate",),
     "maquette.domain": ("Domain", "Relation"),
     "maquette.errors": (
         "BudgetExceeded",
@@ -109,6 +111,7 @@ __all__ = [
     "__version__",
     "boxes",
     "conjunctions",
+    "evaluate",
     "fat_shattering_dimension",
     "halfspaces",
     "load",

@@ -19,6 +19,7 @@ COMMANDS = (
     ("release",),
     ("answer",),
     ("report",),
+    ("evaluate",),
     ("bound",),
     ("dimension",),
     ("audit", "reconstruct"),

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from maquette.cli import answers, audits, bounds, console, dimensions, domains, ledgers, releases, tour
+from maquette.cli import (
+    answers,
+    audits,
+    bounds,
+    console,
+    dimensions,
+    domains,
+    evaluating,
+    ledgers,
+    releases,
+    tour,
+)
 from maquette.cli.guard import Guarded
 
 app = typer.Typer(
@@ -23,6 +34,7 @@ app.add_typer(ledgers.app, name="ledger")
 app.add_typer(audits.app, name="audit")
 releases.register(app)
 answers.register(app)
+evaluating.register(app)
 bounds.register(app)
 dimensions.register(app)
 tour.register(app)

@@ -1,0 +1,46 @@
+"""A release against the truth, for the person who holds the table. Not private and not for release."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from maquette.errors import ReleaseError
+from maquette.gate.owner import Table
+from maquette.gate.truth import exact_answers
+from maquette.release.evaluation import Evaluation, compare
+from maquette.release.release import Release
+from maquette.release.store import MANIFEST
+
+
+def evaluate(release: Release, table: Table) -> Evaluation:
+    """True errors of a release per group of its workload, of its answers and of its rows.
+
+    Guarantee: none. It looks at the private table without noise and without payment, so that its result is as
+        private as the table. It touches neither the ledger nor the release.
+    """
+    truth = exact_answers(table, release.workload)
+    return compare(release, truth.numerators, denominator=truth.denominator, records=truth.records)
+
+
+def check_page_place(path: Path) -> None:
+    """Refuse to put an evaluation where a release is handed on from."""
+    for folder in (path, *path.resolve().parents):
+        if (folder / MANIFEST).exists():
+            raise ReleaseError(
+                f"an evaluation is not private and does not belong into the release folder {folder}; "
+                "choose a place beside the private table"
+            )
+
+
+def write_page(evaluation: Evaluation, path: Path) -> None:
+    """Write the page of an evaluation, readable by its owner alone, whole or not at all."""
+    check_page_place(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(evaluation.page())
+        Path(name).replace(path)
+    except OSError as error:
+        raise ReleaseError(f"cannot write {path}: {error.strerror or type(error).__name__}") from None
