@@ -140,7 +140,7 @@ class Dense:
         for answer in released[known:]:
             query = self._compiled(answer.queries)
             answers.append(fitted(answer, query, counting=isinstance(query, Counting)))
-            settle(table, answers)
+            settle(table, answers, records=table.cells.size)
             table.normalise()
         return Dense(
             self.layout,

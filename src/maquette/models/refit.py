@@ -15,8 +15,10 @@ from typing import Any, Protocol
 
 from maquette.models.hypothesis import Released
 
-SWEEPS = 6
+FEWEST, MOST = 10, 200
 """Sweeps over all answers after each new one; fewer where all fit already."""
+_VISITS = 6000
+_WORK = 2**26
 SLACK = 0.1
 """A misfit of this many standard deviations is left alone."""
 RIDGE = 0.1
@@ -25,6 +27,7 @@ FARTHEST = 30.0
 """No multiplier goes beyond: exp(30) tells any two records apart."""
 _LONGEST = 5.0
 _FLOOR = 1e-9
+_SECANTS = 4
 
 
 class Field(Protocol):
@@ -56,11 +59,13 @@ def fitted(released: Released, query: Any, *, counting: bool) -> Fitted:
     return Fitted(query, counting, min(max(released.value, 0.0), 1.0), released.deviation)
 
 
-def settle(field: Field, answers: Sequence[Fitted], *, sweeps: int = SWEEPS) -> None:
+def settle(field: Field, answers: Sequence[Fitted], *, records: int) -> None:
     """Sweep over the answers, newest first, until none is off by more than its slack.
 
-    Cost: one pass per answer and sweep over the records that it counts, one more where it is off.
+    Cost: one pass per answer and sweep over the records that it counts, one more where it is off; from 10 to 200
+        sweeps, by how much work one is.
     """
+    sweeps = min(MOST, max(FEWEST, min(_VISITS // len(answers), _WORK // (len(answers) * records))))
     precise = min((a.deviation for a in answers if a.deviation > 0), default=1.0)
     for _ in range(sweeps):
         moved = [_settle_one(field, answer, precise) for answer in reversed(answers)]
@@ -74,7 +79,22 @@ def _settle_one(field: Field, answer: Fitted, precise: float) -> bool:
     miss = answer.value - ridge * answer.multiplier - share
     if abs(miss) <= max(SLACK * answer.deviation, _FLOOR) or not 0 < share < 1:
         return False
-    step = solve_step(share, miss, ridge) if answer.counting else miss / (0.25 + ridge)
+    if answer.counting:
+        return _tilt(field, answer, solve_step(share, miss, ridge))
+    slope = 0.25  # no answer moves faster than this
+    for _ in range(_SECANTS):
+        step = miss / (slope + ridge)
+        if not _tilt(field, answer, step):
+            break
+        moved = field.share(answer.query) - share
+        slope = min(max(moved / step, 0.01), 0.25)
+        share += moved
+        miss = answer.value - ridge * answer.multiplier - share
+    return True
+
+
+def _tilt(field: Field, answer: Fitted, step: float) -> bool:
+    """Move one multiplier, not beyond its end; False if it is there already."""
     aim = min(max(answer.multiplier + step, -FARTHEST), FARTHEST)
     if aim == answer.multiplier:
         return False

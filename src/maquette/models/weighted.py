@@ -187,7 +187,7 @@ class _Work:
         self.asked.append(answer.queries)
         if counting:
             self._recruit(answer.queries, generator(key))
-        settle(self.rows, self.fit)
+        settle(self.rows, self.fit, records=len(self.rows.weights))
         self.rows.normalise()
 
     def _recruit(self, queries: Queries, rng: np.random.Generator) -> None:
