@@ -42,6 +42,11 @@ def lone(domain: Domain) -> Queries:
     return marginals(domain, attributes=[["a", "b"]])
 
 
+def apart(domain: Domain) -> Queries:
+    """One-way marginals that leave attribute "a" to weigh the records."""
+    return marginals(domain, attributes=[["b"], ["c"]])
+
+
 def fractional(domain: Domain) -> Queries:
     matrix = np.random.default_rng(3).random((5, domain.size))
     return weights(domain, matrix)
@@ -56,6 +61,7 @@ MECHANISM_CASES = [
     mechanism_case("residual", queries=pairs, delta=DELTA),
     mechanism_case("residual-cells", queries=pairs, delta=DELTA),
     mechanism_case("smalldb", queries=steps, rows=3),
+    mechanism_case("roth", queries=apart, rows=3, weight="a"),
 ]
 """Every registered mechanism, by name."""
 
@@ -69,6 +75,7 @@ MORE_CASES = [
     mechanism_case("smalldb", queries=lone, rows=2, epsilon=2.5),
     mechanism_case("smalldb", queries=singles, rows=2),
     mechanism_case("smalldb", queries=intervals, rows=2),
+    mechanism_case("roth", queries=apart, rows=2, weight="a", delta=DELTA),
 ]
 """The same with another budget or workload: pure noise on a ledger in rho, fractional weights, axes kept."""
 
@@ -103,6 +110,11 @@ def _select(curator: Any) -> Any:
     return curator.select(queries, _guess(queries), price=_price(curator))
 
 
+def _select_signed(curator: Any) -> Any:
+    queries = prefixes(curator.domain, "a")
+    return curator.select(queries, _guess(queries), price=_price(curator), signed=True)
+
+
 QUESTION_CASES = [
     Case("size, pure", PURE, lambda c: c.size(price=Fraction(1, 3))),
     Case("size, rho", CONCENTRATED, lambda c: c.size(price=Fraction(1, 90))),
@@ -133,6 +145,8 @@ QUESTION_CASES = [
     ),
     Case("select, pure", PURE, _select),
     Case("select, rho", CONCENTRATED, _select),
+    Case("select signed, pure", PURE, _select_signed),
+    Case("select signed, rho", CONCENTRATED, _select_signed),
     Case("largest error, pure", PURE, _largest),
     Case("largest error, rho", CONCENTRATED, _largest),
     Case("largest error by group, pure", PURE, _grouped),

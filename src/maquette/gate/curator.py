@@ -32,7 +32,7 @@ from maquette.gate.noise import Noise, SeededNoise, SystemNoise
 from maquette.gate.noise.samplers import sqrt_up
 from maquette.gate.owner import Table
 from maquette.gate.payload import pack, unpack
-from maquette.gate.scores import check_answers, count_errors
+from maquette.gate.scores import check_answers, count_errors, signed_errors
 from maquette.models import measurement
 from maquette.models.answers import Answers
 from maquette.models.draw import Draw, Drawn
@@ -252,8 +252,11 @@ class Curator:
         ((chosen,), _) = self._ask(plan.event, request, look)
         return tuple(int(i) for i in chosen)
 
-    def select(self, queries: Queries, answers: Answers, *, price: Fraction) -> int:
+    def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
         """A query whose released answer is far off, chosen by its error in counts.
+
+        With `signed` the sign is chosen too: i says that the released answer to query i is too small, i + count that it
+        is too large.
 
         Guarantee: permute-and-flip for a pure price, the exponential mechanism for a price in rho; sensitivity 1.
         """
@@ -262,11 +265,15 @@ class Curator:
         plan = calibrate.selection(price=price, unit=self.unit)
 
         def look() -> list[NDArray[np.int64]]:
-            scores = self._errors(queries, answers)
+            scores = self._errors(queries, answers, signed=signed)
             chosen = self._noise.select(scores, scale=plan.scale, method=plan.event.method)
             return [np.array([chosen], dtype=np.int64)]
 
-        request = {"ask": "select", "queries": canonical_hash(queries), "answers": _digest(answers)}
+        request = {
+            "ask": "select signed" if signed else "select",
+            "queries": canonical_hash(queries),
+            "answers": _digest(answers),
+        }
         ((chosen,), _) = self._ask(plan.event, request, look)
         return int(chosen[0])
 
@@ -346,8 +353,9 @@ class Curator:
         values, noise, receipt = self._noisy(request, _one_per(len(parts)), self._priced(price), look)
         return LargestError(values, noise, receipt)
 
-    def _errors(self, queries: Queries, answers: Answers) -> NDArray[np.int64]:
-        return count_errors(self._engine.answer(queries), queries.denominator, answers, self._engine.size())
+    def _errors(self, queries: Queries, answers: Answers, *, signed: bool = False) -> NDArray[np.int64]:
+        score = signed_errors if signed else count_errors
+        return score(self._engine.answer(queries), queries.denominator, answers, self._engine.size())
 
     def _priced(self, price: Fraction) -> measurement.Noise:
         return Laplace(price) if self.unit == "epsilon" else Gaussian(price)

@@ -87,8 +87,11 @@ class Curator(Protocol):
         """Up to `count` tables far from their references, no two of them sharing two attributes."""
         ...
 
-    def select(self, queries: Queries, answers: Answers, *, price: Fraction) -> int:
-        """The index of a query that `answers` gets badly wrong, chosen privately by its count-scale error."""
+    def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
+        """The index of a query that `answers` gets badly wrong, chosen privately by its count-scale error.
+
+        With `signed` i means that the answer to query i is too small, i + count that it is too large.
+        """
         ...
 
     def draw(self, asked: Draw, *, price: Fraction, report: Callable[[int], None] | None = None) -> Drawn:

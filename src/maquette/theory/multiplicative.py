@@ -1,0 +1,126 @@
+"""Multiplicative weights: how fast they learn, and the error of the offline mechanisms built on them.
+
+T rounds; errors are fractions of n. The selection loses (2/epsilon_s)(ln of the candidates + ln 1/beta) counts by
+the utility of the exponential mechanism, which permute-and-flip shares: a candidate t counts below the best wins
+only if its exponential noise exceeds t.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from maquette import _check
+from maquette.theory import gaussian
+
+
+def updates(*, log_universe: float, gap: float) -> int:
+    """How many gaps larger than `gap` non-private multiplicative weights can meet, at step 4 gap.
+
+    Accuracy: ln|X| / (2 gap^2): every update lowers the relative entropy by 2 gap^2 at least, from ln|X| at most.
+    """
+    _check.positive(gap=gap)
+    return math.floor(log_universe / (2 * gap**2) + 1e-9)
+
+
+def entropy_drop(*, step: float, gap: float) -> float:
+    """What one update of step l on a gap g takes off the relative entropy, at least: l g - l^2 / 8 (Hoeffding)."""
+    _check.positive(step=step)
+    return step * abs(gap) - step**2 / 8
+
+
+def learning(*, log_universe: float, rounds: int) -> float:
+    """sqrt(ln|X| / (2T)): the mean gap of T rounds at step sqrt(8 ln|X| / T), at most."""
+    _check.whole(rounds=rounds)
+    return math.sqrt(log_universe / (2 * rounds))
+
+
+def step_size(*, log_universe: float, rounds: int) -> float:
+    """The fixed step sqrt(8 ln|X| / T) of `learning`."""
+    _check.whole(rounds=rounds)
+    return math.sqrt(8 * log_universe / rounds)
+
+
+def selection(*, epsilon: float, log_candidates: float, rounds: int, beta: float) -> float:
+    """What T selections at `epsilon` each lose in any round, in counts: (2/epsilon)(ln candidates + ln(T/beta))."""
+    _check.positive(epsilon=epsilon)
+    _check.fraction(beta=beta)
+    return 2 / epsilon * (log_candidates + math.log(rounds / beta))
+
+
+def mw_pure(
+    *, n: float, epsilon: float, log_universe: float, log_queries: float, beta: float, rounds: int
+) -> float:
+    """Largest error of offline multiplicative weights with signed selection, average iterate, pure epsilon.
+
+    Accuracy: sqrt(ln|X|/(2T)) + (2T/(epsilon n)) ln(2kT/beta), except with probability beta.
+    Holds when: either relation; the scores are +-(q(x) - n q(h)) in counts, sensitivity 1, unrounded.
+    """
+    loss = selection(
+        epsilon=epsilon / rounds, log_candidates=math.log(2) + log_queries, rounds=rounds, beta=beta
+    )
+    return learning(log_universe=log_universe, rounds=rounds) + loss / n
+
+
+def mw_zcdp(
+    *, n: float, rho: float, log_universe: float, log_queries: float, beta: float, rounds: int
+) -> float:
+    """The same for rho-zCDP: sqrt(ln|X|/(2T)) + sqrt(T/(2 rho)) ln(2kT/beta) / n."""
+    _check.positive(rho=rho)
+    epsilon = math.sqrt(8 * rho / rounds)
+    loss = selection(epsilon=epsilon, log_candidates=math.log(2) + log_queries, rounds=rounds, beta=beta)
+    return learning(log_universe=log_universe, rounds=rounds) + loss / n
+
+
+def mwem_pure(
+    *,
+    n: float,
+    epsilon: float,
+    share: float,
+    log_universe: float,
+    log_queries: float,
+    beta: float,
+    rounds: int,
+) -> float:
+    """Largest error of MWEM (Hardt, Ligett and McSherry 2012), pure epsilon, `share` of it on selection.
+
+    Accuracy: sqrt(ln|X|/(2T)) + (2T/(eps_S n)) ln(2Tk/beta) + 2 (T/(eps_M n)) ln(2T/beta), except with probability
+        beta. It holds for the average iterate of sign steps, and for the iterate with the smallest measured gap where
+        each update is an I-projection to the measured value shrunk by its width (see `mechanisms/mwem.py`).
+    """
+    _check.fraction(share=share)
+    loss = selection(
+        epsilon=share * epsilon / rounds, log_candidates=log_queries, rounds=rounds, beta=beta / 2
+    )
+    width = rounds / ((1 - share) * epsilon) * math.log(2 * rounds / beta)
+    return learning(log_universe=log_universe, rounds=rounds) + (loss + 2 * width) / n
+
+
+def mwem_zcdp(
+    *, n: float, rho: float, share: float, log_universe: float, log_queries: float, beta: float, rounds: int
+) -> float:
+    """The same for rho-zCDP: widths sqrt(T/(2 rho_S)) ln(2Tk/beta) and sqrt(T/(2 rho_M)) Phi^-1(1 - beta/(4T))."""
+    _check.fraction(share=share)
+    _check.positive(rho=rho)
+    epsilon = math.sqrt(8 * share * rho / rounds)
+    loss = selection(epsilon=epsilon, log_candidates=log_queries, rounds=rounds, beta=beta / 2)
+    sigma = math.sqrt(rounds / (2 * (1 - share) * rho))
+    width = sigma * gaussian.two_sided(math.log(beta / (2 * rounds)))
+    return learning(log_universe=log_universe, rounds=rounds) + (loss + 2 * width) / n
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """A number of rounds and the error that it gives."""
+
+    rounds: int
+    error: float
+
+
+def best_rounds(error: Callable[[int], float], *, most: int) -> Best:
+    """The rounds with the smallest error among 1, 2, 3, ... in steps of a few per cent, up to `most`."""
+    _check.whole(most=most)
+    grid = sorted({min(most, round(1.05**i)) for i in range(math.ceil(math.log(most) / math.log(1.05)) + 1)})
+    error_at, rounds = min((error(t), t) for t in grid)
+    return Best(rounds, error_at)
