@@ -1,0 +1,80 @@
+"""Accuracy of `sculpt` beside `residual` in the same run, at equal privacy, through the public interface.
+
+The tables are public, so true answers may be compared. max is the largest error of a cell as a fraction, L1 the mean
+over marginals of the L1 distance, abs the mean absolute error of a cell; of the answers and of the rows. Three runs
+each, a process per case. Figures of other systems are quoted from `peers/quoted.py`, measured before and not in this run.
+
+`python -m benchmarks.sculpt --data DIR --table adult --epsilon 1 --k 2` runs a part and appends each line as it comes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks import _accuracy, tables
+from benchmarks.peers import quoted
+from maquette.mechanisms.choose import MECHANISMS
+
+EPSILONS = (0.1, 1.0, 10.0)
+ORDERS = (2, 3)
+WANTED = ("sculpt", "residual")
+
+
+def run(data: Path | None) -> list[dict[str, Any]]:
+    """Everything; without a folder only the generated table."""
+    return list(cases(data))
+
+
+def cases(
+    data: Path | None,
+    *,
+    names: tuple[str, ...] = tables.NAMES,
+    epsilons: tuple[float, ...] = EPSILONS,
+    orders: tuple[int, ...] = ORDERS,
+    mechanisms: tuple[str, ...] = WANTED,
+    runs: int = 3,
+) -> Iterator[dict[str, Any]]:
+    """One figure per case, as they are done."""
+    for name in names if data is not None else ("xor",):
+        for epsilon in epsilons:
+            for k in orders:
+                for mechanism in [m for m in mechanisms if m in MECHANISMS]:
+                    case = _accuracy.Case(name, k, epsilon, mechanism, runs)
+                    print(f"{_accuracy.describe(case)} ...", file=sys.stderr)
+                    yield _accuracy.measure(case, data) | {"quoted": quoted.beside(name, k, epsilon)}
+
+
+def main() -> None:
+    from benchmarks.__main__ import RESULTS, surroundings
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sculpt", description=__doc__)
+    parser.add_argument("--data", type=Path, default=None)
+    parser.add_argument("--table", nargs="+", choices=tables.NAMES, default=tables.NAMES)
+    parser.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--k", nargs="+", type=int, default=ORDERS)
+    parser.add_argument("--mechanism", nargs="+", default=WANTED)
+    parser.add_argument("--runs", type=int, default=3)
+    chosen = parser.parse_args()
+    found = cases(
+        chosen.data,
+        names=tuple(chosen.table),
+        epsilons=tuple(chosen.epsilon),
+        orders=tuple(chosen.k),
+        mechanisms=tuple(chosen.mechanism),
+        runs=chosen.runs,
+    )
+    around = {"benchmark": "sculpt", "command": "python -m benchmarks sculpt --data DIR"} | surroundings()
+    for figure in found:
+        line = json.dumps(around | {"figures": figure})
+        print(line, flush=True)
+        with (RESULTS / "sculpt.jsonl").open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The tables and the arithmetic of the accuracy benchmark."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from benchmarks import _accuracy, sculpt, tables
+from benchmarks.peers import quoted
+
+
+def test_the_generated_table_has_structure_in_triples_and_not_in_pairs():
+    made = tables.xor(20_000)
+    columns = {name: made.source.column(name).to_numpy().astype(float) for name in ("x0", "x1", "x2")}
+    for a, b in itertools.combinations(columns, 2):
+        assert abs(np.corrcoef(columns[a], columns[b])[0, 1]) < 0.05
+    parity = np.mod(sum(columns.values()), 2)
+    assert (parity == 0).mean() > 0.9
+
+
+def test_generated_tables_are_the_same_every_time_and_fit_their_domain():
+    for make in (lambda: tables.xor(500), lambda: tables.chain(500, 6)):
+        one, two = make(), make()
+        assert one.source.equals(two.source)
+        for attribute in one.domain:
+            assert one.source.column(attribute.name).to_numpy().max() < attribute.size
+        one.open()
+
+
+def test_a_workload_that_is_too_large_is_narrowed_and_says_so(monkeypatch):
+    domain = tables.chain(10, 4).domain
+    assert tables.workload(domain, 2)[1] == "all 2-way marginals"
+    assert tables.first_pairs(domain, 3).count == 300
+    monkeypatch.setattr(tables, "MOST_QUERIES", 100)
+    monkeypatch.setattr(tables, "WIDEST", 100)
+    narrow, words = tables.workload(domain, 2)
+    assert narrow.count == 600
+    assert words == "all 2-way marginals of at most 100 cells"
+
+
+def test_a_table_without_its_folder_is_refused():
+    with pytest.raises(SystemExit, match="--data"):
+        tables.load("adult", None)
+
+
+def test_a_case_measures_true_errors_of_answers_and_rows(monkeypatch):
+    monkeypatch.setattr(tables, "load", lambda _name, _data: tables.chain(300, 3, levels=3))
+    case = _accuracy.Case("chain", 2, 10.0, "residual", runs=2)
+    found = _accuracy.figures(case, None)
+    assert found["queries"] == 27
+    assert 0 < found["answers max"] < 0.2
+    assert 0 < found["rows L1"] < 1
+    assert found["answers abs"] <= found["answers max"] <= found["certified"]
+    assert found["processor seconds"] > 0
+    assert found["peak MB"] > 0
+
+
+def test_a_case_that_fails_is_told_and_does_not_end_the_run():
+    found = _accuracy.measure(_accuracy.Case("absent", 2, 1.0, "residual"), None)
+    assert "absent" in found["what"]
+    assert found["failed"]
+
+
+def test_only_mechanisms_that_exist_are_run(monkeypatch):
+    seen = []
+    monkeypatch.setattr(_accuracy, "measure", lambda case, _data: seen.append(case) or {"what": case.table})
+    figures = list(sculpt.cases(None, epsilons=(1.0,), orders=(2,), mechanisms=("residual", "absent")))
+    assert [case.mechanism for case in seen] == ["residual"]
+    assert figures == [{"what": "xor", "quoted": {}}]
+
+
+def test_quoted_figures_carry_their_source():
+    found = quoted.beside("adult", 3, 1.0)
+    assert found["source"] == quoted.SOURCE
+    assert found[quoted.MST] == {"max": 0.02843, "L1": 0.2247}
+    assert quoted.beside("xor", 2, 1.0) == {}
