@@ -18,8 +18,8 @@ from maquette.errors import BudgetExceeded, LedgerError, MechanismError, Paramet
 from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
 from maquette.mechanisms.base import Mechanism, Outcome, Progress, Task
-from maquette.mechanisms.certify import Certificates, certify
-from maquette.mechanisms.choose import MECHANISMS, Plan, plan, required
+from maquette.mechanisms.certify import Certificates, certify, certify_drawn
+from maquette.mechanisms.choose import MECHANISMS, WEIGHTED, Plan, plan, required
 from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
 from maquette.queries import canonical_hash
@@ -51,6 +51,7 @@ def release(
     post: str = "auto",
     key: str | None = None,
     typical_rows: int = TYPICAL_ROWS,
+    weight: str | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Answer every query of a workload on a private table, with a small database where one can be made.
@@ -59,7 +60,8 @@ def release(
         looked at. The same request again (or the same `key`) returns the stored values and costs nothing; another
         `key` pays anew.
     Accuracy: `release.guarantee` in advance and, for the share `certificate` of the budget, `release.certificate`
-        afterwards; per group of queries if `groups`.
+        afterwards; per group of queries if `groups`. With `weight`, the name of a declared attribute, records count by
+        its value (mechanism `roth`): fractions are of the total weight, and so are the errors.
     """
     request = _Request(
         queries=queries,
@@ -72,6 +74,7 @@ def release(
         rows=rows,
         post=post,
         typical_rows=typical_rows,
+        weight=weight,
     )
     chosen = request.choose()
     book = open_ledger(
@@ -126,12 +129,18 @@ class _Request:
     rows: int | None
     post: str
     typical_rows: int
+    weight: str | None = None
 
     def __post_init__(self) -> None:
         _check.fraction(beta=self.beta)
         _check.one_of(["auto", *MECHANISMS], mechanism=self.mechanism)
         _check.one_of(("auto", "none", "consistent", "lp", "l2"), post=self.post)
         _check.whole(typical_rows=self.typical_rows)
+        if self.weight is not None and self.mechanism not in ("auto", *WEIGHTED):
+            raise ParameterError(
+                f"mechanism '{self.mechanism}' counts every record as one; weigh records by '{self.weight}' with "
+                f"mechanism '{WEIGHTED[0]}'"
+            )
         if self.rows is not None:
             _check.whole(rows=self.rows)
         if not 0 <= self.certificate < 1:
@@ -147,7 +156,14 @@ class _Request:
     @property
     def task(self) -> Task:
         return Task(
-            self.queries, self.relation, self.budget.unit, self.prices[0], self.beta, self.post, self.rows
+            self.queries,
+            self.relation,
+            self.budget.unit,
+            self.prices[0],
+            self.beta,
+            self.post,
+            self.rows,
+            self.weight,
         )
 
     def choose(self) -> Mechanism:
@@ -165,6 +181,7 @@ class _Request:
             delta=self.budget.delta,
             relation=self.relation,
             beta=self.beta,
+            weight=self.weight,
         )
         return MECHANISMS[ranked.best(by="expected").mechanism]
 
@@ -184,6 +201,8 @@ class _Request:
             "post": self.post,
             "typical_rows": self.typical_rows,
         }
+        if self.weight is not None:
+            facts["weight"] = self.weight
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def check_covered(self, book: Ledger, key: str) -> None:
@@ -239,17 +258,25 @@ def run(
     if not price or not request.queries.count:
         return _Done(outcome, None)
     tell("measuring the largest error", 0.0)
-    certificates = certify(
+    certificates = _certify(curator, request, outcome, price)
+    tell("measuring the largest error", 1.0)
+    return _Done(outcome, certificates)
+
+
+def _certify(curator: Curator, request: _Request, outcome: Outcome, price: Fraction) -> Certificates:
+    """Over the listed answers, or by the score of a drawn database."""
+    queries, beta = request.queries, request.beta
+    if outcome.judged is not None:
+        return certify_drawn(curator, queries, outcome.judged, size=outcome.size, price=price, beta=beta)
+    return certify(
         curator,
-        request.queries,
+        queries,
         outcome.answers,
         size=outcome.size,
         price=price,
-        beta=request.beta,
+        beta=beta,
         by_group=request.groups,
     )
-    tell("measuring the largest error", 1.0)
-    return _Done(outcome, certificates)
 
 
 def finish(

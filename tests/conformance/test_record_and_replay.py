@@ -21,9 +21,11 @@ OPTIONS = {
     "residual": {"epsilon": 1.0, "delta": 1e-6},
     "residual-cells": {"epsilon": 2.0, "delta": 1e-6, "groups": True},
     "smalldb": {"epsilon": 1.0},
+    "roth": {"epsilon": 1.0, "weight": "score"},
 }
 QUERIES = {
     "smalldb": prefixes(SURVEY, "age"),
+    "roth": prefixes(SURVEY, "age"),
     "laplace": union(marginals(SURVEY, k=2), prefixes(SURVEY, "age")),
     "linf": union(marginals(SURVEY, k=1), prefixes(SURVEY, "age")),
 }

@@ -134,7 +134,7 @@ def test_a_target_error_sets_the_rows():
     assert rows_for(0.1, Facts(universe=64, log_queries=4.0, shape="thresholds")) == 10
     assert rows_for(0.1, Facts(universe=64, log_queries=4.0, shape="intervals")) == 20
     assert rows_for(0.1, Facts(universe=64, log_queries=math.log(100))) == math.ceil(math.log(200) * 200)
-    asked, _ = SmallDb(alpha=0.1)._plan(task(prefixes(DOMAIN, "age")), n=1000, epsilon=1.0)
+    asked, _ = SmallDb(alpha=0.1).plan(task(prefixes(DOMAIN, "age")), n=1000, epsilon=1.0)
     assert asked.m == 10
 
 
@@ -144,7 +144,7 @@ def test_public_candidates_serve_any_class():
     chosen = SmallDb(candidates=rows)
     queries = marginals(DOMAIN, k=2)
     assert chosen.forecast(task(queries), n=1000).refusal is None
-    assert chosen._plan(task(queries), n=1000, epsilon=1.0)[0].m == 20
+    assert chosen.plan(task(queries), n=1000, epsilon=1.0)[0].m == 20
 
 
 @pytest.mark.parametrize(("universe", "m"), [(4, 3), (8, 3), (16, 2)])

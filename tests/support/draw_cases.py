@@ -48,6 +48,8 @@ class Case:
     """A database, given by its sorted rows, in the counter's own form."""
     counts_more: bool = False
     """The counter's masses include more than the databases up to a level (see `Counter.draw`)."""
+    grid: int = 1
+    """A table's numbers are weights over this."""
 
     def error(self, table: Table, small: Sequence[int]) -> Fraction:
         """max over q of |q(x) - n f_q(y)|, by the definition."""
@@ -59,7 +61,7 @@ class Case:
             )
             for q in self.queries
         ]
-        return Fraction(max(gaps, default=0))
+        return Fraction(max(gaps, default=0)) / self.grid
 
     def level(self, table: Table, small: Sequence[int]) -> int:
         return math.ceil(self.error(table, small) * self.resolution)
@@ -116,17 +118,22 @@ def column(table: Table, cells: int) -> Column:
     )
 
 
-def thresholds(base: str, *, universe: int, cells: int, m: int, resolution: int = 1) -> Case:
+def weighed(grid: int) -> str:
+    return "" if grid == 1 else f"-weights/{grid}"
+
+
+def thresholds(base: str, *, universe: int, cells: int, m: int, resolution: int = 1, grid: int = 1) -> Case:
     smalls = multisets(universe, m)
     return Case(
-        name=f"thresholds-{base}-{universe}/{cells}-m{m}-r{resolution}",
+        name=f"thresholds-{base}-{universe}/{cells}-m{m}-r{resolution}{weighed(grid)}",
+        grid=grid,
         universe=universe,
         m=m,
         resolution=resolution,
         queries=tuple(tuple(int(i <= j) for i in range(universe)) for j in range(cells)),
         smalls=smalls,
         weights=base_weights(base, smalls, universe, m),
-        counter=lambda table: Thresholds(column(table, cells), Scale(m, resolution), base),  # type: ignore[arg-type]
+        counter=lambda table: Thresholds(column(table, cells), Scale(m, resolution, grid), base),  # type: ignore[arg-type]
     )
 
 
@@ -142,6 +149,7 @@ def listed(
     resolution: int = 1,
     denominator: int = 1,
     keep: Sequence[int] | None = None,
+    grid: int = 1,
 ) -> Case:
     """The whole range, or every database whose number is in `keep` as public candidates."""
     universe = len(queries[0])
@@ -156,12 +164,13 @@ def listed(
             matrix(queries, denominator),
             np.array(table, dtype=np.int64),
             denominator=denominator,
-            scale=Scale(m, resolution),
+            scale=Scale(m, resolution, grid),
         )
         return Listed.of(levels, None if base == "flat" else sequence_weights(rows, sizes))
 
     return Case(
-        name=f"listed-{base}-{universe}-m{m}-r{resolution}{'' if keep is None else '-candidates'}",
+        name=f"listed-{base}-{universe}-m{m}-r{resolution}{'' if keep is None else '-candidates'}{weighed(grid)}",
+        grid=grid,
         universe=universe,
         m=m,
         resolution=resolution,
@@ -174,18 +183,19 @@ def listed(
     )
 
 
-def intervals(base: str, *, universe: int, cells: int, m: int, step: int = 1) -> Case:
+def intervals(base: str, *, universe: int, cells: int, m: int, step: int = 1, grid: int = 1) -> Case:
     smalls = multisets(universe, m)
     runs = [(a, b) for a in range(cells) for b in range(a, cells)]
     return Case(
-        name=f"intervals-{base}-{universe}/{cells}-m{m}-s{step}",
+        name=f"intervals-{base}-{universe}/{cells}-m{m}-s{step}{weighed(grid)}",
+        grid=grid,
         universe=universe,
         m=m,
         resolution=1,
         queries=tuple(tuple(int(a <= i <= b) for i in range(universe)) for a, b in runs),
         smalls=smalls,
         weights=base_weights(base, smalls, universe, m),
-        counter=lambda table: Intervals(column(table, cells), Scale(m, 1), base, step),  # type: ignore[arg-type]
+        counter=lambda table: Intervals(column(table, cells), Scale(m, 1, grid), base, step),  # type: ignore[arg-type]
         counts_more=True,
     )
 
@@ -195,18 +205,21 @@ def nodes(tree: Family, table: Table) -> Node:
     return Node(tree, sum(table[first : last + 1]), tuple(nodes(part, table) for part in tree.inside))
 
 
-def nested(runs: Sequence[tuple[int, int]], *, universe: int, m: int, resolution: int = 1) -> Case:
+def nested(
+    runs: Sequence[tuple[int, int]], *, universe: int, m: int, resolution: int = 1, grid: int = 1
+) -> Case:
     smalls = multisets(universe, m)
     tree = family(runs, universe)
     return Case(
-        name=f"nested-{universe}-{len(runs)}-m{m}-r{resolution}",
+        name=f"nested-{universe}-{len(runs)}-m{m}-r{resolution}{weighed(grid)}",
+        grid=grid,
         universe=universe,
         m=m,
         resolution=resolution,
         queries=tuple(tuple(int(a <= i <= b) for i in range(universe)) for a, b in runs),
         smalls=smalls,
         weights=(1,) * len(smalls),
-        counter=lambda table: Nested(nodes(tree, table), sum(table), Scale(m, resolution)),
+        counter=lambda table: Nested(nodes(tree, table), sum(table), Scale(m, resolution, grid)),
     )
 
 
@@ -285,6 +298,16 @@ def forest(edges: Sequence[tuple[int, int]], singles: Sequence[int], *, attribut
 ODD = ((1, 0, 1, 0), (0, 1, 1, 0), (1, 1, 0, 0))
 REAL = ((Fraction(1, 4), 1, Fraction(1, 2)), (0, Fraction(3, 4), 1))
 
+WEIGHED: tuple[Case, ...] = (
+    thresholds("tree", universe=3, cells=3, m=3, grid=2),
+    thresholds("flat", universe=4, cells=3, m=2, resolution=2, grid=2),
+    intervals("flat", universe=4, cells=4, m=2, grid=2),
+    nested([(0, 2), (0, 1), (3, 3)], universe=4, m=2, grid=2),
+    listed("flat", REAL, m=2, resolution=2, denominator=4, grid=2),
+    listed("sequence", ODD, m=2, grid=3),
+)
+"""Tables whose records weigh (Roth 2010)."""
+
 CASES: tuple[Case, ...] = (
     thresholds("flat", universe=4, cells=4, m=3),
     thresholds("flat", universe=5, cells=4, m=2, resolution=2),
@@ -304,6 +327,7 @@ CASES: tuple[Case, ...] = (
     blocks(m=3),
     forest([(0, 1)], [0], attributes=2, m=3),
     forest([(0, 1), (0, 2)], [], attributes=3, m=2),
+    *WEIGHED,
 )
 
 

@@ -46,7 +46,7 @@ def on_tape(noise: Any, queries: Queries | None = None) -> Iterator[None]:
 
 def levels_of(asked: public.Draw, engine: Any, queries: Queries | None) -> np.ndarray:
     """The level of every database of the range: by the counters of the gate itself, or by its definition."""
-    scale = Scale(asked.m, asked.resolution)
+    engine, scale = production.held_by(engine, asked.weight), production.scale_of(asked)
     match asked.structure:
         case public.Thresholds(attribute):
             counter = Thresholds(production.column_of(engine, attribute), scale, asked.base)
@@ -59,10 +59,10 @@ def levels_of(asked: public.Draw, engine: Any, queries: Queries | None) -> np.nd
             return production.candidate_levels(candidates, engine, scale)
         case structure:
             assert queries is not None, f"no queries to score {structure.kind} by"
-            return _by_definition(asked, engine, queries)
+            return _by_definition(asked, engine, queries, scale)
 
 
-def _by_definition(asked: public.Draw, engine: Any, queries: Queries) -> np.ndarray:
+def _by_definition(asked: public.Draw, engine: Any, queries: Queries, scale: Scale) -> np.ndarray:
     """max over q of |q(x) - n q(y) / m| in counts, times the resolution, rounded up."""
     exact, n = engine.answer(queries), engine.size()
     sizes = [engine.domain[name].size for name in queries.attributes]
@@ -71,7 +71,7 @@ def _by_definition(asked: public.Draw, engine: Any, queries: Queries) -> np.ndar
         codes = np.unravel_index(np.array(places), sizes)
         held = queries.on_rows(dict(zip(queries.attributes, codes, strict=True)))
         gap = int(np.abs(asked.m * exact - n * np.asarray(held)).max())
-        levels.append(-(-gap * asked.resolution // (asked.m * queries.denominator)))
+        levels.append(-(-gap * asked.resolution // (asked.m * queries.denominator * scale.grid)))
     return np.array(levels, dtype=np.int64)
 
 

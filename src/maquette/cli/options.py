@@ -32,6 +32,11 @@ TableQuery = Annotated[
     str | None, typer.Option("--query", help="A query on a DuckDB file, instead of a table.")
 ]
 
+WeightName = Annotated[
+    str | None,
+    typer.Option("--weight", metavar="ATTR", help="Records count by this attribute (mechanism roth)."),
+]
+
 MarginalOrders = Annotated[
     list[int] | None, typer.Option("--marginals", metavar="K", help="All K-way marginals; may be repeated.")
 ]

@@ -27,6 +27,7 @@ from maquette.cli.options import (
     RelationName,
     TableName,
     TableQuery,
+    WeightName,
     WorkloadFile,
     read_workload,
 )
@@ -60,6 +61,7 @@ def plan(
     ranges: RangeNames = None,
     where: Predicates = None,
     workload: WorkloadFile = None,
+    weight: WeightName = None,
     as_json: AsJson = False,
 ) -> None:
     """Rank the mechanisms by their error, from public inputs only. Spends nothing, opens no table.
@@ -90,7 +92,7 @@ def plan(
         return
     if n is None or epsilon is None:
         raise ParameterError("a plan needs --n and --epsilon (or --alpha and one of them)")
-    ranked = make_plan(queries, n=n, epsilon=epsilon, **public)
+    ranked = make_plan(queries, n=n, epsilon=epsilon, weight=weight, **public)
     if as_json:
         console.say_json(ranked.to_dict())
     else:
@@ -128,6 +130,7 @@ def release(
     ranges: RangeNames = None,
     where: Predicates = None,
     workload: WorkloadFile = None,
+    weight: WeightName = None,
     ledger: Annotated[
         str | None, typer.Option(help="Ledger path or URL; made on first use. Beside the table if absent.")
     ] = None,
@@ -206,6 +209,7 @@ def release(
                 rows=rows,
                 post=post,
                 key=key,
+                weight=weight,
                 progress=tell,
             )
             tell("writing the release", 0.0)

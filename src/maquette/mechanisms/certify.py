@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import Curator
 from maquette.models.answers import Answers
-from maquette.models.measurement import Gaussian, Laplace, Noise, Receipt, Size
+from maquette.models.draw import Drawn
+from maquette.models.measurement import Gaussian, Laplace, LargestError, Noise, Receipt, Size
 from maquette.queries.base import Group, Queries
 from maquette.theory import certificate, gaussian, laplace
 
@@ -59,10 +61,34 @@ def certify(
         whole = Certified(Group(queries.describe(), 0, queries.count), 0.0, 0.0)
         return Certificates(whole, exact if by_group else (), beta, None)
     measured = curator.largest_error(queries, answers, groups=groups, price=price)
+    parts = _certified(measured, groups, size=size, beta=beta)
+    worst = max(parts, key=lambda part: part.counts)
+    whole = Certified(Group(queries.describe(), 0, queries.count), worst.alpha, worst.counts)
+    return Certificates(whole, parts if by_group else (), beta, measured.receipt)
+
+
+def certify_drawn(
+    curator: Curator, queries: Queries, drawn: Drawn, *, size: Size, price: Fraction, beta: float
+) -> Certificates:
+    """The same for a drawn database, by the score of its class: no answer is listed.
+
+    Guarantee: `price`, through the gate.
+    Accuracy: as `certify`; where records weigh, fractions are of their total weight, which is released rounded up.
+    """
+    measured = curator.judge(drawn, price=price)
+    groups = (Group(queries.describe(), 0, queries.count),)
+    rounding = 0.0 if drawn.draw.weight is None else 1.0
+    parts = _certified(measured, groups, size=size, beta=beta, rounding=rounding)
+    return Certificates(parts[0], (), beta, measured.receipt)
+
+
+def _certified(
+    measured: LargestError, groups: Sequence[Group], *, size: Size, beta: float, rounding: float = 0.0
+) -> tuple[Certified, ...]:
     share = beta if size.public else beta / 2
     margin = below(measured.noise, share, draws=len(groups))
-    drift = 0.0 if size.noise is None else below(size.noise, share)
-    parts = tuple(
+    drift = rounding + (0.0 if size.noise is None else below(size.noise, share))
+    return tuple(
         Certified(
             group,
             certificate.alpha(largest=float(value), margin=margin, size=size.value, drift=drift),
@@ -70,9 +96,6 @@ def certify(
         )
         for group, value in zip(groups, measured.values.tolist(), strict=True)
     )
-    worst = max(parts, key=lambda part: part.counts)
-    whole = Certified(Group(queries.describe(), 0, queries.count), worst.alpha, worst.counts)
-    return Certificates(whole, parts if by_group else (), beta, measured.receipt)
 
 
 def below(noise: Noise, beta: float, *, draws: int = 1) -> float:

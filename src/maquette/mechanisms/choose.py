@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from html import escape
@@ -18,6 +18,7 @@ from maquette.mechanisms.base import Forecast, Mechanism, Task
 from maquette.mechanisms.direct import CUBE, GAUSSIAN, LAPLACE
 from maquette.mechanisms.histogram import HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE
 from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS
+from maquette.mechanisms.roth import ROTH
 from maquette.mechanisms.smalldb import SMALLDB
 from maquette.queries.base import Queries
 from maquette.theory import inverse
@@ -35,9 +36,12 @@ MECHANISMS: dict[str, Mechanism] = {
         RESIDUAL,
         RESIDUAL_CELLS,
         SMALLDB,
+        ROTH,
     )
 }
 """Every mechanism that can be asked for by name."""
+WEIGHTED = (ROTH.name,)
+"""Those that weigh records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +115,29 @@ def plan(
     mechanisms: Sequence[str] | None = None,
     certificate: float = 0.05,
     post: str = "auto",
+    weight: str | None = None,
 ) -> Plan:
     """What each mechanism promises for this workload on a table of about n records, best guarantee first.
 
     Holds when: n, epsilon and the rest are public. Under add/remove-one n is a guess of yours, not the table's
-        number of rows, and the guarantee counts what its noisy estimate will add.
+        number of rows, and the guarantee counts what its noisy estimate will add. With `weight`, the attribute
+        that weighs the records, n is about their total weight in units of the largest one, and only mechanisms
+        for weighted tables are listed.
     """
     _check.whole(n=n)
-    task = _task(
-        queries,
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        beta=beta,
-        certificate=certificate,
-        post=post,
+    task = replace(
+        _task(
+            queries,
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            beta=beta,
+            certificate=certificate,
+            post=post,
+        ),
+        weight=weight,
     )
-    chosen = _chosen(mechanisms)
+    chosen = [m for m in _chosen(mechanisms) if weight is None or m.name in WEIGHTED]
     forecasts = sorted(
         (mechanism.forecast(task, n=n) for mechanism in chosen),
         key=lambda f: (f.refusal is not None, _value(f, "guaranteed"), _value(f, "expected")),

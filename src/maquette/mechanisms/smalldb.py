@@ -77,14 +77,14 @@ class SmallDb:
         refused = self.refusal(task, n=n)
         if refused is not None:
             return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
-        parts = _split(task)
-        epsilon = _pure(parts.answers, task.unit)
-        asked, route = self._plan(task, n=n, epsilon=epsilon)
+        parts = split_price(task)
+        epsilon = pure_epsilon(parts.answers, task.unit)
+        asked, route = self.plan(task, n=n, epsilon=epsilon)
         size = max(n - parts.drift(task), 1.0)
-        bound = _bound(asked, route, task, n=size, epsilon=epsilon)
-        typical = _typical(asked, route, n=n, epsilon=epsilon)
-        notes = (f"{_sampler(asked)}, m={asked.m}", "expected: from simulation, no promise")
-        return Forecast(self.name, bound.alpha, typical, _seconds(asked, route), 300.0, True, None, notes)
+        bound = error_bound(asked, route, task, n=size, epsilon=epsilon)
+        typical = typical_error(asked, route, n=n, epsilon=epsilon)
+        notes = (f"{sampler_words(asked)}, m={asked.m}", "expected: from simulation, no promise")
+        return Forecast(self.name, bound.alpha, typical, draw_seconds(asked, route), 300.0, True, None, notes)
 
     def refusal(self, task: Task, *, n: int) -> str | None:
         """Why it cannot run, or None: from public quantities only."""
@@ -110,23 +110,23 @@ class SmallDb:
         refused = self.refusal(task, n=1)
         if refused is not None:
             raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
-        parts = _split(task)
+        parts = split_price(task)
         size = curator.size(price=parts.size)
-        epsilon = _pure(parts.answers, task.unit)
-        asked, route = self._plan(task, n=size.divisor, epsilon=epsilon)
+        epsilon = pure_epsilon(parts.answers, task.unit)
+        asked, route = self.plan(task, n=size.divisor, epsilon=epsilon)
         drawn = draw(curator, asked, price=parts.answers, progress=progress)
         database = fill(drawn, task, rng)
         least = max(size.value - laws.drift(size, task.beta), 1.0)
-        bound = _bound(asked, route, task, n=least, epsilon=float(drawn.epsilon))
+        bound = error_bound(asked, route, task, n=least, epsilon=float(drawn.epsilon))
         return Outcome(
             answers=database.answer(task.queries),
             database=database,
             size=size,
             guarantee=Guarantee(bound.alpha, task.beta, bound.words),
-            parameters=_parameters(drawn, size, bound),
+            parameters=draw_parameters(drawn, size, bound),
         )
 
-    def _plan(self, task: Task, *, n: int, epsilon: float) -> tuple[Draw, Route | None]:
+    def plan(self, task: Task, *, n: int, epsilon: float) -> tuple[Draw, Route | None]:
         """What to draw, from public or released numbers."""
         resolution = max(1, math.ceil(epsilon))
         if self.candidates is not None:
@@ -142,10 +142,13 @@ class SmallDb:
             return rows_for(self.alpha, route.facts)
         if route.counted:
             return max(1, math.ceil(ROWS_FACTOR * math.sqrt(epsilon * n)))
-        public = task.relation is Relation.REPLACE_ONE
-        most = route.most_rows()
         return theory.best(
-            route.facts, n=n, epsilon=epsilon, beta=task.beta, n_public=public, most_rows=most
+            route.facts,
+            n=n,
+            epsilon=epsilon,
+            beta=task.beta,
+            n_public=size_is_public(task),
+            most_rows=route.most_rows(),
         ).rows
 
 
@@ -181,40 +184,48 @@ def rows_for(alpha: float, facts: Facts) -> int:
     return max(1, math.ceil((math.log(2) + facts.log_queries) * 2 / alpha**2))
 
 
+def size_is_public(task: Task) -> bool:
+    """A number of records may be public; what they weigh together never is."""
+    return task.relation is Relation.REPLACE_ONE and task.weight is None
+
+
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class DrawBound:
+    """B(m) as it will be stated."""
+
     alpha: float
     words: str
     existence: float | None
 
 
-def _bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsilon: float) -> _Bound:
+def error_bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsilon: float) -> DrawBound:
     """B(m) for the base that is drawn from, with what the rounding of the score adds."""
     if route is None:
-        return _Bound(
+        return DrawBound(
             1.0, "none for public candidates: how good the best of them is depends on the table", None
         )
-    beta = laws.rest_of(task.beta, task.relation)
+    public = size_is_public(task)
+    beta = task.beta if public else laws.rest_of(task.beta, Relation.ADD_REMOVE)
     existence = theory.error(
         route.facts,
         rows=asked.m,
         n=n,
         epsilon=epsilon,
         beta=beta,
-        n_public=task.relation is Relation.REPLACE_ONE,
+        n_public=public,
     ).existence
     selection = theory.selection(
         log_range=route.log_mass(asked.m), n=n, epsilon=epsilon * (1 - 1e-12), beta=beta
     )
     rounding = 1 / (asked.resolution * n)
-    return _Bound(
+    return DrawBound(
         existence + selection + rounding,
-        f"SmallDB, B(m) at m={asked.m}: existence {existence:.3g} + selection {selection:.3g} ({_sampler(asked)})",
+        f"SmallDB, B(m) at m={asked.m}: existence {existence:.3g} + selection {selection:.3g} ({sampler_words(asked)})",
         existence,
     )
 
 
-def _typical(asked: Draw, route: Route | None, *, n: int, epsilon: float) -> float | None:
+def typical_error(asked: Draw, route: Route | None, *, n: int, epsilon: float) -> float | None:
     """From simulation: about factor / sqrt(epsilon n), the factor growing with the root of the number of blocks."""
     if route is None:
         return None
@@ -238,7 +249,7 @@ def _factor(part: Single, base: Base) -> float:
             return 0.9 * math.sqrt(len(edges))
 
 
-def _seconds(asked: Draw, route: Route | None) -> float:
+def draw_seconds(asked: Draw, route: Route | None) -> float:
     if route is None:
         return 1.0
     if not route.counted:
@@ -247,23 +258,24 @@ def _seconds(asked: Draw, route: Route | None) -> float:
     return 0.5 + 4 * route.steps(asked.m) * width**2.5 / PRODUCTS
 
 
-def _split(task: Task) -> laws.Split:
-    if task.relation is Relation.REPLACE_ONE:
+def split_price(task: Task) -> laws.Split:
+    """Nothing for a public size, else a twentieth of the price."""
+    if size_is_public(task):
         return laws.Split(Fraction(0), task.price)
     size = task.price * SIZE_SHARE
     return laws.Split(size, task.price - size)
 
 
-def _pure(price: Fraction, unit: str) -> float:
+def pure_epsilon(price: Fraction, unit: str) -> float:
     """The epsilon of the draw: the price, or sqrt(8 rho) because the draw has bounded range."""
     return float(price) if unit == "epsilon" else math.sqrt(8 * price)
 
 
-def _sampler(asked: Draw) -> str:
+def sampler_words(asked: Draw) -> str:
     return f"{asked.structure.kind}, {asked.base} base"
 
 
-def _parameters(drawn: Drawn, size: Size, bound: _Bound) -> dict[str, Any]:
+def draw_parameters(drawn: Drawn, size: Size, bound: DrawBound) -> dict[str, Any]:
     asked = drawn.draw
     return {
         "sampler": asked.structure.kind,

@@ -58,7 +58,9 @@ def weighting(domain: Domain, name: str) -> Weighting:
     _check.one_of(domain.names, weight=name)
     attribute = domain[name]
     if attribute.size > MOST_CELLS:
-        raise ParameterError(f"the weight '{name}' has {attribute.size:,} cells; declare at most {MOST_CELLS:,}")
+        raise ParameterError(
+            f"the weight '{name}' has {attribute.size:,} cells; declare at most {MOST_CELLS:,}"
+        )
     values = _values(attribute)
     bound = float(attribute.edge(attribute.cells)) if _binned(attribute) else float(values.max())
     if not (values >= 0).all() or not bound > 0:

@@ -157,7 +157,8 @@ class Release:
             "certified": "not measured" if self.certificate is None else str(self.certificate),
             "guaranteed": "nothing in advance" if self.guarantee.vacuous else _guaranteed(self.guarantee),
             "rows": "answers only" if self.database is None else f"{self.database.m:,} synthetic rows",
-            "records": f"{self.size.value:,}" + (" (public)" if self.size.public else " (noisy)"),
+            "total weight" if "weight" in self.parameters else "records": f"{self.size.value:,}"
+            + (" (public)" if self.size.public else " (noisy)"),
         }
         if self.watermark is not None:
             return {"NOT PRIVATE": self.watermark} | lines

@@ -20,6 +20,8 @@ ASKED = {
     "select": "choosing queries",
     "draw": "drawing the rows",
     "largest error": "certificate",
+    "judge": "certificate",
+    "total": "total weight",
 }
 """The gate's questions as a reader would call them."""
 

@@ -1,0 +1,151 @@
+"""Roth's mechanism (2010): SmallDB for tables whose records weigh, and for queries with real weights.
+
+A database is a non-negative weight per element of the universe, the sum of what its records weigh. Neighbours are all
+pairs within L1 distance 1, which includes a record more or less, a record of another weight, and a record replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from maquette.errors import MechanismError
+from maquette.mechanisms import laws, trivial
+from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
+from maquette.mechanisms.smalldb import (
+    SMALLDB,
+    draw,
+    draw_parameters,
+    draw_seconds,
+    error_bound,
+    fill,
+    pure_epsilon,
+    sampler_words,
+    split_price,
+    typical_error,
+)
+from maquette.mechanisms.smalldb_dispatch import find_route
+from maquette.models.answers import SmallDatabase
+from maquette.models.draw import Forest, Single
+from maquette.models.measurement import Size
+from maquette.models.weighting import MOST_CELLS, Weighting, weighting
+from maquette.queries.base import Margin
+from maquette.theory import roth as theory
+
+
+@dataclass(frozen=True, slots=True)
+class Roth:
+    """Buy the noisy total weight, draw y with probability proportional to base(y) exp(-epsilon err(x, y) / 2).
+
+    Guarantee: the task's price, pure, under both relations, and for any two weighted databases within L1 distance 1:
+        the score has sensitivity exactly 1, so 1/2 is the right constant (the published 1/4 doubles the noise).
+        The total is never public: scaling by the true one would not be private.
+    Accuracy: (eta, beta)-relatively useful: every weighted count, read as total times fraction, is within
+        eta |x| of the truth plus what the noisy total is off (`theory/roth.py`); eta is SmallDB's B(m) at the
+        smallest total that the noise allows.
+    Holds when: the class has an exact sampler, and its attributes times the weight's cells make at most 2^24 cells.
+    Cost: as SmallDB.
+    """
+
+    name: str = "roth"
+
+    def forecast(self, task: Task, *, n: int) -> Forecast:
+        """The bound and the typical error for a total weight of n, before any data is touched."""
+        refused = self.refusal(task, n=n)
+        if refused is not None:
+            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+        if trivial.constant(task):
+            return Forecast(self.name, 0.0, 0.0, 0.05, 100.0, False)
+        parts = split_price(task)
+        epsilon = pure_epsilon(parts.answers, task.unit)
+        asked, route = SMALLDB.plan(task, n=n, epsilon=epsilon)
+        least = max(n - parts.drift(task) - 1.0, 1.0)
+        bound = error_bound(asked, route, task, n=least, epsilon=epsilon)
+        typical = typical_error(asked, route, n=n, epsilon=epsilon)
+        notes = (
+            f"{sampler_words(asked)}, m={asked.m}, weighed by {task.weight}",
+            "expected: from simulation, no promise",
+        )
+        seconds = draw_seconds(asked, route)
+        return Forecast(self.name, bound.alpha, typical, seconds, 300.0, True, None, notes)
+
+    def refusal(self, task: Task, *, n: int) -> str | None:
+        """Why it cannot run, or None: from public quantities only."""
+        if task.weight is None:
+            return (
+                "it weighs records: name the attribute (weight=...); where each counts as one, use 'smalldb'"
+            )
+        weight = weighting(task.queries.domain, task.weight)
+        if task.weight in task.queries.attributes:
+            return f"the queries look at '{task.weight}', which weighs the records"
+        refused = SMALLDB.refusal(task, n=n)
+        if refused is not None:
+            return refused
+        cells = _widest(task) * len(weight.numerators)
+        if cells > MOST_CELLS:
+            return (
+                f"a table over the queries' attributes and '{task.weight}' has {cells:,} cells (at most "
+                f"{MOST_CELLS:,}); declare coarser cells"
+            )
+        return None
+
+    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """Buy the total, draw once, answer every query from the rows."""
+        refused = self.refusal(task, n=1)
+        if refused is not None or task.weight is None:
+            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
+        if trivial.constant(task):
+            return replace(trivial.constant_outcome(curator, task), size=Size.unknown())
+        weight = weighting(task.queries.domain, task.weight)
+        parts = split_price(task)
+        total = curator.total(weight, price=parts.size)
+        epsilon = pure_epsilon(parts.answers, task.unit)
+        asked, route = SMALLDB.plan(task, n=total.divisor, epsilon=epsilon)
+        drawn = draw(curator, replace(asked, weight=weight), price=parts.answers, progress=progress)
+        database = _rows(fill(drawn, task, rng), weight)
+        drift = laws.drift(total, task.beta) + 1.0  # released rounded up
+        bound = error_bound(asked, route, task, n=max(total.value - drift, 1.0), epsilon=float(drawn.epsilon))
+        return Outcome(
+            answers=database.answer(task.queries),
+            database=database,
+            size=total,
+            guarantee=Guarantee(bound.alpha, task.beta, f"{bound.words}; of the total weight"),
+            parameters=draw_parameters(drawn, total, bound)
+            | _usefulness(weight, total, eta=bound.alpha, drift=drift, beta=task.beta),
+            judged=drawn,
+        )
+
+
+def _widest(task: Task) -> int:
+    """The largest table over attributes that are looked at together."""
+    route = find_route(task.queries)
+    assert route is not None
+    domain = task.queries.domain
+    tables = [_table(part) for part, _ in route.parts] or [route.structure.attributes]
+    return max(domain.cells(names) for names in tables)
+
+
+def _table(part: Single) -> Margin:
+    return part.edges[0] if isinstance(part, Forest) else part.attributes  # a forest looks at pairs of bits
+
+
+def _rows(database: SmallDatabase, weight: Weighting) -> SmallDatabase:
+    """Every row stands for the same share of the total: all carry the largest weight."""
+    held = database.columns[weight.attribute]
+    return SmallDatabase(database.columns | {weight.attribute: np.full_like(held, weight.heaviest)})
+
+
+def _usefulness(weight: Weighting, total: Size, *, eta: float, drift: float, beta: float) -> dict[str, Any]:
+    stated = theory.usefulness(eta=min(eta, 1.0), total=total.divisor + drift, drift=drift)
+    return {
+        "weight": weight.attribute,
+        "unit of weight": weight.bound,
+        "grid of weights": str(Fraction(1, weight.grid)),
+        "relative usefulness": {"eta": eta, "beta": beta, "counts": stated},
+    }
+
+
+ROTH = Roth()
