@@ -2,7 +2,7 @@
 
 The tables are public, so true answers may be compared. max is the largest error of a cell as a fraction, L1 the mean
 over marginals of the L1 distance, abs the mean absolute error of a cell; of the answers and of the rows. Three runs
-each, a process per case. Figures of other systems are quoted from `peers/quoted.py`, measured before and not in this run.
+each, a process per case. Figures of other systems are quoted from `peers/quoted.py`, measured before, not in this run.
 
 `python -m benchmarks.sculpt --data DIR --table adult --epsilon 1 --k 2` runs a part and appends each line as it comes.
 """

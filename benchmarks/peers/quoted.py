@@ -1,7 +1,7 @@
 """Errors of other systems, measured before at the same privacy and with the same metrics: quoted, not measured again.
 
 max and mean L1 of the rows that the system writes (of the answers, for the Gaussian), delta = 1e-9, add/remove-one
-unless said otherwise, one seed for the slow ones. AIM ran with its projection step patched to be faster, at equal answers.
+unless said otherwise, one seed for the slow ones. AIM ran with a faster projection step, at equal answers.
 """
 
 from __future__ import annotations

@@ -6,8 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from benchmarks import _accuracy, sculpt, tables
-from benchmarks.peers import quoted
+from benchmarks import _accuracy, peers, sculpt, tables
+from benchmarks.peers import again, quoted
+
+from maquette.models.answers import SmallDatabase
 
 
 def test_the_generated_table_has_structure_in_triples_and_not_in_pairs():
@@ -75,3 +77,25 @@ def test_quoted_figures_carry_their_source():
     assert found["source"] == quoted.SOURCE
     assert found[quoted.MST] == {"max": 0.02843, "L1": 0.2247}
     assert quoted.beside("xor", 2, 1.0) == {}
+
+
+def test_the_rows_of_a_peer_are_scored_by_the_same_metrics(tmp_path):
+    made = tables.chain(200, 3, levels=3)
+    table = made.open()
+    again.export(table, tmp_path / "t.npz")
+    held = np.load(tmp_path / "t.npz")
+    assert held["names"].tolist() == list(made.domain.names)
+    columns = {name: held[f"column-{i}"] for i, name in enumerate(made.domain.names)}
+    queries, _ = tables.workload(made.domain, 2)
+    assert again.score(table, SmallDatabase(columns), queries) == {"max": 0.0, "L1": 0.0, "abs": 0.0}
+    moved = columns | {"x0": np.zeros(200, dtype=np.int64)}
+    found = again.score(table, SmallDatabase(moved), queries)
+    truth = table._engine.answer(queries) / 200
+    off = np.abs(SmallDatabase(moved).answer(queries).fractions - truth)
+    assert found["max"] == pytest.approx(off.max(), rel=1e-3)
+    assert found["L1"] == pytest.approx(off.sum() / 3, rel=1e-3)
+
+
+def test_peers_are_not_run_without_an_environment_of_their_own(monkeypatch, tmp_path):
+    monkeypatch.delenv("MAQUETTE_PEER_PYTHON", raising=False)
+    assert peers.run(tmp_path) == []
