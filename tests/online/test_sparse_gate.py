@@ -202,7 +202,7 @@ def test_a_restart_counts_the_far_guesses_of_before(tmp_path):
     assert not again.test(QUERY, guess=1).far
     assert again.test(QUERY, guess=0).far
     assert again.epoch is None
-    assert [s.ask for s in curator.catch_up()] == ["test", "test"]
+    assert [s.ask for s in curator.catch_up()] == ["epoch", "test", "test", "test"]
     assert curator.epoch is None
 
 

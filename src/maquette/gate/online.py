@@ -71,6 +71,7 @@ class OnlineCurator(Curator):
         self._paid = Cost(0)
         self._open: _Open | None = None
         self._about: Mapping[str, Any] = {}
+        self._own: list[Step] = []
 
     @property
     def epoch(self) -> Epoch | None:
@@ -83,8 +84,8 @@ class OnlineCurator(Curator):
         return 0 if self._open is None else self._open.epoch.terms.cap - self._open.far
 
     def catch_up(self) -> list[Step]:
-        """Read the steps that the ledger has and this curator has not seen, from whatever process."""
-        steps: list[Step] = []
+        """The steps since the last call: this curator's own, and those of other processes, read from the ledger."""
+        steps, self._own = self._own, []
         for entry in self._ledger.children(self._key, after=self._seen):
             steps.append(self._take_in(entry))
             if entry.answered is None:
@@ -106,10 +107,9 @@ class OnlineCurator(Curator):
         shift = int(self._noise.laplace(np.zeros(1, dtype=np.int64), scale=plan.threshold_scale)[0])
         secret = sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS))
         entry = self._store(_EPOCH, secret, event=plan.event, more={"terms": sparse.terms_to_dict(terms)})
-        self._take_in(entry)
+        self._follow(entry)
         if self._open is None:
             raise LedgerError("the ledger did not store the epoch; nothing was tested")
-        self._seen = entry.seq
         return self._open.epoch
 
     def test(self, queries: Queries, *, guess: int, about: Mapping[str, Any] | None = None) -> Tested:
@@ -129,15 +129,11 @@ class OnlineCurator(Curator):
         values = self._look(queries, guess, held)
         more = {"query": canonical_hash(queries), "guess": guess} | dict(about or {})
         entry = self._store(_TEST, values, more=more)
-        step = self._take_in(entry)
-        self._seen = entry.seq
-        return tested(step)
+        return tested(self._follow(entry))
 
     def note(self, what: Mapping[str, Any]) -> Step:
         """Write down something public at no cost, as a step of its own."""
-        entry = self._store(_NOTE, [], more=what)
-        self._seen = entry.seq
-        return self._take_in(entry)
+        return self._follow(self._store(_NOTE, [], more=what))
 
     def telling(self, about: Mapping[str, Any]) -> None:
         """What the ledger's next paid question says about itself, beside its event."""
@@ -186,6 +182,12 @@ class OnlineCurator(Curator):
             payload=pack(values),
             parent=self._key,
         )
+
+    def _follow(self, entry: Entry) -> Step:
+        step = self._take_in(entry)
+        self._own.append(step)
+        self._seen = entry.seq
+        return step
 
     def _take_in(self, entry: Entry) -> Step:
         """Follow one step of the ledger, this curator's own or another's."""

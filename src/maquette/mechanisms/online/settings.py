@@ -1,0 +1,280 @@
+"""From public numbers to what a session runs with: the terms of its epochs and the errors that it may state.
+
+What is stated holds whatever the hypothesis believes. With T the threshold, A what the noise of a test can hide, W
+what a measured value can be off, and a table of n records of which n^ is known within t:
+
+    a guess p that passed its test   |q(x)/n - p|    <= (T + A + t + 1/2) / (n^ - t)
+    a measured value v               |q(x)/n - v/n^| <= (W + t) / n^
+
+(the half record is the rounding of the guess). The first follows from |q(x) - n p| <= |q(x) - n^ p| + t.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from maquette.accounting.budget import UNITS
+from maquette.errors import MechanismError, ParameterError
+from maquette.models.measurement import Gaussian, Laplace, Noise, Size
+from maquette.models.testing import Terms
+from maquette.theory import online
+from maquette.theory.epochs import Epochs, gaussian_reach, laplace_reach, spend_as_needed
+
+SIZE_SHARE = Fraction(1, 50)
+"""Of the budget, for the number of records where it is private."""
+SIZE_FAILURES = 0.1
+"""Of beta, for the number of records where it is private."""
+EXPECTED_MEASURED, EXPECTED_FAR = 100, 16
+"""What a session without a wanted error plans to pay for: measured answers, and guesses that turn out far off."""
+FRESH_FAILURES = 0.25
+"""Of the rest, for values that are measured without a test where a session also tests."""
+_SHAVED = 1 - 1e-6
+"""So that costs rounded up one by one stay inside the whole."""
+_HALF = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """What a strategy is settled from."""
+
+    unit: str
+    price: Fraction
+    """For everything but the size."""
+    size: Size
+    k: int
+    beta: float
+    alpha: float | None
+    universe: int
+
+    @property
+    def n(self) -> int:
+        return self.size.divisor
+
+    @property
+    def reach(self) -> float:
+        """t: how far the known size may be off, except with its share of beta."""
+        match self.size.noise:
+            case None:
+                return 0.0
+            case Laplace(scale=Fraction() as scale):
+                return laplace_reach(float(scale), SIZE_FAILURES * self.beta)
+            case Gaussian(sigma_squared=Fraction() as variance):
+                return gaussian_reach(math.sqrt(variance), SIZE_FAILURES * self.beta)
+            case _:
+                raise ParameterError("the number of records was not measured")
+
+    @property
+    def rest(self) -> float:
+        """The chance of failure that is left for tests and values."""
+        return self.beta if self.size.noise is None else (1 - SIZE_FAILURES) * self.beta
+
+    def near(self, counts: float) -> float:
+        """The stated error of a guess whose test hides no more than `counts`."""
+        least = self.n - self.reach
+        return min(1.0, (counts + self.reach + _HALF) / least) if least > 0 else 1.0
+
+    def measured(self, counts: float) -> float:
+        """The stated error of a value that is off by no more than `counts`."""
+        return min(1.0, (counts + self.reach) / self.n)
+
+    def wanted(self) -> float:
+        """T + A such that the stated error of a guess is alpha."""
+        if self.alpha is None:
+            raise ParameterError("no error was asked for")
+        return self.alpha * (self.n - self.reach) - self.reach - _HALF
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a session runs with."""
+
+    terms: Terms | None
+    """Of each epoch; None where every question is measured."""
+    epochs: int
+    """The most that are opened."""
+    error: float
+    """Stated for a guess that passed its test."""
+    answer_error: float
+    """Stated for a measured value."""
+    measure: Noise | None
+    """Noise of a value that is measured without a test."""
+    measure_error: float
+    step: float
+    """Of textbook multiplicative weights."""
+    bound: str
+
+
+def settle_pmw(public: Public) -> Settings:
+    """Private multiplicative weights that spend as needed, for a wanted error or one that the budget suits.
+
+    Accuracy: every answer within `error`, except with probability beta, simultaneously and whatever is believed, as
+        long as the budget lasts. Without alpha the error is the smallest at which it pays for a hundred measured
+        answers and sixteen guesses far off: a plan, not a promise.
+    """
+    return _as_needed(public if public.alpha is not None else replace(public, alpha=_suited(public)))
+
+
+def settle_lasting(public: Public) -> Settings:
+    """The smallest error at which k questions cannot exhaust the budget.
+
+    Accuracy: every answer within `error`, except with probability beta. The budget lasts for all k questions,
+        provided that the hypothesis meets all released answers within W (the specification's refit condition).
+    """
+    log_universe = math.log(public.universe)
+    run = _search(
+        public,
+        pure=lambda e: online.pmw_pure(**_common(public), epsilon=e, log_universe=log_universe, refit=True),
+        zcdp=lambda r: online.pmw_zcdp(**_common(public), rho=r, log_universe=log_universe, refit=True),
+    )
+    return _from_run(public, run, "private multiplicative weights, refitted to all released answers")
+
+
+def settle_textbook(public: Public) -> Settings:
+    """The textbook update, one step per released answer, for a wanted error or the smallest lasting one."""
+    log_universe = math.log(public.universe)
+    # the search knows fractions of n^; what is stated divides by n^ - t and rounds the threshold up
+    alpha = None if public.alpha is None else (public.wanted() - 1 + public.reach) / public.n
+    run = _search(
+        public,
+        pure=lambda e: online.pmw_pure(**_common(public), epsilon=e, log_universe=log_universe, alpha=alpha),
+        zcdp=lambda r: online.pmw_zcdp(**_common(public), rho=r, log_universe=log_universe, alpha=alpha),
+    )
+    return _from_run(public, run, "private multiplicative weights, one step per released answer")
+
+
+def settle_direct(public: Public) -> Settings:
+    """Fresh noise for every question that was not asked before."""
+    noise, width = _fresh(public, public.rest / public.k)
+    error = public.measured(width)
+    return Settings(None, 0, error, error, noise, error, 0.0, "fresh noise for every question")
+
+
+def deviation(noise: Noise) -> float:
+    """Standard deviation of a value's noise, in records."""
+    match noise:
+        case Laplace(scale=Fraction() as scale):
+            return math.sqrt(2) * float(scale)
+        case Gaussian(sigma_squared=Fraction() as variance):
+            return math.sqrt(variance)
+        case _:
+            raise ParameterError(f"no deviation is known for {noise!r}")
+
+
+def _as_needed(public: Public) -> Settings:
+    try:
+        found = _epochs(public)
+    except ParameterError as error:
+        raise MechanismError(
+            f"alpha={public.alpha:g} cannot be promised on about {public.n:,} records: {error}"
+        ) from None
+    fresh, width = _fresh(public, FRESH_FAILURES * public.rest / public.k)
+    return Settings(
+        _terms(found),
+        found.epochs,
+        public.near(found.threshold + found.width),
+        public.measured(found.answer_width),
+        fresh,
+        public.measured(width),
+        4 * found.threshold / public.n,
+        "epochs bought as needed for the wanted error",
+    )
+
+
+def _suited(public: Public) -> float:
+    """The smallest error at which the budget pays for what is expected; 1 if there is none."""
+
+    def pays(alpha: float) -> bool:
+        asked = replace(public, alpha=alpha)
+        try:
+            found = _epochs(asked)
+        except ParameterError:
+            return False
+        fresh, _ = _fresh(asked, FRESH_FAILURES * public.rest / public.k)
+        price = fresh.rho if isinstance(fresh, Gaussian) else fresh.epsilon
+        needed = EXPECTED_MEASURED * float(price) + found.cost * EXPECTED_FAR / found.cap
+        return needed <= float(public.price) * _SHAVED
+
+    low, high = 1e-9, 1 - 1e-9
+    for _ in range(30):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if pays(middle) else (middle, high)
+    return high
+
+
+def _epochs(public: Public) -> Epochs:
+    return spend_as_needed(
+        unit=public.unit,
+        budget=float(public.price) * _SHAVED,
+        reach=public.wanted(),
+        k=public.k,
+        beta=(1 - FRESH_FAILURES) * public.rest,
+    )
+
+
+def _terms(found: Epochs) -> Terms:
+    return Terms(found.threshold, found.cap, _down(found.first), _down(found.second), _down(found.answers))
+
+
+def _common(public: Public) -> dict[str, Any]:
+    return {
+        "n": public.n,
+        "k": public.k,
+        "beta": public.rest,
+        "size_error": public.reach / public.n,
+        "grid": 1.0,
+    }
+
+
+def _search(
+    public: Public, *, pure: Callable[[float], online.Pmw], zcdp: Callable[[float], online.Pmw]
+) -> online.Pmw:
+    try:
+        price = float(public.price) * _SHAVED
+        return pure(price) if public.unit == "epsilon" else zcdp(price)
+    except ParameterError as error:
+        raise MechanismError(f"the session cannot be planned: {error}") from None
+
+
+def _from_run(public: Public, run: online.Pmw, bound: str) -> Settings:
+    threshold = math.ceil(run.threshold * run.n)
+    price = float(public.price) * _SHAVED
+    if run.unit == "epsilon":
+        terms = Terms(threshold, run.c, *(_down(f * price) for f in (run.f1, run.f2, run.f3)))
+        epochs = 1
+    else:
+        first, second = (_down(f * run.epoch_epsilon) for f in (run.f1, run.f2))
+        terms = Terms(threshold, 1, first, second, _down(run.f3 * price / run.c))
+        epochs = run.c
+    error = public.near(threshold + run.width * run.n)
+    answer_error = public.measured(run.answer_width * run.n)
+    return Settings(terms, epochs, error, answer_error, None, 1.0, run.step, bound)
+
+
+def _fresh(public: Public, p: float) -> tuple[Noise, float]:
+    """Noise of one measured question, and what it exceeds with probability p: for alpha, or a k-th of the budget."""
+    if public.alpha is None:
+        price = _down(float(public.price) * _SHAVED / public.k)
+    elif public.unit == "epsilon":
+        price = _up(math.log(2 / p) / _least_one(public.alpha * public.n - public.reach))
+    else:
+        sigma = (_least_one(public.alpha * public.n - public.reach - 1)) / gaussian_reach(1.0, p)
+        price = _up(1 / (2 * sigma**2))
+    if public.unit == "epsilon":
+        return Laplace(price), laplace_reach(1 / float(price), p)
+    return Gaussian(price), gaussian_reach(1 / math.sqrt(2 * float(price)), p)
+
+
+def _least_one(records: float) -> float:
+    return max(records, 1.0)
+
+
+def _down(price: float) -> Fraction:
+    return Fraction(max(math.floor(price * UNITS), 1), UNITS)
+
+
+def _up(price: float) -> Fraction:
+    return Fraction(math.ceil(price * UNITS), UNITS)

@@ -1,0 +1,107 @@
+"""What a session believes: a hypothesis that follows from the released answers, built when it is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maquette.domain import Domain
+from maquette.errors import LedgerError, WorkloadError
+from maquette.mechanisms.online.settings import (
+    Public,
+    Settings,
+    settle_direct,
+    settle_lasting,
+    settle_pmw,
+    settle_textbook,
+)
+from maquette.models.answers import GRID, SmallDatabase
+from maquette.models.hypothesis import Hypothesis, hypothesis_for
+from maquette.sessions.question import Question
+from maquette.sessions.rules import Rules
+from maquette.sessions.state import State
+
+
+def settle(rules: Rules, public: Public) -> Settings:
+    """What this kind of session runs with."""
+    if rules.mechanism == "direct":
+        return settle_direct(public)
+    if rules.update == "step":
+        return settle_textbook(public)
+    return settle_lasting(public) if rules.lasting else settle_pmw(public)
+
+
+class Belief:
+    """Keeps the hypothesis in step with the released answers."""
+
+    def __init__(self, domain: Domain, rules: Rules) -> None:
+        self._domain = domain
+        self._rules = rules
+        self._hypothesis: Hypothesis | None = None
+        self._learned = 0
+
+    @property
+    def universe(self) -> int:
+        names = self._rules.attributes
+        return self._domain.size if names is None else self._domain.cells(names)
+
+    def guess(self, state: State, question: Question, settings: Settings) -> int:
+        """The believed share on the grid of released answers: a whole number over 2^30."""
+        if self._rules.mechanism == "direct":
+            return 0
+        share = float(self._now(state, settings.step).answer(question.queries)[0])
+        return min(max(round(share * GRID), 0), GRID)
+
+    def first(self, question: Question) -> float | None:
+        """The belief before anything was released."""
+        if self._rules.mechanism == "direct":
+            return None
+        return float(self._start().answer(question.queries)[0])
+
+    def named(self, state: State) -> list[Any]:
+        """How many released answers the hypothesis knows, and its digest: stored with every guess."""
+        return [self._learned, "" if self._hypothesis is None else self._hypothesis.digest()]
+
+    def check(self, state: State) -> None:
+        """After a restart: the rebuilt hypothesis is the one that guessed last."""
+        if state.belief is None or self._rules.mechanism == "direct" or self._rules.update == "step":
+            return
+        knew, digest = state.belief
+        rebuilt = self._start() if not knew else self._start().refit(state.released[:knew])
+        if rebuilt.digest() != digest:
+            raise LedgerError(
+                "the hypothesis that follows from the ledger is not the one that its last answer names; "
+                "run maquette ledger verify"
+            )
+        self._hypothesis, self._learned = rebuilt, knew
+
+    def synthetic(self, state: State, m: int, *, key: str) -> SmallDatabase:
+        if self._rules.mechanism == "direct":
+            return (
+                hypothesis_for(self._domain, attributes=self._rules.attributes)
+                .refit(state.released)
+                .synthetic(m, key=key)
+            )
+        return self._now(state, 0.0 if self._hypothesis is None else 1.0).synthetic(m, key=key)
+
+    def _now(self, state: State, step: float) -> Hypothesis:
+        found = self._hypothesis or self._start()
+        if self._learned < state.lessons:
+            if self._rules.update == "refit":
+                found = found.refit(state.released[: state.lessons])
+            else:
+                for answer in state.released[self._learned : state.lessons]:
+                    found = found.step(answer.queries, answer.value, step=step)
+            self._learned = state.lessons
+        self._hypothesis = found
+        return found
+
+    def _start(self) -> Hypothesis:
+        return hypothesis_for(self._domain, attributes=self._rules.attributes)
+
+
+def check_covered(rules: Rules, question: Question) -> None:
+    """A session over some attributes takes questions about these."""
+    if rules.attributes is not None and not set(question.queries.attributes) <= set(rules.attributes):
+        raise WorkloadError(
+            f"this session takes questions about {', '.join(rules.attributes)}; open another for the rest"
+        )

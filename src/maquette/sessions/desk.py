@@ -1,0 +1,154 @@
+"""The public side of a session: what the ledger says so far, and what a question would take."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from maquette.accounting.budget import UNITS
+from maquette.domain import Relation
+from maquette.errors import BudgetExceeded
+from maquette.gate.online import OnlineCurator, epoch_cost
+from maquette.mechanisms.online.bypass import worth_testing
+from maquette.mechanisms.online.settings import Public, Settings
+from maquette.models.answers import GRID
+from maquette.models.measurement import Gaussian, Noise, Size
+from maquette.queries.form import from_spec
+from maquette.sessions.answer import Forecast
+from maquette.sessions.belief import Belief, settle
+from maquette.sessions.question import Question
+from maquette.sessions.rules import Rules
+from maquette.sessions.state import State, priced
+
+
+class Desk:
+    """Keeps the state in step with the ledger and decides, from public numbers, what comes next."""
+
+    def __init__(self, curator: OnlineCurator, rules: Rules, *, ledger_unit: str) -> None:
+        self.curator = curator
+        self.rules = rules
+        self.state = State(curator.domain, rules.budget.unit)
+        self.belief = Belief(curator.domain, rules)
+        self._ledger_unit = ledger_unit
+        self._settings: Settings | None = None
+        self._public_size = (
+            curator.size(price=Fraction(0)) if rules.relation is Relation.REPLACE_ONE else None
+        )
+
+    @property
+    def unit(self) -> str:
+        return self.rules.budget.unit
+
+    @property
+    def total(self) -> float:
+        return self.rules.budget.total_units / UNITS
+
+    def sync(self) -> None:
+        """Take in what the ledger has; finish a step that was paid for and never answered."""
+        for step in self.curator.catch_up():
+            self.state.take(step)
+        while self.state.pending is not None:
+            body = self.state.pending.body
+            if self.state.pending.ask == "size":
+                self.curator.size(price=Fraction(body["price"]))
+            else:
+                self.curator.measure(from_spec(self.curator.domain, body["spec"]), noise=priced(body))
+            for step in self.curator.catch_up():
+                self.state.take(step)
+
+    def size(self) -> Size | None:
+        return self._public_size or self.state.size
+
+    def n(self) -> int:
+        size = self.size()
+        assert size is not None
+        return size.divisor
+
+    def settle(self) -> Settings:
+        """The settings, once the size is known: a function of public numbers, the same in every process."""
+        if self._settings is None:
+            size = self.size()
+            assert size is not None
+            self._settings = settle(
+                self.rules,
+                Public(
+                    unit=self.unit,
+                    price=self.rules.price,
+                    size=size,
+                    k=self.rules.questions,
+                    beta=self.rules.beta,
+                    alpha=self.rules.alpha,
+                    universe=self.belief.universe,
+                ),
+            )
+        return self._settings
+
+    def measures(self, settings: Settings) -> bool:
+        """Measure at once, or test a guess first? Decided from public state."""
+        if settings.terms is None:
+            return True
+        if settings.measure is None or not self.rules.bypass:
+            return False
+        measured, epoch = price_of(settings.measure), self._epoch_price(settings)
+        if self.curator.epoch is not None:
+            return False  # paid for already
+        if not self._affords_epoch(settings):
+            return True
+        return not worth_testing(self.state.far, ratio=float(epoch / settings.terms.cap / measured))
+
+    def _epoch_price(self, settings: Settings) -> Fraction:
+        assert settings.terms is not None
+        return epoch_cost(settings.terms, unit=self.unit, ledger_unit=self._ledger_unit)[1]
+
+    def _affords_epoch(self, settings: Settings) -> bool:
+        return self.state.epochs < settings.epochs and self._epoch_price(settings) <= self.curator.left
+
+    def forecast(self, question: Question) -> Forecast:
+        known = self.state.known.get(question.meaning)
+        left, unit = float(self.curator.left), self.unit
+        if question.constant is not None:
+            return Forecast(question.text, "free", 0.0, 0.0, question.constant, left, unit)
+        if known is not None:
+            value = question.turned(known.value, known.side)
+            return Forecast(question.text, "cached", 0.0, known.error, value, left, unit)
+        if self.state.questions >= self.rules.questions:
+            return Forecast(question.text, "test", 0.0, None, None, left, unit, "questions")
+        if self.size() is None:
+            price = float(self.rules.size_price)
+            return Forecast(question.text, "test", price, None, self.belief.first(question), left, unit)
+        settings = self.settle()
+        guess = self.belief.guess(self.state, question, settings) / GRID
+        if self.measures(settings):
+            assert settings.measure is not None
+            cost = price_of(settings.measure)
+            kind, error = "measure", settings.measure_error
+        else:
+            cost = Fraction(0) if self.curator.epoch is not None else self._epoch_price(settings)
+            kind, error = "test", max(settings.error, settings.answer_error)
+            if self.curator.epoch is None and self.state.epochs >= settings.epochs:
+                return Forecast(question.text, kind, float(cost), error, guess, left, unit, "epochs")
+        refusal = "budget" if cost > self.curator.left else None
+        return Forecast(question.text, kind, float(cost), error, guess, left, unit, refusal)
+
+    def refuse(self, forecast: Forecast) -> None:
+        """Say no before the table is touched."""
+        if forecast.refusal is None:
+            return
+        if forecast.refusal == "questions":
+            raise BudgetExceeded(
+                f"this session takes {self.rules.questions:,} questions, and all are asked; repeats stay free",
+                unit="questions",
+                needed=1,
+                left=0,
+            )
+        raise BudgetExceeded(
+            f"this question may need {self.unit}={forecast.cost:.6g}, but the session has {self.unit}="
+            f"{forecast.left:.6g} left for it; earlier questions stay free, new ones need another session",
+            unit=self.unit,
+            needed=forecast.cost,
+            left=forecast.left,
+        )
+
+
+def price_of(noise: Noise) -> Fraction:
+    """What a measurement takes, in the unit of its noise."""
+    return noise.rho if isinstance(noise, Gaussian) else noise.epsilon

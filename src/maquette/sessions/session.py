@@ -1,0 +1,285 @@
+"""A session: one question at a time. The ledger says what is known, the hypothesis guesses, the gate does the rest."""
+
+from __future__ import annotations
+
+import threading
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from maquette import _check
+from maquette.accounting.budget import UNITS
+from maquette.accounting.ledger import Ledger, Receipt
+from maquette.errors import KeyReused, LedgerError, ParameterError
+from maquette.gate.online import OnlineCurator
+from maquette.mechanisms.online.settings import Settings, deviation
+from maquette.models.answers import GRID
+from maquette.models.measurement import Gaussian, Laplace
+from maquette.queries.base import Queries
+from maquette.sessions.answer import Forecast, Kind, Past, SessionAnswer
+from maquette.sessions.belief import check_covered
+from maquette.sessions.desk import Desk, price_of
+from maquette.sessions.question import Question, Reader
+from maquette.sessions.rules import Rules
+from maquette.sessions.state import about
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_ATTEMPTS = 200
+"""How often a question gives way to other processes that ask in the same session."""
+
+
+class Session:
+    """Answers questions about one table on a part of one ledger. Made by `session()`.
+
+    Guarantee: all answers of all sessions, analysts and releases on the ledger together keep its (epsilon, delta).
+    Accuracy: all answers of this session are within their stated errors, except with probability beta.
+    """
+
+    def __init__(self, curator: OnlineCurator, book: Ledger, rules: Rules, *, key: str) -> None:
+        self._desk = Desk(curator, rules, ledger_unit=book.budget.unit)
+        self._book = book
+        self._key = key
+        self._lock = threading.RLock()
+        self._reader = Reader(curator.domain)
+        with self._lock:
+            self._desk.sync()
+            self._desk.belief.check(self._desk.state)
+
+    @property
+    def key(self) -> str:
+        """The session's name in the ledger; give it to `session()` to go on later."""
+        return self._key
+
+    @property
+    def rules(self) -> Rules:
+        return self._desk.rules
+
+    @property
+    def unit(self) -> str:
+        return self._desk.rules.budget.unit
+
+    @property
+    def total(self) -> float:
+        return self._desk.rules.budget.total_units / UNITS
+
+    @property
+    def left(self) -> float:
+        """What the session may still spend, in `unit`."""
+        with self._lock:
+            self._desk.sync()
+            return float(self._desk.curator.left)
+
+    @property
+    def questions_left(self) -> int:
+        """How many new questions it still takes; repeats are not counted."""
+        with self._lock:
+            self._desk.sync()
+            return self._desk.rules.questions - self._desk.state.questions
+
+    @property
+    def watermark(self) -> str | None:
+        return self._desk.curator.watermark
+
+    @property
+    def receipt(self) -> Receipt:
+        """The end of the ledger's chain: keep it to find out later whether the ledger was cut back."""
+        return self._book.receipt()
+
+    def ask(self, query: str | Queries, *, key: str | None = None) -> SessionAnswer:
+        """Answer one question: an SQL predicate, or a class of one query.
+
+        Guarantee: a question that was asked before, in whatever words or as its complement, is free and gets the same
+            answer; so does a `key` that was used before. A refusal (BudgetExceeded) is decided from public state,
+            before the table is touched.
+        Accuracy: within `error`, together with all other answers of the session, except with probability beta.
+        """
+        question = self._read(query)
+        if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
+            raise ParameterError("expected a key of 1 to 200 printable characters")
+        with self._lock:
+            for _ in range(_ATTEMPTS):
+                self._desk.sync()
+                given = self._given(question, key)
+                if given is not None:
+                    return given
+                before = self._desk.curator.left
+                try:
+                    kind = self._step(question, key)
+                except KeyReused:  # another process took this step: see what it did, and try again
+                    continue
+                self._desk.sync()
+                return self._reply(question, kind, before - self._desk.curator.left)
+        raise LedgerError("other processes keep asking in this session; try again, or open one of your own")
+
+    def forecast(self, query: str | Queries) -> Forecast:
+        """What a question would cost at most and what its answer would state. Spends and looks at nothing."""
+        question = self._read(query)
+        with self._lock:
+            self._desk.sync()
+            return self._desk.forecast(question)
+
+    def synthetic(self, m: int = 1000) -> pyarrow.Table:
+        """m rows drawn from the hypothesis: a free by-product, as good as what was asked so far made it."""
+        from maquette.release.rows import decode
+
+        _check.whole(m=m)
+        with self._lock:
+            self._desk.sync()
+            return decode(
+                self._desk.curator.domain, self._desk.belief.synthetic(self._desk.state, m, key=self._key)
+            )
+
+    def history(self) -> list[Past]:
+        """Everything that was asked and paid in this session, in order, from whatever process."""
+        with self._lock:
+            self._desk.sync()
+            return list(self._desk.state.history)
+
+    def settle(self) -> float:
+        """End the session for good: what it has not spent goes back to the ledger. Returns how much, in `unit`."""
+        with self._lock:
+            rest = self.left
+            self._book.settle(self._key)
+            return rest
+
+    def _read(self, query: str | Queries) -> Question:
+        question = self._reader.read(query)
+        check_covered(self._desk.rules, question)
+        return question
+
+    def _given(self, question: Question, key: str | None) -> SessionAnswer | None:
+        """An answer that needs no new step: a key of before, or a meaning of before without a new key."""
+        if key is not None and key in self._desk.state.clients:
+            client = self._desk.state.clients[key]
+            if client.meaning != question.meaning or (
+                not client.meaning and client.value != question.constant
+            ):
+                raise KeyReused(f"key '{key}' was used before for another question; give each its own key")
+            value = question.turned(client.value, client.side)
+            return self._answer(question, value, client.error, "cached", Fraction(0), client.receipt)
+        if key is not None:
+            return None
+        if question.constant is not None:
+            return self._answer(question, question.constant, 0.0, "free", Fraction(0), None)
+        known = self._desk.state.known.get(question.meaning)
+        if known is None:
+            return None
+        value = question.turned(known.value, known.side)
+        return self._answer(question, value, known.error, "cached", Fraction(0), known.receipt)
+
+    def _step(self, question: Question, key: str | None) -> Kind:
+        """One new step (or several) of the ledger for a question; what it was, for its reader."""
+        known = self._desk.state.known.get(question.meaning)
+        if question.constant is not None or known is not None:
+            value = question.constant if known is None else question.turned(known.value, known.side)
+            error = 0.0 if known is None else known.error
+            self._desk.curator.note(about(question, key) | {"value": value, "error": error})
+            return "free" if known is None else "cached"
+        self._desk.refuse(self._desk.forecast(question))
+        opened = self._buy_size()
+        settings = self._desk.settle()
+        if opened:  # the price of an epoch depends on the size, so look again
+            self._desk.refuse(self._desk.forecast(question))
+        if self._desk.measures(settings):
+            self._measure(question, key, settings)
+            return "paid"
+        if self._desk.curator.epoch is None:
+            assert settings.terms is not None
+            self._desk.curator.open_epoch(settings.terms)
+            opened = True
+        return "paid" if self._test(question, key, settings) or opened else "free"
+
+    def _test(self, question: Question, key: str | None, settings: Settings) -> bool:
+        epoch = self._desk.curator.epoch
+        assert epoch is not None
+        n, share = self._desk.n(), self._desk.belief.guess(self._desk.state, question, settings)
+        noise = epoch.answer_noise
+        more = about(question, key) | {
+            "answer": share,
+            "size": n,
+            "errors": [settings.error, settings.answer_error],
+            "deviation": 0.0 if noise is None else deviation(noise),
+            "belief": self._desk.belief.named(self._desk.state),
+        }
+        guess = _nearest(share * n * question.queries.denominator, GRID)
+        return self._desk.curator.test(question.queries, guess=guess, about=more).far
+
+    def _measure(self, question: Question, key: str | None, settings: Settings) -> None:
+        assert settings.measure is not None
+        law = _law(settings.measure)
+        self._desk.curator.telling(
+            about(question, key)
+            | {
+                "answer": self._desk.belief.guess(self._desk.state, question, settings),
+                "size": self._desk.n(),
+                "errors": [settings.error, settings.measure_error],
+                "deviation": law,
+                "threshold": None if settings.terms is None else settings.terms.threshold,
+                "belief": self._desk.belief.named(self._desk.state),
+                "price": str(price_of(settings.measure)),
+            }
+        )
+        self._desk.curator.measure(question.queries, noise=settings.measure)
+
+    def _buy_size(self) -> bool:
+        if self._desk.size() is not None:
+            return False
+        price = self._desk.rules.size_price
+        self._desk.curator.telling({"price": str(price)})
+        self._desk.curator.size(price=price)
+        for step in self._desk.curator.catch_up():
+            self._desk.state.take(step)
+        return True
+
+    def _reply(self, question: Question, kind: Kind, cost: Fraction) -> SessionAnswer:
+        known = self._desk.state.known.get(question.meaning)
+        if known is None:
+            assert question.constant is not None
+            return self._answer(question, question.constant, 0.0, kind, cost, self._book.receipt())
+        value = question.turned(known.value, known.side)
+        return self._answer(question, value, known.error, kind, cost, known.receipt)
+
+    def _answer(
+        self,
+        question: Question,
+        value: float,
+        error: float,
+        kind: Kind,
+        cost: Fraction,
+        receipt: Receipt | None,
+    ) -> SessionAnswer:
+        return SessionAnswer(
+            query=question.text,
+            value=value,
+            error=error,
+            beta=self._desk.rules.beta,
+            kind=kind,
+            cost=float(cost),
+            left=float(self._desk.curator.left),
+            unit=self.unit,
+            receipt=receipt,
+            notes=question.notes,
+        )
+
+    def __repr__(self) -> str:
+        return f"Session({self._key!r}, {self._desk.rules.mechanism}, {self._desk.rules.budget}, left {self.left:g})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session holds the private table and cannot be pickled; open it again by its key")
+
+
+def _law(noise: Any) -> float:
+    """Standard deviation in records of a value that is measured alone."""
+    match noise:
+        case Laplace(epsilon=epsilon):
+            return float(2**0.5 / epsilon)
+        case Gaussian(rho=rho):
+            return float((1 / (2 * rho)) ** 0.5)
+        case _:
+            raise ParameterError(f"no session measures with {noise!r}")
+
+
+def _nearest(numerator: int, denominator: int) -> int:
+    """A public quotient rounded to whole steps."""
+    return (2 * numerator + denominator) // (2 * denominator)
