@@ -101,12 +101,12 @@ def xor(n: int = 50_000) -> Made:
 def chain(n: int, d: int, *, levels: int = 10) -> Made:
     """A generated table of any size: every column leans on an earlier one."""
     rng = np.random.default_rng(5)
-    columns = [rng.integers(0, levels, n)]
+    columns = [rng.integers(0, levels, n).astype(np.uint8)]
     for j in range(1, d):
-        parent, weight, factor = columns[rng.integers(0, j)], 0.8 * rng.random(), rng.integers(1, 4)
-        leans = (parent * factor + rng.integers(0, 2, n)) % levels
+        parent, weight, factor = columns[rng.integers(0, j)], 0.8 * rng.random(), int(rng.integers(1, 4))
+        leans = (parent * np.int64(factor) + rng.integers(0, 2, n)) % levels
         own = np.minimum(rng.geometric(0.3, n) - 1, levels - 1)
-        columns.append(np.where(rng.random(n) < weight, leans, own))
+        columns.append(np.where(rng.random(n) < weight, leans, own).astype(np.uint8))
     names = [f"x{i}" for i in range(d)]
     return _coded(dict(zip(names, columns, strict=True)), dict.fromkeys(names, levels))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
-from benchmarks import _accuracy, peers, sculpt, tables
+from benchmarks import _accuracy, peers, scaling, sculpt, tables
 from benchmarks.peers import again, quoted
 
 from maquette.models.answers import SmallDatabase
@@ -99,3 +100,22 @@ def test_the_rows_of_a_peer_are_scored_by_the_same_metrics(tmp_path):
 def test_peers_are_not_run_without_an_environment_of_their_own(monkeypatch, tmp_path):
     monkeypatch.delenv("MAQUETTE_PEER_PYTHON", raising=False)
     assert peers.run(tmp_path) == []
+
+
+def test_the_newest_scaling_figures_are_drawn():
+    lines = [
+        json.dumps({"figures": {"axis": "rows", "x": x, "processor seconds": s, "L1": 0.1, "peak MB": 9}})
+        for x, s in ((10, 1.0), (100, 2.0), (10, 3.0))
+    ]
+    lines.append(json.dumps({"figures": {"axis": "rows", "x": 5, "failed": ["no"]}}))
+    found = scaling.newest(lines)
+    assert {x: f["processor seconds"] for x, f in found["rows"].items()} == {10: 3.0, 100: 2.0}
+    drawn = scaling.draw("rows", found["rows"])
+    assert drawn.startswith("<svg")
+    assert "mean L1 distance" in drawn
+
+
+def test_every_axis_moves_one_size():
+    for axis, points in scaling.AXES.items():
+        places = [point.x for point in points]
+        assert places == sorted(set(places)), axis
