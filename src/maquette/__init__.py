@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from maquette.release.release import Release
     from maquette.release.statements import Answer, Certificate
     from maquette.release.store import load
+    from maquette.sessions import Session, session
 
 _HOMES = {
     "maquette.accounting.budget": ("Budget",),
@@ -85,6 +86,7 @@ _HOMES = {
     "maquette.release.release": ("Release",),
     "maquette.release.statements": ("Answer", "Certificate"),
     "maquette.release.store": ("load",),
+    "maquette.sessions": ("Session", "session"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -105,6 +107,7 @@ __all__ = [
     "Relation",
     "Release",
     "ReleaseError",
+    "Session",
     "SourceError",
     "Table",
     "WorkloadError",
@@ -123,6 +126,7 @@ __all__ = [
     "ranges",
     "release",
     "required",
+    "session",
     "thresholds",
     "union",
     "vc_dimension",
