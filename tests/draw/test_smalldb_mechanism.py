@@ -13,10 +13,12 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
 from maquette.gate.draw.listed import Listed as ListedCounter
 from maquette.gate.draw.price import pricing
+from maquette.gate.draw.scale import Scale
+from maquette.gate.draw.trellis import Trellis as TrellisCounter
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.smalldb import SMALLDB, SmallDb, rows_for
 from maquette.mechanisms.smalldb_dispatch import find_route, log_tree
-from maquette.models.draw import Blocks, Forest, Intervals, Listed, Nested, Thresholds
+from maquette.models.draw import Blocks, Forest, Intervals, Listed, Nested, Thresholds, Trellis
 from maquette.queries import boxes, marginals, prefixes, ranges, where
 from maquette.theory.existence import Facts
 from support.draw_cases import listed, tree_weight
@@ -41,8 +43,37 @@ CLASSES = {
         lambda d: prefixes(d, "age") + ranges(d, "pay") + marginals(d, attributes=[("sex", "vet")]),
         Blocks,
     ),
+    "windows": (lambda d: boxes(d, [{"pay": (i, i + 1)} for i in range(31)]), Trellis),
     "enumeration": (lambda d: where(d, "sex = 1 or vet = 1"), Listed),
 }
+
+
+def test_the_states_of_a_trellis_stay_below_the_public_bound_whatever_the_table():
+    route = find_route(CLASSES["windows"][0](DOMAIN))
+    assert isinstance(route.structure, Trellis)
+    layout, m = route.structure.layout, 6
+    rng = np.random.default_rng(4)
+    seen = 0
+    for n in (0, 1, 7, 60):
+        records = rng.multinomial(n, rng.dirichlet(np.full(route.structure.atoms.count, 0.3)))
+        counter = TrellisCounter(route.structure.atoms, layout, records, Scale(m, 1), sequences=False)
+        for level in {0, counter.start, counter.top}:
+            ways = counter._ways(level)
+            for layer, states in zip(layout.layers, ways, strict=True):
+                assert len(states) <= layer.states(m, counting=True)
+            seen = max(seen, sum(map(len, ways)))
+    assert seen > layout.states(m) / 10  # the bound is no fantasy
+
+
+def test_odd_families_beyond_the_cap_are_refused_with_their_cost():
+    domain = Domain((Attribute("x", Kind.ORDINAL, codes=64),))
+    wide = boxes(domain, [{"x": (i, i + 20)} for i in range(43)])
+    refusal = SMALLDB.forecast(task(wide, rows=30), n=1000).refusal
+    assert refusal is not None
+    route = find_route(boxes(domain, [{"x": (i, i + 1)} for i in range(63)]))
+    assert isinstance(route.structure, Trellis)
+    assert route.refusal(route.most_rows()) is None
+    assert "states" in route.refusal(route.most_rows() + 1)
 
 
 def columns_of(n: int) -> dict[str, list[int]]:

@@ -23,7 +23,10 @@ from maquette.gate.draw.listed import Listed, all_multisets, levels_of, sequence
 from maquette.gate.draw.nested import Nested, Node
 from maquette.gate.draw.scale import Scale
 from maquette.gate.draw.thresholds import Thresholds
+from maquette.gate.draw.trellis import Trellis
+from maquette.models.atoms import Atoms
 from maquette.models.family import Family, family
+from maquette.models.trellis import layout
 
 Table = tuple[int, ...]
 """How many records each element of the universe has."""
@@ -183,6 +186,38 @@ def listed(
     )
 
 
+def trellis(
+    base: str,
+    queries: tuple[tuple[Fraction | int, ...], ...],
+    *,
+    m: int,
+    resolution: int = 1,
+    denominator: int = 1,
+    grid: int = 1,
+) -> Case:
+    """The elements of the universe are the atoms, one cell each."""
+    universe = len(queries[0])
+    smalls = multisets(universe, m)
+    single = Atoms(
+        ("x",), (universe,), matrix(queries, denominator), denominator, np.arange(universe, dtype=np.int64)
+    )
+    read = layout(single)
+    scale = Scale(m, resolution, grid * denominator)
+    return Case(
+        name=f"trellis-{base}-{universe}x{len(queries)}-m{m}-r{resolution}{weighed(grid)}",
+        universe=universe,
+        m=m,
+        resolution=resolution,
+        queries=queries,
+        smalls=smalls,
+        weights=base_weights(base, smalls, universe, m),
+        counter=lambda table: Trellis(
+            single, read, np.array(table, dtype=np.int64), scale, base == "sequence"
+        ),
+        grid=grid,
+    )
+
+
 def intervals(base: str, *, universe: int, cells: int, m: int, step: int = 1, grid: int = 1) -> Case:
     smalls = multisets(universe, m)
     runs = [(a, b) for a in range(cells) for b in range(a, cells)]
@@ -296,6 +331,7 @@ def forest(edges: Sequence[tuple[int, int]], singles: Sequence[int], *, attribut
 
 
 ODD = ((1, 0, 1, 0), (0, 1, 1, 0), (1, 1, 0, 0))
+WINDOWS = ((1, 1, 0, 0, 0), (0, 1, 1, 0, 0), (0, 0, 1, 1, 0), (0, 0, 0, 1, 1))
 REAL = ((Fraction(1, 4), 1, Fraction(1, 2)), (0, Fraction(3, 4), 1))
 
 WEIGHED: tuple[Case, ...] = (
@@ -305,6 +341,7 @@ WEIGHED: tuple[Case, ...] = (
     nested([(0, 2), (0, 1), (3, 3)], universe=4, m=2, grid=2),
     listed("flat", REAL, m=2, resolution=2, denominator=4, grid=2),
     listed("sequence", ODD, m=2, grid=3),
+    trellis("flat", REAL, m=2, denominator=4, grid=2),
 )
 """Tables whose records weigh (Roth 2010)."""
 
@@ -327,6 +364,9 @@ CASES: tuple[Case, ...] = (
     blocks(m=3),
     forest([(0, 1)], [0], attributes=2, m=3),
     forest([(0, 1), (0, 2)], [], attributes=3, m=2),
+    trellis("flat", ODD, m=3),
+    trellis("sequence", WINDOWS, m=3, resolution=2),
+    trellis("flat", REAL, m=3, resolution=2, denominator=4),
     *WEIGHED,
 )
 

@@ -121,7 +121,7 @@ class Roth:
 
 def _widest(task: Task) -> int:
     """The largest table over attributes that are looked at together."""
-    route = find_route(task.queries)
+    route = find_route(task.queries, rows=task.rows)
     assert route is not None
     domain = task.queries.domain
     tables = [_table(part) for part, _ in route.parts] or [route.structure.attributes]

@@ -28,6 +28,7 @@ from maquette.models.draw import (
     Nested,
     Single,
     Thresholds,
+    Trellis,
 )
 from maquette.models.measurement import Size
 from maquette.theory import smalldb as theory
@@ -40,6 +41,8 @@ ROWS_FACTOR = 1.25
 TYPICAL: dict[Base, float] = {"tree": 2.0, "flat": 2.2, "sequence": 2.5}
 """Largest error over thresholds times sqrt(epsilon n): mean of simulations over four shapes of data (uniform, two
 bumps, Zipf, spikes), 2^12 and 2^20 cells, epsilon n = 100 to 10,000. Single shapes lie between 1.3 and 5."""
+TYPICAL_TRELLIS = 1.5
+"""The same for a trellis: windows of three cells, 40 cells, epsilon n = 200 and 1,000, four draws."""
 PRODUCTS = 3e6
 """Products of long whole numbers per second."""
 TYPICAL_WIDTH = 7
@@ -95,7 +98,7 @@ class SmallDb:
             )
         if self.candidates is not None:
             return shape.too_many(task.queries)
-        route = find_route(task.queries, base=self.base)
+        route = find_route(task.queries, base=self.base, rows=task.rows)
         if route is None:
             return no_route(task.queries, task.unit)
         unfit = route.refusal(task.rows or 1)
@@ -132,7 +135,7 @@ class SmallDb:
         if self.candidates is not None:
             listed = Candidates(task.queries, self.candidates)
             return Draw(listed, "flat", listed.m, resolution), None
-        route = find_route(task.queries, base=self.base)
+        route = find_route(task.queries, base=self.base, rows=task.rows)
         assert route is not None
         m = task.rows or min(self._rows(route, task, n=n, epsilon=epsilon), route.most_rows())
         return Draw(route.structure, route.base, m, resolution), route
@@ -233,7 +236,7 @@ def typical_error(asked: Draw, route: Route | None, *, n: int, epsilon: float) -
     if not route.counted:
         spread = math.sqrt(route.log_mass(asked.m))
         return min(1.0, 0.5 / asked.m + 2 * (spread + 1) / scale**2)
-    factor = sum(_factor(part, base) ** 2 for part, base in route.parts) ** 0.5
+    factor = sum(_factor(part, base) ** 2 for part, base in route.parts) ** 0.5 or TYPICAL_TRELLIS
     return min(1.0, factor / scale * max(ROWS_FACTOR * scale / asked.m, 1.0))
 
 
@@ -255,7 +258,8 @@ def draw_seconds(asked: Draw, route: Route | None) -> float:
     if not route.counted:
         return 0.1 + route.steps(asked.m) / 1e8
     width = min(TYPICAL_WIDTH, asked.m + 1) / (asked.m + 1)
-    return 0.5 + 4 * route.steps(asked.m) * width**2.5 / PRODUCTS
+    passes = 40 if isinstance(asked.structure, Trellis) else 4
+    return 0.5 + passes * route.steps(asked.m) * width**2.5 / PRODUCTS
 
 
 def split_price(task: Task) -> laws.Split:

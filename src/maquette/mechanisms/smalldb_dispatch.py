@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from maquette.mechanisms import shape
-from maquette.models.atoms import listable
+from maquette.models.atoms import atoms, listable
 from maquette.models.draw import (
     Base,
     Blocks,
@@ -25,9 +25,11 @@ from maquette.models.draw import (
     Single,
     Structure,
     Thresholds,
+    Trellis,
     rooted,
 )
 from maquette.models.family import is_nested
+from maquette.models.trellis import readable
 from maquette.queries.base import Queries
 from maquette.queries.boxes import Boxes
 from maquette.queries.marginals import Marginals
@@ -42,8 +44,14 @@ MOST_ROWS = 2000
 """Rows of a small database drawn by a counter."""
 MOST_LISTED = 2 * 10**6
 """Databases of a range that is enumerated."""
+MOST_STATES = 250_000
+"""States of a trellis, over all its layers."""
+MOST_MOVES = 8 * 10**6
+"""Steps between states of a trellis, per level."""
 LEAST_LISTED = 4
-"""Rows below which an enumerated range is no use."""
+"""Rows below which an enumerated range or a trellis is no use."""
+ENOUGH_LISTED = 100
+"""Rows from which on enumeration, whose time is fixed, is preferred to a trellis."""
 MOST_CELLS = 2**14
 """Cells of an attribute whose histogram is drawn."""
 LEVELS = 50
@@ -74,11 +82,13 @@ class Route:
         """Elementary products per counted level, at worst over all tables."""
         if isinstance(self.structure, Listed):
             return math.comb(self.sizes[0] + m - 1, m) * m * len(self.structure.atoms.weights)
+        if isinstance(self.structure, Trellis):
+            return self.structure.layout.states(m) * (m + 1)
         return sum(_steps(part, base, self._cells(part), m) for part, base in self.parts)
 
     def log_mass(self, m: int) -> float:
         """ln(1 / least share of the base in any one database)."""
-        if isinstance(self.structure, Listed):
+        if isinstance(self.structure, (Listed, Trellis)):
             count = log_multisets if self.base == "flat" else log_sequences
             return count(universe=self.sizes[0] if self.base == "flat" else self.facts.universe, rows=m)
         return sum(_log_mass(part, base, self._cells(part), m) for part, base in self.parts)
@@ -89,7 +99,7 @@ class Route:
         match self.structure:
             case Blocks(parts):
                 return parts
-            case Listed() | Candidates():
+            case Listed() | Trellis() | Candidates():
                 return ()
             case single:
                 return ((single, self.base),)
@@ -101,6 +111,14 @@ class Route:
             if count <= MOST_LISTED:
                 return None
             return f"enumeration would score {_about(count)} databases of m={m} rows (at most {_about(MOST_LISTED)})"
+        if isinstance(self.structure, Trellis):
+            states = self.structure.layout.states(m)
+            if states <= MOST_STATES and states * (m + 1) <= MOST_MOVES:
+                return None
+            return (
+                f"a trellis would have up to {_about(states)} states and {_about(states * (m + 1))} steps per level "
+                f"for m={m} rows (at most {_about(MOST_STATES)} and {_about(MOST_MOVES)})"
+            )
         steps = LEVELS * self.steps(m)
         if m <= MOST_ROWS and steps <= MOST_STEPS:
             return None
@@ -121,8 +139,8 @@ class Route:
         return self.sizes[self.structure.attributes.index(part.attributes[0])]
 
 
-def find_route(queries: Queries, *, base: Base | None = None) -> Route | None:
-    """The exact sampler for a class, or None."""
+def find_route(queries: Queries, *, base: Base | None = None, rows: int | None = None) -> Route | None:
+    """The exact sampler for a class, and for the number of rows if one is asked for, or None."""
     structure = _counted(queries)
     log_queries = math.log(max(queries.distinct(), 1))
     if structure is not None:
@@ -131,10 +149,22 @@ def find_route(queries: Queries, *, base: Base | None = None) -> Route | None:
         return Route(structure, structure.bases[0] if base is None else base, facts, sizes)
     if not listable(queries):
         return None
-    listed = Listed(queries)
-    facts = Facts(universe=listed.atoms.count, log_queries=log_queries)
-    route = Route(listed, listed.bases[0] if base is None else base, facts, (listed.atoms.count,))
-    return route if route.refusal(LEAST_LISTED) is None else None
+    found = atoms(queries)
+    facts = Facts(universe=found.count, log_queries=log_queries)
+    structures: list[Listed | Trellis] = [Listed(queries)]
+    if readable(found):
+        structures.append(Trellis(queries))
+    routes = [Route(s, s.bases[0] if base is None else base, facts, (found.count,)) for s in structures]
+    return _for_rows([r for r in routes if r.refusal(LEAST_LISTED) is None], rows)
+
+
+def _for_rows(routes: list[Route], rows: int | None) -> Route | None:
+    """Enumeration where it takes enough rows, else whichever takes more."""
+    if not routes:
+        return None
+    enough = ENOUGH_LISTED if rows is None else rows
+    taking = [route for route in routes if route.refusal(enough) is None]
+    return taking[0] if taking else max(routes, key=lambda route: route.most_rows())
 
 
 def no_route(queries: Queries, unit: str) -> str:

@@ -20,6 +20,7 @@ from maquette.errors import ParameterError
 from maquette.models.atoms import Atoms, atoms
 from maquette.models.family import Family, Run, family, is_nested
 from maquette.models.measurement import Receipt
+from maquette.models.trellis import Layout, layout, readable
 from maquette.models.weighting import Weighting
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
@@ -168,6 +169,35 @@ class Listed:
         return dict(self.atoms.cells(values[0].astype(np.int64), rng))
 
 
+@dataclass(frozen=True, slots=True)
+class Trellis:
+    """Any class over few atoms with few queries open at a time, read atom by atom."""
+
+    kind: ClassVar[str] = "trellis"
+    bases: ClassVar[tuple[Base, ...]] = ("flat", "sequence")
+    queries: Queries
+    atoms: Atoms = field(init=False, compare=False, repr=False)
+    layout: Layout = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "atoms", atoms(self.queries))
+        if not readable(self.atoms):
+            raise ParameterError(
+                f"the {self.queries.describe()} have too many atoms or queries to be read one by one"
+            )
+        object.__setattr__(self, "layout", layout(self.atoms))
+
+    @property
+    def attributes(self) -> Margin:
+        return self.queries.attributes
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "queries": canonical_hash(self.queries)}
+
+    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
+        return dict(self.atoms.cells(values[0].astype(np.int64), rng))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
     """Any class: the databases of a public list are scored. `rows` holds one per line, attribute by attribute."""
@@ -240,7 +270,7 @@ class Blocks:
         return dict(zip(self.attributes, values, strict=True))
 
 
-Structure = Single | Blocks | Listed | Candidates
+Structure = Single | Blocks | Listed | Trellis | Candidates
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def error_of(asked: public.Draw, values: Values, table: Engine) -> int:
             starts = np.cumsum([0, *(len(part.attributes) for part, _ in parts)]).tolist()
             places = zip(parts, starts, starts[1:], strict=False)
             return max(_one(part, base, engine, scale, values[a:b]) for (part, base), a, b in places)
-        case public.Listed() as listed:
+        case public.Listed() | public.Trellis() as listed:
             rows = np.asarray(values[0], dtype=np.int64)[None, :]
             records, atoms = atom_records(listed.atoms, engine), listed.atoms
             levels = levels_of(rows, atoms.weights, records, denominator=atoms.denominator, scale=scale)

@@ -18,6 +18,7 @@ from maquette.gate.draw.nested import Nested, Node
 from maquette.gate.draw.scale import Scale
 from maquette.gate.draw.slices import Counter, Report, Slices
 from maquette.gate.draw.thresholds import Base, Thresholds
+from maquette.gate.draw.trellis import Trellis
 from maquette.gate.draw.uniform import Uniform
 from maquette.gate.draw.weighed import Weighed
 from maquette.gate.noise.bits import Bits
@@ -58,6 +59,10 @@ def run(asked: public.Draw, table: Engine, *, base: Fraction, bits: Bits, report
             rows = all_multisets(listed.atoms.count, asked.m)
             number = Slices(enumerated(listed, rows, asked, engine), base=base, report=report).draw(uniform)
             return [rows[number].astype(np.uint64)]
+        case public.Trellis() as trellis:
+            counter = trellis_of(trellis, asked, engine)
+            small = Slices(counter, base=base, report=report).draw(uniform)
+            return [np.array(small, dtype=np.uint64)]
         case public.Candidates() as candidates:
             levels = candidate_levels(candidates, engine, scale)
             number = Slices(Listed.of(levels), base=base, report=report).draw(uniform)
@@ -159,6 +164,14 @@ def enumerated(listed: public.Listed, rows: Integers, asked: public.Draw, engine
         scale=scale_of(asked),
     )
     return Listed.of(levels, None if asked.base == "flat" else sequence_weights(rows, listed.atoms.sizes))
+
+
+def trellis_of(trellis: public.Trellis, asked: public.Draw, engine: Held) -> Trellis:
+    """The trellis with the records of every atom."""
+    scale = scale_of(asked)
+    finer = Scale(scale.m, scale.resolution, scale.grid * trellis.atoms.denominator)
+    records = atom_records(trellis.atoms, engine)
+    return Trellis(trellis.atoms, trellis.layout, records, finer, asked.base == "sequence")
 
 
 def atom_records(atoms: Atoms, engine: Held) -> Integers:
