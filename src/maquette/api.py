@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -13,7 +13,7 @@ from maquette import _check
 from maquette.accounting.budget import UNITS, Budget, Cost, split
 from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
-from maquette.domain import Relation
+from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
@@ -143,6 +143,12 @@ class _Request:
             )
         if self.rows is not None:
             _check.whole(rows=self.rows)
+        if self.queries.domain.constraints:
+            from maquette.models import constraints
+
+            constraints.compile(
+                self.queries.domain
+            )  # what no record can meet is refused before anything is paid
         if not 0 <= self.certificate < 1:
             raise ParameterError(f"expected 0 <= certificate < 1, got certificate={self.certificate!r}")
 
@@ -254,6 +260,7 @@ def run(
     """The mechanism, then the certificate, both through the same gate."""
     tell = progress or (lambda _what, _share: None)
     outcome = chosen.run(curator, request.task, rng=generator(key), progress=tell)
+    outcome = _meeting_constraints(outcome, request.queries.domain, key)
     price = request.prices[1]
     if not price or not request.queries.count:
         return _Done(outcome, None)
@@ -261,6 +268,19 @@ def run(
     certificates = _certify(curator, request, outcome, price)
     tell("measuring the largest error", 1.0)
     return _Done(outcome, certificates)
+
+
+def _meeting_constraints(outcome: Outcome, domain: Domain, key: str) -> Outcome:
+    """Rows that meet the domain's constraints, whatever the mechanism knows of them. Post-processing: it is free."""
+    if not domain.constraints or outcome.database is None:
+        return outcome
+    from maquette.models import constraints
+
+    rows = constraints.compile(domain).mend(outcome.database, rng=generator(f"{key}/constraints"))
+    if rows is outcome.database:
+        return outcome
+    note = "some rows were changed to meet the constraints of the domain; the answers were not"
+    return replace(outcome, database=rows, notes=(*outcome.notes, note))
 
 
 def _certify(curator: Curator, request: _Request, outcome: Outcome, price: Fraction) -> Certificates:

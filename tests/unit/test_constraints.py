@@ -15,6 +15,7 @@ from maquette.domain import Attribute, Determines, Domain, Kind, Never
 from maquette.domain.review import check
 from maquette.domain.satisfy import complete
 from maquette.errors import DomainError, MechanismError
+from maquette.mechanisms import consistent
 from maquette.models import constraints as ready
 from maquette.models.answers import SmallDatabase
 from maquette.models.rows import generator
@@ -275,6 +276,38 @@ def test_released_rows_meet_the_constraints_whatever_the_records_are(mechanism):
     )
     assert other.database is not None
     assert not ready.compile(domain).allowed(other.database.columns).all()
+
+
+def test_rows_are_mended_if_a_mechanism_does_not_know_of_constraints(monkeypatch):
+    domain = people(CHILDREN, MAPPED)
+    rng = np.random.default_rng(3)
+    records = {
+        name: rng.integers(0, size, 400) for name, size in zip(domain.names, domain.shape, strict=True)
+    }
+    monkeypatch.setattr(consistent, "allowed_only", lambda _task, weights: weights)
+    made = mq.release(
+        table_of(domain, records), mq.marginals(domain, k=2), epsilon=1.0, delta=1e-9, mechanism="residual"
+    )
+    assert made.database is not None
+    assert ready.compile(domain).allowed(made.database.columns).all()
+    assert any("changed to meet the constraints" in note for note in made.notes)
+
+
+def test_constraints_that_no_record_meets_are_refused_before_anything_is_paid():
+    bits = tuple(Attribute(n, Kind.BOOLEAN, codes=2) for n in "abc")
+    odd = tuple(Never({x: [i], y: [i]}) for x, y in ("ab", "bc", "ac") for i in (0, 1))
+    domain = Domain(bits, constraints=odd)
+    table = table_of(domain, {n: np.zeros(4, int) for n in "abc"})
+    ledger = mq.Ledger.memory(
+        budget=mq.Budget(1.0, 1e-9),
+        relation=mq.Relation.ADD_REMOVE,
+        domain_fingerprint=domain.fingerprint,
+        name="t",
+    )
+    with pytest.raises(DomainError, match="contradict"):
+        mq.release(table, mq.marginals(domain, k=1), epsilon=1.0, delta=1e-9, ledger=ledger)
+    assert ledger.balance().spent_units == 0
+    assert not list(ledger.entries(kind="reserve"))
 
 
 def table_of(domain: Domain, codes: dict[str, np.ndarray]) -> mq.Table:
