@@ -9,9 +9,9 @@ from maquette.domain import Relation
 from maquette.errors import BudgetExceeded
 from maquette.gate.online import OnlineCurator, epoch_cost
 from maquette.mechanisms.online.bypass import worth_testing
-from maquette.mechanisms.online.settings import Public, Settings
+from maquette.mechanisms.online.settings import Public, Settings, price_of
 from maquette.models.answers import GRID
-from maquette.models.measurement import Gaussian, Noise, Size
+from maquette.models.measurement import Size
 from maquette.queries.form import from_spec
 from maquette.sessions.answer import Forecast
 from maquette.sessions.belief import Belief, settle
@@ -78,6 +78,7 @@ class Desk:
                     beta=self.rules.beta,
                     alpha=self.rules.alpha,
                     universe=self.belief.universe,
+                    measuring=self.rules.bypass,
                 ),
             )
         return self._settings
@@ -147,8 +148,3 @@ class Desk:
             needed=forecast.cost,
             left=forecast.left,
         )
-
-
-def price_of(noise: Noise) -> Fraction:
-    """What a measurement takes, in the unit of its noise."""
-    return noise.rho if isinstance(noise, Gaussian) else noise.epsilon

@@ -11,13 +11,13 @@ from maquette.accounting.budget import UNITS
 from maquette.accounting.ledger import Ledger, Receipt
 from maquette.errors import KeyReused, LedgerError, ParameterError
 from maquette.gate.online import OnlineCurator
-from maquette.mechanisms.online.settings import Settings, deviation
+from maquette.mechanisms.online.settings import Settings, deviation, price_of
 from maquette.models.answers import GRID
 from maquette.models.measurement import Gaussian, Laplace
 from maquette.queries.base import Queries
 from maquette.sessions.answer import Forecast, Kind, Past, SessionAnswer
 from maquette.sessions.belief import check_covered
-from maquette.sessions.desk import Desk, price_of
+from maquette.sessions.desk import Desk
 from maquette.sessions.question import Question, Reader
 from maquette.sessions.rules import Rules
 from maquette.sessions.state import about

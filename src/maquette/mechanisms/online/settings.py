@@ -24,7 +24,7 @@ from maquette.models.testing import Terms
 from maquette.theory import online
 from maquette.theory.epochs import Epochs, gaussian_reach, laplace_reach, spend_as_needed
 
-SIZE_SHARE = Fraction(1, 50)
+SIZE_SHARE = Fraction(1, 20)
 """Of the budget, for the number of records where it is private."""
 SIZE_FAILURES = 0.1
 """Of beta, for the number of records where it is private."""
@@ -49,6 +49,8 @@ class Public:
     beta: float
     alpha: float | None
     universe: int
+    measuring: bool = True
+    """May a question be measured without a test?"""
 
     @property
     def n(self) -> int:
@@ -164,14 +166,26 @@ def deviation(noise: Noise) -> float:
             raise ParameterError(f"no deviation is known for {noise!r}")
 
 
+def price_of(noise: Noise) -> Fraction:
+    """What a measurement takes, in the unit of its noise."""
+    return noise.rho if isinstance(noise, Gaussian) else noise.epsilon
+
+
+def _price(settings: Settings) -> Fraction:
+    return Fraction(0) if settings.measure is None else price_of(settings.measure)
+
+
 def _as_needed(public: Public) -> Settings:
+    fresh, width = _fresh(public, FRESH_FAILURES * public.rest / public.k)
     try:
         found = _epochs(public)
     except ParameterError as error:
+        direct = settle_direct(public)
+        if public.measuring and direct.error <= (public.alpha or 0.0) and _price(direct) <= public.price:
+            return direct  # no epoch can be paid, but a measurement can
         raise MechanismError(
             f"alpha={public.alpha:g} cannot be promised on about {public.n:,} records: {error}"
         ) from None
-    fresh, width = _fresh(public, FRESH_FAILURES * public.rest / public.k)
     return Settings(
         _terms(found),
         found.epochs,
@@ -194,8 +208,7 @@ def _suited(public: Public) -> float:
         except ParameterError:
             return False
         fresh, _ = _fresh(asked, FRESH_FAILURES * public.rest / public.k)
-        price = fresh.rho if isinstance(fresh, Gaussian) else fresh.epsilon
-        needed = EXPECTED_MEASURED * float(price) + found.cost * EXPECTED_FAR / found.cap
+        needed = EXPECTED_MEASURED * float(price_of(fresh)) + found.cost * EXPECTED_FAR / found.cap
         return needed <= float(public.price) * _SHAVED
 
     low, high = 1e-9, 1 - 1e-9
