@@ -139,10 +139,10 @@ def test_mending_always_ends_in_allowed_rows(data):
     every = columns_of(domain)
     free = Domain(attributes)
     good = np.ones(free.size, dtype=bool)
-    for rule in domain.rules():
+    for rule in domain.rules:
         good &= rule.allowed[tuple(every[name] for name in rule.names)]
     if not good.any():  # found out by the search, not by looking at one attribute at a time
-        assert complete(domain.attributes, domain.rules(), {}) is None
+        assert complete(domain.attributes, domain.rules, {}) is None
         with pytest.raises(DomainError, match="contradict"):
             ready.compile(domain)
         return

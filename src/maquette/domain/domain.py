@@ -26,6 +26,8 @@ class Domain:
     """Everything else a domain file says (source, licence, remarks); never used in a computation."""
     constraints: tuple[Constraint, ...] = ()
     """What no record can be: `Never` and `Determines`. Released rows respect them; private records need not."""
+    rules: tuple[Rule, ...] = field(default=(), init=False, repr=False, compare=False)
+    """The constraints in codes."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -40,11 +42,8 @@ class Domain:
         if self.constraints:
             from maquette.domain.satisfy import check_consistent
 
-            check_consistent(self.attributes, self.rules())
-
-    def rules(self) -> tuple[Rule, ...]:
-        """The constraints in codes."""
-        return resolve(self.attributes, self.constraints)
+            object.__setattr__(self, "rules", resolve(self.attributes, self.constraints))
+            check_consistent(self.attributes, self.rules)
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
@@ -132,7 +131,7 @@ class Domain:
             "na_values": sorted(set(self.na_values)),
         }
         if self.constraints:  # absent otherwise, so that domains without any keep the fingerprint they had
-            kept["constraints"] = sorted(rule.digest() for rule in self.rules())
+            kept["constraints"] = sorted(rule.digest() for rule in self.rules)
         return hashlib.sha256(json.dumps(_plain(kept), sort_keys=True).encode()).hexdigest()
 
     def __repr__(self) -> str:

@@ -69,7 +69,7 @@ def _whole(domain: Domain) -> Iterator[Finding]:
 
 def _constraints(domain: Domain) -> Iterator[Finding]:
     """What the constraints leave of the universe, as far as a reader may not have meant it."""
-    rules = domain.rules()
+    rules = domain.rules
     if not rules:
         return
     if complete(domain.attributes, rules, {}) is None:

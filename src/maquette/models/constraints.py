@@ -125,7 +125,7 @@ class Constraints:
 
 def compile(domain: Domain) -> Constraints:  # noqa: A001  (what it does, used as constraints.compile)
     """The constraints of a domain for use on rows; refuses those that no record meets."""
-    rules = domain.rules()
+    rules = domain.rules
     made = Constraints(
         domain, rules, flatten(domain, rules), flatten(domain, [r for r in rules if r.target is None])
     )
