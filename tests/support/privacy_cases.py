@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -9,8 +10,22 @@ import numpy as np
 
 from maquette.accounting.budget import Budget
 from maquette.domain import Domain
+from maquette.mechanisms.mw import MultiplicativeWeights
+from maquette.mechanisms.mwem import Mwem
 from maquette.models.answers import Answers
-from maquette.models.measurement import Cube, Gaussian, Laplace
+from maquette.models.draw import (
+    Base,
+    Blocks,
+    Draw,
+    Drawn,
+    Forest,
+    Intervals,
+    Listed,
+    Nested,
+    Structure,
+    Thresholds,
+)
+from maquette.models.measurement import Cube, Gaussian, Laplace, Receipt
 from maquette.queries import marginals, prefixes, ranges, union, weights
 from maquette.queries.base import Group, Queries
 from support.privacy_conformance import TINY, Case, mechanism_case
@@ -62,6 +77,8 @@ MECHANISM_CASES = [
     mechanism_case("residual-cells", queries=pairs, delta=DELTA),
     mechanism_case("smalldb", queries=steps, rows=3),
     mechanism_case("roth", queries=apart, rows=3, weight="a"),
+    mechanism_case("mw", queries=steps),
+    mechanism_case("mwem", queries=mixed, delta=DELTA),
 ]
 """Every registered mechanism, by name."""
 
@@ -76,6 +93,11 @@ MORE_CASES = [
     mechanism_case("smalldb", queries=singles, rows=2),
     mechanism_case("smalldb", queries=intervals, rows=2),
     mechanism_case("roth", queries=apart, rows=2, weight="a", delta=DELTA),
+    mechanism_case("mw", queries=steps, using=MultiplicativeWeights(fixed=3)),
+    mechanism_case("mw", queries=mixed, delta=DELTA, using=MultiplicativeWeights(fixed=4)),
+    mechanism_case("mw", queries=fractional, delta=DELTA),
+    mechanism_case("mwem", queries=steps, using=Mwem(fixed=3)),
+    mechanism_case("mwem", queries=fractional, delta=DELTA, using=Mwem(fixed=4)),
 ]
 """The same with another budget or workload: pure noise on a ledger in rho, fractional weights, axes kept."""
 
@@ -115,7 +137,39 @@ def _select_signed(curator: Any) -> Any:
     return curator.select(queries, _guess(queries), price=_price(curator), signed=True)
 
 
+def _judged(structure: Structure, base: Base, *values: list[int]) -> Callable[[Any], Any]:
+    """The largest error of a given database over its class."""
+
+    def run(curator: Any) -> Any:
+        drawn = Drawn(
+            Draw(structure, base, len(values[0])),
+            [np.array(column) for column in values],
+            Fraction(1),
+            Fraction(1, 2),
+            Receipt(1, "0" * 64),
+        )
+        return curator.judge(drawn, price=_price(curator))
+
+    return run
+
+
 QUESTION_CASES = [
+    Case("judge thresholds, pure", PURE, _judged(Thresholds("a"), "tree", [0, 1, 1])),
+    Case("judge intervals, rho", CONCENTRATED, _judged(Intervals("a"), "tree", [0, 2])),
+    Case(
+        "judge a forest, pure", PURE, _judged(Forest(("b", "c"), (("b", "c"),)), "sequence", [0, 1], [1, 1])
+    ),
+    Case(
+        "judge blocks, pure",
+        PURE,
+        _judged(
+            Blocks(((Thresholds("a"), "tree"), (Nested("b", ((0, 0),), 2), "flat"))),
+            "product",
+            [0, 2],
+            [1, 0],
+        ),
+    ),
+    Case("judge enumerated, pure", PURE, _judged(Listed(lone(TINY)), "flat", [0, 3, 5])),
     Case("size, pure", PURE, lambda c: c.size(price=Fraction(1, 3))),
     Case("size, rho", CONCENTRATED, lambda c: c.size(price=Fraction(1, 90))),
     Case("laplace", PURE, lambda c: c.measure(mixed(c.domain), noise=Laplace(Fraction(1, 3)))),

@@ -232,7 +232,7 @@ def rewrite(folder: Path, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "install a newer maquette"),
+        ({"format": 3}, "install a newer maquette"),
         ({"format": "one"}, "expected a format number"),
         ({"format": True}, "expected a format number"),
         ({"format": "gone"}, "expected a format number"),

@@ -109,7 +109,7 @@ class Roth:
         drift = laws.drift(total, task.beta) + 1.0  # released rounded up
         bound = error_bound(asked, route, task, n=max(total.value - drift, 1.0), epsilon=float(drawn.epsilon))
         return Outcome(
-            answers=database.answer(task.queries),
+            answers=database.answer_all(task.queries),
             database=database,
             size=total,
             guarantee=Guarantee(bound.alpha, task.beta, f"{bound.words}; of the total weight"),

@@ -104,7 +104,7 @@ class SmallDb:
         unfit = route.refusal(task.rows or 1)
         if unfit is not None:
             return f"{task.queries.describe()}: {unfit}"
-        return shape.too_many(task.queries)
+        return None
 
     def run(self, curator: Gate, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, draw once, answer every query from the rows."""
@@ -122,11 +122,12 @@ class SmallDb:
         least = max(size.value - laws.drift(size, task.beta), 1.0)
         bound = error_bound(asked, route, task, n=least, epsilon=float(drawn.epsilon))
         return Outcome(
-            answers=database.answer(task.queries),
+            answers=database.answer_all(task.queries),
             database=database,
             size=size,
             guarantee=Guarantee(bound.alpha, task.beta, bound.words),
             parameters=draw_parameters(drawn, size, bound),
+            judged=drawn if shape.too_many(task.queries) else None,
         )
 
     def plan(self, task: Task, *, n: int, epsilon: float) -> tuple[Draw, Route | None]:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.errors import ReleaseError
 from maquette.queries.base import Queries
+from maquette.queries.limits import MOST_ANSWERS
 
 GRID = 2**30
 """Answers that do not come from rows are rounded to multiples of 1/GRID."""
@@ -37,6 +39,22 @@ class Answers:
         return len(self.numerators)
 
 
+class Unlisted(Answers):
+    """Answers of a small database to a class too large to list: each is read from the rows when it is asked for."""
+
+    __slots__ = ()
+
+    def __init__(self, denominator: int) -> None:
+        super().__init__(np.zeros(0, dtype=np.int64), denominator)
+
+    @property
+    def fractions(self) -> NDArray[np.float64]:
+        raise ReleaseError(
+            "this class has too many queries to list their answers: ask for single ones with release.answer(...), or "
+            "count on release.rows"
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SmallDatabase:
     """Coded rows that stand for the table: the maquette. Columns by attribute name, all of length `m`."""
@@ -52,3 +70,9 @@ class SmallDatabase:
         return Answers(
             np.asarray(queries.on_rows(self.columns), dtype=np.int64), queries.denominator * max(self.m, 1)
         )
+
+    def answer_all(self, queries: Queries) -> Answers:
+        """The same, or answers on demand where there are too many to list."""
+        if queries.count > MOST_ANSWERS:
+            return Unlisted(queries.denominator * max(self.m, 1))
+        return self.answer(queries)

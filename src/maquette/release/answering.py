@@ -15,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import ReleaseError
+from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
 from maquette.queries.canonical import MOST_CELLS, MOST_KEYS, all_cells
+from maquette.queries.cells import Runs
 from maquette.queries.marginals import Marginals
-from maquette.queries.ranges import Prefixes
+from maquette.queries.ranges import Prefixes, Ranges
+from maquette.queries.sets import SetQueries
 from maquette.queries.workload import Workload
 from maquette.release.statements import Answer, Source
 
@@ -80,7 +83,7 @@ def _from_workload(release: Release, asked: Queries) -> Estimate | None:
     best: Estimate | None = None
     for offset, part in _parts(release.workload):
         for indices, weights, constant in _combinations(part, asked):
-            found = _combine(release, offset + indices, weights, constant)
+            found = _combine(release, asked, offset + indices, weights, constant)
             if best is None or _width(found) < _width(best):
                 best = found
     return best
@@ -90,10 +93,16 @@ def _width(found: Estimate) -> float:
     return 1.0 if found.error is None else found.error
 
 
-def _combine(release: Release, indices: NDArray[Any], weights: NDArray[Any], constant: float) -> Estimate:
+def _combine(
+    release: Release, asked: Queries, indices: NDArray[Any], weights: NDArray[Any], constant: float
+) -> Estimate:
     """A weighted sum of released answers. Their common bound holds for all at once, so errors add up."""
-    numerators = release.answers.numerators[indices]
-    value = constant + float((weights * numerators).sum()) / release.answers.denominator
+    if release.listed:
+        numerators = release.answers.numerators[indices]
+        value = constant + float((weights * numerators).sum()) / release.answers.denominator
+    else:  # every answer is the rows' own, and so is their sum
+        assert release.database is not None
+        value = float(release.database.answer(asked).fractions[0])
     alpha, beta = _bound(release, indices)
     total = float(np.abs(weights).sum())
     note = None if len(indices) < 2 else f"summed from {len(indices):,} released answers, whose errors add up"
@@ -149,6 +158,8 @@ def _combinations(part: Queries, asked: Queries) -> Iterator[Combination]:
         yield from _in_marginals(part, asked)
     elif isinstance(part, Prefixes):
         yield from _in_prefixes(part, asked)
+    elif isinstance(part, Ranges) and len(part.over) == 1 and part.count > MOST_KEYS:
+        yield from _in_ranges(part, asked)
     elif part.count <= MOST_KEYS and set(asked.attributes) <= set(part.attributes):
         yield from _by_key(part, asked)
 
@@ -171,7 +182,10 @@ def _in_marginals(part: Marginals, asked: Queries) -> Iterator[Combination]:
 
 def _in_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
     """A query on declared cells is a sum of differences of prefixes: at most two for every run of cells."""
-    if asked.attributes != (part.attribute,) or asked.domain[part.attribute].size > MOST_CELLS:
+    if asked.attributes != (part.attribute,):
+        return
+    if asked.domain[part.attribute].size > MOST_CELLS:
+        yield from _in_long_prefixes(part, asked)
         return
     table = cell_weights(asked, (part.attribute,))
     if table[part.count :].any():  # null and overflow cells are in no prefix
@@ -179,6 +193,35 @@ def _in_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
     steps = -np.diff(table[: part.count], append=0.0)
     indices = np.flatnonzero(steps)
     yield indices, steps[indices], 0.0
+
+
+def _in_long_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
+    """The same for a set of few runs, without looking at every cell."""
+    runs = _runs(asked, part.attribute)
+    if runs is None or runs[-1][1] >= part.count:
+        return
+    steps = [(high, 1.0) for _, high in runs] + [(low - 1, -1.0) for low, _ in runs if low]
+    yield np.array([i for i, _ in steps], dtype=object), np.array([w for _, w in steps]), 0.0
+
+
+def _in_ranges(part: Ranges, asked: Queries) -> Iterator[Combination]:
+    """A set of declared cells is a sum of intervals, one for every run."""
+    (name,) = part.over
+    runs, cells = _runs(asked, name), part.domain[name].cells
+    if asked.attributes != (name,) or runs is None or runs[-1][1] >= cells:
+        return
+    before = [low * cells - low * (low - 1) // 2 + high - low for low, high in runs]
+    yield np.array(before, dtype=object), np.ones(len(runs)), 0.0
+
+
+def _runs(asked: Queries, attribute: str) -> Runs | None:
+    """The cells of one attribute that a query counts, if it is a set of cells of that attribute alone."""
+    if not isinstance(asked, SetQueries):
+        return None
+    factors = condition.product(asked.conditions[0])
+    if factors is None or [leaf.attribute for leaf in factors] != [attribute]:
+        return None
+    return factors[0].runs
 
 
 def cell_weights(asked: Queries, margin: Margin) -> NDArray[np.float64]:

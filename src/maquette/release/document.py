@@ -1,4 +1,4 @@
-"""release.json, version 1: the statements of a release as plain JSON, and back."""
+"""release.json, versions 1 and 2: the statements of a release as plain JSON, and back."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from maquette.queries.base import Queries
 from maquette.release.release import Release
 from maquette.release.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
 
-FORMAT = 1
+FORMAT = 2
+"""The newest that can be read. A release with listed answers is written in format 1, one without in format 2."""
 
 
 def dump(release: Release) -> dict[str, Any]:
     """Everything but the arrays. There is no seed to store: noise comes from the operating system."""
     return {
-        "format": FORMAT,
+        "format": 1 if release.listed else 2,
         "software": {"name": "maquette", "version": release.version},
         "created": release.created.isoformat(),
         "watermark": release.watermark,
@@ -36,7 +37,7 @@ def dump(release: Release) -> dict[str, Any]:
         "exactness": release.exactness,
         "beta": release.beta,
         "queries": release.workload.describe(),
-        "answers": {"count": len(release.answers), "denominator": release.answers.denominator},
+        "answers": {"count": release.workload.count, "denominator": release.answers.denominator},
         "rows": None if release.database is None else release.database.m,
         "size": _size(release.size),
         "guarantee": asdict(release.guarantee),

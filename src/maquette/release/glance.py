@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_ATTRIBUTES = 20
 MOST_BARS = 12
+MOST_CELLS = 2**16
+"""An attribute with more is not looked at cell by cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,10 @@ def _bars(release: Release, attribute: Attribute) -> Iterator[plots.Bar]:
 
 
 def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
-    from maquette.queries import weights
+    from maquette.queries import boxes, weights
 
+    if attribute.size > MOST_CELLS:
+        return estimate(release, boxes(release.domain, [{attribute.name: (codes.start, codes.stop - 1)}]))
     mask = np.zeros((1, attribute.size))
     mask[0, codes.start : codes.stop] = 1.0
     return estimate(release, weights(release.domain, mask, attributes=[attribute.name]))

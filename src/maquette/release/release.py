@@ -20,7 +20,7 @@ from maquette._version import __version__
 from maquette.accounting.budget import Budget
 from maquette.domain import Domain, Relation
 from maquette.errors import ReleaseError
-from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.models.measurement import Receipt, Size
 from maquette.queries.base import Queries
 from maquette.release import words
@@ -66,7 +66,9 @@ class Release:
 
     def __post_init__(self) -> None:
         _check.fraction(beta=self.beta)
-        if len(self.answers) != self.workload.count:
+        if not self.listed and self.database is None:
+            raise ReleaseError("expected rows: without them a class too large to list has no answers")
+        if self.listed and len(self.answers) != self.workload.count:
             raise ReleaseError(
                 f"expected one answer per query, got {len(self.answers):,} answers to "
                 f"{self.workload.count:,} queries"
@@ -79,6 +81,11 @@ class Release:
     @property
     def domain(self) -> Domain:
         return self.workload.domain
+
+    @property
+    def listed(self) -> bool:
+        """Does it hold one answer per query? A class too large for that is answered from the rows on demand."""
+        return not isinstance(self.answers, Unlisted)
 
     @cached_property
     def rows(self) -> pyarrow.Table:
@@ -113,9 +120,9 @@ class Release:
         """Every query in words with its answer, and its noise where known, as an Arrow table."""
         import pyarrow
 
-        if len(self.answers) > LARGEST_TABLE:
+        if self.workload.count > LARGEST_TABLE:
             raise ReleaseError(
-                f"{words.big(len(self.answers))} queries are too many to put into words at once "
+                f"{words.big(self.workload.count)} queries are too many to put into words at once "
                 f"(at most {words.big(LARGEST_TABLE)}); read release.answers.fractions by index instead"
             )
         columns: dict[str, Any] = {
@@ -153,7 +160,8 @@ class Release:
             "privacy": f"{words.budget(self.budget.epsilon, self.budget.delta)}, {self.relation} neighbours, "
             f"{self.exactness}",
             "mechanism": self.mechanism,
-            "answers": f"{words.big(len(self.answers))} ({self.workload.describe()})",
+            "answers": f"{words.big(self.workload.count)} ({self.workload.describe()})"
+            + ("" if self.listed else ", read from the rows"),
             "certified": "not measured" if self.certificate is None else str(self.certificate),
             "guaranteed": "nothing in advance" if self.guarantee.vacuous else _guaranteed(self.guarantee),
             "rows": "answers only" if self.database is None else f"{self.database.m:,} synthetic rows",
@@ -180,7 +188,7 @@ class Release:
 
 def headline(release: Release) -> str:
     """The sentence that opens every report."""
-    count = len(release.answers)
+    count = release.workload.count
     subject = f"Every one of these {words.big(count)} answers is" if count > 1 else "The one answer is"
     if release.certificate is not None and release.certificate.alpha < 1:
         bound, beta = release.certificate.alpha, release.certificate.beta

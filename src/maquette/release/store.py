@@ -3,7 +3,8 @@
 release.json      what was done and what is stated; the format version and the hashes of the other files
 domain.json       the declared universe
 workload.json     the queries
-answers.parquet   one numerator per query (and the noise before post-processing, where known)
+answers.parquet   one numerator per query (and the noise before post-processing, where known); not in format 2, where
+                  a class too large to list is answered from the rows
 rows.parquet      the small database in real values      } only if there is one
 codes.parquet     the same in codes                       }
 model.npz         a model that answers further queries   } only if there is one
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import MaquetteError, ReleaseError
-from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.queries.base import Queries
 from maquette.release import document
 from maquette.release.release import Release
@@ -40,6 +41,8 @@ ROWS = "rows.parquet"
 CODES = "codes.parquet"
 MODEL = "model.npz"
 REPORT = "report.html"
+UNLISTED = 2
+"""The format of a release without listed answers."""
 
 
 def check_place(path: Path) -> None:
@@ -111,7 +114,8 @@ def _write(release: Release, folder: Path, *, report: bool) -> None:
 
     release.domain.save(folder / DOMAIN)
     (folder / WORKLOAD).write_text(to_json(release.workload), encoding="utf-8")
-    _write_answers(release, folder / ANSWERS)
+    if release.listed:
+        _write_answers(release, folder / ANSWERS)
     if release.database is not None:
         _write_rows(release, folder)
     model = None
@@ -158,7 +162,7 @@ def _read(folder: Path, manifest: dict[str, Any]) -> Release:
 
     domain = Domain.load(folder / DOMAIN)
     workload = from_json(domain, (folder / WORKLOAD).read_text(encoding="utf-8"))
-    answers, deviations = _read_answers(folder / ANSWERS, manifest["answers"]["denominator"])
+    answers, deviations = _answers(folder, manifest)
     return document.parse(
         manifest,
         workload=workload,
@@ -167,6 +171,13 @@ def _read(folder: Path, manifest: dict[str, Any]) -> Release:
         database=_read_rows(folder / CODES, domain),
         model=_read_model(folder / MODEL, manifest["model"], workload),
     )
+
+
+def _answers(folder: Path, manifest: dict[str, Any]) -> tuple[Answers, NDArray[Any] | None]:
+    denominator = manifest["answers"]["denominator"]
+    if manifest["format"] == UNLISTED:
+        return Unlisted(denominator), None
+    return _read_answers(folder / ANSWERS, denominator)
 
 
 def _read_answers(path: Path, denominator: int) -> tuple[Answers, NDArray[Any] | None]:
@@ -225,7 +236,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
     listed = manifest.get("files")
-    if not isinstance(listed, dict) or not {DOMAIN, WORKLOAD, ANSWERS} <= listed.keys():
+    needed = {DOMAIN, WORKLOAD, CODES if manifest["format"] == UNLISTED else ANSWERS}
+    if not isinstance(listed, dict) or not needed <= listed.keys():
         raise ReleaseError(f"{folder / MANIFEST} does not list the files of the release")
     for name, expected in listed.items():
         file = folder / name

@@ -6,7 +6,10 @@ import math
 
 
 def big(value: int | float) -> str:
-    """A count in words once it is long: 20.9 million, 364, 12,800."""
+    """A count in words once it is long: 20.9 million, 364, 12,800; a power of ten beyond trillions."""
+    if value >= 10**15:
+        exponent = math.floor(math.log10(value))
+        return f"{value / 10**exponent:.3g} × 10^{exponent}"
     for size, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
         if value >= size:
             return f"{value / size:,.3g} {name}"
