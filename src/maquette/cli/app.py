@@ -8,6 +8,7 @@ import typer
 
 from maquette.cli import (
     answers,
+    asking,
     audits,
     bounds,
     console,
@@ -34,6 +35,7 @@ app.add_typer(ledgers.app, name="ledger")
 app.add_typer(audits.app, name="audit")
 releases.register(app)
 answers.register(app)
+asking.register(app)
 evaluating.register(app)
 bounds.register(app)
 dimensions.register(app)

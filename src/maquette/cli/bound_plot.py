@@ -42,14 +42,15 @@ def check_place(path: Path) -> None:
 
 def draw(setting: Setting, path: Path) -> None:
     """Write the plot in the form that the file's name asks for."""
-    content = _rendered(specification(setting), path.suffix)
+    content = rendered(specification(setting), path.suffix)
     try:
         path.write_bytes(content)
     except OSError as error:
         raise ParameterError(f"cannot write the plot to {path}: {error.strerror}") from None
 
 
-def _rendered(spec: dict[str, Any], kind: str) -> bytes:
+def rendered(spec: dict[str, Any], kind: str) -> bytes:
+    """A specification as the contents of a file of this kind."""
     import vl_convert
 
     match kind:

@@ -56,21 +56,36 @@ def create(
 
 
 @app.command("show")
-def show(location: Location, as_json: AsJson = False) -> None:
+def show(
+    location: Location,
+    questions: Annotated[
+        bool, typer.Option("--questions", help="Also list questions that cost nothing, answered in sessions.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Write spending over time as .svg, .png, .html or .json.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what was spent on what, and what is left.
 
     \b
     Example:
-      maquette ledger show people.ledger
+      maquette ledger show people.ledger --plot people.svg
     """
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
         payments = _payments(book)
+        if plot is not None:
+            from maquette.cli import ledger_plot
+
+            ledger_plot.draw(book, plot)
         if as_json:
             console.say_json(_summary(book) | {"payments": payments})
         else:
-            _show(book, payments)
+            _show(book, payments, questions=questions)
+            if plot is not None:
+                console.say(f"wrote {plot}")
 
 
 @app.command("verify")
@@ -151,6 +166,7 @@ def _payments(book: Ledger) -> list[dict[str, Any]]:
             "created": entry.created,
             "tag": entry.tag,
             "asked": entry.body.get("ask"),
+            "question": entry.body.get("text"),
             "key": entry.key,
             "parent": entry.parent,
             "amount": entry.units / UNITS,
@@ -166,9 +182,7 @@ def _state(envelope: bool, settled: bool, answered: bool) -> str:
     return "answered" if answered else "paid, not answered"
 
 
-def _show(book: Ledger, payments: list[dict[str, Any]]) -> None:
-    from maquette.release.statements import Spending
-
+def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool) -> None:
     summary = _summary(book)
     share = summary["spent"] / summary["total"]
     console.say(f"Ledger '{book.name}': {book.budget}, {book.relation} neighbours")
@@ -180,17 +194,41 @@ def _show(book: Ledger, payments: list[dict[str, Any]]) -> None:
         console.say("  nothing was paid yet")
         return
     console.say()
+    shown = [p for p in payments if questions or p["asked"] not in _FREE]
     rows = [
         (
             str(p["sequence"]),
             p["created"][:19].replace("T", " "),
-            ("  " if p["parent"] else "") + Spending(p["tag"], p["amount"], "", asked=p["asked"]).label,
+            ("  " if p["parent"] else "") + _label(p),
             f"{p['amount']:.6g}",
             p["state"],
             p["key"],
         )
-        for p in payments
+        for p in shown
     ]
     console.table(("entry", "when (UTC)", "paid for", summary["unit"], "state", "key"), rows, right=(0, 3))
+    if len(shown) < len(payments):
+        console.say(
+            f"  and {len(payments) - len(shown):,} questions that cost nothing; --questions lists them"
+        )
     console.say()
     console.say(f"  receipt {summary['receipt']}")
+
+
+_FREE = ("test", "note")
+_LABELS = {
+    "session": "session",
+    "share": "share of an analyst",
+    "epoch": "epoch of tests",
+    "test": "test",
+    "note": "repeat",
+}
+
+
+def _label(payment: dict[str, Any]) -> str:
+    from maquette.release.statements import Spending
+
+    label = _LABELS.get(payment["asked"])
+    if label is None:
+        label = Spending(payment["tag"], payment["amount"], "", asked=payment["asked"]).label
+    return label if payment["question"] is None else f"{label}: {payment['question'][:60]}"

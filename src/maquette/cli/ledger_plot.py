@@ -1,0 +1,88 @@
+"""What a ledger spent over time, as a plot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maquette.cli.bound_plot import check_place, rendered
+from maquette.errors import ParameterError
+
+if TYPE_CHECKING:
+    from maquette.accounting.ledger import Ledger
+
+ASIDE, LOOKED = "set aside or spent", "paid for looks at the table"
+
+
+def draw(book: Ledger, path: Path) -> None:
+    """Write the plot in the form that the file's name asks for."""
+    check_place(path)
+    content = rendered(specification(book), path.suffix)
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise ParameterError(f"cannot write the plot to {path}: {error.strerror}") from None
+
+
+def points(book: Ledger) -> list[dict[str, Any]]:
+    """The two running sums after every entry that changes one of them."""
+    from maquette.accounting.budget import UNITS
+
+    aside = looked = 0
+    tops: set[str] = set()
+    found: list[dict[str, Any]] = []
+    for entry in book.entries():
+        if entry.kind == "open":
+            found += _both(entry.created, entry.seq, 0, 0, UNITS)
+            continue
+        before = aside, looked
+        if entry.kind == "reserve":
+            if entry.parent is None:
+                aside += entry.units
+                tops.add(entry.key)
+            looked += 0 if entry.envelope else entry.units
+        elif entry.kind == "settle" and entry.key in tops:
+            aside -= entry.units
+        if (aside, looked) != before:
+            found += _both(entry.created, entry.seq, aside, looked, UNITS)
+    return found
+
+
+def _both(when: str, seq: int, aside: int, looked: int, units: int) -> list[dict[str, Any]]:
+    return [
+        {"when": when, "entry": seq, "what": ASIDE, "amount": aside / units},
+        {"when": when, "entry": seq, "what": LOOKED, "amount": looked / units},
+    ]
+
+
+def specification(book: Ledger) -> dict[str, Any]:
+    """Two stairs and the total that they never pass."""
+    from maquette.accounting.budget import UNITS
+
+    unit, total = book.budget.unit, book.balance().total_units / UNITS
+    stairs = {
+        "mark": {"type": "line", "interpolate": "step-after"},
+        "encoding": {
+            "x": {"field": "when", "type": "temporal", "title": "time (UTC)"},
+            "y": {"field": "amount", "type": "quantitative", "title": unit},
+            "color": {
+                "field": "what",
+                "type": "nominal",
+                "title": None,
+                "scale": {"domain": [ASIDE, LOOKED]},
+            },
+        },
+    }
+    rule = {
+        "data": {"values": [{"total": total}]},
+        "mark": {"type": "rule", "strokeDash": [4, 4]},
+        "encoding": {"y": {"field": "total", "type": "quantitative"}},
+    }
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "title": {"text": f"Ledger '{book.name}'", "subtitle": f"{book.budget}, total {unit} {total:.6g}"},
+        "width": 640,
+        "height": 280,
+        "data": {"values": points(book)},
+        "layer": [stairs, rule],
+    }

@@ -1,0 +1,174 @@
+"""`maquette ask` and the ledger's view of sessions, on the command line."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from maquette.accounting.ledger import Ledger, Receipt
+from maquette.cli.app import app
+from support.cli_files import call, refused, write_domain, write_table
+
+
+@pytest.fixture
+def desk(tmp_path):
+    table, domain = write_table(tmp_path, rows=4000), write_domain(tmp_path)
+    ledger = tmp_path / "people.ledger"
+
+    def ask(*words):
+        return call("ask", table, "--domain", domain, "--epsilon", 2, "--ledger", ledger, "-q", *words)
+
+    return ask, ledger, table, domain
+
+
+def test_a_question_is_answered_with_its_error_cost_and_receipt(desk):
+    ask, ledger, *_ = desk
+    ended = ask("--alpha", 0.2, "sex = 'Male'")
+    assert ended.code == 0
+    assert "± " in ended.out
+    assert "(paid)" in ended.out
+    assert "left of 2" in ended.out
+    again = ask("--alpha", 0.2, "sex <> 'Female'")
+    assert "(cached)" in again.out
+    receipt = ended.out.split("receipt ")[1].split()[0]
+    Ledger.open(ledger).verify(Receipt.parse(receipt))
+
+
+def test_json_is_one_document_with_all_answers(desk):
+    ask, *_ = desk
+    found = ask("--json", "--alpha", 0.2, "sex = 'Male'", "sex = 'Male' and age < 30", "TRUE").json
+    assert [a["kind"] for a in found["answers"]] == ["paid", "paid", "free"]
+    one = found["answers"][0]
+    assert abs(one["value"] - 0.4) <= one["error"] <= 0.2
+    assert set(one["receipt"]) == {"seq", "head"}
+    assert one["left"] < 2.0
+    assert found["session"].startswith("session-")
+
+
+def test_a_forecast_costs_nothing(desk):
+    ask, ledger, *_ = desk
+    ended = ask("--forecast", "--alpha", 0.2, "sex = 'Male'")
+    assert "at most epsilon" in ended.out
+    assert not any(e.parent for e in Ledger.open(ledger).entries(kind="reserve"))
+
+
+def test_an_exhausted_budget_ends_with_3_and_says_so(desk):
+    ask, *_ = desk
+    words = ("--alpha", 0.2, "--queries", 1)
+    assert ask(*words, "sex = 'Male'").code == 0
+    refused(ask(*words, "age < 30"), "takes 1 questions", code=3)
+    assert ask(*words, "sex = 'Female'").code == 0
+
+
+def test_what_cannot_be_read_is_refused_before_a_ledger_is_made(desk):
+    ask, ledger, *_ = desk
+    refused(ask("height > 3"), "height")
+    refused(ask("--alpha", 3, "sex = 'Male'"), "alpha")
+    assert not ledger.exists()
+
+
+def test_questions_from_a_pipe_go_one_per_line(desk):
+    _, ledger, table, domain = desk
+    words = ["ask", str(table), "--domain", str(domain), "--epsilon", "2", "--alpha", "0.2", "-q"]
+    text = "sex = 'Male'\n\nnonsense = 3\n:forecast age < 10\n:budget\n:history\n:magic\n:help\n:quit\nage < 20\n"
+    done = CliRunner().invoke(app, [*words, "--ledger", str(ledger)], input=text)
+    assert done.exit_code == 0
+    assert done.stdout.count("(paid)") == 1
+    assert "measure: at most" in done.stdout or "test: at most" in done.stdout
+    assert "number of records" in done.stdout
+    assert "nonsense" in done.stderr
+    assert ":magic" in done.stderr
+
+
+def test_a_pipe_that_exhausts_the_budget_ends_with_3(desk):
+    _, ledger, table, domain = desk
+    words = ["ask", str(table), "--domain", str(domain), "--epsilon", "2", "--alpha", "0.2", "--queries", "1"]
+    text = "sex = 'Male'\nage < 30\n"
+    done = CliRunner().invoke(app, [*words, "--ledger", str(ledger), "-q", "--json"], input=text)
+    assert done.exit_code == 3
+    assert json.loads(done.stdout)["kind"] == "paid"
+
+
+def test_the_prompt_writes_synthetic_rows(desk, tmp_path):
+    _, ledger, table, domain = desk
+    words = ["ask", str(table), "--domain", str(domain), "--epsilon", "2", "--alpha", "0.2", "-q"]
+    target = tmp_path / "rows.csv"
+    text = f"sex = 'Male'\n:synthetic 25 {target}\n:synthetic many x\n"
+    done = CliRunner().invoke(app, [*words, "--ledger", str(ledger)], input=text)
+    assert done.exit_code == 0
+    assert len(target.read_text().splitlines()) == 26
+    assert "such as :synthetic 1000" in done.stderr
+
+
+def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
+    from maquette.cli import asking
+
+    lines = iter(["sex = 'Male'", "sex = 'Male'", ":quit"])
+    agreed = iter([False, True])
+    monkeypatch.setattr(asking.sys, "stdin", type("Tty", (), {"isatty": lambda self: True})())
+    monkeypatch.setattr(asking.typer, "confirm", lambda text, default: next(agreed))
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    said: list[str] = []
+    monkeypatch.setattr(asking.console, "say", lambda text="": said.append(text))
+    _, ledger, table, domain = desk
+    asking.ask(str(table), domain=domain, epsilon=2.0, alpha=0.2, ledger=str(ledger), quiet=True)
+    assert sum("(paid)" in line for line in said) == 1
+    assert any("left of 2" in line for line in said)
+
+
+def test_the_ledger_shows_sessions_their_questions_and_spending_over_time(desk, tmp_path):
+    ask, ledger, *_ = desk
+    ask("--alpha", 0.3, "sex = 'Male'", "age < 30", "age < 60")
+    shown = call("ledger", "show", ledger)
+    assert "session" in shown.out
+    assert "number of records" in shown.out
+    assert "sex = 'Male'" in shown.out
+    assert "threshold" not in shown.out
+    plot = tmp_path / "spent.svg"
+    assert call("ledger", "show", ledger, "--plot", plot).code == 0
+    assert plot.read_text().startswith("<svg")
+    refused(call("ledger", "show", ledger, "--plot", tmp_path / "spent.doc"), ".svg")
+    found = call("ledger", "show", ledger, "--json").json
+    assert "sex = 'Male'" in [p["question"] for p in found["payments"]]
+
+
+def test_points_of_the_plot_end_at_the_balance(desk):
+    from maquette.cli.ledger_plot import ASIDE, LOOKED, points
+
+    ask, ledger, *_ = desk
+    ask("--alpha", 0.3, "sex = 'Male'", "age < 30")
+    book = Ledger.open(ledger)
+    found = points(book)
+    last = {p["what"]: p["amount"] for p in found}
+    assert last[ASIDE] == book.spent_units / 10**12
+    assert 0 < last[LOOKED] < last[ASIDE]
+    assert [p["amount"] for p in found if p["what"] == LOOKED] == sorted(
+        p["amount"] for p in found if p["what"] == LOOKED
+    )
+
+
+def test_a_ledger_that_was_cut_back_fails_the_receipt_of_a_session(desk):
+    import shutil
+
+    ask, ledger, *_ = desk
+    ask("--alpha", 0.3, "sex = 'Male'")
+    with Ledger.open(ledger) as book:
+        book.verify()
+    old = ledger.with_suffix(".old")
+    shutil.copy(ledger, old)
+    receipt = ask("--json", "--alpha", 0.3, "age < 30").json["answers"][0]["receipt"]
+    text = f"{receipt['seq']}:{receipt['head']}"
+    assert call("ledger", "verify", ledger, "--receipt", text).code == 0
+    refused(call("ledger", "verify", old, "--receipt", text), "cut back")
+
+
+def test_the_command_runs_in_a_process_of_its_own(desk):
+    _, ledger, table, domain = desk
+    command = [sys.executable, "-m", "maquette.cli", "ask", str(table), "--domain", str(domain)]
+    command += ["--epsilon", "2", "--alpha", "0.2", "--ledger", str(ledger), "-q", "sex = 'Male'"]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert "(paid)" in runs[0]
+    assert "(cached)" in runs[1]
+    assert runs[0].split()[3] == runs[1].split()[3]
