@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from maquette.mechanisms import consistent
 from maquette.models import constraints as ready
 from maquette.models.answers import SmallDatabase
 from maquette.models.rows import generator
+from support.cli_files import call, refused
 
 AGE = Attribute("age", Kind.NUMERIC, bounds=(0, 90), bins=5, integer=True, nullable=True)
 MARITAL = Attribute("marital", Kind.CATEGORICAL, categories=("Single", "Married", "Widowed"), overflow=True)
@@ -327,3 +329,21 @@ def test_smalldb_refuses_a_domain_with_constraints():
     table = table_of(domain, {"a": np.arange(8)})
     with pytest.raises(MechanismError, match="constraints"):
         mq.release(table, mq.prefixes(domain, "a"), epsilon=1.0, mechanism="smalldb")
+
+
+def test_the_command_explains_mistakes(tmp_path):
+    def checked(*constraints):
+        data = people().to_dict() | {"constraints": list(constraints)}
+        (tmp_path / "d.json").write_text(json.dumps(data))
+        return call("domain", "check", tmp_path / "d.json")
+
+    good = checked(CHILDREN, MAPPED)
+    assert good.code == 0
+    assert "2 constraints that every released row meets" in good.out
+    for constraints, words in BAD.values():
+        ended = checked(*constraints)
+        assert ended.code == 2
+        assert re.search(words, ended.err), ended.err
+        assert str(tmp_path / "d.json") in ended.err
+    (tmp_path / "d.json").write_text(json.dumps(people().to_dict() | {"constraints": {"never": {}}}))
+    refused(call("domain", "check", tmp_path / "d.json"), "constraints", "list")
