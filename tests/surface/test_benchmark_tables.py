@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks import _accuracy, peers, scaling, sculpt, tables
+from benchmarks import _accuracy, peers, scaling, sculpt, summary, tables
 from benchmarks.peers import again, quoted
 
 from maquette.models.answers import SmallDatabase
@@ -119,3 +119,24 @@ def test_every_axis_moves_one_size():
     for axis, points in scaling.AXES.items():
         places = [point.x for point in points]
         assert places == sorted(set(places)), axis
+
+
+def test_the_summary_shows_the_newest_figures_and_says_what_is_quoted():
+    def ours(mechanism: str, largest: float) -> dict[str, object]:
+        facts = {"table": "adult", "epsilon": 1.0, "k": 2, "mechanism": mechanism, "processor seconds": 2.0}
+        return facts | {"peak MB": 1300, "answers max": largest, "answers L1": 0.2, "answers abs": 1e-4}
+
+    failed = {"table": "adult", "epsilon": 1.0, "k": 2, "mechanism": "sculpt", "failed": ["x"]}
+    peer = {"table": "adult", "epsilon": 1.0, "mechanism": "aim", "size": 1.0, "spent": 0.5, "mbi": "2.0.0"}
+    peer |= {
+        "processor seconds": 9,
+        "peak MB": 8,
+        "all 2-way marginals": {"max": 0.03, "L1": 0.3, "abs": 3e-4},
+    }
+    found = summary.newest([ours("sculpt", 0.5), ours("sculpt", 0.125), failed])
+    lines = list(summary.lines(found, [peer], 2))
+    assert lines[0] == "| adult | 1 | **sculpt**, answers | 0.125 | 0.2 | 0.0001 | 2 | 1,300 |"
+    assert "AIM 1 MB on mbi 2.0.0, 1 seed, stopped at 50% of its budget | 0.03 | 0.3" in lines[1]
+    assert all("quoted" in line for line in lines[2:])
+    assert len(lines) == 2 + len(quoted.FIGURES["adult", 2, 1.0])
+    assert list(summary.lines(found, [peer], 3)) == []
