@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.models.answers import Answers
+from maquette.errors import ReleaseError
+from maquette.models.answers import Answers, Unlisted
 from maquette.release import Certificate
 from maquette.release.evaluation import WARNING, compare
 from support.cli_files import Desk, call, desk, refused
@@ -188,6 +189,16 @@ def test_the_truth_does_not_show_itself(made):
 
     release, table = opened(made)
     assert repr(exact_answers(table, release.workload)) == f"Truth({len(release.answers):,} private answers)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"answers": Unlisted(500)}, "lists no answers"), ({"parameters": {"weight": "age"}}, "records weigh")],
+)
+def test_releases_that_cannot_be_compared_are_refused_before_the_table_is_looked_at(made, changes, words):
+    table = mq.open(made.table, domain=mq.load(made.place).domain)
+    with pytest.raises(ReleaseError, match=words):
+        mq.evaluate(toy_release(**changes), table)
 
 
 def test_an_evaluation_is_marked_in_every_form(made):

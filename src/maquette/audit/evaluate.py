@@ -20,6 +20,14 @@ def evaluate(release: Release, table: Table) -> Evaluation:
     Guarantee: none. It looks at the private table without noise and without payment, so that its result is as
         private as the table. It touches neither the ledger nor the release.
     """
+    if not release.listed:
+        raise ReleaseError(
+            "this release lists no answers: its class is too large to be compared query by query"
+        )
+    if "weight" in release.parameters:
+        raise ReleaseError(
+            "records weigh in this release; an evaluation counts each as one and cannot judge it"
+        )
     truth = exact_answers(table, release.workload)
     return compare(release, truth.numerators, denominator=truth.denominator, records=truth.records)
 
