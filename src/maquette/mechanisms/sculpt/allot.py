@@ -86,7 +86,7 @@ def allot(
     Separable, so a Lagrange multiplier does it: each table takes its best multiple of the equal share.
     """
     share = price / len(scores)
-    grid = np.concatenate([[0.0], share * 2.0 ** np.arange(-3, 4.5, 0.5)])
+    grid = np.concatenate([[0.0], share * 2.0 ** np.arange(-1, 4.5, 0.5)])
     risks = np.array(
         [
             [weight * facts.risk(score, size, option) for option in grid]

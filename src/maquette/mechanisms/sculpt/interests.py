@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -35,8 +34,8 @@ class Interests:
 def interests(queries: Queries) -> Interests:
     """Every pair and triple of attributes that some query looks at together."""
     place = {name: i for i, name in enumerate(queries.domain.names)}
-    pairs: Counter[tuple[int, ...]] = Counter()
-    triples: Counter[tuple[int, ...]] = Counter()
+    pairs: Weighted = {}
+    triples: Weighted = {}
     used: set[int] = set()
     for margin, weight in _sets(queries):
         names = tuple(sorted(place[name] for name in margin if queries.domain[name].size > 1))
@@ -44,7 +43,7 @@ def interests(queries: Queries) -> Interests:
         for order, found in ((2, pairs), (3, triples)):
             if len(names) <= WIDEST_SET:
                 for part in combinations(names, order):
-                    found[part] += weight
+                    found[part] = found.get(part, 0.0) + weight
     return Interests(tuple(sorted(used)), dict(sorted(pairs.items())), dict(sorted(triples.items())))
 
 

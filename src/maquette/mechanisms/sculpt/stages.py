@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 from maquette.accounting.budget import UNITS
 from maquette.mechanisms.base import Curator, Task
 from maquette.mechanisms.sculpt.allot import Exchange, Facts, allot
-from maquette.mechanisms.sculpt.interests import Interests
 from maquette.models.measurement import NoisyTable, Size, sigma
 from maquette.models.sculpt.bins import Hierarchy
 from maquette.models.sculpt.denoise import denoise
@@ -22,6 +22,12 @@ from maquette.models.sculpt.layout import Shape
 SIZE_SHARE = 0.005
 SCORE_SHARE = 0.03
 SCORE_BINS = 8
+FINE_SHARE, COARSE_SHARE, ROUNDS_SHARE = 0.7, 0.35, 0.2
+"""Shares of the third order: all tables at full resolution, all in bins, a few in rounds."""
+ROUNDS, PER_ROUND = 2, 4
+_CLEAR, _ENOUGH = 15.0, 50.0
+_CHOICE_SHARE = 0.15
+_RESOLUTIONS = (0.1, 0.3, 1.0)
 
 
 class Purse:
@@ -47,9 +53,7 @@ class Purse:
         return min(asked, self.left)
 
 
-def measure_singles(
-    curator: Curator, purse: Purse, exchange: Exchange, size: Size, wanted: Interests, *, share: float
-) -> Found:
+def measure_singles(curator: Curator, purse: Purse, exchange: Exchange, size: Size, *, share: float) -> Found:
     """Every one-way table of the domain; the price of each goes with the root of its cells."""
     domain = curator.domain
     identity = Hierarchy(domain, tuple((tuple(range(a.size)),) for a in domain))
@@ -89,7 +93,7 @@ def measure_scores(
         price=purse.part(SCORE_SHARE),
     )
     chance = np.array([math.sqrt(2 / math.pi) * np.sqrt(table).sum() for table in expected])
-    return values - chance, sigma(law)
+    return np.asarray(values - chance, dtype=np.float64), sigma(law)
 
 
 def measure_pairs(
@@ -114,6 +118,101 @@ def measure_pairs(
     for i, variance in zip(kept, variances, strict=True):
         most = facts.bins(float(scores[i]), math.sqrt(variance))
         shapes.append(Shape(keys[i], found.hierarchy.finest(keys[i], most)))
+    _measure(curator, found, shapes, [found.product(shape) for shape in shapes], variances)
+
+
+@dataclass(frozen=True, slots=True)
+class Third:
+    """How tables of three attributes are measured: all of them at once, or a few chosen in rounds."""
+
+    share: float
+    """Of the whole price."""
+    everything: bool
+
+
+def third_order(exchange: Exchange, size: Size, sizes: Sequence[int], *, price: float) -> Third:
+    """All triples where their cells stand out of the noise, else rounds of private selection. Public inputs only.
+
+    `sizes` are the cells of all triples of interest.
+    """
+    count, n = len(sizes), float(size.divisor)
+    if not count:
+        return Third(0.0, False)
+    fine, coarse = (exchange.variance(price * share / count) for share in (FINE_SHARE, COARSE_SHARE))
+    if n >= _CLEAR * float(np.median(sizes)) * math.sqrt(fine):
+        return Third(FINE_SHARE, True)
+    if n >= _ENOUGH * coarse:
+        return Third(COARSE_SHARE, True)
+    return Third(ROUNDS_SHARE, False)
+
+
+def measure_triples(
+    curator: Curator,
+    exchange: Exchange,
+    found: Found,
+    triples: Sequence[tuple[int, ...]],
+    believed: Callable[[list[Shape]], list[NDArray[np.float64]]],
+    *,
+    price: float,
+) -> None:
+    """Every triple, in as many bins as its noise can bear."""
+    variance = exchange.exact(price / len(triples))
+    deviation = math.sqrt(variance)
+    most = max(8.0, found.total / deviation**2, 4 * (0.02 * found.total / deviation) ** (2 / 3))
+    shapes = [Shape(triple, found.hierarchy.finest(triple, most)) for triple in triples]
+    _measure(curator, found, shapes, believed(shapes), [variance] * len(shapes))
+
+
+def measure_worst(
+    curator: Curator,
+    exchange: Exchange,
+    found: Found,
+    candidates: Sequence[tuple[int, ...]],
+    believed: Callable[[list[Shape]], list[NDArray[np.float64]]],
+    *,
+    price: Fraction,
+) -> None:
+    """One round: choose the tables that the rows get most wrong, at several resolutions, and measure them."""
+    for_choice = Fraction(math.floor(price * _CHOICE_SHARE * UNITS), UNITS)
+    rest = float(price - for_choice)
+    deviation = math.sqrt(exchange.variance(rest / PER_ROUND))
+    shapes = list(
+        dict.fromkeys(
+            Shape(key, found.hierarchy.finest(key, max(2.0 ** len(key), scale * found.total / deviation)))
+            for key in candidates
+            for scale in _RESOLUTIONS
+        )
+    )
+    expected = believed(shapes)
+    penalties = [
+        math.sqrt(2 / math.pi) * (np.sqrt(2 * table).sum() + 0.5 * deviation * len(table))
+        for table in expected
+    ]
+    chosen = curator.select_tables(
+        [found.hierarchy.table(*shape) for shape in shapes],
+        [np.rint(table).astype(np.int64) for table in expected],
+        np.rint(penalties).astype(np.int64),
+        count=PER_ROUND,
+        price=for_choice,
+    )
+    variance = exchange.exact(rest / len(chosen))
+    _measure(
+        curator,
+        found,
+        [shapes[i] for i in chosen],
+        [expected[i] for i in chosen],
+        [variance] * len(chosen),
+    )
+
+
+def _measure(
+    curator: Curator,
+    found: Found,
+    shapes: Sequence[Shape],
+    expected: Sequence[NDArray[np.float64]],
+    variances: Sequence[Fraction],
+) -> None:
     asked = [found.hierarchy.table(*shape) for shape in shapes]
-    for shape, table in zip(shapes, curator.measure_tables(asked, variances=variances), strict=True):
-        found.add(shape, table, found.product(shape))
+    measured = curator.measure_tables(asked, variances=variances)
+    for shape, table, belief in zip(shapes, measured, expected, strict=True):
+        found.add(shape, table, belief)

@@ -102,9 +102,18 @@ class Hierarchy:
                 return tuple(levels)
             levels = _finer(levels, min(options)[1])
 
+    def working(self, attribute: int, level: int) -> NDArray[np.int64]:
+        """The bin of every code of the finest level."""
+        return inside(self.cuts[attribute][0], self.cuts[attribute][level])
+
     def spread(self, attribute: int, level: int, counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Counts of codes summed up in the bins of a level."""
         return np.add.reduceat(counts, self.cuts[attribute][level])
+
+
+def inside(fine: Sequence[int], coarse: Sequence[int]) -> NDArray[np.int64]:
+    """The coarse bin that holds each fine one."""
+    return np.searchsorted(np.asarray(coarse), np.asarray(fine), side="right") - 1
 
 
 def _finer(levels: Sequence[int], place: int) -> list[int]:

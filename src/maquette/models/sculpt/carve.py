@@ -51,7 +51,6 @@ class Carving:
         *,
         rng: np.random.Generator,
         slow: NDArray[np.float64] | None = None,
-        feedback: float = FEEDBACK,
     ) -> None:
         self.layout = layout
         self.targets = targets
@@ -60,24 +59,27 @@ class Carving:
         self.counts = layout.count(rows)
         self._reference = self.counts.copy()
         self._weights = np.ones(layout.weights, dtype=np.float32)
-        levelled = layout.levelled
-        self._scratch = np.ones((levelled.bins.shape[1], levelled.maps.shape[2]), dtype=np.float32)
+        self._scratch = np.ones(layout.levelled.maps.shape[1:], dtype=np.float32)
         self._rng = rng
-        self._feedback = feedback
 
     @property
     def lacking(self) -> NDArray[np.float64]:
         """Targets minus live counts."""
         return self.targets.counts - self.counts
 
-    def sweep(self) -> float:
-        """Visit every attribute of every row once; returns the share of values that changed."""
-        fast = self._feed()
+    def sweep(self, *, grip: float = 0.0) -> float:
+        """Visit every attribute of every row once; returns the share of values that changed.
+
+        `grip` is the least feedback per count: it holds heavy cells to their targets, and is safe only for rows
+        that are near them already.
+        """
+        fast = self._feed(grip)
         layout, (m, d) = self.layout, self.rows.shape
         moved = _sweep(
             self.rows,
             self._rng.permutation(m),
             self._rng.permutation(d),
+            layout.levelled.depths,
             layout.levelled.bins,
             layout.levelled.maps,
             layout.levelled.parents,
@@ -97,14 +99,14 @@ class Carving:
         )
         return moved / max(m * d, 1)
 
-    def _feed(self) -> NDArray[np.float64]:
+    def _feed(self, grip: float) -> NDArray[np.float64]:
         """Update the slow potentials, set all weights, return the fast gain of every cell."""
         targets, lacking = self.targets, self.lacking
         self._reference += _MEMORY * (self.counts - self._reference)
         mass = np.maximum(self._reference, 0.5)
         pull = targets.freedom**2 * mass / targets.deviations**2
         spread = mass * np.maximum(1 - mass / max(len(self.rows), 1), 0.02)
-        fast = np.minimum(pull, self._feedback / (spread + 1))
+        fast = np.minimum(pull, np.maximum(FEEDBACK / (spread + 1), np.minimum(grip, pull / 8)))
         rest = pull - fast
         step = (rest * lacking - self.slow) / (1 + rest * spread)
         self.slow += _SLOW_STEP * np.clip(step, -1, 1)
@@ -139,6 +141,7 @@ def _sweep(
     rows: Any,
     visit: Any,
     turn: Any,
+    depths: Any,
     bins: Any,
     maps: Any,
     parents: Any,
@@ -156,13 +159,13 @@ def _sweep(
     scratch: Any,
     seed: Any,
 ) -> int:
-    depth = bins.shape[1]
     state = seed
     moved = 0
     for v in range(visit.shape[0]):
         r = visit[v]
         for w in range(turn.shape[0]):
             a = turn[w]
+            depth = depths[a]
             for level in range(depth):
                 for x in range(bins[a, level]):
                     scratch[level, x] = np.float32(1.0)

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.models.sculpt.carve import Carving, Targets
 from maquette.models.sculpt.found import Found
-from maquette.models.sculpt.layout import Layout, Levelled, Shape
+from maquette.models.sculpt.layout import Layout, Shape
 from maquette.models.sculpt.shrink import fitted, freedom_squared, shrunk
 from maquette.models.sculpt.start import Edge, first_rows, spanning
 
 _SINGLE_FREEDOM = 10.0
-_WORST = 20
+_WORST = 5
 """Cells whose mean standardised gap decides whether to go on."""
-_GOOD = 4.0
+_CLEAR, _LOOSE = 5.0, 0.02
+_GOOD = 3.0
 _FALLING = 0.93
 
 
 def begin(found: Found, *, m: int, rng: np.random.Generator) -> Carving:
     """Rows along the tree of the strongest pairs, ready to be carved to all tables released so far."""
-    levelled = Levelled.from_hierarchy(found.hierarchy)
-    layout = _layout(levelled, found)
+    layout = _layout(found)
     first = len(found.singles)
     edges = {first + i: _edge(found, i) for i, s in enumerate(found.shapes) if len(s.attributes) == 2}
     tree = spanning(edges, first)
     working = [found.hierarchy.spread(a, 0, single) for a, single in enumerate(found.singles)]
-    rows = first_rows(levelled, list(tree.values()), working, m=m, rng=rng)
+    rows = first_rows(found.hierarchy, list(tree.values()), working, m=m, rng=rng)
     slow = np.zeros(layout.cells)
     for number, edge in tree.items():
         slow[layout.place(number)] = edge.ratios
@@ -37,20 +37,24 @@ def begin(found: Found, *, m: int, rng: np.random.Generator) -> Carving:
 
 def extend(carving: Carving, found: Found, *, rng: np.random.Generator) -> Carving:
     """The same rows and potentials with the tables that were released since."""
-    layout = _layout(carving.layout.levelled, found)
+    layout = _layout(found)
     slow = np.zeros(layout.cells)
     slow[: len(carving.slow)] = carving.slow
     return Carving(layout, targets(found, layout, len(carving.rows)), carving.rows, rng=rng, slow=slow)
 
 
-def sweep(carving: Carving, *, least: int, most: int, tell: Callable[[float], None]) -> int:
-    """At least `least` sweeps, then on while the worst gaps are large and still falling. Returns how many."""
+def sweep(carving: Carving, *, grips: Sequence[float], more: int, tell: Callable[[float], None]) -> int:
+    """One sweep per grip, then up to `more` at the last while the worst gaps are large and still falling.
+
+    Returns how many there were.
+    """
+    most = len(grips) + more
     first = int(carving.layout.offsets[np.searchsorted(carving.layout.orders, 2)])
     before = np.inf
     for done in range(1, most + 1):
-        carving.sweep()
+        carving.sweep(grip=grips[min(done, len(grips)) - 1])
         tell(done / most)
-        if done < least:
+        if done < len(grips):
             continue
         worst = _worst(carving, first)
         if worst < _GOOD or worst > _FALLING * before:
@@ -60,9 +64,14 @@ def sweep(carving: Carving, *, least: int, most: int, tell: Callable[[float], No
 
 
 def _worst(carving: Carving, first: int) -> float:
-    noise = carving.targets.deviations[first:] ** 2 + carving.counts[first:] + 1
-    gaps = np.abs(carving.lacking[first:]) / np.sqrt(noise)
-    return float(np.sort(gaps)[-_WORST:].mean()) if len(gaps) else 0.0
+    """The mean of the largest gaps among cells that stand out of the noise, in deviations."""
+    wanted, deviations = carving.targets.counts[first:], carving.targets.deviations[first:]
+    clear = wanted > _CLEAR * deviations
+    if not clear.any():
+        return 0.0
+    allowed = np.sqrt(deviations[clear] ** 2 + _LOOSE * wanted[clear] + 1)
+    gaps = np.abs(carving.lacking[first:][clear]) / allowed
+    return float(np.sort(gaps)[-_WORST:].mean())
 
 
 def targets(found: Found, layout: Layout, m: int) -> Targets:
@@ -85,9 +94,9 @@ def targets(found: Found, layout: Layout, m: int) -> Targets:
     return Targets(counts * scale, deviations * scale, freedom, base)
 
 
-def _layout(levelled: Levelled, found: Found) -> Layout:
+def _layout(found: Found) -> Layout:
     singles = [Shape((a,), (0,)) for a in range(len(found.singles))]
-    return Layout.of(levelled, [*singles, *found.shapes])
+    return Layout.of(found.hierarchy, [*singles, *found.shapes])
 
 
 def _edge(found: Found, number: int) -> Edge:
@@ -104,6 +113,6 @@ def _edge(found: Found, number: int) -> Edge:
 
 def counts_of(carving: Carving, shapes: list[Shape]) -> list[NDArray[np.float64]]:
     """How many rows lie in the cells of further tables."""
-    layout = Layout.of(carving.layout.levelled, shapes)
+    layout = Layout.of(carving.layout.hierarchy, shapes)
     counts = layout.count(carving.rows)
     return [counts[layout.place(i)] for i in range(len(shapes))]

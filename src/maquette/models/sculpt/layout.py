@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.models.sculpt.bins import Hierarchy, Levels
+from maquette.models.sculpt.bins import Hierarchy, Levels, inside
 
 WIDEST = 3
 """Attributes of the widest table that rows are carved to."""
@@ -25,48 +26,45 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Levelled:
-    """The levels of all attributes above the working level, as arrays. Rows hold codes of the working level 0."""
+    """The levels that some table uses, as arrays. Rows hold codes of the finest level of each attribute."""
 
+    depths: NDArray[np.int64]
+    """Used levels per attribute; the finest is always among them."""
     bins: NDArray[np.int64]
-    """Bins by attribute and level."""
+    """Bins by attribute and used level."""
     maps: NDArray[np.uint16]
-    """The bin of every working code, by attribute and level."""
+    """The bin of every code of the finest level, by attribute and used level."""
     parents: NDArray[np.uint16]
-    """The bin one level up, by attribute, level and bin."""
+    """The bin one used level up, by attribute, used level and bin."""
 
     @classmethod
-    def from_hierarchy(cls, hierarchy: Hierarchy) -> Levelled:
-        count = len(hierarchy.cuts)
-        depth = max(len(levels) for levels in hierarchy.cuts)
+    def of(cls, hierarchy: Hierarchy, used: Sequence[Sequence[int]]) -> Levelled:
+        count, depth = len(used), max(map(len, used))
         widest = max(len(levels[0]) for levels in hierarchy.cuts)
+        depths = np.array([len(levels) for levels in used], dtype=np.int64)
         bins = np.ones((count, depth), dtype=np.int64)
-        maps = np.zeros((count, depth, widest), dtype=np.uint16)
-        parents = np.zeros((count, depth, widest), dtype=np.uint16)
-        for a, levels in enumerate(hierarchy.cuts):
-            for level in range(depth):
-                cut = levels[min(level, len(levels) - 1)]
-                bins[a, level] = len(cut)
-                maps[a, level, : len(levels[0])] = _inside(levels[0], cut)
-            for level in range(depth - 1):
-                fine, coarse = (levels[min(x, len(levels) - 1)] for x in (level, level + 1))
-                parents[a, level, : len(fine)] = _inside(fine, coarse)
-        return cls(bins, maps, parents)
-
-
-def _inside(fine: Sequence[int], coarse: Sequence[int]) -> NDArray[np.int64]:
-    """The coarse bin that holds each fine one."""
-    return np.searchsorted(np.asarray(coarse), np.asarray(fine), side="right") - 1
+        maps, parents = np.zeros((2, count, depth, widest), dtype=np.uint16)
+        for a, levels in enumerate(used):
+            cuts = [hierarchy.cuts[a][level] for level in levels]
+            for i, cut in enumerate(cuts):
+                bins[a, i] = len(cut)
+                maps[a, i, : len(cuts[0])] = inside(cuts[0], cut)
+            for i, (fine, coarse) in enumerate(pairwise(cuts)):
+                parents[a, i, : len(fine)] = inside(fine, coarse)
+        return cls(depths, bins, maps, parents)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """Many tables side by side in one flat run of cells, and again once per attribute for the weights."""
 
+    hierarchy: Hierarchy
     levelled: Levelled
     shapes: tuple[Shape, ...]
     orders: NDArray[np.int64]
     attributes: NDArray[np.int64]
     levels: NDArray[np.int64]
+    """Places among the used levels."""
     sizes: NDArray[np.int64]
     offsets: NDArray[np.int64]
     """Where each table's cells begin; one more at the end."""
@@ -79,22 +77,29 @@ class Layout:
     """Pairs (table, place of the attribute in it)."""
 
     @classmethod
-    def of(cls, levelled: Levelled, shapes: Sequence[Shape]) -> Layout:
+    def of(cls, hierarchy: Hierarchy, shapes: Sequence[Shape]) -> Layout:
         count = len(shapes)
+        used: list[set[int]] = [{0} for _ in hierarchy.cuts]
+        for shape in shapes:
+            for a, level in zip(*shape, strict=True):
+                used[a].add(level)
+        ordered = [sorted(levels) for levels in used]
+        levelled = Levelled.of(hierarchy, ordered)
         attributes, levels = np.zeros((2, count, WIDEST), dtype=np.int64)
         sizes = np.ones((count, WIDEST), dtype=np.int64)
         weights_at = np.zeros((count, WIDEST), dtype=np.int64)
-        members: list[list[tuple[int, int]]] = [[] for _ in levelled.bins]
+        members: list[list[tuple[int, int]]] = [[] for _ in used]
         end = 0
         for i, shape in enumerate(shapes):
             for j, (a, level) in enumerate(zip(*shape, strict=True)):
-                attributes[i, j], levels[i, j] = a, level
-                sizes[i, j] = levelled.bins[a, level]
+                attributes[i, j], levels[i, j] = a, ordered[a].index(level)
+                sizes[i, j] = hierarchy.bins(a, level)
                 members[a].append((i, j))
             for j in range(len(shape.attributes)):
                 weights_at[i, j] = end
                 end += int(sizes[i].prod())
         return cls(
+            hierarchy=hierarchy,
             levelled=levelled,
             shapes=tuple(shapes),
             orders=np.array([len(shape.attributes) for shape in shapes], dtype=np.int64),

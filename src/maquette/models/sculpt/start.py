@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.models.sculpt.layout import Levelled, Shape
+from maquette.models.sculpt.bins import Hierarchy
+from maquette.models.sculpt.layout import Shape
 
 _LARGEST_LOG = 4.0
 
@@ -53,7 +54,7 @@ def spanning(edges: Mapping[int, Edge], attributes: int) -> dict[int, Edge]:
 
 
 def first_rows(
-    levelled: Levelled,
+    hierarchy: Hierarchy,
     tree: Sequence[Edge],
     singles: Sequence[NDArray[np.float64]],
     *,
@@ -79,21 +80,22 @@ def first_rows(
                     continue
                 seen.add(b)
                 waiting.append(b)
-                groups = levelled.maps[a, level, rows[:, a]]
-                inside = levelled.maps[b, other, : len(singles[b])]
+                groups = hierarchy.working(a, level)[rows[:, a]]
+                inside = hierarchy.working(b, other)
                 rows[:, b] = _given(groups, table, inside, singles[b], rng)
     return rows
 
 
 def _given(
-    groups: NDArray[np.uint16],
+    groups: NDArray[np.int64],
     table: NDArray[np.float64],
-    inside: NDArray[np.uint16],
+    inside: NDArray[np.int64],
     single: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
     """A value for every row given the bin of its neighbour; inside a bin by the one-way table."""
-    bins = np.bincount(inside, weights=single, minlength=table.shape[1])
+    bins = np.zeros(table.shape[1])
+    np.add.at(bins, inside, single)
     even = 1 / np.bincount(inside, minlength=table.shape[1])[inside]
     share = np.where(bins[inside] > 0, single / np.maximum(bins[inside], 1e-12), even)
     order = np.argsort(groups, kind="stable")
@@ -102,7 +104,7 @@ def _given(
     for group in range(table.shape[0]):
         members = order[ends[group] : ends[group + 1]]
         if len(members):
-            weights = table[group] if table[group].sum() > 0 else bins
+            weights: NDArray[np.float64] = table[group] if table[group].sum() > 0 else bins
             found[members] = _stratified(weights[inside] * share, len(members), rng)
     return found
 
