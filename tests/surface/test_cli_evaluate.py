@@ -193,7 +193,10 @@ def test_the_truth_does_not_show_itself(made):
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"answers": Unlisted(500)}, "lists no answers"), ({"parameters": {"weight": "age"}}, "records weigh")],
+    [
+        ({"answers": Unlisted(500), "deviations": None}, "lists no answers"),
+        ({"parameters": {"weight": "age"}}, "records weigh"),
+    ],
 )
 def test_releases_that_cannot_be_compared_are_refused_before_the_table_is_looked_at(made, changes, words):
     table = mq.open(made.table, domain=mq.load(made.place).domain)
