@@ -1,8 +1,6 @@
 """`maquette ask` and the ledger's view of sessions, on the command line."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -162,13 +160,3 @@ def test_a_ledger_that_was_cut_back_fails_the_receipt_of_a_session(desk):
     text = f"{receipt['seq']}:{receipt['head']}"
     assert call("ledger", "verify", ledger, "--receipt", text).code == 0
     refused(call("ledger", "verify", old, "--receipt", text), "cut back")
-
-
-def test_the_command_runs_in_a_process_of_its_own(desk):
-    _, ledger, table, domain = desk
-    command = [sys.executable, "-m", "maquette.cli", "ask", str(table), "--domain", str(domain)]
-    command += ["--epsilon", "2", "--alpha", "0.2", "--ledger", str(ledger), "-q", "sex = 'Male'"]
-    runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
-    assert "(paid)" in runs[0]
-    assert "(cached)" in runs[1]
-    assert runs[0].split()[3] == runs[1].split()[3]

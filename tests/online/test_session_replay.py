@@ -1,0 +1,159 @@
+"""Whole sessions on neighbouring tables with the same draws: nothing public differs, also near exhaustion."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from maquette.accounting.budget import Budget
+from maquette.domain import Relation
+from maquette.errors import BudgetExceeded
+from maquette.gate import online, sparse
+from maquette.gate.owner import Table
+from support.online_cases import PEOPLE, book, columns
+from support.online_tape import charges, check_inputs, taped
+from support.privacy_doubles import Divergence, LooseEngine
+
+ROWS = 2000
+CASES = {
+    "as needed": {"epsilon": 2.4, "alpha": 0.15, "bypass": False},
+    "bypass": {"epsilon": 0.7, "alpha": 0.15},
+    "bypass, rho": {"epsilon": 3.0, "delta": 1e-6, "alpha": 0.15},
+    "as needed, rho": {"epsilon": 6.0, "delta": 1e-6, "alpha": 0.15, "bypass": False},
+    "lasting": {"epsilon": 2.0, "lasting": True, "queries": 60},
+    "lasting, rho": {"epsilon": 4.0, "delta": 1e-6, "lasting": True, "queries": 60},
+    "direct": {"epsilon": 0.5, "alpha": 0.2, "mechanism": "direct"},
+    "textbook": {"epsilon": 4.0, "alpha": 0.3, "update": "step"},
+}
+TEXTS = [f"age >= {a} and job = {j}" for a in range(5) for j in range(3)]
+TEXTS += [f"age <= {a} and sex = {s}" for a in range(3) for s in range(2)]
+TEXTS += ["sex = 1", "not sex = 1", "TRUE", "age > 7"]
+
+
+def table_of(codes):
+    return Table(LooseEngine(PEOPLE, codes), name="people", source="test")
+
+
+def neighbour(codes, turn, relation, rng):
+    place = int(rng.integers(len(codes["age"])))
+    other = {name: values.copy() for name, values in codes.items()}
+    if relation is Relation.REPLACE_ONE:
+        for attribute in PEOPLE:
+            other[attribute.name][place] = rng.integers(attribute.size)
+        return other
+    if turn % 2:
+        return {name: np.delete(values, place) for name, values in other.items()}
+    extra = {a.name: np.uint8(rng.integers(a.size)) for a in PEOPLE}
+    return {name: np.append(values, extra[name]) for name, values in other.items()}
+
+
+def run(monkeypatch, codes, tape, relation, options):
+    """Everything that an adaptive analyst sees: answers, prices, forecasts, refusals, history."""
+    ledger = book(Budget(options["epsilon"], options.get("delta", 0.0)), relation=relation)
+    session, noise = taped(monkeypatch, tape, table_of(codes), ledger, relation=relation, **options)
+    seen = []
+    previous = 0.0
+    for number, text in enumerate(TEXTS):
+        asked = text if previous < 0.4 else f"({text}) or (age = {number % 8})"
+        told = session.forecast(asked)
+        try:
+            answer = session.ask(asked)
+        except BudgetExceeded as error:
+            seen.append((told, "refused", str(error), error.needed, error.left))
+            continue
+        previous = answer.value
+        seen.append((told, answer.value, answer.error, answer.kind, answer.cost, answer.left))
+    past = [(p.what, p.value, p.error, p.kind, p.cost) for p in session.history()]
+    rows = session.synthetic(20).to_pydict()
+    return {
+        "seen": seen,
+        "past": past,
+        "rows": rows,
+        "charges": charges(ledger),
+        "text": repr(session),
+    }, noise
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("name", CASES)
+def test_neighbours_show_the_same_session(monkeypatch, name, relation):
+    rng = np.random.default_rng([len(name), len(relation)])
+    codes = columns(ROWS, seed=4)
+    first, tape = run(monkeypatch, codes, None, relation, CASES[name])
+    statuses = [line[1] == "refused" for line in first["seen"]]
+    moved = 0.0
+    for turn in range(2):
+        other = neighbour(codes, turn, relation, rng)
+        second, played = run(monkeypatch, other, tape.calls, relation, CASES[name])
+        played.check_finished()
+        moved = max(moved, check_inputs(tape.calls, played.calls))
+        assert second == first
+    assert moved == 1.0 or relation is Relation.REPLACE_ONE
+    if name in ("as needed", "bypass", "direct"):
+        assert any(statuses), "the budget was to end inside the session"
+
+
+def broken_score(exact, guess):
+    return 2 * abs(exact - guess)
+
+
+def test_the_replay_catches_a_score_that_moves_too_far(monkeypatch):
+    monkeypatch.setattr(sparse, "score", broken_score)
+    codes = columns(ROWS, seed=4)
+    options = CASES["as needed"]
+    _, tape = run(monkeypatch, codes, None, Relation.ADD_REMOVE, options)
+    other = {
+        name: np.append(codes[name], np.uint8(code)) for name, code in (("age", 7), ("sex", 0), ("job", 0))
+    }
+    _, played = run(monkeypatch, other, tape.calls, Relation.ADD_REMOVE, options)
+    with pytest.raises(Divergence, match="moved by 2"):
+        check_inputs(tape.calls, played.calls)
+
+
+def test_the_replay_catches_a_size_that_is_not_paid_for(monkeypatch):
+    from maquette.sessions.desk import Desk
+
+    real = Desk.n
+    monkeypatch.setattr(Desk, "n", lambda self: real(self) + self.curator._engine.size())
+    codes = columns(ROWS, seed=4)
+    first, tape = run(monkeypatch, codes, None, Relation.ADD_REMOVE, CASES["bypass"])
+    other = neighbour(codes, 0, Relation.ADD_REMOVE, np.random.default_rng(1))
+    try:
+        second, _ = run(monkeypatch, other, tape.calls, Relation.ADD_REMOVE, CASES["bypass"])
+    except Divergence:
+        return
+    assert second != first
+
+
+def test_the_replay_catches_a_refusal_after_the_look(monkeypatch):
+    """The refusal oracle: testing first and refusing the far ones only tells far from near for nothing."""
+    codes = columns(ROWS, seed=4)
+    options = CASES["as needed"]
+    real = online.OnlineCurator._look
+
+    def peeking(self, queries, guess, held):
+        exact = int(self._engine.answer(queries)[0])
+        if exact % 2:  # any fact about the table would do
+            raise BudgetExceeded("no", unit="epsilon", needed=0, left=0)
+        return real(self, queries, guess, held)
+
+    monkeypatch.setattr(online.OnlineCurator, "_look", peeking)
+    first, tape = run(monkeypatch, codes, None, Relation.ADD_REMOVE, options)
+    differs = False
+    for turn in range(2):
+        other = neighbour(codes, turn, Relation.ADD_REMOVE, np.random.default_rng(3))
+        try:
+            second, _ = run(monkeypatch, other, tape.calls, Relation.ADD_REMOVE, options)
+            differs |= second != first
+        except Divergence:
+            differs = True
+    assert differs
+
+
+def test_every_kind_of_session_is_replayed():
+    from maquette.sessions.rules import MECHANISMS, UPDATES
+
+    used = {options.get("mechanism", "pmw") for options in CASES.values()}
+    assert used | {"median"} == set(MECHANISMS)
+    assert {options.get("update", "refit") for options in CASES.values()} == set(UPDATES)
+    assert len(list(itertools.chain(CASES))) >= 8
