@@ -22,6 +22,10 @@ from maquette.models.answers import SmallDatabase
 from maquette.queries.base import Columns, Margin
 
 
+BLOCK = 2**16
+"""Rows mended at a time, so that their chances take little room."""
+
+
 class Flat(NamedTuple):
     """Rules in flat arrays, for compiled loops; attributes go by their position in the domain."""
 
@@ -97,9 +101,12 @@ class Constraints:
         used = {name for rule in self.rules for name in rule.names}
         sizes = [a.size if a.name in used else 0 for a in self.domain]
         shares = [_shares(database.columns[a.name], a.size) for a in self.domain if a.name in used]
-        chances = rng.random((len(rows), 2 * (4 * len(self.rules) + 4)))
+        weights, borders = np.concatenate(shares), _running(sizes)
         solved = np.zeros(len(rows), dtype=bool)
-        _mend_rows(rows, solved, chances, np.concatenate(shares), _running(sizes), self.flat)
+        for start in range(0, len(rows), BLOCK):
+            some = slice(start, start + BLOCK)
+            chances = rng.random((len(rows[some]), 2 * (4 * len(self.rules) + 4)))
+            _mend_rows(rows[some], solved[some], chances, weights, borders, self.flat)
         self._search(rows, np.flatnonzero(~solved))
         columns = {name: codes.copy() for name, codes in database.columns.items()}
         for place, name in enumerate(names):
