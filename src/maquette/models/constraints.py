@@ -21,7 +21,6 @@ from maquette.errors import DomainError
 from maquette.models.answers import SmallDatabase
 from maquette.queries.base import Columns, Margin
 
-
 BLOCK = 2**16
 """Rows mended at a time, so that their chances take little room."""
 
