@@ -22,10 +22,16 @@ OPTIONS = {
     "residual-cells": {"epsilon": 2.0, "delta": 1e-6, "groups": True},
     "smalldb": {"epsilon": 1.0},
     "roth": {"epsilon": 1.0, "weight": "score"},
+    "tree": {"epsilon": 1.0},
+    "mw": {"epsilon": 1.0, "delta": 1e-6},
+    "mwem": {"epsilon": 1.0, "delta": 1e-6},
 }
 QUERIES = {
     "smalldb": prefixes(SURVEY, "age"),
     "roth": prefixes(SURVEY, "age"),
+    "mw": prefixes(SURVEY, "age"),
+    "mwem": prefixes(SURVEY, "age"),
+    "tree": prefixes(SURVEY, "age"),
     "laplace": union(marginals(SURVEY, k=2), prefixes(SURVEY, "age")),
     "linf": union(marginals(SURVEY, k=1), prefixes(SURVEY, "age")),
 }

@@ -102,8 +102,16 @@ class FakeCurator:
             found.append(Residual(margin, removed, noisy, denominator, s, self._receipt()))
         return tuple(found)
 
-    def select(self, queries: Queries, answers: Answers, *, price: Fraction) -> int:
-        raise NotImplementedError("no mechanism under test selects")
+    def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
+        self._pay("select", price)
+        n = int(self.histogram.sum())
+        gaps = queries.on_histogram(self.histogram) / queries.denominator - n * answers.fractions
+        scores = np.concatenate([gaps, -gaps]) if signed else np.abs(gaps)
+        if self.unit == "epsilon":
+            return int(
+                np.argmax(np.ceil(scores) * float(price) / 2 + self._rng.exponential(size=len(scores)))
+            )
+        return int(np.argmax(np.ceil(scores) * math.sqrt(2 * price) + self._rng.gumbel(size=len(scores))))
 
     def largest_error(
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction

@@ -77,8 +77,9 @@ MECHANISM_CASES = [
     mechanism_case("residual-cells", queries=pairs, delta=DELTA),
     mechanism_case("smalldb", queries=steps, rows=3),
     mechanism_case("roth", queries=apart, rows=3, weight="a"),
+    mechanism_case("tree", queries=steps),
     mechanism_case("mw", queries=steps),
-    mechanism_case("mwem", queries=mixed, delta=DELTA),
+    mechanism_case("mwem", queries=steps, delta=DELTA),
 ]
 """Every registered mechanism, by name."""
 
@@ -93,9 +94,9 @@ MORE_CASES = [
     mechanism_case("smalldb", queries=singles, rows=2),
     mechanism_case("smalldb", queries=intervals, rows=2),
     mechanism_case("roth", queries=apart, rows=2, weight="a", delta=DELTA),
+    mechanism_case("tree", queries=intervals, delta=DELTA),
     mechanism_case("mw", queries=steps, using=MultiplicativeWeights(fixed=3)),
     mechanism_case("mw", queries=mixed, delta=DELTA, using=MultiplicativeWeights(fixed=4)),
-    mechanism_case("mw", queries=fractional, delta=DELTA),
     mechanism_case("mwem", queries=steps, using=Mwem(fixed=3)),
     mechanism_case("mwem", queries=fractional, delta=DELTA, using=Mwem(fixed=4)),
 ]

@@ -66,9 +66,13 @@ def mechanism_case(
     delta: float = 0.0,
     queries: Callable[[Domain], Queries],
     epsilon: float = 1.0,
+    using: Any = None,
     **options: Any,
 ) -> Case:
-    """A registered mechanism with its certificate, as `release` runs them, without the post-processing."""
+    """A registered mechanism with its certificate, as `release` runs them, without the post-processing.
+
+    `using` is the same mechanism with other settings of its own.
+    """
     budget = Budget(epsilon, delta)
 
     def run(curator: TapeCurator) -> Any:
@@ -87,7 +91,7 @@ def mechanism_case(
             mechanism=name,
             **(settings | options),
         )
-        return api.run(curator, request, MECHANISMS[name], key="case")
+        return api.run(curator, request, using or MECHANISMS[name], key="case")
 
     return Case(name, budget, run, queries=queries(TINY))
 

@@ -17,6 +17,8 @@ from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import Forecast, Mechanism, Task
 from maquette.mechanisms.direct import CUBE, GAUSSIAN, LAPLACE
 from maquette.mechanisms.histogram import HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE
+from maquette.mechanisms.mw import MW
+from maquette.mechanisms.mwem import MWEM
 from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS
 from maquette.mechanisms.roth import ROTH
 from maquette.mechanisms.smalldb import SMALLDB
@@ -37,6 +39,8 @@ MECHANISMS: dict[str, Mechanism] = {
         RESIDUAL_CELLS,
         SMALLDB,
         ROTH,
+        MW,
+        MWEM,
     )
 }
 """Every mechanism that can be asked for by name."""

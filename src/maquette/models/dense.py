@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,15 @@ Floats = NDArray[np.float64]
 _KEPT_QUERIES = 4096
 _KEPT_CELLS = 2**23
 _SMALL = 1e-60
+_STEPS = 60
+
+
+class Target(NamedTuple):
+    """A released answer and how far it may be off."""
+
+    queries: Queries
+    value: float
+    width: float = 0.0
 
 
 class Table:
@@ -113,18 +122,23 @@ class Dense:
         Accuracy: relative entropy to the table falls by 2 (|value - answer| - width)^2 at least, where value is
             within `width` of the table's answer. Nothing moves if it is within `width` of this one's.
         """
-        if not width >= 0:
-            _check.positive(width=width)
-        share = float(self.answer(queries)[0])
-        gap = min(max(value, 0.0), 1.0) - share
-        if abs(gap) <= width:
+        return self.project_all([Target(queries, value, width)])
+
+    def project_all(self, targets: Sequence[Target], *, passes: int = 1) -> Dense:
+        """Project to one target after the other, several times over; each projection lowers the relative entropy."""
+        table = Table(self.cells.copy(), self.total)
+        compiled = [self._compiled(target.queries) for target in targets]
+        moved = False
+        for _ in range(passes):
+            steps = [_project(table, q, t) for q, t in zip(compiled, targets, strict=True)]
+            moved = moved or any(steps)
+            if not any(steps):
+                break
+        if not moved:
             return self
-        target = share + math.copysign(abs(gap) - width, gap)
-        query = self._compiled(queries)
-        if isinstance(query, Counting):
-            found = _logit(target) - _logit(share)
-            return self._tilted(queries, min(max(found, -FARTHEST), FARTHEST), "project")
-        return self._tilted(queries, self._weighing_step(query, target), "project")
+        table.normalise()
+        words = [f"{canonical_hash(t.queries)} {t.value.hex()} {t.width.hex()}" for t in targets]
+        return self._after(table, "project", str(passes), *words)
 
     def refit(self, released: Sequence[Released]) -> Dense:
         """Fitted to all released answers, in their order (`models/refit.py`): one answer at a time, all settled after
@@ -211,22 +225,12 @@ class Dense:
         table = Table(out, self.total + grown)
         if not _SMALL < table.total < 1 / _SMALL:
             table.normalise()
-        # earlier answers become a part of the origin: what follows is not a refit from the uniform start
-        origin = extend_digest(self.digest(), word, canonical_hash(queries), float(step).hex())
-        return Dense(self.layout, table.cells, table.total, origin, (), (), self._kept.queries_only())
+        return self._after(table, word, canonical_hash(queries), step.hex())
 
-    def _weighing_step(self, query: Compiled, target: float) -> float:
-        """Newton on a copy: fractional weights have no closed form."""
-        table = Table(self.cells.copy(), self.total)
-        reached = 0.0
-        for _ in range(100):
-            gap = target - table.share(query)
-            if abs(gap) < 1e-12 or abs(reached) >= FARTHEST:
-                break
-            # 1/4 bounds the slope of the answer, so that this never goes too far
-            table.tilt(query, 4 * gap)
-            reached += 4 * gap
-        return min(max(reached, -FARTHEST), FARTHEST)
+    def _after(self, table: Table, *words: str) -> Dense:
+        """Earlier answers become a part of the origin: what follows is not a refit from the uniform start."""
+        origin = extend_digest(self.digest(), *words)
+        return Dense(self.layout, table.cells, table.total, origin, (), (), self._kept.queries_only())
 
 
 @dataclass(slots=True)
@@ -278,6 +282,25 @@ def fill_rows(
         codes = rng.integers(0, attribute.size, m) if held is None else held
         columns[attribute.name] = np.asarray(codes).astype(np.min_scalar_type(attribute.size - 1))
     return SmallDatabase(columns)
+
+
+def _project(table: Table, query: Compiled, target: Target) -> bool:
+    """One I-projection in place; False where nothing had to move."""
+    share = table.share(query)
+    gap = min(max(target.value, 0.0), 1.0) - share
+    if abs(gap) <= target.width or not 0 < share < 1:
+        return False
+    aim = share + math.copysign(abs(gap) - target.width, gap)
+    if isinstance(query, Counting):
+        table.tilt(query, min(max(_logit(aim) - _logit(share), -FARTHEST), FARTHEST))
+        return True
+    for _ in range(_STEPS):
+        if abs(aim - share) <= 1e-12:
+            break
+        # 1/4 bounds the slope of the answer: no step goes too far, and the first alone drops what is promised
+        table.tilt(query, 4 * (aim - share))
+        share = table.share(query)
+    return True
 
 
 def _logit(share: float) -> float:

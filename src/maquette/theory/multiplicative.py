@@ -119,8 +119,8 @@ class Best:
 
 
 def best_rounds(error: Callable[[int], float], *, most: int) -> Best:
-    """The rounds with the smallest error among 1, 2, 3, ... in steps of a few per cent, up to `most`."""
+    """The rounds with the smallest error among 1, 2, 3, ... in steps of a tenth, up to `most`."""
     _check.whole(most=most)
-    grid = sorted({min(most, round(1.05**i)) for i in range(math.ceil(math.log(most) / math.log(1.05)) + 1)})
+    grid = sorted({min(most, round(1.1**i)) for i in range(math.ceil(math.log(most) / math.log(1.1)) + 1)})
     error_at, rounds = min((error(t), t) for t in grid)
     return Best(rounds, error_at)
