@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from maquette.accounting.budget import UNITS, Budget, Cost
 from maquette.accounting.conversions import float_down
@@ -30,6 +30,12 @@ from maquette.errors import LedgerError, ParameterError
 T = TypeVar("T")
 
 _PAGE = 500
+_CHILDREN = (
+    select(schema.entry)
+    .where(schema.entry.c.parent == bindparam("holder"), schema.entry.c.seq > bindparam("after"))
+    .order_by(schema.entry.c.seq)
+    .limit(_PAGE)
+)
 
 
 class Ledger:
@@ -284,12 +290,9 @@ class Ledger:
     def children(self, parent: str, *, after: int = 0) -> Iterator[Entry]:
         """The reservations inside an envelope in order, each with its answer, from those after entry `after`."""
         self._own_process()
-        query = select(schema.entry).where(schema.entry.c.parent == parent).order_by(schema.entry.c.seq)
         while True:
             with self._store.reading() as connection:
-                rows = (
-                    connection.execute(query.where(schema.entry.c.seq > after).limit(_PAGE)).mappings().all()
-                )
+                rows = connection.execute(_CHILDREN, {"holder": parent, "after": after}).mappings().all()
                 found = find_all(connection, {str(row["key"]) for row in rows})
             yield from (entry for row in rows if (entry := found[str(row["key"])]) is not None)
             if len(rows) < _PAGE:
