@@ -21,7 +21,9 @@ from maquette.mechanisms.mw import MW
 from maquette.mechanisms.mwem import MWEM
 from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS
 from maquette.mechanisms.roth import ROTH
+from maquette.mechanisms.sculpt.sculpt import SCULPT
 from maquette.mechanisms.smalldb import SMALLDB
+from maquette.mechanisms.tree import TREE
 from maquette.queries.base import Queries
 from maquette.theory import inverse
 
@@ -37,8 +39,10 @@ MECHANISMS: dict[str, Mechanism] = {
         HISTOGRAM_GAUSSIAN,
         RESIDUAL,
         RESIDUAL_CELLS,
+        SCULPT,
         SMALLDB,
         ROTH,
+        TREE,
         MW,
         MWEM,
     )
