@@ -54,6 +54,8 @@ def spent(ledger: Ledger) -> Fraction:
         {"epsilon": 1.0, "alpha": 0.2, "update": "step"},
         {"epsilon": 1.0, "lasting": True, "queries": 100},
         {"epsilon": 1.0, "delta": 1e-6, "lasting": True, "queries": 100},
+        {"epsilon": 2.0, "mechanism": "median", "queries": 100},
+        {"epsilon": 2.0, "delta": 1e-6, "mechanism": "median", "queries": 100},
         {"epsilon": 1.0, "delta": 1e-6, "lasting": True, "relation": "replace-one", "queries": 100},
     ],
     ids=str,
@@ -168,6 +170,17 @@ def test_a_restart_goes_on_where_it_stopped(monkeypatch, tmp_path, options):
     guesses = [one.forecast("age = 5").guess for one in (session, again)]
     assert guesses[0] == guesses[1]
     assert again.synthetic(50).equals(session.synthetic(50))
+
+
+def test_the_median_mechanism_answers_from_small_databases_and_goes_on_after_a_restart(monkeypatch, tmp_path):
+    table, location = people(), tmp_path / "people.ledger"
+    options = {"epsilon": 4.0, "mechanism": "median", "attributes": ["sex"], "queries": 20}
+    session = seeded_session(monkeypatch, 5, table, ledger=book(Budget(4.0), location=location), **options)
+    answer = session.ask("sex = 1")
+    assert abs(answer.value - truth(table, "sex = 1")) <= answer.error < 0.2
+    again = seeded_session(monkeypatch, 6, table, ledger=Ledger.open(location), **options)
+    assert again.ask("sex = 0").value == 1 - answer.value
+    assert again.synthetic(10).equals(session.synthetic(10))
 
 
 def test_a_changed_hypothesis_is_found_at_the_restart(monkeypatch, tmp_path):

@@ -11,6 +11,7 @@ from maquette.mechanisms.online.settings import (
     Settings,
     settle_direct,
     settle_lasting,
+    settle_median,
     settle_pmw,
     settle_textbook,
 )
@@ -25,6 +26,8 @@ def settle(rules: Rules, public: Public) -> Settings:
     """What this kind of session runs with."""
     if rules.mechanism == "direct":
         return settle_direct(public)
+    if rules.mechanism == "median":
+        return settle_median(public)
     if rules.update == "step":
         return settle_textbook(public)
     return settle_lasting(public) if rules.lasting else settle_pmw(public)
@@ -38,22 +41,27 @@ class Belief:
         self._rules = rules
         self._hypothesis: Hypothesis | None = None
         self._learned = 0
+        self._rows, self._step = 0, 0.0
+
+    def prepare(self, settings: Settings) -> None:
+        """What the hypothesis needs to know of the settings."""
+        self._rows, self._step = settings.rows, settings.step
 
     @property
     def universe(self) -> int:
         names = self._rules.attributes
         return self._domain.size if names is None else self._domain.cells(names)
 
-    def guess(self, state: State, question: Question, settings: Settings) -> int:
+    def guess(self, state: State, question: Question) -> int:
         """The believed share on the grid of released answers: a whole number over 2^30."""
         if self._rules.mechanism == "direct":
             return 0
-        share = float(self._now(state, settings.step).answer(question.queries)[0])
+        share = float(self._now(state).answer(question.queries)[0])
         return min(max(round(share * GRID), 0), GRID)
 
     def first(self, question: Question) -> float | None:
         """The belief before anything was released."""
-        if self._rules.mechanism == "direct":
+        if self._rules.mechanism != "pmw":
             return None
         return float(self._start().answer(question.queries)[0])
 
@@ -81,21 +89,25 @@ class Belief:
                 .refit(state.released)
                 .synthetic(m, key=key)
             )
-        return self._now(state, 0.0 if self._hypothesis is None else 1.0).synthetic(m, key=key)
+        return self._now(state).synthetic(m, key=key)
 
-    def _now(self, state: State, step: float) -> Hypothesis:
+    def _now(self, state: State) -> Hypothesis:
         found = self._hypothesis or self._start()
         if self._learned < state.lessons:
             if self._rules.update == "refit":
                 found = found.refit(state.released[: state.lessons])
             else:
                 for answer in state.released[self._learned : state.lessons]:
-                    found = found.step(answer.queries, answer.value, step=step)
+                    found = found.step(answer.queries, answer.value, step=self._step)
             self._learned = state.lessons
         self._hypothesis = found
         return found
 
     def _start(self) -> Hypothesis:
+        if self._rules.mechanism == "median" and self._rows:
+            from maquette.models.version_space import version_space_for
+
+            return version_space_for(self._domain, rows=self._rows, attributes=self._rules.attributes)
         return hypothesis_for(self._domain, attributes=self._rules.attributes)
 
 

@@ -81,6 +81,7 @@ class Desk:
                     measuring=self.rules.bypass,
                 ),
             )
+            self.belief.prepare(self._settings)
         return self._settings
 
     def measures(self, settings: Settings) -> bool:
@@ -117,7 +118,7 @@ class Desk:
             price = float(self.rules.size_price)
             return Forecast(question.text, "test", price, None, self.belief.first(question), left, unit)
         settings = self.settle()
-        guess = self.belief.guess(self.state, question, settings) / GRID
+        guess = self.belief.guess(self.state, question) / GRID
         if self.measures(settings):
             assert settings.measure is not None
             cost = price_of(settings.measure)

@@ -44,7 +44,9 @@ class Session:
         self._reader = Reader(curator.domain)
         with self._lock:
             self._desk.sync()
-            self._desk.belief.check(self._desk.state)
+            if self._desk.state.belief is not None:
+                self._desk.settle()
+                self._desk.belief.check(self._desk.state)
 
     @property
     def key(self) -> str:
@@ -193,7 +195,7 @@ class Session:
     def _test(self, question: Question, key: str | None, settings: Settings) -> bool:
         epoch = self._desk.curator.epoch
         assert epoch is not None
-        n, share = self._desk.n(), self._desk.belief.guess(self._desk.state, question, settings)
+        n, share = self._desk.n(), self._desk.belief.guess(self._desk.state, question)
         noise = epoch.answer_noise
         more = about(question, key) | {
             "answer": share,
@@ -211,7 +213,7 @@ class Session:
         self._desk.curator.telling(
             about(question, key)
             | {
-                "answer": self._desk.belief.guess(self._desk.state, question, settings),
+                "answer": self._desk.belief.guess(self._desk.state, question),
                 "size": self._desk.n(),
                 "errors": [settings.error, settings.measure_error],
                 "deviation": law,

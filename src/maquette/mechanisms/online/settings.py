@@ -108,6 +108,8 @@ class Settings:
     step: float
     """Of textbook multiplicative weights."""
     bound: str
+    rows: int = 0
+    """Of the small databases of the median mechanism."""
 
 
 def settle_pmw(public: Public) -> Settings:
@@ -146,6 +148,22 @@ def settle_textbook(public: Public) -> Settings:
         zcdp=lambda r: online.pmw_zcdp(**_common(public), rho=r, log_universe=log_universe, alpha=alpha),
     )
     return _from_run(public, run, "private multiplicative weights, one step per released answer")
+
+
+def settle_median(public: Public) -> Settings:
+    """The median mechanism: a far guess halves the small databases that are still possible.
+
+    Accuracy: every answer within `error`, except with probability beta, whatever is believed. The budget lasts for all
+        k questions where the possible small databases are listed in full.
+    """
+    facts = {**_common(public), "universe": public.universe}
+    price = float(public.price) * _SHAVED
+    found = (
+        online.median_pure(**facts, epsilon=price)
+        if public.unit == "epsilon"
+        else online.median_zcdp(**facts, rho=price)
+    )
+    return replace(_from_run(public, found.run, "the median mechanism"), rows=found.rows)
 
 
 def settle_direct(public: Public) -> Settings:
