@@ -112,6 +112,24 @@ def test_all_levels_together_cost_the_price_and_no_more(unit, relation):
     assert float(cost) == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 0.7, 1.0, 2.5])
+@pytest.mark.parametrize("relation", list(Relation))
+def test_no_rounding_of_the_cost_passes_the_price(epsilon, relation):
+    domain = Domain((Attribute("x", Kind.ORDINAL, codes=5000),))
+    table = mq.open({"x": [1, 2, 3]}, domain=domain)
+    for share in (0.0, 0.05):
+        made = mq.release(
+            table,
+            prefixes(domain, "x"),
+            epsilon=epsilon,
+            relation=relation,
+            mechanism="tree",
+            certificate=share,
+            total_epsilon=10,
+        )
+        assert made.mechanism == "tree"
+
+
 def opened(domain: Domain, n: int) -> tuple[mq.Table, dict[str, np.ndarray]]:
     rng = np.random.default_rng(7)
     columns = {a.name: np.minimum(rng.poisson(a.cells / 3, n), a.cells - 1) for a in domain}
