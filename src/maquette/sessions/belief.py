@@ -28,7 +28,7 @@ def settle(rules: Rules, public: Public) -> Settings:
         return settle_direct(public)
     if rules.mechanism == "median":
         return settle_median(public)
-    if rules.update == "step":
+    if rules.update == "step" and rules.alpha is None:
         return settle_textbook(public)
     return settle_lasting(public) if rules.lasting else settle_pmw(public)
 

@@ -67,31 +67,47 @@ def gaussian_reach(sigma: float, p: float) -> float:
     return sigma * gaussian.two_sided(math.log(p)) + 1
 
 
-def hidden(*, threshold_scale: float, test_scale: float, width: float, tests: float, epochs: int) -> float:
+def hidden(*, threshold_scale: float, test_scale: float, width: float, tests: int, epochs: int) -> float:
     """The chance that some test calls a guess near that is off by more than T + width.
 
-    Accuracy: with r the threshold's noise and at most `tests` tests spread over `epochs` epochs, a sum over r of
-        P(r) min(1, t P(noise <= r - width)), t tests in each epoch: equal numbers are the worst, the sum being
-        concave in them.
+    Accuracy: the smaller of two union bounds, both for an analyst who may choose, by what came before, in which epoch
+        to ask how often. One draws a border R: some threshold's noise reaches it, or some test's noise makes up the
+        rest. The other sums P(r) min(1, tests P(noise <= r - width)) over the noise r of a threshold, for every epoch.
     """
     if width <= 0:
         return 1.0
     a, b = math.exp(-1 / threshold_scale), math.exp(-1 / test_scale)
-    each = max(tests / epochs, 1.0)
-    certain = max(math.floor(test_scale * math.log(each / (1 + b))), 0)
+    return min(
+        1.0,
+        _by_border(a, b, threshold_scale, test_scale, width, tests, epochs),
+        epochs * _by_sum(a, b, threshold_scale, test_scale, width, tests),
+    )
+
+
+def _by_border(
+    a: float, b: float, threshold_scale: float, test_scale: float, width: float, tests: int, epochs: int
+) -> float:
+    balance = math.log(epochs * test_scale * (1 + b) / (tests * threshold_scale * (1 + a)))
+    border = (width / test_scale + balance) / (1 / threshold_scale + 1 / test_scale)
+    if not 0 < border < width:
+        return 1.0
+    reached = epochs * math.exp(-border / threshold_scale) / (1 + a)
+    return reached + tests * math.exp(-(width - border) / test_scale) / (1 + b)
+
+
+def _by_sum(a: float, b: float, threshold_scale: float, test_scale: float, width: float, tests: int) -> float:
+    certain = max(math.floor(test_scale * math.log(tests / (1 + b))), 0)
     border = math.floor(width) - certain
     if border <= 0:
         return 1.0
-    level = (1 - a) / (1 + a) * each / (1 + b)
-    ratio = a / b
+    level = (1 - a) / (1 + a) * tests / (1 + b)
     start = math.exp(-math.floor(width) / test_scale)
-    if abs(ratio - 1) < 1e-9:
+    if abs(a / b - 1) < 1e-9:
         rising = level * border * start
     else:
-        rising = level * (b**certain * math.exp(-border / threshold_scale) - start) / (ratio - 1)
+        rising = level * (b**certain * math.exp(-border / threshold_scale) - start) / (a / b - 1)
     falling = level * start * a * b / (1 - a * b)
-    beyond = math.exp(-border / threshold_scale) / (1 + a)
-    return epochs * (rising + falling + beyond)
+    return rising + falling + math.exp(-border / threshold_scale) / (1 + a)
 
 
 def spend_as_needed(

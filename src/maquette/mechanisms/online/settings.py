@@ -138,14 +138,12 @@ def settle_lasting(public: Public) -> Settings:
 
 
 def settle_textbook(public: Public) -> Settings:
-    """The textbook update, one step per released answer, for a wanted error or the smallest lasting one."""
+    """The textbook update, one step per released answer: the smallest error at which the budget lasts."""
     log_universe = math.log(public.universe)
-    # the search knows fractions of n^; what is stated divides by n^ - t and rounds the threshold up
-    alpha = None if public.alpha is None else (public.wanted() - 1 + public.reach) / public.n
     run = _search(
         public,
-        pure=lambda e: online.pmw_pure(**_common(public), epsilon=e, log_universe=log_universe, alpha=alpha),
-        zcdp=lambda r: online.pmw_zcdp(**_common(public), rho=r, log_universe=log_universe, alpha=alpha),
+        pure=lambda e: online.pmw_pure(**_common(public), epsilon=e, log_universe=log_universe),
+        zcdp=lambda r: online.pmw_zcdp(**_common(public), rho=r, log_universe=log_universe),
     )
     return _from_run(public, run, "private multiplicative weights, one step per released answer")
 
