@@ -22,6 +22,8 @@ from maquette.models.rows import generator
 from maquette.models.tilting import Compiled, Counting, Layout, compile_query, tilt, total_of
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.cells import Runs, codes
+from maquette.queries.condition import attributes, product, table_mask
 from maquette.queries.sets import SetQueries
 
 Floats = NDArray[np.float64]
@@ -179,8 +181,8 @@ class Dense:
         reached = np.cumsum(self.cells.ravel())
         marks = (np.arange(m) + rng.random()) / m * reached[-1]
         chosen = np.minimum(np.searchsorted(reached, marks, side="right"), reached.size - 1)
-        codes = np.unravel_index(chosen, self.layout.shape) if self.attributes else ()
-        return fill_rows(self.domain, dict(zip(self.attributes, codes, strict=True)), m, rng)
+        found = np.unravel_index(chosen, self.layout.shape) if self.attributes else ()
+        return fill_rows(self.domain, dict(zip(self.attributes, found, strict=True)), m, rng)
 
     def _start(self) -> str:
         return extend_digest("dense", self.domain.fingerprint, *self.attributes)
@@ -262,14 +264,26 @@ def answer_from_tables(part: Queries, table: Any) -> Floats:
         tables: Mapping[Margin, Floats] = {margin: table(margin) for margin in part.margins}
         return part.from_margins(tables) / part.denominator
     if isinstance(part, SetQueries):
-        from maquette.queries.condition import attributes, table_mask
-
         values: list[float] = []
         for given in part.conditions:
             names = attributes(part.domain, given)
-            values.append(float(np.sum(table(names), where=table_mask(part.domain, given, names))))
+            factors = product(given)
+            if factors is None:
+                values.append(float(np.sum(table(names), where=table_mask(part.domain, given, names))))
+            else:
+                values.append(_sum_box(table(names), {leaf.attribute: leaf.runs for leaf in factors}, names))
         return np.array(values)
     return answer_histogram(part, table(part.attributes))
+
+
+def _sum_box(table: Floats, sets: Mapping[str, Runs], names: Margin) -> float:
+    """The sum over a product of sets: slices where a set is one run."""
+    part = table
+    for axis, name in enumerate(names):
+        runs = sets[name]
+        place = slice(runs[0][0], runs[0][1] + 1) if len(runs) == 1 else np.array(codes(runs))
+        part = part[(slice(None),) * axis + (place,)]
+    return float(part.sum())
 
 
 def fill_rows(
@@ -279,8 +293,8 @@ def fill_rows(
     columns: dict[str, NDArray[Any]] = {}
     for attribute in domain:
         held = known.get(attribute.name)
-        codes = rng.integers(0, attribute.size, m) if held is None else held
-        columns[attribute.name] = np.asarray(codes).astype(np.min_scalar_type(attribute.size - 1))
+        drawn = rng.integers(0, attribute.size, m) if held is None else held
+        columns[attribute.name] = np.asarray(drawn).astype(np.min_scalar_type(attribute.size - 1))
     return SmallDatabase(columns)
 
 

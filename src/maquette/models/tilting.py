@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 
 BLOCK = 2**9
 """Trailing cells that a block should have at least."""
+_SHORT = 48
 _QUICK = {"reassoc", "nsz", "contract"}
 """Sums may be taken in any order; nothing else is loosened."""
 
@@ -63,7 +64,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counting:
-    """A 0/1 query: `pattern` of every block (-1 for none), and the runs of counted cells of every pattern."""
+    """A 0/1 query: `pattern` of every block (-1 for none), and the runs of counted cells of every pattern.
+
+    Runs too short to be worth a loop each are held as weights instead.
+    """
 
     pattern: NDArray[np.int32]
     ends: NDArray[np.int64]
@@ -71,6 +75,7 @@ class Counting:
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     """One past the last cell."""
+    weights: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +118,7 @@ def compile_query(layout: Layout, queries: Queries) -> Compiled:
 
 def total_of(table: Floats, query: Compiled) -> float:
     """The sum of weight times cell."""
-    if isinstance(query, Counting):
+    if query.weights is None:
         return _sum_runs(table, query.pattern, query.ends, query.low, query.high)
     return _sum_weights(table, query.pattern, query.weights)
 
@@ -123,17 +128,17 @@ def tilt(table: Floats, query: Compiled, step: float, out: Floats | None = None)
 
     Returns the new sum of weight times cell, and by how much the sum of all cells grew.
     """
-    if isinstance(query, Counting):
+    if query.weights is None:
         factor = math.exp(step)
         if out is None:
             before = _tilt_runs(table, query.pattern, query.ends, query.low, query.high, factor)
         else:
             before = _tilt_runs_into(out, table, query.pattern, query.ends, query.low, query.high, factor)
         return before * factor, before * (factor - 1)
-    if out is not None:
-        np.copyto(out, table)
     factors = np.exp(step * query.weights)
-    return _tilt_weights(table if out is None else out, query.pattern, query.weights, factors)
+    if out is None:
+        return _tilt_weights(table, query.pattern, query.weights, factors)
+    return _tilt_weights_into(out, table, query.pattern, query.weights, factors)
 
 
 def _outer(sets: dict[str, NDArray[np.bool_]], names: Margin) -> NDArray[np.bool_]:
@@ -162,11 +167,10 @@ def _runs(blocks: NDArray[np.int32], masks: NDArray[np.bool_]) -> Counting:
     empty = np.diff(ends) == 0
     if empty.any() and len(blocks):
         blocks = np.where((blocks >= 0) & ~empty[blocks], blocks, -1).astype(np.int32)
+    low, high = np.concatenate(lows).astype(np.int64), np.concatenate(highs).astype(np.int64)
+    short = len(low) > 0 and float((high - low).mean()) < _SHORT
     return Counting(
-        blocks,
-        np.array(ends, dtype=np.int64),
-        np.concatenate(lows).astype(np.int64),
-        np.concatenate(highs).astype(np.int64),
+        blocks, np.array(ends, dtype=np.int64), low, high, masks.astype(np.float64) if short else None
     )
 
 
@@ -233,7 +237,10 @@ def _tilt_runs_into(
 def _sum_weights(table: Any, pattern: Any, weights: Any) -> float:
     total = 0.0
     for block in range(table.shape[0]):
-        row, weight = table[block], weights[pattern[block]]
+        p = pattern[block]
+        if p < 0:
+            continue
+        row, weight = table[block], weights[p]
         part = 0.0
         for i in range(table.shape[1]):
             part += row[i] * weight[i]
@@ -246,12 +253,37 @@ def _tilt_weights(table: Any, pattern: Any, weights: Any, factors: Any) -> tuple
     total, grown = 0.0, 0.0
     for block in range(table.shape[0]):
         p = pattern[block]
+        if p < 0:
+            continue
         row, weight, factor = table[block], weights[p], factors[p]
         part, more = 0.0, 0.0
         for i in range(table.shape[1]):
             old = row[i]
             new = old * factor[i]
             row[i] = new
+            part += new * weight[i]
+            more += new - old
+        total += part
+        grown += more
+    return total, grown
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+def _tilt_weights_into(out: Any, table: Any, pattern: Any, weights: Any, factors: Any) -> tuple[float, float]:
+    """A loop of its own: one that may or may not work in place is not vectorised."""
+    total, grown = 0.0, 0.0
+    for block in range(table.shape[0]):
+        p = pattern[block]
+        row, changed = table[block], out[block]
+        if p < 0:
+            changed[:] = row
+            continue
+        weight, factor = weights[p], factors[p]
+        part, more = 0.0, 0.0
+        for i in range(table.shape[1]):
+            old = row[i]
+            new = old * factor[i]
+            changed[i] = new
             part += new * weight[i]
             more += new - old
         total += part
