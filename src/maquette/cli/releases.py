@@ -214,8 +214,8 @@ def release(
             )
             tell("writing the release", 0.0)
             made.save(place)
-    except KeyboardInterrupt:
-        _say_interrupted(ledger)
+    except KeyboardInterrupt as stopped:
+        _say_interrupted(ledger, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
     _say_release(made, place, as_json=as_json)
 
@@ -231,8 +231,14 @@ def _check_before_opening(epsilon: float, delta: float, beta: float, certificate
         raise ParameterError(f"expected 0 <= certificate < 1, got certificate={certificate!r}")
 
 
-def _say_interrupted(ledger: str | None) -> None:
+def _say_interrupted(ledger: str | None, *, drawing: str) -> None:
+    """What was paid and what the same command will cost; `drawing` is the gate's own word on a draw cut short."""
+    from maquette.gate.draw.run import STAYS_CHARGED
+
     state = paid_so_far(ledger) if ledger is not None else ""
+    if drawing == STAYS_CHARGED:
+        complain(f"{STAYS_CHARGED}." + (f" In the ledger, {state}" if state else ""))
+        return
     complain(
         "interrupted. "
         + (f"In the ledger, {state}. " if state else "")

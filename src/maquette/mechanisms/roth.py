@@ -19,7 +19,6 @@ from maquette.mechanisms.smalldb import (
     SMALLDB,
     draw,
     draw_parameters,
-    draw_seconds,
     error_bound,
     fill,
     pure_epsilon,
@@ -69,7 +68,7 @@ class Roth:
             f"{sampler_words(asked)}, m={asked.m}, weighed by {task.weight}",
             "expected: from simulation, no promise",
         )
-        seconds = draw_seconds(asked, route)
+        seconds = 1.0 if route is None else route.seconds(asked.m)
         return Forecast(self.name, bound.alpha, typical, seconds, 300.0, True, None, notes)
 
     def refusal(self, task: Task, *, n: int) -> str | None:

@@ -28,7 +28,6 @@ from maquette.models.draw import (
     Nested,
     Single,
     Thresholds,
-    Trellis,
 )
 from maquette.models.measurement import Size
 from maquette.theory import smalldb as theory
@@ -43,10 +42,6 @@ TYPICAL: dict[Base, float] = {"tree": 2.0, "flat": 2.2, "sequence": 2.5}
 bumps, Zipf, spikes), 2^12 and 2^20 cells, epsilon n = 100 to 10,000. Single shapes lie between 1.3 and 5."""
 TYPICAL_TRELLIS = 1.5
 """The same for a trellis: windows of three cells, 40 cells, epsilon n = 200 and 1,000, four draws."""
-PRODUCTS = 3e6
-"""Products of long whole numbers per second."""
-TYPICAL_WIDTH = 7
-"""Counts in a typical band."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +82,16 @@ class SmallDb:
         bound = error_bound(asked, route, task, n=size, epsilon=epsilon)
         typical = typical_error(asked, route, n=n, epsilon=epsilon)
         notes = (f"{sampler_words(asked)}, m={asked.m}", "expected: from simulation, no promise")
-        return Forecast(self.name, bound.alpha, typical, draw_seconds(asked, route), 300.0, True, None, notes)
+        return Forecast(
+            self.name,
+            bound.alpha,
+            typical,
+            1.0 if route is None else route.seconds(asked.m),
+            300.0,
+            True,
+            None,
+            notes,
+        )
 
     def refusal(self, task: Task, *, n: int) -> str | None:
         """Why it cannot run, or None: from public quantities only."""
@@ -251,16 +255,6 @@ def _factor(part: Single, base: Base) -> float:
             return 1.6
         case Forest(edges=edges):
             return 0.9 * math.sqrt(len(edges))
-
-
-def draw_seconds(asked: Draw, route: Route | None) -> float:
-    if route is None:
-        return 1.0
-    if not route.counted:
-        return 0.1 + route.steps(asked.m) / 1e8
-    width = min(TYPICAL_WIDTH, asked.m + 1) / (asked.m + 1)
-    passes = 40 if isinstance(asked.structure, Trellis) else 4
-    return 0.5 + passes * route.steps(asked.m) * width**2.5 / PRODUCTS
 
 
 def split_price(task: Task) -> laws.Split:
