@@ -13,16 +13,18 @@ from maquette.errors import ReleaseError
 if TYPE_CHECKING:
     from maquette.models.histogram import HistogramModel
     from maquette.models.residual import ResidualModel
+    from maquette.models.sculpt.model import SculptModel
 
 
 def from_arrays(
     domain: Domain, spec: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> HistogramModel | ResidualModel:
+) -> HistogramModel | ResidualModel | SculptModel:
     """A stored model: the JSON and the arrays that its `to_arrays` gave."""
     from maquette.models.histogram import HistogramModel
     from maquette.models.residual import ResidualModel
+    from maquette.models.sculpt.model import SculptModel
 
-    for model in (HistogramModel, ResidualModel):
+    for model in (HistogramModel, ResidualModel, SculptModel):
         if spec.get("kind") == model.kind:
             return model.from_arrays(domain, spec, arrays)
     raise ReleaseError(f"unknown kind of model {spec.get('kind')!r}; a later version may have written it")

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 
-from maquette.models.linear import classes_of
 from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.queries.marginals import Marginals
 from maquette.queries.workload import Workload
 
-MOST_TRIPLES = 20_000
-"""Sets of three attributes that are looked at; beyond, those inside the strongest pairs come first."""
 WIDEST_SET = 64
-"""Attributes of one query up to which all pairs inside are of interest."""
+"""Attributes of one query up to which the pairs and triples inside are of interest."""
 
 Weighted = dict[tuple[int, ...], float]
 
@@ -22,6 +20,8 @@ class Interests:
     """Sets of attributes (by place in the domain) with the weight of the queries that look at them together."""
 
     attributes: tuple[int, ...]
+    ordered: frozenset[int]
+    """Attributes that ranges, prefixes or half-spaces are asked of."""
     pairs: Weighted
     triples: Weighted
 
@@ -44,17 +44,26 @@ def interests(queries: Queries) -> Interests:
             if len(names) <= WIDEST_SET:
                 for part in combinations(names, order):
                     found[part] = found.get(part, 0.0) + weight
-    return Interests(tuple(sorted(used)), dict(sorted(pairs.items())), dict(sorted(triples.items())))
+    ordered = frozenset(
+        place[name]
+        for part, _ in parts_of(queries)
+        if not isinstance(part, Marginals)
+        for name in part.attributes
+    )
+    return Interests(tuple(sorted(used)), ordered, dict(sorted(pairs.items())), dict(sorted(triples.items())))
+
+
+def parts_of(queries: Queries) -> list[tuple[Queries, float]]:
+    """The plain classes of a workload, each with its weight, in order."""
+    if isinstance(queries, Workload):
+        return [(part.queries, part.weight) for part in queries.parts]
+    return [(queries, 1.0)]
 
 
 def _sets(queries: Queries) -> list[tuple[Margin, float]]:
     """The sets of attributes that the queries of each part look at, with the part's weight."""
-    parts = (
-        [(p.queries, p.weight) for p in queries.parts] if isinstance(queries, Workload) else [(queries, 1.0)]
-    )
     found: list[tuple[Margin, float]] = []
-    for part, weight in parts:
-        for single in classes_of(part):
-            margins = single.margins if isinstance(single, TableQueries) else (single.attributes,)
-            found.extend((margin, weight) for margin in margins)
+    for part, weight in parts_of(queries):
+        margins = part.margins if isinstance(part, TableQueries) else (part.attributes,)
+        found.extend((margin, weight) for margin in margins)
     return found

@@ -1,109 +1,154 @@
-"""The mechanism: measure, carve, answer."""
+"""The mechanism: measure, carve, answer.
+
+Its privacy is the gate's; everything here is a choice of what to ask next, or post-processing. No error can be
+promised in advance (the rows are found by search), so a release states what the certificate has measured.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maquette.domain import Relation
-from maquette.mechanisms.base import Curator, Progress, Task
-from maquette.mechanisms.sculpt import stages
-from maquette.mechanisms.sculpt.allot import Exchange, one_way_share
-from maquette.mechanisms.sculpt.interests import Interests
+from maquette.mechanisms import costs, shape, trivial
+from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
+from maquette.mechanisms.residual import RESIDUAL
+from maquette.mechanisms.sculpt import clear, own
+from maquette.mechanisms.sculpt.allot import Exchange
+from maquette.mechanisms.sculpt.expect import expected_error
+from maquette.mechanisms.sculpt.interests import interests
+from maquette.mechanisms.sculpt.run import MOST_ROWS, Run, size_of
 from maquette.mechanisms.sculpt.stages import Purse
-from maquette.models.measurement import Size
+from maquette.models import constraints
+from maquette.models.answers import SmallDatabase
+from maquette.models.measurement import NoisyTable, Size
 from maquette.models.sculpt import fit
 from maquette.models.sculpt.carve import Carving
 from maquette.models.sculpt.found import Found
-from maquette.models.sculpt.layout import Shape
+from maquette.models.sculpt.model import SculptModel
+from maquette.queries.binned import Binned, count_binned
 
-GRIPS = (0.0, 0.01, 0.02, 0.05, 0.1)
-MORE_SWEEPS = 5
-MOST_ROWS = 250_000
+MOST_PAIRS = 10_000
+NO_PROMISE = "no error is promised in advance: the rows are found by search; see the certificate"
 
 
-@dataclass(slots=True)
-class Run:
-    """One run: what it may spend, what it has found, the rows so far."""
+@dataclass(frozen=True, slots=True)
+class Sculpt:
+    """Measure one-way tables, the two-way and some three-way tables of the workload in bins, and carve rows to them.
 
-    curator: Curator
-    task: Task
-    wanted: Interests
-    rng: np.random.Generator
-    progress: Progress
+    Guarantee: the task's price, through the gate.
+    Accuracy: none promised in advance; the certificate measures it.
+    Cost: counting the tables; sweeps of rows x tables, whatever the universe.
+    """
 
-    def measured(self, size: Size, purse: Purse, exchange: Exchange) -> tuple[Found, Carving]:
-        """All stages in order; the rows are carved between them where a stage needs to know them."""
-        pairs, triples = self.wanted.pairs, list(self.wanted.triples)
-        domain = self.curator.domain
-        sizes = [domain.cells(domain.names[a] for a in triple) for triple in triples]
-        third = stages.third_order(exchange, size, sizes, price=purse.whole)
-        first = one_way_share(size.divisor, purse.whole, sum(domain.shape), exchange)
-        if not pairs:
-            first = float(purse.left) / purse.whole
-        self.progress("measuring one-way tables", 0.0)
-        found = stages.measure_singles(self.curator, purse, exchange, size, share=first)
-        if pairs:
-            self.progress("measuring two-way tables", 0.05)
-            scores, doubt = stages.measure_scores(self.curator, purse, found, list(pairs))
-            price = float(purse.left) - third.share * purse.whole
-            stages.measure_pairs(self.curator, exchange, found, pairs, scores, doubt, price=price)
-        carving = fit.begin(found, m=self.rows(found), rng=self.rng)
-        if not third.share:
-            return found, self.carved(carving, GRIPS, MORE_SWEEPS)
-        carving = self.carved(carving, GRIPS[:2], 0)
-        if third.everything:
-            self.progress("measuring three-way tables", 0.4)
-            stages.measure_triples(
-                self.curator,
-                exchange,
-                found,
-                triples,
-                lambda shapes: self.believed(carving, found, shapes),
-                price=float(purse.left),
+    name: str = "sculpt"
+
+    def refusal(self, task: Task) -> str | None:
+        """Why it cannot run, or None."""
+        domain = task.queries.domain
+        wanted = interests(task.queries)
+        if len(wanted.pairs) > MOST_PAIRS:
+            return (
+                f"the workload looks at {len(wanted.pairs):,} pairs of attributes, more than {MOST_PAIRS:,}"
             )
-        else:
-            carving = self.in_rounds(found, carving, purse, exchange)
-        carving = fit.extend(carving, found, rng=self.rng)
-        return found, self.carved(carving, GRIPS, MORE_SWEEPS)
+        if max(domain.shape) > _LARGEST_ATTRIBUTE:
+            return f"an attribute has more than {_LARGEST_ATTRIBUTE:,} cells; declare coarser ones"
+        if task.post not in ("auto", "consistent", "none"):
+            return f"its answers come from rows, post-processing '{task.post}' does not apply"
+        return shape.too_many(task.queries)
 
-    def in_rounds(self, found: Found, carving: Carving, purse: Purse, exchange: Exchange) -> Carving:
-        """Each round chooses tables by what the rows of the round before get wrong."""
-        candidates = [*self.wanted.triples, *self.wanted.pairs]
-        for left in range(stages.ROUNDS, 0, -1):
-            self.progress("choosing three-way tables", 0.5 - 0.1 * left)
-            current = carving
-            stages.measure_worst(
-                self.curator,
-                exchange,
-                found,
-                candidates,
-                lambda shapes: self.believed(current, found, shapes),  # noqa: B023
-                price=purse.left / left,
-            )
-            if left > 1:
-                carving = self.carved(fit.extend(carving, found, rng=self.rng), GRIPS[:2], 0)
-        return carving
+    def forecast(self, task: Task, *, n: int) -> Forecast:
+        """What it costs and, from simulation, how large the largest error tends to be."""
+        refused = self.refusal(task)
+        if refused is not None:
+            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+        wanted = interests(task.queries)
+        rows = task.rows or min(n, MOST_ROWS)
+        tables = len(wanted.pairs) + len(wanted.triples)
+        return Forecast(
+            self.name,
+            None,
+            expected_error(task, wanted, n=n),
+            costs.measuring(n=n, cells=task.queries.count, tables=tables, answers=task.queries.count)
+            + _SWEEPS * rows * max(len(wanted.pairs), 1) / _VISITED,
+            costs.holding(task.queries.count) / 2 + 1e-6 * rows * len(task.queries.domain),
+            True,
+            None,
+            (NO_PROMISE,),
+        )
 
-    def believed(self, carving: Carving, found: Found, shapes: list[Shape]) -> list[NDArray[np.float64]]:
-        """What the rows so far say of further tables, in counts of the table."""
-        scale = found.total / max(len(carving.rows), 1)
-        return [counts * scale for counts in fit.counts_of(carving, shapes)]
+    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """Measure in stages, carve between and after them."""
+        if trivial.constant(task):
+            return trivial.constant_outcome(curator, task)
+        purse = Purse(curator, task)
+        exchange = Exchange.of(task.unit, task.relation)
+        size = size_of(curator, purse)
+        if clear.everything(task, size, price=purse.left):
+            return self._everything(curator, task, purse, rng, progress)
+        wanted = interests(task.queries)
+        directly = own.measure(curator, purse, exchange, wanted, task.queries)
+        run = Run(curator, task, wanted, rng, progress)
+        found, carving = run.measured(size, purse, exchange)
+        database = _database(found, carving, rng)
+        answers = own.combined(task.queries, database, directly, size)
+        return Outcome(
+            answers=answers,
+            database=database,
+            size=size,
+            guarantee=Guarantee(1.0, task.beta, f"vacuous: {NO_PROMISE}"),
+            parameters=_facts(found, carving, directly),
+            model=_model(found, database, size, pure=task.unit == "epsilon"),
+        )
 
-    def carved(self, carving: Carving, grips: tuple[float, ...], more: int) -> Carving:
-        fit.sweep(carving, grips=grips, more=more, tell=lambda share: self.progress("carving rows", share))
-        return carving
+    def _everything(
+        self, curator: Curator, task: Task, purse: Purse, rng: np.random.Generator, progress: Progress
+    ) -> Outcome:
+        """Where every cell of the workload stands out of the noise, the residual basis; rows are carved to it."""
+        rest = clear.rest(task, purse.left)
+        outcome = RESIDUAL.run(curator, rest, rng=rng, progress=progress)
+        if clear.fits_histogram(task):
+            return outcome
+        found = clear.as_found(task.queries.domain, outcome, interests(task.queries))
+        carving = Run(curator, task, interests(task.queries), rng, progress).carve(found)
+        return clear.with_rows(task, outcome, _database(found, carving, rng))
 
-    def rows(self, found: Found) -> int:
-        """How many rows: as asked, else the noisy number of records up to a limit."""
-        return self.task.rows or max(1, min(round(found.total), MOST_ROWS))
+
+SCULPT = Sculpt()
+
+_LARGEST_ATTRIBUTE = 2**20
+_SWEEPS = 10
+_VISITED = 1.2e7
+"""Pairs of a row and a table that one second visits."""
 
 
-def size_of(curator: Curator, purse: Purse) -> Size:
-    """The number of records, where it is private for a small share of the price."""
-    if curator.relation is Relation.REPLACE_ONE:
-        return curator.size(price=Fraction(0))
-    return curator.size(price=purse.part(stages.SIZE_SHARE))
+def _database(found: Found, carving: Carving, rng: np.random.Generator) -> SmallDatabase:
+    made = fit.codes(found, carving.rows, rng=rng)
+    compiled = constraints.compile(found.hierarchy.domain)
+    return compiled.mend(made, rng=rng) if compiled else made
+
+
+def _model(found: Found, database: SmallDatabase, size: Size, *, pure: bool) -> SculptModel:
+    """Every measured table once, by its best measurement."""
+    best: dict[Binned, NoisyTable] = {}
+    for table in [*found.single_tables, *found.tables]:
+        if table.asked not in best or table.variance < best[table.asked].variance:
+            best[table.asked] = table
+    domain = found.hierarchy.domain
+    counts = count_binned(domain, database.columns, list(best))
+    rows = [table.astype(np.float64) for table in counts]
+    return SculptModel.of(domain, list(best.values()), rows, size, pure=pure)
+
+
+def _facts(found: Found, carving: Carving, directly: Sequence[own.Direct]) -> dict[str, Any]:
+    orders = Counter(len(shape.attributes) for shape in found.shapes)
+    return {
+        "rows": len(carving.rows),
+        "two_way_tables": orders[2],
+        "three_way_tables": orders[3],
+        "measured_bins": sum(table.asked.cells for table in [*found.single_tables, *found.tables]),
+        "parts_measured_directly": len(directly),
+    }

@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from maquette.accounting.budget import UNITS
 from maquette.mechanisms.base import Curator, Task
 from maquette.mechanisms.sculpt.allot import Exchange, Facts, allot
+from maquette.mechanisms.sculpt.interests import Interests
 from maquette.models.measurement import NoisyTable, Size, sigma
 from maquette.models.sculpt.bins import Hierarchy
 from maquette.models.sculpt.denoise import denoise
 from maquette.models.sculpt.found import Found
 from maquette.models.sculpt.layout import Shape
+from maquette.models.tree import fit as fit_tree
+from maquette.models.tree import widths
+from maquette.queries.binned import Binned, Cuts
 
 SIZE_SHARE = 0.005
 SCORE_SHARE = 0.03
@@ -25,6 +29,8 @@ SCORE_BINS = 8
 FINE_SHARE, COARSE_SHARE, ROUNDS_SHARE = 0.7, 0.35, 0.2
 """Shares of the third order: all tables at full resolution, all in bins, a few in rounds."""
 ROUNDS, PER_ROUND = 2, 4
+BRANCHES = 16
+_UNASKED = 0.1
 _CLEAR, _ENOUGH = 15.0, 50.0
 _CHOICE_SHARE = 0.15
 _RESOLUTIONS = (0.1, 0.3, 1.0)
@@ -53,25 +59,52 @@ class Purse:
         return min(asked, self.left)
 
 
-def measure_singles(curator: Curator, purse: Purse, exchange: Exchange, size: Size, *, share: float) -> Found:
-    """Every one-way table of the domain; the price of each goes with the root of its cells."""
+def measure_singles(
+    curator: Curator, purse: Purse, exchange: Exchange, size: Size, wanted: Interests, *, share: float
+) -> Found:
+    """Every one-way table of the domain; the price of each goes with the root of its cells.
+
+    An attribute that ranges or prefixes are asked of is measured in a tree of wider and wider bins, since a sum over
+    many cells would carry the noise of each. Attributes that no query looks at get a tenth of their price.
+    """
     domain = curator.domain
-    identity = Hierarchy(domain, tuple((tuple(range(a.size)),) for a in domain))
+    stacks = [_stack(a.size, tree=i in wanted.ordered) for i, a in enumerate(domain)]
     roots = np.sqrt([float(a.size) for a in domain])
+    roots *= [1.0 if i in wanted.attributes else _UNASKED for i in range(len(domain))]
     prices = float(purse.part(share)) * roots / roots.sum()
-    variances = [exchange.exact(price) for price in prices]
-    asked = [identity.table((a,), (0,)) for a in range(len(domain))]
-    noisy = curator.measure_tables(asked, variances=variances)
-    deviations = [math.sqrt(table.variance) for table in noisy]
-    total = max(_total(noisy), 1.0) if not size.public else float(size.divisor)
-    singles = [denoise(t.values, deviation=s, total=total) for t, s in zip(noisy, deviations, strict=True)]
+    asked = [
+        Binned((name,), (cut,)) for name, stack in zip(domain.names, stacks, strict=True) for cut in stack
+    ]
+    variances = [exchange.exact(p / len(s)) for p, s in zip(prices, stacks, strict=True) for _ in s]
+    measured = iter(curator.measure_tables(asked, variances=variances))
+    noisy = [[next(measured) for _ in stack] for stack in stacks]
+    total = float(size.divisor) if size.public else max(_total([stack[0] for stack in noisy]), 1.0)
+    leaves = [_leaves(stack, total) for stack in noisy]
+    deviations = [math.sqrt(stack[0].variance) for stack in noisy]
+    singles = [denoise(t, deviation=s, total=total) for t, s in zip(leaves, deviations, strict=True)]
     return Found(
         size=size,
         hierarchy=Hierarchy.from_counts(domain, singles),
         total=total,
         singles=singles,
-        single_variances=[float(table.variance) for table in noisy],
+        single_variances=[float(stack[0].variance) for stack in noisy],
+        single_tables=[table for stack in noisy for table in stack],
     )
+
+
+def _stack(size: int, *, tree: bool) -> list[Cuts]:
+    """The partitions in which one attribute is measured, the finest first."""
+    spans = widths(size, BRANCHES) if tree else [1]
+    return [tuple(range(0, size, span)) for span in spans]
+
+
+def _leaves(stack: Sequence[NoisyTable], total: float) -> NDArray[np.float64]:
+    """One attribute's counts out of all its partitions by least squares."""
+    counts = [table.values.astype(np.float64) for table in stack]
+    if len(counts) == 1:
+        return counts[0]
+    variances = [float(table.variance) for table in stack]
+    return fit_tree(counts, variances, branches=BRANCHES, total=total, total_variance=0.0)
 
 
 def _total(noisy: Sequence[NoisyTable]) -> float:

@@ -107,6 +107,8 @@ class Carving:
         pull = targets.freedom**2 * mass / targets.deviations**2
         spread = mass * np.maximum(1 - mass / max(len(self.rows), 1), 0.02)
         fast = np.minimum(pull, np.maximum(FEEDBACK / (spread + 1), np.minimum(grip, pull / 8)))
+        # a stronger gain would leave the cell's weight far below its potential once the gap has closed
+        fast = np.minimum(fast, _LARGEST_LOG / (np.abs(lacking) + 1))
         rest = pull - fast
         step = (rest * lacking - self.slow) / (1 + rest * spread)
         self.slow += _SLOW_STEP * np.clip(step, -1, 1)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.models.answers import SmallDatabase
 from maquette.models.sculpt.carve import Carving, Targets
 from maquette.models.sculpt.found import Found
 from maquette.models.sculpt.layout import Layout, Shape
 from maquette.models.sculpt.shrink import fitted, freedom_squared, shrunk
-from maquette.models.sculpt.start import Edge, first_rows, spanning
+from maquette.models.sculpt.start import Edge, first_rows, given, spanning
 
-_SINGLE_FREEDOM = 10.0
+_SINGLE_FREEDOM = 0.5
+_NEVER = -25.0
+"""The log-potential of cells that the domain forbids."""
 _WORST = 5
 """Cells whose mean standardised gap decides whether to go on."""
 _CLEAR, _LOOSE = 5.0, 0.02
@@ -24,9 +28,9 @@ _FALLING = 0.93
 def begin(found: Found, *, m: int, rng: np.random.Generator) -> Carving:
     """Rows along the tree of the strongest pairs, ready to be carved to all tables released so far."""
     layout = _layout(found)
-    first = len(found.singles)
+    first = len(found.singles) + len(found.barred)
     edges = {first + i: _edge(found, i) for i, s in enumerate(found.shapes) if len(s.attributes) == 2}
-    tree = spanning(edges, first)
+    tree = spanning(edges, len(found.singles))
     working = [found.hierarchy.spread(a, 0, single) for a, single in enumerate(found.singles)]
     rows = first_rows(found.hierarchy, list(tree.values()), working, m=m, rng=rng)
     slow = np.zeros(layout.cells)
@@ -85,8 +89,12 @@ def targets(found: Found, layout: Layout, m: int) -> Targets:
         deviations[place] = np.sqrt(found.single_variances[a])
         freedom[place] = _SINGLE_FREEDOM
         base[place] = np.log(np.maximum(counts[place] / counts[place].sum(), 1e-7))
-    for i, table in enumerate(found.tables):
+    for i, (_, allowed) in enumerate(found.barred):
         place = layout.place(len(found.singles) + i)
+        counts[place], deviations[place], freedom[place] = 0.0, 1.0, 0.0
+        base[place] = np.where(allowed, 0.0, _NEVER)
+    for i, table in enumerate(found.tables):
+        place = layout.place(len(found.singles) + len(found.barred) + i)
         variance = float(table.variance)
         counts[place] = table.values
         deviations[place] = np.sqrt(variance)
@@ -96,7 +104,7 @@ def targets(found: Found, layout: Layout, m: int) -> Targets:
 
 def _layout(found: Found) -> Layout:
     singles = [Shape((a,), (0,)) for a in range(len(found.singles))]
-    return Layout.of(found.hierarchy, [*singles, *found.shapes])
+    return Layout.of(found.hierarchy, [*singles, *(shape for shape, _ in found.barred), *found.shapes])
 
 
 def _edge(found: Found, number: int) -> Edge:
@@ -116,3 +124,16 @@ def counts_of(carving: Carving, shapes: list[Shape]) -> list[NDArray[np.float64]
     layout = Layout.of(carving.layout.hierarchy, shapes)
     counts = layout.count(carving.rows)
     return [counts[layout.place(i)] for i in range(len(shapes))]
+
+
+def codes(found: Found, rows: NDArray[np.uint16], *, rng: np.random.Generator) -> SmallDatabase:
+    """Rows in the codes of the domain. Where the finest bins hold several codes, by the one-way table."""
+    domain = found.hierarchy.domain
+    columns: dict[str, NDArray[Any]] = {}
+    for a, attribute in enumerate(domain):
+        column = rows[:, a].astype(np.int64)
+        cut = found.hierarchy.cuts[a][0]
+        if len(cut) < attribute.size:
+            column = given(column, np.eye(len(cut)), found.hierarchy.labels(a, 0), found.singles[a], rng)
+        columns[attribute.name] = column.astype(np.min_scalar_type(max(attribute.size - 1, 1)))
+    return SmallDatabase(columns)

@@ -22,6 +22,9 @@ class Found:
     singles: list[NDArray[np.float64]]
     """Denoised one-way counts, code by code."""
     single_variances: list[float]
+    single_tables: list[NoisyTable]
+    barred: list[tuple[Shape, NDArray[np.bool_]]] = field(default_factory=list)
+    """Declared tables of allowed cells, flat."""
     shapes: list[Shape] = field(default_factory=list)
     tables: list[NoisyTable] = field(default_factory=list)
     expected: list[NDArray[np.float64]] = field(default_factory=list)

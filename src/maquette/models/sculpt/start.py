@@ -82,11 +82,11 @@ def first_rows(
                 waiting.append(b)
                 groups = hierarchy.working(a, level)[rows[:, a]]
                 inside = hierarchy.working(b, other)
-                rows[:, b] = _given(groups, table, inside, singles[b], rng)
+                rows[:, b] = given(groups, table, inside, singles[b], rng)
     return rows
 
 
-def _given(
+def given(
     groups: NDArray[np.int64],
     table: NDArray[np.float64],
     inside: NDArray[np.int64],

@@ -1,0 +1,134 @@
+"""The stages of one run in order, with the rows carved where a stage needs to know them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Relation
+from maquette.mechanisms.base import Curator, Progress, Task
+from maquette.mechanisms.sculpt import stages
+from maquette.mechanisms.sculpt.allot import Exchange, one_way_share
+from maquette.mechanisms.sculpt.interests import Interests
+from maquette.mechanisms.sculpt.stages import Purse
+from maquette.models.measurement import Size
+from maquette.models.sculpt import fit
+from maquette.models.sculpt.carve import Carving
+from maquette.models.sculpt.found import Found
+from maquette.models.sculpt.layout import WIDEST, Shape
+
+GRIPS = (0.0, 0.01, 0.02, 0.05, 0.1)
+MORE_SWEEPS = 5
+MOST_ROWS = 250_000
+"""Rows of a small database unless another number is asked for."""
+MOST_TRIPLES = 5_000
+
+
+@dataclass(slots=True)
+class Run:
+    """One run: what it may spend, what it has found, the rows so far."""
+
+    curator: Curator
+    task: Task
+    wanted: Interests
+    rng: np.random.Generator
+    progress: Progress
+
+    def measured(self, size: Size, purse: Purse, exchange: Exchange) -> tuple[Found, Carving]:
+        """All stages in order; the rows are carved between them where a stage needs to know them."""
+        pairs, triples = self.wanted.pairs, self.triples()
+        domain = self.curator.domain
+        sizes = [domain.cells(domain.names[a] for a in triple) for triple in triples]
+        third = stages.third_order(exchange, size, sizes, price=purse.whole)
+        first = one_way_share(size.divisor, purse.whole, sum(domain.shape), exchange)
+        if not pairs:
+            first = float(purse.left) / purse.whole
+        self.progress("measuring one-way tables", 0.0)
+        found = stages.measure_singles(self.curator, purse, exchange, size, self.wanted, share=first)
+        found.barred = _barred(found)
+        if pairs:
+            self.progress("measuring two-way tables", 0.05)
+            scores, doubt = stages.measure_scores(self.curator, purse, found, list(pairs))
+            price = float(purse.left) - third.share * purse.whole
+            stages.measure_pairs(self.curator, exchange, found, pairs, scores, doubt, price=price)
+        if not third.share:
+            return found, self.carve(found)
+        carving = fit.begin(found, m=self.rows(found), rng=self.rng)
+        carving = self.carved(carving, GRIPS[:2], 0)
+        if third.everything:
+            self.progress("measuring three-way tables", 0.4)
+            stages.measure_triples(
+                self.curator,
+                exchange,
+                found,
+                triples,
+                lambda shapes: self.believed(carving, found, shapes),
+                price=float(purse.left),
+            )
+        else:
+            carving = self.in_rounds(found, carving, purse, exchange)
+        carving = fit.extend(carving, found, rng=self.rng)
+        return found, self.carved(carving, GRIPS, MORE_SWEEPS)
+
+    def in_rounds(self, found: Found, carving: Carving, purse: Purse, exchange: Exchange) -> Carving:
+        """Each round chooses tables by what the rows of the round before get wrong."""
+        candidates = [*self.triples(), *self.wanted.pairs]
+        for left in range(stages.ROUNDS, 0, -1):
+            self.progress("choosing three-way tables", 0.5 - 0.1 * left)
+            current = carving
+            stages.measure_worst(
+                self.curator,
+                exchange,
+                found,
+                candidates,
+                lambda shapes: self.believed(current, found, shapes),  # noqa: B023
+                price=purse.left / left,
+            )
+            if left > 1:
+                carving = self.carved(fit.extend(carving, found, rng=self.rng), GRIPS[:2], 0)
+        return carving
+
+    def believed(self, carving: Carving, found: Found, shapes: list[Shape]) -> list[NDArray[np.float64]]:
+        """What the rows so far say of further tables, in counts of the table."""
+        scale = found.total / max(len(carving.rows), 1)
+        return [counts * scale for counts in fit.counts_of(carving, shapes)]
+
+    def carve(self, found: Found) -> Carving:
+        """Rows for tables that are all measured already."""
+        carving = fit.begin(found, m=self.rows(found), rng=self.rng)
+        return self.carved(carving, GRIPS, MORE_SWEEPS)
+
+    def carved(self, carving: Carving, grips: tuple[float, ...], more: int) -> Carving:
+        fit.sweep(carving, grips=grips, more=more, tell=lambda share: self.progress("carving rows", share))
+        return carving
+
+    def triples(self) -> list[tuple[int, ...]]:
+        """The triples of interest, the most often asked first, as many as can be looked at."""
+        wanted = self.wanted.triples
+        return sorted(wanted, key=lambda triple: -wanted[triple])[:MOST_TRIPLES]
+
+    def rows(self, found: Found) -> int:
+        """How many rows: as asked, else the noisy number of records up to a limit."""
+        return self.task.rows or max(1, min(round(found.total), MOST_ROWS))
+
+
+def size_of(curator: Curator, purse: Purse) -> Size:
+    """The number of records, where it is private for a small share of the price."""
+    if curator.relation is Relation.REPLACE_ONE:
+        return curator.size(price=Fraction(0))
+    return curator.size(price=purse.part(stages.SIZE_SHARE))
+
+
+def _barred(found: Found) -> list[tuple[Shape, NDArray[np.bool_]]]:
+    """Declared combinations that no record has, as tables over at most three attributes that rows hold in full."""
+    hierarchy = found.hierarchy
+    barred: list[tuple[Shape, NDArray[np.bool_]]] = []
+    for rule in hierarchy.domain.rules:
+        places = [hierarchy.domain.index(name) for name in rule.names]
+        whole = all(hierarchy.bins(a, 0) == hierarchy.domain.attributes[a].size for a in places)
+        if rule.target is None and len(places) <= WIDEST and whole:
+            barred.append((Shape(tuple(places), (0,) * len(places)), rule.allowed.ravel()))
+    return barred
