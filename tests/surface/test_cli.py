@@ -18,6 +18,7 @@ COMMANDS = (
     ("plan",),
     ("release",),
     ("answer",),
+    ("ask",),
     ("report",),
     ("evaluate",),
     ("bound",),

@@ -21,7 +21,7 @@ from maquette.accounting.budget import UNITS
 from maquette.errors import MechanismError, ParameterError
 from maquette.models.measurement import Gaussian, Laplace, Noise, Size
 from maquette.models.testing import Terms
-from maquette.theory import online
+from maquette.theory import gaussian, online
 from maquette.theory.epochs import Epochs, gaussian_reach, laplace_reach, spend_as_needed
 
 SIZE_SHARE = Fraction(1, 20)
@@ -290,7 +290,8 @@ def _fresh(public: Public, p: float) -> tuple[Noise, float]:
     elif public.unit == "epsilon":
         price = _up(math.log(2 / p) / _least_one(public.alpha * public.n - public.reach))
     else:
-        sigma = (_least_one(public.alpha * public.n - public.reach - 1)) / gaussian_reach(1.0, p)
+        width = _least_one(public.alpha * public.n - public.reach - 1)
+        sigma = width / gaussian.two_sided(math.log(p))
         price = _up(1 / (2 * sigma**2))
     if public.unit == "epsilon":
         return Laplace(price), laplace_reach(1 / float(price), p)

@@ -1,0 +1,118 @@
+"""What a session runs with, from public numbers: prices inside the budget, errors as derived."""
+
+from fractions import Fraction
+
+import pytest
+
+from maquette.errors import MechanismError, ParameterError
+from maquette.gate.online import epoch_cost
+from maquette.mechanisms.online import settings
+from maquette.mechanisms.online.bypass import worth_testing
+from maquette.mechanisms.online.settings import Public, price_of
+from maquette.models.measurement import Cube, Gaussian, Laplace, Size
+
+EXACT = Size(50_000, None, None)
+NOISY = {
+    "epsilon": Size(50_000, Laplace(Fraction(1, 20), Fraction(20)), None),
+    "rho": Size(50_000, Gaussian(Fraction(1, 1000), Fraction(500)), None),
+}
+PRICE = {"epsilon": Fraction(95, 100), "rho": Fraction(2, 100)}
+
+
+def public(unit="epsilon", **changes) -> Public:
+    facts = {
+        "unit": unit,
+        "price": PRICE[unit],
+        "size": EXACT,
+        "k": 1000,
+        "beta": 0.05,
+        "alpha": 0.05,
+        "universe": 2**12,
+    }
+    return Public(**facts | changes)
+
+
+def whole_price(found, unit: str) -> Fraction:
+    return found.epochs * epoch_cost(found.terms, unit=unit, ledger_unit=unit)[1]
+
+
+@pytest.mark.parametrize("unit", ["epsilon", "rho"])
+@pytest.mark.parametrize(
+    "settle",
+    [settings.settle_pmw, settings.settle_lasting, settings.settle_textbook, settings.settle_median],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_all_epochs_together_stay_inside_the_price(unit, settle, known):
+    alpha = 0.05 if settle is settings.settle_pmw else None
+    found = settle(public(unit, size=EXACT if known else NOISY[unit], alpha=alpha))
+    assert found.epochs >= 1
+    assert whole_price(found, unit) <= PRICE[unit]
+    assert found.answer_error <= found.error <= 1
+    if alpha is not None:
+        assert found.error <= alpha + 1e-12
+
+
+@pytest.mark.parametrize("unit", ["epsilon", "rho"])
+def test_an_uncertain_size_makes_everything_dearer(unit):
+    sure, unsure = (settings.settle_pmw(public(unit, size=s)) for s in (EXACT, NOISY[unit]))
+    assert unsure.terms.threshold < sure.terms.threshold
+    assert whole_price(unsure, unit) / unsure.epochs > whole_price(sure, unit) / sure.epochs
+
+
+def test_the_stated_error_of_a_guess_is_the_derived_one():
+    asked = public(size=NOISY["epsilon"])
+    assert asked.reach > 0
+    for truth in (50_000 - asked.reach, 50_000 + asked.reach):  # the worst tables that fit the known size
+        for share in (0.0, 0.3, 1.0):
+            exact = min(max(50_000 * share + 700, 0), truth)
+            error = abs(exact / truth - share)
+            assert error <= asked.near(abs(exact - 50_000 * share)) + 1e-12
+            assert abs(exact / truth - (exact - 400) / 50_000) <= asked.measured(400) + 1e-12
+    assert public(size=Size(3, Laplace(Fraction(1, 20), Fraction(20)), None)).near(5) == 1.0
+
+
+def test_without_alpha_the_budget_pays_for_what_is_expected():
+    found = settings.settle_pmw(public(alpha=None))
+    measured = settings.EXPECTED_MEASURED * price_of(found.measure)
+    far = whole_price(found, "epsilon") / found.epochs * settings.EXPECTED_FAR / found.terms.cap
+    assert measured + far <= PRICE["epsilon"]
+    assert settings.settle_pmw(public(alpha=None, price=Fraction(2))).error < found.error
+
+
+def test_where_no_epoch_can_be_paid_a_session_may_still_measure():
+    small = public(price=Fraction(1, 10), alpha=0.02)
+    found = settings.settle_pmw(small)
+    assert found.terms is None
+    assert found.error <= 0.02
+    with pytest.raises(MechanismError, match="cannot be promised"):
+        settings.settle_pmw(public(price=Fraction(1, 10), alpha=0.02, measuring=False))
+    with pytest.raises(MechanismError, match="cannot be promised"):
+        settings.settle_pmw(public(price=Fraction(1, 10**6), alpha=0.02))
+
+
+def test_fresh_noise_is_as_wide_as_the_error_allows():
+    for unit in ("epsilon", "rho"):
+        found = settings.settle_direct(public(unit))
+        assert 0.9 * 0.05 < found.error <= 0.05
+        spread = settings.settle_direct(public(unit, alpha=None))
+        assert price_of(spread.measure) * 1000 <= PRICE[unit]
+
+
+def test_laws_without_a_deviation_are_refused():
+    with pytest.raises(ParameterError):
+        settings.deviation(Cube(Fraction(1)))
+    with pytest.raises(ParameterError):
+        settings.deviation(Laplace(Fraction(1)))
+    with pytest.raises(ParameterError, match="not measured"):
+        public(size=Size.unknown()).reach  # noqa: B018
+    with pytest.raises(ParameterError, match="no error"):
+        public(alpha=None).wanted()
+
+
+def test_a_test_is_worth_it_once_guesses_hold_often_enough_for_its_price():
+    assert not worth_testing([], ratio=8.0)
+    assert worth_testing([], ratio=1.5)
+    assert worth_testing([False] * 10, ratio=8.0)
+    assert not worth_testing([False] * 10, ratio=80.0)
+    assert not worth_testing([True, False] * 20, ratio=8.0)
+    assert worth_testing([True] * 100 + [False] * 40, ratio=8.0)  # what is long past is forgotten
