@@ -24,7 +24,7 @@ from maquette.queries.sets import SetQueries
 
 Floats = NDArray[np.float64]
 
-BLOCK = 2**9
+BLOCK = 2**8
 """Trailing cells that a block should have at least."""
 _SHORT = 48
 _QUICK = {"reassoc", "nsz", "contract"}
@@ -136,9 +136,17 @@ def tilt(table: Floats, query: Compiled, step: float, out: Floats | None = None)
             before = _tilt_runs_into(out, table, query.pattern, query.ends, query.low, query.high, factor)
         return before * factor, before * (factor - 1)
     factors = np.exp(step * query.weights)
+    if isinstance(query, Counting):
+        factor = math.exp(step)
+        if out is None:
+            before = _tilt_masks(table, query.pattern, query.weights, factors)
+        else:
+            before = _tilt_masks_into(out, table, query.pattern, query.weights, factors)
+        return before * factor, before * (factor - 1)
     if out is None:
         return _tilt_weights(table, query.pattern, query.weights, factors)
-    return _tilt_weights_into(out, table, query.pattern, query.weights, factors)
+    np.copyto(out, table)
+    return _tilt_weights(out, query.pattern, query.weights, factors)
 
 
 def _outer(sets: dict[str, NDArray[np.bool_]], names: Margin) -> NDArray[np.bool_]:
@@ -269,9 +277,26 @@ def _tilt_weights(table: Any, pattern: Any, weights: Any, factors: Any) -> tuple
 
 
 @numba.njit(cache=True, nogil=True, fastmath=_QUICK)
-def _tilt_weights_into(out: Any, table: Any, pattern: Any, weights: Any, factors: Any) -> tuple[float, float]:
+def _tilt_masks(table: Any, pattern: Any, weights: Any, factors: Any) -> float:
+    total = 0.0
+    for block in range(table.shape[0]):
+        p = pattern[block]
+        if p < 0:
+            continue
+        row, weight, factor = table[block], weights[p], factors[p]
+        part = 0.0
+        for i in range(table.shape[1]):
+            old = row[i]
+            row[i] = old * factor[i]
+            part += old * weight[i]
+        total += part
+    return total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+def _tilt_masks_into(out: Any, table: Any, pattern: Any, weights: Any, factors: Any) -> float:
     """A loop of its own: one that may or may not work in place is not vectorised."""
-    total, grown = 0.0, 0.0
+    total = 0.0
     for block in range(table.shape[0]):
         p = pattern[block]
         row, changed = table[block], out[block]
@@ -279,13 +304,10 @@ def _tilt_weights_into(out: Any, table: Any, pattern: Any, weights: Any, factors
             changed[:] = row
             continue
         weight, factor = weights[p], factors[p]
-        part, more = 0.0, 0.0
+        part = 0.0
         for i in range(table.shape[1]):
             old = row[i]
-            new = old * factor[i]
-            changed[i] = new
-            part += new * weight[i]
-            more += new - old
+            changed[i] = old * factor[i]
+            part += old * weight[i]
         total += part
-        grown += more
-    return total, grown
+    return total
