@@ -44,7 +44,7 @@ def run(data: Path | None) -> list[dict[str, Any]]:
     """All figures; the tables are made here, so `data` is not needed."""
     del data
     load = {"load": [round(x, 1) for x in os.getloadavg()]}
-    return [figure | load for figure in (*times(), *enumeration(), *winners())]
+    return [figure | load for figure in (*times(), *factors(), *enumeration(), *winners())]
 
 
 def values(shape: str, size: int, n: int, rng: np.random.Generator) -> NDArray[np.uint64]:
@@ -233,6 +233,56 @@ def winners(size: int = 2**20, runs: int = 4) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def factors(draws: int = 6) -> list[dict[str, Any]]:
+    """Largest error times sqrt(epsilon n) at m = 1.25 sqrt(epsilon n): what the planner's expected errors rest on."""
+    rng = np.random.default_rng(8)
+
+    def paths(base: Base, size: int, n: int, m: int, shape: str) -> Any:
+        return Thresholds(column(values(shape, size, n, rng), size), Scale(m, 1), base)
+
+    found: dict[str, list[float]] = {}
+    for n in (100, 1000, 10_000):
+        m = math.ceil(1.25 * math.sqrt(n))
+        for shape in SHAPES:
+            for size in (2**12, 2**20):
+                for base in ("tree", "flat"):
+                    counters = [paths(base, size, n, m, shape) for _ in range(draws)]
+                    found.setdefault(f"thresholds, {base} base", []).extend(_factor(c, n) for c in counters)
+            if n < 10_000:
+                counters = [paths("sequence", 2**12, n, m, shape) for _ in range(draws)]
+                found.setdefault("thresholds, sequence base", []).extend(_factor(c, n) for c in counters)
+                held = [column(values(shape, 2**12, n, rng), 2**12) for _ in range(2)]
+                spans = [Intervals(c, Scale(m, 1), "tree", 1) for c in held]
+                found.setdefault("intervals, tree base", []).extend(_factor(c, n) for c in spans)
+    for n in (200, 1000):
+        m = math.ceil(1.25 * math.sqrt(n))
+        many = range(draws)
+        found.setdefault("dyadic tree of 510 sets", []).extend(
+            _factor(dyadic(256, n, m, rng), n) for _ in many
+        )
+        edges = 19**0.5
+        found.setdefault("chain of 20 bits, over sqrt(edges)", []).extend(
+            _factor(chain(20, n, m, rng), n) / edges for _ in range(2)
+        )
+        found.setdefault("windows of 3 of 40 cells", []).extend(
+            _factor(windows(40, n, min(m, 25), rng), n) for _ in many
+        )
+    return [
+        {
+            "what": f"largest error times sqrt(epsilon n): {name}",
+            "mean": round(float(np.mean(seen)), 2),
+            "least": round(min(seen), 2),
+            "largest": round(max(seen), 2),
+            "draws": len(seen),
+        }
+        for name, seen in found.items()
+    ]
+
+
+def _factor(counter: Any, n: int) -> float:
+    return float(counter.level(draw(counter, 1.0)[0])) / math.sqrt(n)
 
 
 def released_error(domain: Domain, queries: Any, codes: NDArray[np.uint64], mechanism: str) -> float:
