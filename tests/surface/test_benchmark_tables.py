@@ -140,3 +140,8 @@ def test_the_summary_shows_the_newest_figures_and_says_what_is_quoted():
     assert all("quoted" in line for line in lines[2:])
     assert len(lines) == 2 + len(quoted.FIGURES["adult", 2, 1.0])
     assert list(summary.lines(found, [peer], 3)) == []
+    both = ours("residual", 0.5) | {"rows max": 0.5, "rows L1": 0.2, "rows abs": 1e-4}
+    assert "| **residual**, rows and answers | 0.5 |" in next(summary.lines(summary.newest([both]), [], 2))
+    apart = list(summary.lines(summary.newest([both | {"rows max": 0.75}]), [], 2))
+    assert "**residual**, rows | 0.75" in apart[0]
+    assert "**residual**, answers | 0.5" in apart[1]
