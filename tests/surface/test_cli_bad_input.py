@@ -350,7 +350,7 @@ def test_an_interrupt_elsewhere_is_clean_too(own, monkeypatch):
     def interrupt(*_args, **_kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(releases, "read_workload", interrupt)
+    monkeypatch.setattr(releases.options, "read_workload", interrupt)
     refused(own.release(), "interrupted", code=130)
 
 

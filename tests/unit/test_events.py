@@ -119,3 +119,11 @@ def test_wrong_parameters_are_refused(make):
 def test_stored_forms_that_are_no_events_are_refused(data):
     with pytest.raises(ParameterError, match="expected"):
         from_dict(data)
+
+
+def test_an_event_without_a_cost_cannot_be_made():
+    class Free(Event):
+        tag = "free"
+
+    with pytest.raises(TypeError, match="cost"):
+        Free()

@@ -7,6 +7,7 @@ and the dictionary forms are part of the ledger's format and never change their 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -22,14 +23,14 @@ Selection = Literal["exponential", "permute-and-flip"]
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class Event(ABC):
     """The root of all events."""
 
     tag: ClassVar[str]
 
+    @abstractmethod
     def cost(self, unit: Unit) -> Cost:
         """What the ledger charges, in units of epsilon or rho."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """The form that the ledger stores: the tag and every field, rationals as text."""

@@ -10,20 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maquette.cli import console
-from maquette.cli.options import (
-    AsJson,
-    Beta,
-    Delta,
-    Epsilon,
-    MarginalOrders,
-    Predicates,
-    PrefixNames,
-    RangeNames,
-    RelationName,
-    WorkloadFile,
-    read_workload,
-)
+from maquette.cli import console, options
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -37,10 +24,10 @@ def register(app: typer.Typer) -> None:
 
 def bound(
     n: Annotated[str, typer.Option("--n", help="Rows of the table, as far as publicly known.")],
-    epsilon: Epsilon,
-    delta: Delta = 0.0,
-    beta: Beta = 0.05,
-    relation: RelationName = "replace-one",
+    epsilon: options.Epsilon,
+    delta: options.Delta = 0.0,
+    beta: options.Beta = 0.05,
+    relation: options.RelationName = "replace-one",
     universe: Annotated[str | None, typer.Option(help="|X|, such as 1000000, 1e6 or 2^24.")] = None,
     queries: Annotated[str | None, typer.Option(help="How many queries, such as 1e9.")] = None,
     vc: Annotated[int | None, typer.Option(help="VC dimension of the class, if known.")] = None,
@@ -50,18 +37,18 @@ def bound(
     domain: Annotated[
         Path | None, typer.Option("--domain", "-d", help="A domain file, with queries as in `plan`.")
     ] = None,
-    marginals: MarginalOrders = None,
-    prefixes: PrefixNames = None,
-    ranges: RangeNames = None,
-    where: Predicates = None,
-    workload: WorkloadFile = None,
+    marginals: options.MarginalOrders = None,
+    prefixes: options.PrefixNames = None,
+    ranges: options.RangeNames = None,
+    where: options.Predicates = None,
+    workload: options.WorkloadFile = None,
     alpha: Annotated[
         float | None, typer.Option(help="Also say how many rows this largest error needs.")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw error against n, epsilon and queries: .svg, .png, .html, .json.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print every bound on the largest error over all queries: SmallDB's forms, direct noise, textbooks, the floor.
 
@@ -85,7 +72,7 @@ def bound(
     if domain is not None:
         if universe is not None or queries is not None or shape is not None:
             raise ParameterError("give either --domain with queries, or --universe and --queries, not both")
-        asked = read_workload(
+        asked = options.read_workload(
             Domain.load(domain),
             marginals=marginals,
             prefixes=prefixes,

@@ -9,28 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maquette.cli import console
+from maquette.cli import console, options
 from maquette.cli.guard import INTERRUPTED, complain
 from maquette.cli.ledgers import paid_so_far
-from maquette.cli.options import (
-    AsJson,
-    Beta,
-    Delimiter,
-    Delta,
-    DomainFile,
-    Epsilon,
-    MarginalOrders,
-    Predicates,
-    PrefixNames,
-    Quiet,
-    RangeNames,
-    RelationName,
-    TableName,
-    TableQuery,
-    WeightName,
-    WorkloadFile,
-    read_workload,
-)
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -44,25 +25,25 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    domain: DomainFile,
+    domain: options.DomainFile,
     n: Annotated[int | None, typer.Option("--n", help="Rows of the table, as far as publicly known.")] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Privacy budget; alone it means pure epsilon.")
     ] = None,
-    delta: Delta = 0.0,
-    beta: Beta = 0.05,
+    delta: options.Delta = 0.0,
+    beta: options.Beta = 0.05,
     alpha: Annotated[
         float | None,
         typer.Option(help="Target error: says the --n or --epsilon that is needed, give the other."),
     ] = None,
-    relation: RelationName = "add-remove",
-    marginals: MarginalOrders = None,
-    prefixes: PrefixNames = None,
-    ranges: RangeNames = None,
-    where: Predicates = None,
-    workload: WorkloadFile = None,
-    weight: WeightName = None,
-    as_json: AsJson = False,
+    relation: options.RelationName = "add-remove",
+    marginals: options.MarginalOrders = None,
+    prefixes: options.PrefixNames = None,
+    ranges: options.RangeNames = None,
+    where: options.Predicates = None,
+    workload: options.WorkloadFile = None,
+    weight: options.WeightName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Rank the mechanisms by their error, from public inputs only. Spends nothing, opens no table.
 
@@ -74,7 +55,7 @@ def plan(
     from maquette.api import required
     from maquette.domain import Domain
 
-    queries = read_workload(
+    queries = options.read_workload(
         Domain.load(domain),
         marginals=marginals,
         prefixes=prefixes,
@@ -119,18 +100,18 @@ def release(
     source: Annotated[
         str, typer.Argument(metavar="TABLE", help="The private table: CSV, Parquet, Arrow, DuckDB.")
     ],
-    domain: DomainFile,
-    epsilon: Epsilon,
-    delta: Delta = 0.0,
-    beta: Beta = 0.05,
-    relation: RelationName = "add-remove",
+    domain: options.DomainFile,
+    epsilon: options.Epsilon,
+    delta: options.Delta = 0.0,
+    beta: options.Beta = 0.05,
+    relation: options.RelationName = "add-remove",
     mechanism: Annotated[str, typer.Option(help="A mechanism by name, or auto.")] = "auto",
-    marginals: MarginalOrders = None,
-    prefixes: PrefixNames = None,
-    ranges: RangeNames = None,
-    where: Predicates = None,
-    workload: WorkloadFile = None,
-    weight: WeightName = None,
+    marginals: options.MarginalOrders = None,
+    prefixes: options.PrefixNames = None,
+    ranges: options.RangeNames = None,
+    where: options.Predicates = None,
+    workload: options.WorkloadFile = None,
+    weight: options.WeightName = None,
     ledger: Annotated[
         str | None, typer.Option(help="Ledger path or URL; made on first use. Beside the table if absent.")
     ] = None,
@@ -153,14 +134,14 @@ def release(
     key: Annotated[
         str | None, typer.Option(help="A name for this run: the same key is free, a new key pays anew.")
     ] = None,
-    delimiter: Delimiter = ",",
-    table: TableName = None,
-    query: TableQuery = None,
+    delimiter: options.Delimiter = ",",
+    table: options.TableName = None,
+    query: options.TableQuery = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The release folder; TABLE.maquette if absent.")
     ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Answer a whole workload on a private table and write the release folder.
 
@@ -177,7 +158,7 @@ def release(
     from maquette.release.store import check_place
 
     declared = Domain.load(domain)
-    queries = read_workload(
+    queries = options.read_workload(
         declared, marginals=marginals, prefixes=prefixes, ranges=ranges, where=where, workload=workload
     )
     place = output if output is not None else Path(f"{Path(source).stem}.maquette")

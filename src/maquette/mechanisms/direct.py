@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from maquette.errors import MechanismError
 from maquette.mechanisms import consistent, costs, laws, shape, trivial
 from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
 from maquette.mechanisms.consistent import Draft
@@ -63,11 +62,9 @@ class Direct:
 
     def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure every query, post-process."""
-        if trivial.constant(task):
-            return trivial.constant_outcome(curator, task)
-        refused = self.refusal(task)
-        if refused is not None:
-            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
+        done = trivial.opening(self, curator, task)
+        if done is not None:
+            return done
         parts = self._split(task)
         progress("measuring the workload", 0.0)
         size = curator.size(price=parts.size)

@@ -38,9 +38,9 @@ SIZE_SHARE = Fraction(1, 20)
 ROWS_FACTOR = 1.25
 """m = 1.25 sqrt(epsilon n) where a counter draws: near the best of sweeps over four shapes of data."""
 TYPICAL: dict[Base, float] = {"tree": 2.0, "flat": 2.5, "sequence": 2.5}
-"""Largest error over thresholds times sqrt(epsilon n): mean over four shapes of data (uniform, two bumps, Zipf, spikes),
-2^12 and 2^20 cells, epsilon n = 100, 1,000 and 10,000; 144 draws (sequence: 48, 2^12 cells, up to 1,000). Single draws lie
-between 0.5 and 9. `python -m benchmarks smalldb` measures these and the following anew."""
+"""Largest error over thresholds times sqrt(epsilon n): mean over four shapes of data (uniform, two bumps, Zipf,
+spikes), 2^12 and 2^20 cells, epsilon n = 100, 1,000 and 10,000; 144 draws (sequence: 48, 2^12 cells, up to 1,000).
+Single draws lie between 0.5 and 9. `python -m benchmarks smalldb` measures these and the following anew."""
 TYPICAL_TRELLIS = 1.5
 """The same for a trellis: windows of three of 40 cells, epsilon n = 200 and 1,000, 12 draws."""
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Relation
-from maquette.errors import MechanismError
 from maquette.mechanisms import consistent, costs, laws, shape, trivial
 from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
 from maquette.models import tree
@@ -82,11 +81,9 @@ class Tree:
 
     def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure every level, fit, answer."""
-        if trivial.constant(task):
-            return trivial.constant_outcome(curator, task)
-        refused = self.refusal(task)
-        if refused is not None:
-            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
+        done = trivial.opening(self, curator, task)
+        if done is not None:
+            return done
         parts = self._split(task)
         progress("measuring the tree", 0.0)
         size = curator.size(price=parts.size)

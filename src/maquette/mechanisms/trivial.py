@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 
 from maquette.domain import Relation
+from maquette.errors import MechanismError
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import Curator, Guarantee, Outcome, Task
 from maquette.models.answers import Answers, SmallDatabase
@@ -18,6 +20,25 @@ _FREE = "every query is constant: answered without looking at the table, at no c
 def constant(task: Task) -> bool:
     """Does every query have the same weight on every record?"""
     return shape.distinct(task.queries) == 0
+
+
+class Able(Protocol):
+    """A mechanism that says beforehand why it cannot run."""
+
+    @property
+    def name(self) -> str: ...
+
+    def refusal(self, task: Task) -> str | None: ...
+
+
+def opening(mechanism: Able, curator: Curator, task: Task) -> Outcome | None:
+    """How a run begins: constant queries are answered at once, a task that cannot be done is refused; else None."""
+    if constant(task):
+        return constant_outcome(curator, task)
+    refused = mechanism.refusal(task)
+    if refused is not None:
+        raise MechanismError(f"mechanism '{mechanism.name}' cannot do this: {refused}")
+    return None
 
 
 def constant_outcome(curator: Curator, task: Task) -> Outcome:
