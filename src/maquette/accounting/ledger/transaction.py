@@ -99,9 +99,9 @@ class Transaction:
             self._spent += asked.cost.units
             self._slack_spent += asked.cost.slack
         else:
-            self._check_covered(
-                asked.cost, self._left_in(asked.parent), holder=f"reservation '{asked.parent}'"
-            )
+            holder = self._holder(asked.parent)
+            if asked.cost != Cost(0):  # what costs nothing needs no sum over all that was taken before
+                self._check_covered(asked.cost, self._rest_of(holder), holder=f"reservation '{asked.parent}'")
         link = self._append(
             "reserve",
             key=asked.key,
@@ -192,13 +192,14 @@ class Transaction:
             raise LedgerError(f"nothing was reserved under key '{key}'; reserve before answering or settling")
         return known
 
-    def _left_in(self, parent: str) -> Cost:
+    def _holder(self, parent: str) -> Entry:
+        """The open envelope that a reservation names as its parent."""
         holder = self._reserved(parent)
         if not holder.envelope:
             raise LedgerError(f"reservation '{parent}' is not an envelope; reserve it with envelope=True")
         if holder.settled is not None:
             raise LedgerError(f"reservation '{parent}' is settled and pays for nothing more")
-        return self._rest_of(holder)
+        return holder
 
     def _rest_of(self, holder: Entry) -> Cost:
         """What an envelope has left: its amount, less its children's, plus what settled children gave back."""
