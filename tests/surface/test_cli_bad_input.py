@@ -390,7 +390,7 @@ def test_debugging_shows_everything_and_warns(own, monkeypatch):
     def fail(*_args, **_kwargs):
         raise ZeroDivisionError(CANARY)
 
-    monkeypatch.setattr(releases, "read_workload", fail)
+    monkeypatch.setattr(releases.options, "read_workload", fail)
     monkeypatch.setenv("MAQUETTE_DEBUG", "1")
     words = ["release", str(own.table), "-d", str(own.domain), "--epsilon", "1"]
     done = CliRunner().invoke(app, words)
@@ -406,6 +406,6 @@ def test_the_canary_check_sees_a_canary(own, monkeypatch):
     def leak(*_args, **_kwargs):
         raise SourceError(f"row 3 holds {CANARY}")
 
-    monkeypatch.setattr(releases, "read_workload", leak)
+    monkeypatch.setattr(releases.options, "read_workload", leak)
     with pytest.raises(AssertionError):
         own.release()
