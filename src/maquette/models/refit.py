@@ -19,7 +19,7 @@ FEWEST, MOST = 10, 200
 """Sweeps over all answers after each new one; fewer where all fit already."""
 _VISITS = 6000
 _WORK = 2**26
-SLACK = 0.1
+SLACK = 0.5
 """A misfit of this many standard deviations is left alone."""
 RIDGE = 0.1
 """How much of a standard deviation a multiplier of 1 is allowed to miss, for the most precise answers."""

@@ -33,7 +33,7 @@ from maquette.queries.sets import SetQueries
 Floats = NDArray[np.float64]
 Columns = dict[str, NDArray[Any]]
 
-ROWS = 2**15
+ROWS = 2**14
 """Rows of a hypothesis."""
 _ENOUGH = 64
 """Effective rows that should stand for a counted part, however small."""
