@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         WorkloadError,
     )
     from maquette.gate.owner import Table, open
+    from maquette.mechanisms.smalldb import SmallDb
     from maquette.queries import (
         Queries,
         boxes,
@@ -68,6 +69,7 @@ _HOMES = {
         "WorkloadError",
     ),
     "maquette.gate.owner": ("Table", "open"),
+    "maquette.mechanisms.smalldb": ("SmallDb",),
     "maquette.queries": (
         "Queries",
         "boxes",
@@ -108,6 +110,7 @@ __all__ = [
     "Release",
     "ReleaseError",
     "Session",
+    "SmallDb",
     "SourceError",
     "Table",
     "WorkloadError",

@@ -20,6 +20,7 @@ from maquette.gate.owner import Table
 from maquette.mechanisms.base import Mechanism, Outcome, Progress, Task
 from maquette.mechanisms.certify import Certificates, certify, certify_drawn
 from maquette.mechanisms.choose import MECHANISMS, WEIGHTED, Plan, plan, required
+from maquette.mechanisms.smalldb import SmallDb
 from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
 from maquette.queries import canonical_hash
@@ -40,7 +41,7 @@ def release(
     epsilon: float,
     delta: float = 0.0,
     relation: Relation | str = Relation.ADD_REMOVE,
-    mechanism: str = "auto",
+    mechanism: str | SmallDb = "auto",
     beta: float = 0.05,
     ledger: Ledger | str | Path | None = None,
     total_epsilon: float | None = None,
@@ -63,11 +64,12 @@ def release(
         afterwards; per group of queries if `groups`. With `weight`, the name of a declared attribute, records count by
         its value (mechanism `roth`): fractions are of the total weight, and so are the errors.
     """
+    configured = None if isinstance(mechanism, str) else mechanism
     request = _Request(
         queries=queries,
         budget=Budget(epsilon, delta),
         relation=_relation(relation),
-        mechanism=mechanism,
+        mechanism=mechanism if isinstance(mechanism, str) else mechanism.name,
         beta=beta,
         certificate=certificate,
         groups=groups,
@@ -75,6 +77,7 @@ def release(
         post=post,
         typical_rows=typical_rows,
         weight=weight,
+        configured=configured,
     )
     chosen = request.choose()
     book = open_ledger(
@@ -130,6 +133,8 @@ class _Request:
     post: str
     typical_rows: int
     weight: str | None = None
+    configured: SmallDb | None = None
+    """The mechanism with options of its own, where one was given."""
 
     def __post_init__(self) -> None:
         _check.fraction(beta=self.beta)
@@ -175,7 +180,7 @@ class _Request:
     def choose(self) -> Mechanism:
         """The named mechanism, or the one with the best expected error; refusals come before any data is touched."""
         if self.mechanism != "auto":
-            chosen = MECHANISMS[self.mechanism]
+            chosen = self.configured or MECHANISMS[self.mechanism]
             refusal = chosen.forecast(self.task, n=self.typical_rows).refusal
             if refusal is not None:
                 raise MechanismError(f"mechanism '{self.mechanism}' cannot do this: {refusal}")
@@ -209,6 +214,8 @@ class _Request:
         }
         if self.weight is not None:
             facts["weight"] = self.weight
+        if self.configured is not None:
+            facts["options"] = self.configured.to_dict()
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def check_covered(self, book: Ledger, key: str) -> None:

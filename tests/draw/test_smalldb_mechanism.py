@@ -9,8 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.stats import binom
+from typer.testing import CliRunner
 
 import maquette as mq
+from maquette.cli.app import app
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
 from maquette.gate.draw.listed import Listed as ListedCounter
@@ -169,6 +171,44 @@ def test_a_target_error_sets_the_rows():
     assert rows_for(0.1, Facts(universe=64, log_queries=math.log(100))) == math.ceil(math.log(200) * 200)
     asked, _ = SmallDb(alpha=0.1).plan(task(prefixes(DOMAIN, "age")), n=1000, epsilon=1.0)
     assert asked.m == 10
+
+
+def test_options_are_given_with_the_mechanism_and_make_another_request():
+    table = mq.open(columns_of(60), domain=DOMAIN)
+    queries = prefixes(DOMAIN, "pay")
+    asked = {"epsilon": 1.0, "total_epsilon": 5.0}
+    aimed = mq.release(table, queries, mechanism=mq.SmallDb(alpha=0.25), **asked)
+    assert aimed.parameters["m"] == 4
+    flat = mq.release(table, queries, mechanism=mq.SmallDb(alpha=0.25, base="flat"), **asked)
+    assert flat.parameters["base"] == "flat"
+    assert flat.account.spent > aimed.account.spent
+    again = mq.release(table, queries, mechanism=mq.SmallDb(alpha=0.25), **asked)
+    assert again.account.spent == flat.account.spent
+    assert again.answers.numerators.tolist() == aimed.answers.numerators.tolist()
+    rows = {a.name: np.random.default_rng(0).integers(0, a.size, (20, 7)) for a in DOMAIN}
+    listed = mq.release(table, marginals(DOMAIN, k=3), mechanism=mq.SmallDb(candidates=rows), **asked)
+    assert listed.parameters["sampler"] == "candidates"
+    assert listed.database.m == 7
+    others = {name: codes[::-1] for name, codes in rows.items()}
+    assert SmallDb(candidates=rows).to_dict() != SmallDb(candidates=others).to_dict()
+
+
+def test_a_target_error_on_the_command_line(tmp_path):
+    DOMAIN.save(tmp_path / "d.json")
+    columns = columns_of(20)
+    lines = [
+        ",".join(DOMAIN.names),
+        *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True)),
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    words = ["release", str(tmp_path / "t.csv"), "--domain", str(tmp_path / "d.json"), "--prefixes", "pay"]
+    words += ["--epsilon", "1", "--alpha", "0.5", "-o", str(tmp_path / "out.maquette")]
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 2
+    assert "smalldb only" in refused.output
+    done = CliRunner().invoke(app, [*words, "--mechanism", "smalldb"])
+    assert done.exit_code == 0, done.output
+    assert mq.load(tmp_path / "out.maquette").database.m == 2
 
 
 def test_public_candidates_serve_any_class():

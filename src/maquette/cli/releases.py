@@ -16,6 +16,7 @@ from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
     from maquette.mechanisms.choose import Requirement
+    from maquette.mechanisms.smalldb import SmallDb
     from maquette.release import Release
 
 
@@ -124,6 +125,9 @@ def release(
     rows: Annotated[
         int | None, typer.Option(help="Rows of the small database; up to the mechanism if absent.")
     ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Target error that chooses the rows, for mechanism smalldb.")
+    ] = None,
     post: Annotated[str, typer.Option(help="Post-processing: auto, none, consistent, lp or l2.")] = "auto",
     certificate: Annotated[
         float, typer.Option(help="Share of the budget that measures the largest error; 0 for none.")
@@ -164,6 +168,7 @@ def release(
     place = output if output is not None else Path(f"{Path(source).stem}.maquette")
     check_place(place)
     _check_before_opening(epsilon, delta, beta, certificate)
+    chosen = _with_target(mechanism, alpha)
     try:
         with console.progress(quiet=quiet) as tell:
             handle = owner.open(
@@ -180,7 +185,7 @@ def release(
                 epsilon=epsilon,
                 delta=delta,
                 relation=relation,
-                mechanism=mechanism,
+                mechanism=chosen,
                 beta=beta,
                 ledger=ledger,
                 total_epsilon=total_epsilon,
@@ -199,6 +204,17 @@ def release(
         _say_interrupted(ledger, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
     _say_release(made, place, as_json=as_json)
+
+
+def _with_target(mechanism: str, alpha: float | None) -> str | SmallDb:
+    """The mechanism, told the error to aim at."""
+    if alpha is None:
+        return mechanism
+    from maquette.mechanisms.smalldb import SmallDb
+
+    if mechanism != "smalldb":
+        raise ParameterError("a target --alpha chooses the rows of --mechanism smalldb only")
+    return SmallDb(alpha=alpha)
 
 
 def _check_before_opening(epsilon: float, delta: float, beta: float, certificate: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -68,6 +69,16 @@ class SmallDb:
     def __post_init__(self) -> None:
         if self.alpha is not None:
             _check.positive(alpha=self.alpha)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The options, for the digest of a request."""
+        rows = self.candidates or {}
+        listed = {name: np.asarray(codes, dtype=np.int64) for name, codes in sorted(rows.items())}
+        digests = {
+            n: [list(c.shape), hashlib.sha256(np.ascontiguousarray(c).tobytes()).hexdigest()]
+            for n, c in listed.items()
+        }
+        return {"base": self.base, "alpha": self.alpha, "candidates": digests or None}
 
     def forecast(self, task: Task, *, n: int) -> Forecast:
         """The bound and the typical error before any data is touched."""
