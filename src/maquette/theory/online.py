@@ -14,11 +14,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from maquette import _check
 from maquette.errors import ParameterError
-from maquette.theory import existence, gaussian, laplace, multisets
+from maquette.theory import existence, multisets
+from maquette.theory.online_noise import (
+    Asked,
+    Draws,
+    concentrated_noise,
+    median_split_pure,
+    median_split_zcdp,
+    pure_noise,
+    split_pure,
+    split_zcdp,
+)
 
 _MOST = 10**7
 """No search looks at more positives, or more rows of a small database, than this."""
@@ -131,11 +140,11 @@ def pmw_pure(
         that is within `size_error` n of the truth. With `alpha` the threshold is set so that every answer is within
         alpha; c is then the largest for which A + e and W + e are at most alpha / 3, and `certain` is mostly false.
     """
-    asked = _Asked(n, k, beta, log_universe, alpha, refit, size_error, grid)
+    asked = Asked(n, k, beta, log_universe, alpha, refit, size_error, grid)
     _check.positive(epsilon=epsilon)
 
-    def noise(c: int) -> _Draws:
-        return _pure(asked, epsilon, c, split or _split_pure(asked, epsilon, c))
+    def noise(c: int) -> Draws:
+        return pure_noise(asked, epsilon, c, split or split_pure(asked, epsilon, c))
 
     return _choose(asked, noise, c)
 
@@ -160,11 +169,11 @@ def pmw_zcdp(
     Holds when: as `pmw_pure`. An epoch costs epoch_epsilon^2 / 2 + 1 / (2 answer_scale^2), c of them rho. `split` is
         (the threshold's share of an epoch's epsilon, the paid answers' share of rho).
     """
-    asked = _Asked(n, k, beta, log_universe, alpha, refit, size_error, grid)
+    asked = Asked(n, k, beta, log_universe, alpha, refit, size_error, grid)
     _check.positive(rho=rho)
 
-    def noise(c: int) -> _Draws:
-        return _concentrated(asked, rho, c, split or _split_zcdp(asked, rho, c))
+    def noise(c: int) -> Draws:
+        return concentrated_noise(asked, rho, c, split or split_zcdp(asked, rho, c))
 
     return _choose(asked, noise, c)
 
@@ -187,10 +196,13 @@ def median_pure(
         c = floor(log2 |R_m|) positives suffice, because each halves the version space.
     Holds when: k adaptive linear queries; the version space is kept exactly (a sampled one loses `certain`).
     """
-    asked = _Asked(n, k, beta, 0.0, None, False, size_error, grid)
+    asked = Asked(n, k, beta, 0.0, None, False, size_error, grid)
     _check.positive(epsilon=epsilon)
     return _best_rows(
-        asked, universe, rows, lambda c, g: _pure(asked, epsilon, c, split or _shares(asked, epsilon, c, g))
+        asked,
+        universe,
+        rows,
+        lambda c, g: pure_noise(asked, epsilon, c, split or median_split_pure(asked, epsilon, c, g)),
     )
 
 
@@ -207,163 +219,17 @@ def median_zcdp(
     grid: float = 0.0,
 ) -> Median:
     """The median mechanism with the noise of `pmw_zcdp`; otherwise as `median_pure`."""
-    asked = _Asked(n, k, beta, 0.0, None, False, size_error, grid)
+    asked = Asked(n, k, beta, 0.0, None, False, size_error, grid)
     _check.positive(rho=rho)
     return _best_rows(
         asked,
         universe,
         rows,
-        lambda c, g: _concentrated(asked, rho, c, split or _shares_zcdp(asked, rho, c, g)),
+        lambda c, g: concentrated_noise(asked, rho, c, split or median_split_zcdp(asked, rho, c, g)),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    n: float
-    k: int
-    beta: float
-    log_universe: float
-    alpha: float | None
-    refit: bool
-    size_error: float
-    grid: float
-
-    def __post_init__(self) -> None:
-        _check.positive(n=self.n)
-        _check.whole(k=self.k)
-        _check.fraction(beta=self.beta)
-        if self.alpha is not None:
-            _check.positive(alpha=self.alpha)
-        for name in ("log_universe", "size_error", "grid"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ParameterError(f"expected {name} >= 0 and finite, got {name}={value!r}")
-
-    def laplace(self, scale: float, p: float) -> float:
-        """What one Laplace draw exceeds with probability p, in counts."""
-        if self.grid:
-            return laplace.discrete(scale=scale, log_queries=0.0, beta=p, grid=self.grid)
-        return -scale * math.log(p)
-
-    def gaussian(self, sigma: float, p: float) -> float:
-        """The same for a Gaussian draw; on a grid one step more."""
-        return sigma * gaussian.two_sided(math.log(p)) + self.grid
-
-    def needed(self, c: int, width: float) -> float:
-        """The gap at which c updates use up ln|X|."""
-        return math.sqrt(self.log_universe / (2 * c)) + (2 * width if self.refit else 0.0)
-
-
-class _Draws(NamedTuple):
-    """The noise of one choice of c and of the shares, with the levels that it stays below."""
-
-    unit: str
-    c: int
-    shares: tuple[float, float, float]
-    scales: tuple[float, float, float]
-    epoch_epsilon: float
-    width: float
-    answer_width: float
-
-
-def _pure(asked: _Asked, epsilon: float, c: int, shares: tuple[float, float, float]) -> _Draws:
-    f1, f2, f3 = shares
-    if min(shares) <= 0 or math.fsum(shares) > 1 + 1e-9:
-        raise ParameterError(f"expected three shares > 0 that add up to 1, got {shares}")
-    scales = 1 / (f1 * epsilon), 2 * c / (f2 * epsilon), c / (f3 * epsilon)
-    return _Draws(
-        "epsilon",
-        c,
-        shares,
-        scales,
-        (f1 + f2) * epsilon,
-        (asked.laplace(scales[0], asked.beta / 3) + asked.laplace(scales[1], asked.beta / (3 * asked.k)))
-        / asked.n,
-        asked.laplace(scales[2], asked.beta / (3 * c)) / asked.n,
-    )
-
-
-def _concentrated(asked: _Asked, rho: float, c: int, shares: tuple[float, float]) -> _Draws:
-    fa, fm = shares
-    if not (0 < fa < 1 and 0 < fm < 1):
-        raise ParameterError(f"expected two shares between 0 and 1, got {shares}")
-    epsilon = math.sqrt(2 * rho * (1 - fm) / c)
-    scales = 1 / (fa * epsilon), 2 / ((1 - fa) * epsilon), math.sqrt(c / (2 * rho * fm))
-    tests = asked.laplace(scales[0], asked.beta / (3 * c)) + asked.laplace(
-        scales[1], asked.beta / (3 * asked.k)
-    )
-    return _Draws(
-        "rho",
-        c,
-        (fa, 1 - fa, fm),
-        scales,
-        epsilon,
-        tests / asked.n,
-        asked.gaussian(scales[2], asked.beta / (3 * c)) / asked.n,
-    )
-
-
-def _split_pure(asked: _Asked, epsilon: float, c: int) -> tuple[float, float, float]:
-    """The shares that minimise the stated error at this c, for continuous noise.
-
-    A = a1/f1 + a2/f2 and W = a3/f3. With refit (or for a target) all three count; else W only has to stay below G.
-    """
-    scale = epsilon * asked.n
-    a1 = math.log(3 / asked.beta) / scale
-    a2 = 2 * c * math.log(3 * asked.k / asked.beta) / scale
-    a3 = c * math.log(3 * c / asked.beta) / scale
-    if asked.refit or asked.alpha is not None:
-        roots = [math.sqrt(a) for a in (a1, a2, a3)]
-        return _normal(roots[0], roots[1], roots[2])
-    return _tests_first(a1, a2, a3 / max(asked.needed(c, 0.0), 1e-300))
-
-
-def _tests_first(a1: float, a2: float, least: float) -> tuple[float, float, float]:
-    """Just enough for the paid answers (a hair more, since W must stay below), the rest to the tests."""
-    f3 = min(max(1.001 * least, 0.01), 0.9)
-    rest = (1 - f3) / (math.sqrt(a1) + math.sqrt(a2))
-    return rest * math.sqrt(a1), rest * math.sqrt(a2), f3
-
-
-def _split_zcdp(asked: _Asked, rho: float, c: int) -> tuple[float, float]:
-    """The same for epochs: A = b / sqrt(1 - fm), W = v / sqrt(fm)."""
-    first, second = math.sqrt(math.log(3 * c / asked.beta)), math.sqrt(2 * math.log(3 * asked.k / asked.beta))
-    fa = first / (first + second)
-    tests = (first + second) ** 2 / (math.sqrt(2 * rho / c) * asked.n)
-    paid = math.sqrt(c / (2 * rho)) * gaussian.two_sided(math.log(asked.beta / (3 * c))) / asked.n
-    if asked.refit or asked.alpha is not None:
-        return fa, 1 / (1 + (tests / paid) ** (2 / 3))
-    gap = max(asked.needed(c, 0.0), 1e-300)
-    return fa, min(max(1.001 * (paid / gap) ** 2, 0.01), 0.9)
-
-
-def _shares(asked: _Asked, epsilon: float, c: int, gap: float) -> tuple[float, float, float]:
-    """For the median mechanism: paid answers below alpha_m where that leaves enough for the tests, else balanced."""
-    scale = epsilon * asked.n
-    a1 = math.log(3 / asked.beta) / scale
-    a2 = 2 * c * math.log(3 * asked.k / asked.beta) / scale
-    a3 = c * math.log(3 * c / asked.beta) / scale
-    modest = _tests_first(a1, a2, a3 / gap)
-    even = _normal(math.sqrt(2 * a1), math.sqrt(2 * a2), math.sqrt(a3))
-    return min((modest, even), key=lambda f: 2 * (a1 / f[0] + a2 / f[1]) + max(gap, a3 / f[2]))
-
-
-def _shares_zcdp(asked: _Asked, rho: float, c: int, gap: float) -> tuple[float, float]:
-    first, second = math.sqrt(math.log(3 * c / asked.beta)), math.sqrt(2 * math.log(3 * asked.k / asked.beta))
-    tests = (first + second) ** 2 / (math.sqrt(2 * rho / c) * asked.n)
-    paid = math.sqrt(c / (2 * rho)) * gaussian.two_sided(math.log(asked.beta / (3 * c))) / asked.n
-    modest = min(max(1.001 * (paid / gap) ** 2, 0.01), 0.9)
-    even = 1 / (1 + (2 * tests / paid) ** (2 / 3))
-    fm = min((modest, even), key=lambda f: 2 * tests / math.sqrt(1 - f) + max(gap, paid / math.sqrt(f)))
-    return first / (first + second), fm
-
-
-def _normal(*parts: float) -> tuple[float, float, float]:
-    total = math.fsum(parts)
-    return parts[0] / total, parts[1] / total, parts[2] / total
-
-
-def _finish(asked: _Asked, drawn: _Draws, gap: float, needed: float) -> Pmw:
+def _finish(asked: Asked, drawn: Draws, gap: float, needed: float) -> Pmw:
     width, paid, slack = drawn.width, drawn.answer_width, asked.size_error
     return Pmw(
         unit=drawn.unit,
@@ -390,7 +256,7 @@ def _finish(asked: _Asked, drawn: _Draws, gap: float, needed: float) -> Pmw:
     )
 
 
-def _choose(asked: _Asked, noise: Callable[[int], _Draws], c: int | None) -> Pmw:
+def _choose(asked: Asked, noise: Callable[[int], Draws], c: int | None) -> Pmw:
     if c is not None:
         _check.whole(c=c)
 
@@ -417,7 +283,7 @@ def _rank(found: Pmw) -> tuple[bool, float]:
     return not found.certain, found.error
 
 
-def _most_positives(asked: _Asked, noise: Callable[[int], _Draws]) -> int:
+def _most_positives(asked: Asked, noise: Callable[[int], Draws]) -> int:
     """The largest c for which the widths leave a third of alpha each; 1 if none does."""
     assert asked.alpha is not None
     third = asked.alpha / 3 - asked.size_error
@@ -446,9 +312,7 @@ def _least(rank: Callable[[int], tuple[bool, float]], most: int = _MOST) -> int:
     return min(range(low, high + 1, max(1, (high - low) // 300)), key=rank)
 
 
-def _best_rows(
-    asked: _Asked, universe: int, rows: int | None, noise: Callable[[int, float], _Draws]
-) -> Median:
+def _best_rows(asked: Asked, universe: int, rows: int | None, noise: Callable[[int, float], Draws]) -> Median:
     _check.whole(universe=universe)
     if rows is not None:
         _check.whole(rows=rows)
