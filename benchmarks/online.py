@@ -22,9 +22,9 @@ import numpy as np
 import maquette as mq
 from maquette.domain import Attribute, Kind
 from maquette.errors import BudgetExceeded
-from maquette.queries import boxes, where
+from maquette.queries import boxes, canonical_hash, where
 
-SHAPES = {128: (2,) * 7, 1728: (12,) * 3, 16384: (4,) * 7}
+SHAPES = {128: (2, 2, 2, 4, 4), 1728: (12,) * 3, 16384: (4,) * 7}
 N, ALPHA, ASKED, POOL = 50_000, 0.05, 20_000, 4_000
 DESIGNS: dict[str, dict[str, Any]] = {
     "exact-match caching": {"mechanism": "direct"},
@@ -52,7 +52,7 @@ def _budgets() -> list[dict[str, Any]]:
         for popularity in ("uniform", "zipf"):
             rng = np.random.default_rng([cells, len(popularity)])
             table, truth = _made(SHAPES[cells], rng)
-            pool = [_conjunction(table.domain, rng) for _ in range(POOL)]
+            pool = _pool(table.domain, rng)
             order = _order(popularity, rng)
             for name, options in DESIGNS.items():
                 if popularity == "uniform" or name in BOTH:
@@ -74,9 +74,18 @@ def _made(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[mq.Table, n
     return mq.open(frame, domain=domain), np.bincount(cells, minlength=domain.size).reshape(shape)
 
 
+def _pool(domain: mq.Domain, rng: np.random.Generator) -> list[Any]:
+    """Conjunctions that differ in meaning."""
+    found: dict[str, Any] = {}
+    while len(found) < POOL:
+        one = _conjunction(domain, rng)
+        found[canonical_hash(one)] = one
+    return list(found.values())
+
+
 def _conjunction(domain: mq.Domain, rng: np.random.Generator) -> Any:
-    """Up to three attributes, a random set of cells of each."""
-    width = int(rng.integers(1, min(3, len(domain.names)) + 1))
+    """Some attributes, a random set of cells of each."""
+    width = int(rng.integers(1, len(domain.names) + 1))
     parts: list[str] = []
     for place in rng.choice(len(domain.names), size=width, replace=False):
         size = domain.shape[place]
@@ -152,7 +161,8 @@ def _real(domain: mq.Domain, rng: np.random.Generator) -> Any:
     for place in rng.choice(len(domain.names), size=3, replace=False):
         attribute = domain[domain.names[place]]
         first = int(rng.integers(attribute.size))
-        last = int(rng.integers(first, attribute.size)) if attribute.kind != Kind.CATEGORICAL else first
+        ordered = attribute.kind in (Kind.ORDINAL, Kind.NUMERIC)
+        last = int(rng.integers(first, attribute.size)) if ordered else first
         box[attribute.name] = (first, last)
     return boxes(domain, [box])
 

@@ -140,15 +140,15 @@ class OnlineCurator(Curator):
         self._about = about
 
     def _look(self, queries: Queries, guess: int, held: _Open) -> list[NDArray[np.int64]]:
+        """Near or far, and a value: of the same form for both, so that what is stored takes the same room."""
         exact = int(self._engine.answer(queries)[0])
-        if not self._far(sparse.score(exact, guess), held, queries.denominator):
-            return [np.array([0], dtype=np.int64)]
+        far = self._far(sparse.score(exact, guess), held, queries.denominator)
         law = held.epoch.answer_noise
-        far = [np.array([1], dtype=np.int64)]
-        if law is None:
-            return far
-        value = sparse.add_noise(exact, law, denominator=queries.denominator, noise=self._noise)
-        return [*far, np.array([value], dtype=np.int64)]
+        value = 0
+        if far and law is not None:
+            value = sparse.add_noise(exact, law, denominator=queries.denominator, noise=self._noise)
+        outcome = [np.array([far], dtype=np.int64)]
+        return outcome if law is None else [*outcome, np.array([value], dtype=np.int64)]
 
     def _far(self, score: int, held: _Open, denominator: int) -> bool:
         """The one place where a score meets the secret threshold."""
@@ -243,7 +243,7 @@ def tested(step: Step) -> Tested:
     if step.values is None:
         raise LedgerError(f"step {step.number} holds no outcome")
     far = bool(step.values[0][0])
-    return Tested(far, int(step.values[1][0]) if len(step.values) > 1 else None, step.receipt)
+    return Tested(far, int(step.values[1][0]) if far and len(step.values) > 1 else None, step.receipt)
 
 
 def epoch_cost(terms: Terms, *, unit: str, ledger_unit: str) -> tuple[Cost, Fraction]:

@@ -51,7 +51,8 @@ class Forecast:
     kind: Literal["free", "cached", "test", "measure"]
     """test: answered from the hypothesis if it passes, measured otherwise."""
     cost: float
-    """The most that it takes, in `unit`."""
+    """The most that it takes, in `unit`. Before the number of records is bought, the price of that number: the rest
+    depends on it."""
     error: float | None
     """The largest error that its answer may state; None while the number of records is not known."""
     guess: float | None
