@@ -4,7 +4,6 @@ python -m benchmarks online --data DIR
 
 Repeated questions are free in every design, from the ledger; so only the first of each is asked, and all are
 counted. Budgets and errors are those that the sessions state; largest errors are measured, the tables being public.
-The rounds of the crash suite are run where MAQUETTE_CRASH_ROUNDS says how many.
 """
 
 from __future__ import annotations
