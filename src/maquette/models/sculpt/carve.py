@@ -23,6 +23,8 @@ from maquette.models.sculpt.layout import Layout
 
 FEEDBACK = 20.0
 _LARGEST_LOG = 8.0
+_FEW = 30.0
+"""Tables that may meet in one attribute at full feedback; where more meet they answer for the same rows together."""
 _SLOW_STEP = 0.15
 _MEMORY = 0.5
 """How fast the reference counts follow the live ones."""
@@ -61,6 +63,8 @@ class Carving:
         self._weights = np.ones(layout.weights, dtype=np.float32)
         self._scratch = np.ones(layout.levelled.maps.shape[1:], dtype=np.float32)
         self._rng = rng
+        tables = np.repeat(_neighbours(layout), np.diff(layout.offsets))
+        self._crowding = np.minimum(1.0, _FEW / tables)
 
     @property
     def lacking(self) -> NDArray[np.float64]:
@@ -106,7 +110,8 @@ class Carving:
         mass = np.maximum(self._reference, 0.5)
         pull = targets.freedom**2 * mass / targets.deviations**2
         spread = mass * np.maximum(1 - mass / max(len(self.rows), 1), 0.02)
-        fast = np.minimum(pull, np.maximum(FEEDBACK / (spread + 1), np.minimum(grip, pull / 8)))
+        firm = np.minimum(grip * self._crowding, pull / 8)
+        fast = np.minimum(pull, np.maximum(FEEDBACK * self._crowding / (spread + 1), firm))
         # a stronger gain would leave the cell's weight far below its potential once the gap has closed
         fast = np.minimum(fast, _LARGEST_LOG / (np.abs(lacking) + 1))
         rest = pull - fast
@@ -119,6 +124,12 @@ class Carving:
             np.exp(potential), layout.orders, layout.sizes, layout.offsets, layout.weights_at, self._weights
         )
         return fast
+
+
+def _neighbours(layout: Layout) -> NDArray[np.float64]:
+    """For every table, how many tables meet in its busiest attribute."""
+    busy = np.diff(layout.pointers).astype(np.float64)
+    return np.array([max(busy[a] for a in shape.attributes) for shape in layout.shapes])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -138,7 +149,7 @@ def _set_weights(cells: Any, orders: Any, sizes: Any, offsets: Any, weights_at: 
                         weights[weights_at[c, 2] + (i * k1 + j) * k2 + k] = value
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True)
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def _sweep(
     rows: Any,
     visit: Any,
@@ -200,7 +211,7 @@ def _sweep(
                     new = x
                     break
             old = rows[r, a]
-            if new == old or not total > 0:
+            if new == old or not 0 < total < np.inf:  # out of single precision: leave it for the next sweep
                 continue
             moved += 1
             for q in range(pointers[a], pointers[a + 1]):
