@@ -101,6 +101,14 @@ def test_a_wrong_sign_is_noticed():
     assert np.abs(outcome.answers.fractions - truth).max() > outcome.guarantee.alpha
 
 
+def test_nothing_is_expected_where_nothing_is_promised():
+    task = Task(marginals(DOMAIN, k=2), Relation.ADD_REMOVE, "epsilon", Fraction(1), 0.05)
+    for mechanism in (MW, MWEM):
+        tiny, large = mechanism.forecast(task, n=3), mechanism.forecast(task, n=10**6)
+        assert tiny.guaranteed == tiny.expected == 1.0
+        assert large.expected < large.guaranteed < 0.2
+
+
 def test_what_cannot_be_held_is_refused():
     wide = universe(*[40] * 5)
     task = Task(marginals(wide, k=2), Relation.ADD_REMOVE, "rho", Fraction(1, 40), 0.05)

@@ -56,11 +56,10 @@ class MultiplicativeWeights:
         parts = rounds.split(task)
         # the released size may lie a drift below n, and the true one is only known to lie a drift below that
         best = self._best(task, n=n - 2 * parts.drift(task))
-        typical = self._best(task, n=n).error * TYPICAL
         return Forecast(
             self.name,
             min(1.0, best.error),
-            min(1.0, typical),
+            1.0 if best.error >= 1 else best.error * TYPICAL,
             rounds.seconds(task, rounds=best.rounds),
             memory,
             shape.rows_cover(task.queries),

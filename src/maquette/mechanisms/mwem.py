@@ -27,8 +27,7 @@ from maquette.models.dense import Dense, Target
 from maquette.models.hypothesis import Released
 from maquette.models.linear import HistogramMap, histogram_map
 from maquette.models.measurement import Gaussian, Laplace, Noise, Size, sigma
-from maquette.queries.base import Sensitivity
-from maquette.theory import gaussian
+from maquette.theory import gaussian, laplace
 from maquette.theory import multiplicative as theory
 
 SHARES = tuple(Fraction(share, 10) for share in (4, 5, 6))
@@ -36,7 +35,6 @@ SHARES = tuple(Fraction(share, 10) for share in (4, 5, 6))
 TYPICAL = 0.2
 """Largest error over the bound: 0.05 to 0.16 in simulations on random tables of 64 to 1,024 cells; a little more."""
 _REPLAYS = 5
-_ONE = Sensitivity(Fraction(1), Fraction(1), Fraction(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,6 @@ class Mwem:
             return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)
         drift = rounds.split(task).drift(task)
         plan = self._plan(task, n=n - 2 * drift, drift=drift)
-        typical = self._plan(task, n=n, drift=drift).error * TYPICAL
         notes = (
             f"{plan.rounds} rounds, {float(plan.share):.0%} of the price on choosing",
             "expected: from simulation, no promise",
@@ -105,7 +102,7 @@ class Mwem:
         return Forecast(
             self.name,
             min(1.0, plan.error),
-            min(1.0, typical),
+            1.0 if plan.error >= 1 else plan.error * TYPICAL,
             rounds.seconds(task, rounds=plan.rounds) + _replaying(task, plan.rounds),
             memory,
             shape.rows_cover(task.queries),
@@ -226,24 +223,36 @@ class Mwem:
         return _Plan(count, share, error(count), *self._lost(task, share, count))
 
     def _lost(self, task: Task, share: Fraction, count: int) -> tuple[float, float]:
-        """What selection loses and what no measurement is off by, in counts."""
-        price = rounds.split(task).answers
-        epsilon = rounds.epsilon_of(price * share / count, task.unit)
-        beta = laws.rest_of(task.beta, task.relation)
+        """What selection loses and what no measurement is off by, in counts; in doubles, since it is asked often."""
+        price = float(rounds.split(task).answers) * (1 - 1e-9) / count
+        choosing, measuring = price * float(share), price * (1 - float(share))
         lost = theory.selection(
-            epsilon=epsilon, log_candidates=math.log(task.queries.count), rounds=count, beta=beta / 2
+            epsilon=choosing if task.unit == "epsilon" else math.sqrt(8 * choosing),
+            log_candidates=math.log(task.queries.count),
+            rounds=count,
+            beta=laws.rest_of(task.beta, task.relation) / 2,
         )
-        noise = laws.drawn(self._noise((price - price * share) / count, task.unit), _ONE)
-        return lost + 1, self._width(task, noise, count)
+        pure = task.unit == "epsilon"
+        return lost + 1, self._reach(task, 1 / measuring if pure else math.sqrt(0.5 / measuring), count)
 
     def _width(self, task: Task, noise: Noise, count: int) -> float:
+        """What no measurement is off by, for the law that was drawn."""
+        match noise:
+            case Laplace(scale=Fraction() as scale):
+                return self._reach(task, float(scale), count)
+            case Gaussian(sigma_squared=Fraction() as variance):
+                return self._reach(task, math.sqrt(variance), count)
+            case _:
+                raise TypeError(f"no law in {noise!r}")
+
+    def _reach(self, task: Task, scale: float, count: int) -> float:
         """On either grid: a 0/1 query of a workload with fractional weights is measured in whole counts."""
-        beta = laws.rest_of(task.beta, task.relation) / 2
-        if isinstance(noise, Gaussian):
+        beta, draws = laws.rest_of(task.beta, task.relation) / 2, math.log(count)
+        if task.unit == "rho":
             # the continuous quantile rounded up to whole counts holds for the discrete law on any finer grid
-            return math.ceil(gaussian.exact(sigma=sigma(noise), log_queries=math.log(count), beta=beta))
-        grids = {1, task.queries.denominator}
-        return max(laws.largest(noise, draws=count, beta=beta, denominator=grid) for grid in grids)
+            return math.ceil(gaussian.exact(sigma=scale, log_queries=draws, beta=beta))
+        grids = {1.0, 1 / task.queries.denominator}
+        return max(laplace.discrete(scale=scale, log_queries=draws, beta=beta, grid=g) for g in grids)
 
     def _noise(self, price: Fraction, unit: str) -> Noise:
         return Laplace(laws.pure_epsilon(price, unit)) if unit == "epsilon" else Gaussian(price)
