@@ -28,9 +28,9 @@ _HAIR = Fraction(1, 2**50)
 BRANCHES = 16
 """Children of a node: of 2 and 16, the better one in sweeps over four shapes of data."""
 TYPICAL, GROWTH, RISING = 4.0, 0.55, 2.5
-"""Largest error of all prefixes over the noise's deviation: about 4 levels^0.55; as a fraction e of the records it shrinks
-to e / (1 + 2.5 e), because the answers rise. Fitted to 180 simulations (16 to 2^20 cells; 100, 1,000 and 10,000
-records at epsilon 1; uniform data, two bumps, Zipf, spikes) and 96 releases of 2^20 cells."""
+"""Largest error of all prefixes over the noise's deviation: about 4 levels^0.55; as a fraction e of the records it
+shrinks to e / (1 + 2.5 e), because the answers rise. Fitted to 180 simulations (16 to 2^20 cells; 100, 1,000 and
+10,000 records at epsilon 1; uniform data, two bumps, Zipf, spikes) and 96 releases of 2^20 cells."""
 
 
 @dataclass(frozen=True, slots=True)
