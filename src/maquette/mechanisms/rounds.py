@@ -21,7 +21,7 @@ SIZE_SHARE = Fraction(1, 20)
 MOST_ROUNDS = 400
 _WORK = 4e10
 """Elements that all rounds together may pass over."""
-_CANDIDATES = 2e6
+_CANDIDATES = 7e5
 """Candidates per second of a private choice."""
 
 

@@ -29,6 +29,7 @@ from maquette.queries.sets import SetQueries
 Floats = NDArray[np.float64]
 
 _KEPT_QUERIES = 4096
+_KEPT_BLOCKS = 2**26
 _KEPT_CELLS = 2**23
 _SMALL = 1e-60
 _STEPS = 60
@@ -195,7 +196,7 @@ class Dense:
         known = self._kept.queries
         name = canonical_hash(queries)
         if name not in known:
-            if len(known) >= _KEPT_QUERIES:
+            if len(known) >= min(_KEPT_QUERIES, max(64, _KEPT_BLOCKS // self.layout.blocks)):
                 known.clear()
             known[name] = compile_query(self.layout, queries)
         return known[name]
