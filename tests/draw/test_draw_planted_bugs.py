@@ -1,0 +1,101 @@
+"""Privacy bugs planted into weighted draws, judged databases and the tree: the conformance checks catch each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from maquette.domain import Relation
+from maquette.gate import curator as gate
+from maquette.gate import tables
+from maquette.gate.curator import Curator
+from maquette.gate.draw import run as production
+from maquette.gate.draw.scale import Scale
+from maquette.models.measurement import LargestError, Receipt, Size
+from support import privacy_checks as checks
+from support.privacy_cases import QUESTION_CASES, apart, steps
+from support.privacy_conformance import mechanism_case
+
+ROTH = mechanism_case("roth", queries=apart, rows=2, weight="a")
+TREE = mechanism_case("tree", queries=steps)
+JUDGE = next(case for case in QUESTION_CASES if case.name == "judge thresholds, pure")
+CHECKS = {
+    "roth": checks.of_case(ROTH, Relation.ADD_REMOVE),
+    "tree": checks.of_case(TREE, Relation.REPLACE_ONE),
+    "judge": checks.of_case(JUDGE, Relation.ADD_REMOVE),
+}
+
+
+def heavy_records(patch):
+    """Weights up to 8: the score moves by eight times what was paid for."""
+    patch.setattr(
+        production, "scale_of", lambda asked: Scale(asked.m, asked.resolution, asked.weight.grid // 8)
+    )
+
+
+def true_total(patch):
+    """The total weight as it is, as if it were public."""
+
+    def total(self, weight, *, price):
+        held = production.held_by(self._engine, weight).size()
+        return Size(-(-held // weight.grid), None, None)
+
+    patch.setattr(Curator, "total", total)
+
+
+def total_in_cells(patch):
+    """The total counted on the grid of the weights, with noise for one record of weight 1/grid."""
+    real = production.held_by
+
+    class Fine:
+        def __init__(self, held, weight):
+            self._held, self._grid = held, weight.grid
+
+        def size(self):
+            return self._held.size() * self._grid
+
+    patch.setattr(gate, "held_by", lambda engine, weight: Fine(real(engine, weight), weight))
+
+
+def one_node_per_level(patch):
+    """A replaced record moves two nodes of every level; the gate charges for one."""
+    patch.setattr(tables, "moved", lambda relation: 1)
+
+
+def exact_judgement(patch):
+    """The certificate of a drawn database without noise."""
+
+    def judge(self, drawn, *, price):
+        error = gate.error_of(drawn.draw, drawn.values, self._engine)
+        return LargestError(np.array([error]), self._priced(price), Receipt(1, "0" * 64))
+
+    patch.setattr(Curator, "judge", judge)
+
+
+def fine_judgement(patch):
+    """An error in tenths of a count, with noise for whole counts."""
+    real = gate.error_of
+    patch.setattr(gate, "error_of", lambda asked, values, table: 10 * real(asked, values, table))
+
+
+@pytest.mark.parametrize(
+    ("name", "plant"),
+    [
+        ("roth", heavy_records),
+        ("roth", true_total),
+        ("roth", total_in_cells),
+        ("tree", one_node_per_level),
+        ("judge", exact_judgement),
+        ("judge", fine_judgement),
+    ],
+    ids=lambda given: given if isinstance(given, str) else given.__name__,
+)
+def test_the_bug_is_caught(name, plant, monkeypatch):
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        CHECKS[name]()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_check_passes_without_the_bug(name):
+    CHECKS[name]()
