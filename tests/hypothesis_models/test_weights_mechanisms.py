@@ -128,18 +128,18 @@ def test_a_release_through_the_gate(name, tmp_path):
     assert name in MECHANISMS
     domain = universe(4, 3)
     rng = np.random.default_rng(3)
-    frame = {"x0": rng.integers(0, 4, 3000) ** 2 // 3, "x1": rng.integers(0, 3, 3000)}
+    frame = {"x0": rng.integers(0, 4, 1500) ** 2 // 3, "x1": rng.integers(0, 3, 1500)}
     lines = ["x0,x1", *(f"{a},{b}" for a, b in zip(frame["x0"], frame["x1"], strict=True))]
     (tmp_path / "t.csv").write_text("\n".join(lines), encoding="utf-8")
     table = mq.open(tmp_path / "t.csv", domain=domain)
     queries = marginals(domain, k=2)
     release = mq.release(
-        table, queries, epsilon=2.0, delta=1e-6, mechanism=name, ledger=tmp_path / "t.ledger"
+        table, queries, epsilon=1.0, delta=1e-6, mechanism=name, ledger=tmp_path / "t.ledger"
     )
-    truth = queries.on_rows(frame) / 3000
+    truth = queries.on_rows(frame) / 1500
     assert np.abs(release.answers.fractions - truth).max() <= release.guarantee.alpha
     assert release.exactness == "exact"
-    assert sum(s.amount for s in release.spending) <= mq.Budget(2.0, 1e-6).total_units / 1e12 + 1e-12
+    assert sum(s.amount for s in release.spending) <= mq.Budget(1.0, 1e-6).total_units / 1e12 + 1e-12
 
 
 def test_a_public_lesson_keeps_its_bound():
