@@ -13,6 +13,7 @@ from support.privacy_replay import ODD, SOURCES, SURVEY, check_replay, neighbour
 PAIRS_PER_MECHANISM = 200
 ROWS = 60
 OPTIONS = {
+    "sculpt": {"epsilon": 1.0, "delta": 1e-6, "rows": 40},
     "laplace": {"epsilon": 1.0},
     "linf": {"epsilon": 1.0},
     "gaussian": {"epsilon": 1.0, "delta": 1e-6},
@@ -27,6 +28,7 @@ OPTIONS = {
     "mwem": {"epsilon": 1.0, "delta": 1e-6},
 }
 QUERIES = {
+    "sculpt": union(marginals(SURVEY, k=3), prefixes(SURVEY, "age")),
     "smalldb": prefixes(SURVEY, "age"),
     "roth": prefixes(SURVEY, "age"),
     "mw": prefixes(SURVEY, "age"),

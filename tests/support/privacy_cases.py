@@ -26,8 +26,9 @@ from maquette.models.draw import (
     Thresholds,
 )
 from maquette.models.measurement import Cube, Gaussian, Laplace, Receipt
-from maquette.queries import marginals, prefixes, ranges, union, weights
+from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
 from maquette.queries.base import Group, Queries
+from maquette.queries.binned import Binned
 from support.privacy_conformance import TINY, Case, mechanism_case
 
 DELTA = 1e-6
@@ -62,6 +63,17 @@ def apart(domain: Domain) -> Queries:
     return marginals(domain, attributes=[["b"], ["c"]])
 
 
+def triple(domain: Domain) -> Queries:
+    return marginals(domain, k=3)
+
+
+def crossed(domain: Domain) -> Queries:
+    """A marginal, and boxes that are measured in their own terms."""
+    return union(
+        marginals(domain, k=2), boxes(domain, [{"a": (0, 1), "b": (1, 1)}, {"a": (1, 2), "c": (0, 0)}])
+    )
+
+
 def fractional(domain: Domain) -> Queries:
     matrix = np.random.default_rng(3).random((5, domain.size))
     return weights(domain, matrix)
@@ -80,6 +92,7 @@ MECHANISM_CASES = [
     mechanism_case("tree", queries=steps),
     mechanism_case("mw", queries=steps),
     mechanism_case("mwem", queries=steps, delta=DELTA),
+    mechanism_case("sculpt", queries=mixed, delta=DELTA, rows=30),
 ]
 """Every registered mechanism, by name."""
 
@@ -98,6 +111,9 @@ MORE_CASES = [
     mechanism_case("mw", queries=steps, using=MultiplicativeWeights(fixed=3)),
     mechanism_case("mw", queries=mixed, delta=DELTA, using=MultiplicativeWeights(fixed=4)),
     mechanism_case("mwem", queries=steps, using=Mwem(fixed=3)),
+    mechanism_case("sculpt", queries=pairs, rows=30),
+    mechanism_case("sculpt", queries=triple, delta=DELTA, rows=30),
+    mechanism_case("sculpt", queries=crossed, rows=30, epsilon=4.0),
     mechanism_case("mwem", queries=fractional, delta=DELTA, using=Mwem(fixed=4)),
 ]
 """The same with another budget or workload: pure noise on a ledger in rho, fractional weights, axes kept."""
@@ -154,7 +170,39 @@ def _judged(structure: Structure, base: Base, *values: list[int]) -> Callable[[A
     return run
 
 
+HALVES = Binned(("a", "b"), ((0, 2), (0, 1)))
+WHOLE = Binned(("b", "c"), ((0, 1), (0, 1)))
+LINE = Binned(("a",), ((0, 1, 2),))
+TABLES = [HALVES, WHOLE, LINE]
+
+
+def _tables(curator: Any) -> Any:
+    return curator.measure_tables(TABLES, variances=[Fraction(300), Fraction(800), Fraction(2001, 2)])
+
+
+def _references() -> list[Any]:
+    """Public counts: one far too large, one even, one odd."""
+    return [np.array([9, 0, 0, 0]), np.array([1, 1, 1, 1]), np.array([0, 3, 0])]
+
+
+def _distances(curator: Any) -> Any:
+    return curator.distances(TABLES, _references(), price=_price(curator))
+
+
+def _select_tables(curator: Any) -> Any:
+    penalties = np.array([2, 0, -1])
+    # no round number: a loss that equals its charge would drown in the last digit of its logarithm
+    price = _price(curator) * Fraction(6, 7)
+    return curator.select_tables(TABLES, _references(), penalties, count=2, price=price)
+
+
 QUESTION_CASES = [
+    Case("tables, pure", PURE, _tables),
+    Case("tables, rho", CONCENTRATED, _tables),
+    Case("distances, pure", PURE, _distances),
+    Case("distances, rho", CONCENTRATED, _distances),
+    Case("select tables, pure", PURE, _select_tables),
+    Case("select tables, rho", CONCENTRATED, _select_tables),
     Case("judge thresholds, pure", PURE, _judged(Thresholds("a"), "tree", [0, 1, 1])),
     Case("judge intervals, rho", CONCENTRATED, _judged(Intervals("a"), "tree", [0, 2])),
     Case(
