@@ -133,9 +133,13 @@ def test_a_release_through_the_gate(name, tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(lines), encoding="utf-8")
     table = mq.open(tmp_path / "t.csv", domain=domain)
     queries = marginals(domain, k=2)
-    release = mq.release(
-        table, queries, epsilon=1.0, delta=1e-6, mechanism=name, ledger=tmp_path / "t.ledger"
+    ledger = mq.Ledger.memory(
+        budget=mq.Budget(1.0, 1e-6),
+        relation=Relation.ADD_REMOVE,
+        domain_fingerprint=domain.fingerprint,
+        name="test",
     )
+    release = mq.release(table, queries, epsilon=1.0, delta=1e-6, mechanism=name, ledger=ledger)
     truth = queries.on_rows(frame) / 1500
     assert np.abs(release.answers.fractions - truth).max() <= release.guarantee.alpha
     assert release.exactness == "exact"

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 BLOCK = 2**8
 """Trailing cells that a block should have at least."""
-_SHORT = 48
+_SHORT = 512
 _QUICK = {"reassoc", "nsz", "contract"}
 """Sums may be taken in any order; nothing else is loosened."""
 
@@ -176,7 +176,7 @@ def _runs(blocks: NDArray[np.int32], masks: NDArray[np.bool_]) -> Counting:
     if empty.any() and len(blocks):
         blocks = np.where((blocks >= 0) & ~empty[blocks], blocks, -1).astype(np.int32)
     low, high = np.concatenate(lows).astype(np.int64), np.concatenate(highs).astype(np.int64)
-    short = len(low) > 0 and float((high - low).mean()) < _SHORT
+    short = len(low) > 0 and float((high - low).mean()) < min(_SHORT, masks.shape[1])
     return Counting(
         blocks, np.array(ends, dtype=np.int64), low, high, masks.astype(np.float64) if short else None
     )
