@@ -20,7 +20,7 @@ from maquette.gate.draw.weighed import Weighed
 from maquette.gate.noise.laws import exp_minus
 from maquette.models.draw import Draw, Thresholds
 from maquette.models.weighting import GRID, Weighting, weighting
-from maquette.queries import marginals, prefixes, ranges, where
+from maquette.queries import marginals, prefixes, ranges, weights, where
 from maquette.vault.engine import MemoryEngine
 from support.draw_cases import WEIGHED, Case
 
@@ -228,3 +228,19 @@ def test_weights_choose_the_mechanism_and_the_planner_lists_no_other():
     planned = mq.plan(prefixes(DOMAIN, "age"), n=1000, epsilon=1.0, weight="spend")
     assert [f.mechanism for f in planned.forecasts] == ["roth"]
     assert planned.best().guaranteed is not None
+
+
+def test_real_valued_queries_on_weighted_records():
+    """Both of Roth's generalisations at once: fractional query weights, fractional record weights."""
+    domain = Domain((Attribute("kind", Kind.CATEGORICAL, codes=4), Attribute("w", Kind.ORDINAL, codes=5)))
+    rng = np.random.default_rng(1)
+    matrix = rng.random((3, 4))
+    columns = {"kind": rng.integers(0, 4, 500), "w": rng.integers(0, 5, 500)}
+    table = mq.open({k: v.tolist() for k, v in columns.items()}, domain=domain)
+    queries = weights(domain, matrix, attributes=["kind"])
+    made = mq.release(table, queries, epsilon=4.0, mechanism="roth", weight="w", rows=12, beta=1e-8)
+    held = np.bincount(columns["kind"], weights=columns["w"] / 4, minlength=4)
+    gap = np.abs(made.answers.fractions - matrix @ held / held.sum()).max()
+    assert gap <= made.certificate.alpha
+    assert gap <= made.guarantee.alpha
+    assert made.parameters["sampler"] == "enumeration"
