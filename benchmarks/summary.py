@@ -43,9 +43,13 @@ def lines(
         for name, figure in mechanisms.items():
             cost = (figure["processor seconds"], figure["peak MB"])
             for of, errors in _ours(figure):
-                yield _line(table, epsilon, f"**{name}**, {of}", errors, cost)
+                yield _line(table, epsilon, f"**{name}**, {of}{_once(figure)}", errors, cost)
         yield from _measured_again(peers, table, epsilon, k)
         yield from _quoted(table, epsilon, k)
+
+
+def _once(figure: dict[str, Any]) -> str:
+    return ", 1 run" if figure.get("runs") == 1 else ""
 
 
 def _ours(figure: dict[str, Any]) -> list[tuple[str, list[float]]]:

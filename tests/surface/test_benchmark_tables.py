@@ -142,6 +142,8 @@ def test_the_summary_shows_the_newest_figures_and_says_what_is_quoted():
     assert list(summary.lines(found, [peer], 3)) == []
     both = ours("residual", 0.5) | {"rows max": 0.5, "rows L1": 0.2, "rows abs": 1e-4}
     assert "| **residual**, rows and answers | 0.5 |" in next(summary.lines(summary.newest([both]), [], 2))
+    once = summary.newest([both | {"runs": 1}])
+    assert "rows and answers, 1 run |" in next(summary.lines(once, [], 2))
     apart = list(summary.lines(summary.newest([both | {"rows max": 0.75}]), [], 2))
     assert "**residual**, rows | 0.75" in apart[0]
     assert "**residual**, answers | 0.5" in apart[1]
