@@ -1,0 +1,140 @@
+"""Privacy bugs that a mechanism which measures in stages invites. Planted here, each must be caught."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from maquette.accounting.budget import Cost
+from maquette.accounting.events import SelectionEvent
+from maquette.domain import Relation
+from maquette.gate import tables
+from maquette.gate.curator import Curator
+from maquette.models.measurement import Size
+from maquette.models.sculpt.bins import Hierarchy
+from support import privacy_checks as checks
+from support.privacy_cases import CONCENTRATED, DELTA, LINE, pairs
+from support.privacy_conformance import Case, mechanism_case
+
+AR, REP = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+
+
+def _opposed(curator):
+    """One table and two public guesses at it; replacing a record moves one score up and the other down."""
+    first, second = LINE, replace(LINE, cuts=((0, 1),))
+    references = [np.array([5, 0, 0]), np.array([0, 5])]
+    price = Fraction(6, 700)
+    return curator.select_tables([first, second], references, np.array([0, 0]), count=1, price=price)
+
+
+OPPOSED = checks.of_case(Case("opposed tables", CONCENTRATED, _opposed), REP)
+WHOLE = checks.of_case(mechanism_case("sculpt", queries=pairs, delta=DELTA, rows=30, epsilon=2.0), AR)
+REPLAYED = checks.of_case(mechanism_case("sculpt", queries=pairs, delta=DELTA, rows=30, epsilon=40.0), AR)
+
+
+def wrong_l2(patch):
+    """Replace-one moves two cells of a table, charged as one."""
+    patch.setattr(tables, "moved", lambda relation: 1)
+
+
+def wrong_score(patch):
+    """A vector of distances charged like one distance."""
+    real = tables.distance_sensitivity
+    patch.setattr(tables, "distance_sensitivity", lambda count, relation: real(1, relation))
+
+
+def permute_and_flip(patch):
+    """Permute-and-flip run in rho and charged like the exponential mechanism."""
+    real = tables.plan_choices
+
+    def plan(**options):
+        return replace(real(**options), method="permute-and-flip")
+
+    patch.setattr(tables, "plan_choices", plan)
+
+
+def choices_at_one_price(patch):
+    """Several choices, one of them paid."""
+    real = tables.plan_choices
+
+    def plan(*, count, price, relation, unit):
+        made = real(count=1, price=price, relation=relation, unit=unit)
+        free = SelectionEvent(Fraction(0), made.event.events[0].method)
+        return replace(made, event=replace(made.event, events=(*made.event.events, *[free] * (count - 1))))
+
+    patch.setattr(tables, "plan_choices", plan)
+
+
+def unpaid_size(patch):
+    """The true number of records, for nothing."""
+    patch.setattr(Curator, "size", lambda self, *, price: Size(self._engine.size(), None, None))
+
+
+def exact_bins(patch):
+    """Bins cut at the true medians."""
+    engines = []
+    real = Curator.measure_tables
+
+    def measure(self, binned, *, variances):
+        engines.append(self._engine)
+        return real(self, binned, variances=variances)
+
+    def from_counts(cls, domain, counts):
+        true = [engines[-1].margins([(name,)])[name,].astype(float) for name in domain.names]
+        return cls(domain, tuple(_cuts(table) for table in true))
+
+    patch.setattr(Curator, "measure_tables", measure)
+    patch.setattr(Hierarchy, "from_counts", classmethod(from_counts))
+
+
+def _cuts(counts):
+    """Two bins, the second from the first value that any record has."""
+    first = int(np.argmax(counts > 0))
+    return (tuple(range(len(counts))), tuple(sorted({0, first})))
+
+
+def unpaid_again(patch):
+    """A second measurement of tables rides on the first one's payment."""
+    real = Curator._ask
+    paid = set()
+
+    def ask(self, event, request, look):
+        if request["ask"] == "tables" and id(self) in paid:
+            event = _Free(event)
+        paid.add(id(self))
+        return real(self, event, request, look)
+
+    patch.setattr(Curator, "_ask", ask)
+
+
+class _Free:
+    def __init__(self, event):
+        self.tag, self.to_dict = event.tag, event.to_dict
+
+    def cost(self, unit):
+        return Cost(0)
+
+
+CATALOGUE: list[tuple[Callable, checks.Check]] = [
+    (wrong_l2, checks.exactly("tables, rho", REP)),
+    (wrong_l2, checks.exactly("tables, pure", REP)),
+    (wrong_l2, checks.exactly("select tables, pure", REP)),
+    (wrong_score, checks.exactly("distances, rho")),
+    (permute_and_flip, OPPOSED),
+    (choices_at_one_price, checks.exactly("select tables, pure")),
+    (unpaid_size, WHOLE),
+    (exact_bins, REPLAYED),
+    (unpaid_again, WHOLE),
+]
+
+
+@pytest.mark.parametrize(
+    ("plant", "check"), CATALOGUE, ids=[f"{p.__name__}-{i}" for i, (p, _) in enumerate(CATALOGUE)]
+)
+def test_the_bug_is_caught(plant, check, monkeypatch):
+    check()
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        check()

@@ -1,0 +1,231 @@
+"""Bins, denoising, the start, the sweeps and the intervals of `sculpt`, each against what it must do."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.errors import ParameterError, WorkloadError
+from maquette.gate.tables import plan_tables
+from maquette.mechanisms.sculpt.allot import Exchange, Facts, allot
+from maquette.mechanisms.sculpt.interests import interests
+from maquette.models.measurement import Gaussian, NoisyTable, Receipt, Size
+from maquette.models.rows import generator
+from maquette.models.sculpt import fit
+from maquette.models.sculpt.bins import FINEST, Hierarchy, nested_cuts
+from maquette.models.sculpt.denoise import denoise
+from maquette.models.sculpt.found import Found
+from maquette.models.sculpt.layout import Layout, Shape
+from maquette.models.sculpt.model import SculptModel
+from maquette.queries import marginals, prefixes, union, where
+from maquette.queries.binned import Binned, count_binned, full, labels
+from maquette.queries.counting import count_margins
+
+DOMAIN = Domain(
+    (
+        Attribute("a", Kind.ORDINAL, codes=20),
+        Attribute("b", Kind.CATEGORICAL, codes=5),
+        Attribute("c", Kind.CATEGORICAL, codes=3),
+    )
+)
+NOWHERE = Receipt(-1, "")
+
+
+def made_rows(count, seed=0):
+    """b follows a, c is parity-like of both."""
+    rng = generator(f"rows {seed}")
+    a = np.minimum(rng.geometric(0.15, count) - 1, 19)
+    b = np.where(rng.random(count) < 0.8, a % 5, rng.integers(0, 5, count))
+    c = np.where(rng.random(count) < 0.9, (a + b) % 3, rng.integers(0, 3, count))
+    return {"a": a.astype(np.uint8), "b": b.astype(np.uint8), "c": c.astype(np.uint8)}
+
+
+def found_from(rows, shapes_of, variance=1.0):
+    """Exact tables as if they had been released with little noise."""
+    n = len(rows["a"])
+    singles = [np.bincount(rows[x.name], minlength=x.size).astype(float) for x in DOMAIN]
+    hierarchy = Hierarchy.from_counts(DOMAIN, singles)
+    found = Found(Size(n, None, None), hierarchy, float(n), singles, [variance] * 3, [])
+    for shape in shapes_of(hierarchy):
+        asked = hierarchy.table(*shape)
+        counts = count_binned(DOMAIN, rows, [asked])[0]
+        found.add(shape, NoisyTable(asked, counts, Fraction(variance), NOWHERE), found.product(shape))
+    return found
+
+
+def test_bins_are_nested_and_heavy_values_stand_alone():
+    counts = np.ones(100)
+    counts[37] = 1000.0
+    levels = nested_cuts(counts)
+    assert levels[0] == tuple(range(100))
+    for fine, coarse in itertools.pairwise(levels):
+        assert set(coarse) < set(fine)
+    assert {37, 38} <= set(levels[-3])
+
+
+def test_large_attributes_are_carved_at_the_finest_bins():
+    levels = nested_cuts(np.ones(5000))
+    assert len(levels[0]) == FINEST
+    assert levels[-1] == (0, 2500)
+
+
+def test_labels_agree_with_cuts():
+    assert labels(6, (0, 2, 5)).tolist() == [0, 0, 1, 1, 1, 2]
+
+
+def test_binned_counts_are_sums_of_cells():
+    rows = made_rows(500)
+    table = Binned(("a", "c"), ((0, 3, 11), (0, 2)))
+    whole = count_margins(DOMAIN, rows, [("a", "c")])["a", "c"]
+    summed = np.add.reduceat(np.add.reduceat(whole, (0, 3, 11), axis=0), (0, 2), axis=1)
+    assert np.array_equal(count_binned(DOMAIN, rows, [table])[0], summed.ravel())
+    assert np.array_equal(count_binned(DOMAIN, rows, [full(DOMAIN, ("a", "c"))])[0], whole.ravel())
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        Binned(("a",), ((1, 2),)),
+        Binned(("a",), ((0, 2, 2),)),
+        Binned(("a",), ((0, 20),)),
+        Binned(("a", "a"), ((0,), (0,))),
+        Binned(("a",), ((),)),
+        Binned(("a", "b"), ((0,),)),
+    ],
+)
+def test_what_is_no_partition_is_refused(table):
+    with pytest.raises(WorkloadError):
+        plan_tables(DOMAIN, [table], [Fraction(1)], relation=Relation.ADD_REMOVE, unit="rho")
+
+
+def test_tables_need_positive_variances():
+    with pytest.raises(ParameterError, match="variances"):
+        plan_tables(DOMAIN, [full(DOMAIN, ("a",))], [Fraction(0)], relation=Relation.ADD_REMOVE, unit="rho")
+
+
+@pytest.mark.parametrize(("relation", "rho"), [(Relation.ADD_REMOVE, 0.625), (Relation.REPLACE_ONE, 1.25)])
+def test_tables_cost_what_their_noise_says(relation, rho):
+    both = [full(DOMAIN, ("a",)), full(DOMAIN, ("b", "c"))]
+    plan = plan_tables(DOMAIN, both, [Fraction(1), Fraction(4)], relation=relation, unit="rho")
+    assert plan.event.cost("rho").units == pytest.approx(rho * 1e12, rel=1e-9)
+
+
+def test_denoising_comes_closer_than_projection():
+    truth = np.repeat([400.0, 10.0, 90.0, 0.0], 25)
+    rng = generator("noise")
+    gaps = {"smooth": [], "plain": []}
+    for _ in range(20):
+        noisy = truth + rng.normal(0, 30, 100)
+        smooth = denoise(noisy, deviation=30.0, total=truth.sum())
+        assert smooth.min() >= 0
+        assert smooth.sum() == pytest.approx(truth.sum())
+        gaps["smooth"].append(np.abs(smooth - truth).sum())
+        gaps["plain"].append(np.abs(np.maximum(noisy, 0) - truth).sum())
+    assert np.mean(gaps["smooth"]) < 0.6 * np.mean(gaps["plain"])
+
+
+def test_the_allotment_spends_its_price_and_favours_what_depends():
+    facts = Facts(50_000.0, Exchange.of("rho", Relation.ADD_REMOVE))
+    prices = allot(facts, [20_000.0] + [100.0] * 19, [900] * 20, [1.0] * 20, price=0.01)
+    assert prices.sum() == pytest.approx(0.01)
+    assert prices[0] > 1.5 * prices[1:].max()
+
+
+def test_interests_count_how_often_attributes_meet():
+    found = interests(
+        union(marginals(DOMAIN, k=2), marginals(DOMAIN, attributes=[["a", "b"]]), prefixes(DOMAIN, "a"))
+    )
+    assert found.pairs == {(0, 1): 2.0, (0, 2): 1.0, (1, 2): 1.0}
+    assert found.triples == {}
+    assert found.ordered == {0}
+
+
+def test_rows_are_carved_to_pairs_and_triples():
+    rows = made_rows(4000)
+    triple = (0, 1, 2)
+
+    def everything(hierarchy):
+        pairs = [Shape(p, (0, 0)) for p in ((0, 1), (0, 2), (1, 2))]
+        return [*pairs, Shape(triple, hierarchy.finest(triple, 200))]
+
+    found = found_from(rows, everything)
+    carving = fit.begin(found, m=4000, rng=generator("carve"))
+    fit.sweep(carving, grips=(0.0, 0.01, 0.02, 0.05, 0.1), more=5, tell=lambda _: None)
+    made = fit.codes(found, carving.rows, rng=generator("codes")).columns
+    for margin in (("a", "b"), ("a", "c"), ("b", "c")):
+        true, got = (count_margins(DOMAIN, x, [margin])[margin] for x in (rows, made))
+        product = np.outer(true.sum(axis=1), true.sum(axis=0)) / 4000
+        assert np.abs(true - got).sum() < 0.25 * np.abs(true - product).sum()
+    assert np.array_equal(
+        carving.counts, Layout.of(found.hierarchy, carving.layout.shapes).count(carving.rows)
+    )
+
+
+def test_the_same_key_gives_the_same_rows():
+    rows = made_rows(1000)
+
+    def one():
+        found = found_from(rows, lambda _: [Shape((0, 1), (0, 0))])
+        carving = fit.begin(found, m=700, rng=generator("same"))
+        fit.sweep(carving, grips=(0.0, 0.1), more=0, tell=lambda _: None)
+        return carving.rows
+
+    assert np.array_equal(one(), one())
+
+
+def test_barred_cells_stay_empty():
+    rows = made_rows(2000)
+    found = found_from(rows, lambda _: [Shape((0, 1), (0, 0))])
+    allowed = np.ones((5, 3), dtype=bool)
+    allowed[2, 1] = allowed[0, 0] = False
+    found.barred = [(Shape((1, 2), (0, 0)), allowed.ravel())]
+    carving = fit.begin(found, m=2000, rng=generator("barred"))
+    fit.sweep(carving, grips=(0.0, 0.01, 0.02), more=0, tell=lambda _: None)
+    seen = np.zeros((5, 3), dtype=int)
+    np.add.at(seen, (carving.rows[:, 1], carving.rows[:, 2]), 1)
+    assert seen[~allowed].sum() <= 2
+    assert seen[allowed].sum() >= 1998
+
+
+def _model(noise, seed):
+    rows = made_rows(3000)
+    rng = generator(f"model {seed}")
+    asked = Binned(("a", "b"), ((0, 4, 10), (0, 1, 2, 3, 4)))
+    true = count_binned(DOMAIN, rows, [asked])[0]
+    noisy = NoisyTable(
+        asked, np.rint(true + rng.normal(0, noise, len(true))).astype(int), Fraction(noise**2), NOWHERE
+    )
+    wrong = np.roll(true, 1).astype(float)
+    return SculptModel.of(DOMAIN, [noisy], [wrong], Size(3000, None, None), pure=False), rows
+
+
+def test_intervals_hold_even_where_the_rows_are_wrong():
+    query = where(DOMAIN, "a < 10 and b <> 2")
+    missed = 0
+    for seed in range(200):
+        model, rows = _model(20, seed)
+        value, error = model.estimate(query, beta=0.05)
+        truth = query.on_rows(rows)[0] / 3000
+        missed += abs(value - truth) > error
+    assert (
+        missed <= 20
+    )  # binomial(200, 0.05) exceeds this with probability 1e-3; the bound is far wider than that
+
+
+def test_a_query_that_cuts_a_bin_is_not_covered():
+    model, _ = _model(20, 0)
+    assert model.estimate(where(DOMAIN, "a < 5"), beta=0.05) is None
+    assert model.estimate(where(DOMAIN, "c = 1"), beta=0.05) is None
+    assert model.covers(where(DOMAIN, "b = 3"))
+
+
+def test_the_model_survives_storage():
+    model, _ = _model(20, 0)
+    again = SculptModel.from_arrays(DOMAIN, *model.to_arrays())
+    query = where(DOMAIN, "a >= 4")
+    assert again.estimate(query, beta=0.1) == model.estimate(query, beta=0.1)
+    assert math.isclose(again.tables[0].variance, 400.0)
+    assert isinstance(again._law(400.0), Gaussian)
