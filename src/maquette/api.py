@@ -19,7 +19,7 @@ from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
 from maquette.mechanisms.base import Mechanism, Outcome, Progress, Task
 from maquette.mechanisms.certify import Certificates, certify, certify_drawn
-from maquette.mechanisms.choose import MECHANISMS, WEIGHTED, Plan, plan, required
+from maquette.mechanisms.choose import MECHANISMS, WEIGHTED, Plan, plan, preferred, required
 from maquette.mechanisms.smalldb import SmallDb
 from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
@@ -194,7 +194,7 @@ class _Request:
             beta=self.beta,
             weight=self.weight,
         )
-        return MECHANISMS[ranked.best(by="expected").mechanism]
+        return MECHANISMS[preferred(ranked, self.queries)]
 
     @property
     def digest(self) -> str:
