@@ -82,8 +82,7 @@ def test_ranges_and_marginals_in_one_workload():
         mq.prefixes(DOMAIN, "age"),
         mq.boxes(DOMAIN, [{"age": (10, 30), "job": (3, 3)}, {"age": (40, 59), "owner": (1, 1)}]),
     )
-    made = mq.release(private, asked, epsilon=2.0, delta=1e-6)
-    assert made.mechanism == "sculpt"
+    made = mq.release(private, asked, epsilon=2.0, delta=1e-6, mechanism="sculpt")
     assert made.parameters["parts_measured_directly"] == 1
     assert made.answers.numerators.shape == (asked.count,)
     true = private._engine.answer(asked) / N
