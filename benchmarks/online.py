@@ -222,6 +222,7 @@ def _free_figure(table: mq.Table, question: Callable[[], Any], what: str) -> dic
         "tested and durable": round(durable, 1),
         "from the hypothesis alone": round(unasked, 1),
         "free of 300": kinds.count("free"),
+        "load average": round(os.getloadavg()[0], 1),
     }
 
 
