@@ -172,3 +172,8 @@ def test_too_many_pairs_are_refused_before_the_table_is_opened():
     wide = Domain(tuple(Attribute(f"x{i}", Kind.BOOLEAN, codes=2) for i in range(160)))
     request = api.plan(mq.marginals(wide, k=2), n=1000, epsilon=1.0, delta=1e-6, mechanisms=["sculpt"])
     assert "pairs of attributes" in request.forecasts[0].refusal
+
+
+def test_a_price_too_small_to_divide_is_refused():
+    plan = api.plan(mq.marginals(DOMAIN, k=2), n=1000, epsilon=1e-4, delta=1e-9, mechanisms=["sculpt"])
+    assert "cannot be divided" in plan.forecasts[0].refusal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,7 @@ class Run:
                 exchange,
                 found,
                 triples,
-                lambda shapes: self.believed(carving, found, shapes),
+                partial(_believed, carving, found),
                 price=float(purse.left),
             )
         else:
@@ -78,23 +79,17 @@ class Run:
         candidates = [*self.triples(), *self.wanted.pairs]
         for left in range(stages.ROUNDS, 0, -1):
             self.progress("choosing three-way tables", 0.5 - 0.1 * left)
-            current = carving
             stages.measure_worst(
                 self.curator,
                 exchange,
                 found,
                 candidates,
-                lambda shapes: self.believed(current, found, shapes),  # noqa: B023
+                partial(_believed, carving, found),
                 price=purse.left / left,
             )
             if left > 1:
                 carving = self.carved(fit.extend(carving, found, rng=self.rng), GRIPS[:2], 0)
         return carving
-
-    def believed(self, carving: Carving, found: Found, shapes: list[Shape]) -> list[NDArray[np.float64]]:
-        """What the rows so far say of further tables, in counts of the table."""
-        scale = found.total / max(len(carving.rows), 1)
-        return [counts * scale for counts in fit.counts_of(carving, shapes)]
 
     def carve(self, found: Found) -> Carving:
         """Rows for tables that are all measured already."""
@@ -120,6 +115,12 @@ def size_of(curator: Curator, purse: Purse) -> Size:
     if curator.relation is Relation.REPLACE_ONE:
         return curator.size(price=Fraction(0))
     return curator.size(price=purse.part(stages.SIZE_SHARE))
+
+
+def _believed(carving: Carving, found: Found, shapes: list[Shape]) -> list[NDArray[np.float64]]:
+    """What the rows so far say of further tables, in counts of the table."""
+    scale = found.total / max(len(carving.rows), 1)
+    return [counts * scale for counts in fit.counts_of(carving, shapes)]
 
 
 def _barred(found: Found) -> list[tuple[Shape, NDArray[np.bool_]]]:

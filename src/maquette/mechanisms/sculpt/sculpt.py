@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,8 @@ class Sculpt:
             )
         if max(domain.shape) > _LARGEST_ATTRIBUTE:
             return f"an attribute has more than {_LARGEST_ATTRIBUTE:,} cells; declare coarser ones"
+        if task.price < _LEAST_PRICE:
+            return f"a price of {float(task.price):.3g} cannot be divided into its stages"
         if task.post not in ("auto", "consistent", "none"):
             return f"its answers come from rows, post-processing '{task.post}' does not apply"
         return shape.too_many(task.queries)
@@ -120,6 +123,7 @@ class Sculpt:
 SCULPT = Sculpt()
 
 _LARGEST_ATTRIBUTE = 2**20
+_LEAST_PRICE = Fraction(1, 10**6)
 _SWEEPS = 10
 _VISITED = 1.2e7
 """Pairs of a row and a table that one second visits."""
