@@ -56,7 +56,8 @@ class Facts:
     def bins(self, score: float, deviation: float) -> float:
         """How many bins a table of this dependence can bear at this noise."""
         signal = max(score, 0.01 * self.total) / deviation
-        return max(4.0, 4 * signal ** (2 / 3), 2 * signal**0.85, self.total / deviation**2)
+        by_records = max(self.total / deviation**2, 0.2 * self.total / deviation)
+        return max(4.0, 4 * signal ** (2 / 3), 2 * signal**0.85, by_records)
 
     def risk(self, score: float, cells: int, price: float) -> float:
         """The expected L1 error of a table, in counts, if it is measured at this price (0: not at all)."""
