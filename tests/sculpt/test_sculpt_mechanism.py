@@ -143,15 +143,19 @@ def test_an_interrupted_run_goes_on_from_what_was_paid(tmp_path, monkeypatch):
     book.close()
 
 
-def test_a_measured_table_answers_with_an_interval():
+def test_answers_come_with_a_certificate_or_an_interval():
     made = mq.release(
-        opened(), mq.marginals(DOMAIN, k=2), epsilon=4.0, delta=1e-6, mechanism="sculpt", beta=1e-6
+        opened(), mq.marginals(DOMAIN, k=2), epsilon=1.0, delta=1e-6, mechanism="sculpt", beta=1e-6
     )
     answer = made.answer("owner = 1 and region = 0")
     truth = float(((frame().owner == 1) & (frame().region == 0)).mean())
-    assert answer.source == "model"
-    assert answer.error is not None
+    assert answer.source == "workload"
+    assert answer.error == made.certificate.alpha
     assert abs(answer.value - truth) <= answer.error < 0.2
+    summed = made.answer("owner = 1 and region in (0, 3, 4)")
+    truth = float(((frame().owner == 1) & frame().region.isin([0, 3, 4])).mean())
+    assert summed.source == "model"
+    assert abs(summed.value - truth) <= summed.error < 0.2
 
 
 def test_the_share_of_the_third_order_follows_the_signal():

@@ -1,7 +1,8 @@
 """One query answered from what was released, with an error only where one is proved.
 
 Which source answers depends on public structure alone, so that the stated confidence needs no correction for
-having looked at several: first the model, then the released answers of the workload, then the rows.
+having looked at several: first the model, then the released answers of the workload, then the rows. Where the answers
+are those of carved rows, a query of the workload itself comes first: its error is certified.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import ReleaseError
+from maquette.models.sculpt.model import SculptModel
 from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
 from maquette.queries.canonical import MOST_CELLS, MOST_KEYS, all_cells
@@ -66,7 +68,19 @@ def answer(release: Release, query: str | Queries) -> Answer:
 
 def estimate(release: Release, asked: Queries) -> Estimate | None:
     """The best supported estimate of one query, or None if the release does not cover it."""
-    return _from_model(release, asked) or _from_workload(release, asked) or _from_rows(release, asked)
+    return (
+        _certified(release, asked)
+        or _from_model(release, asked)
+        or _from_workload(release, asked)
+        or _from_rows(release, asked)
+    )
+
+
+def _certified(release: Release, asked: Queries) -> Estimate | None:
+    """One of the workload's own queries where rows carry the answers: the certificate judges the rows themselves."""
+    if release.certificate is None or not isinstance(release.model, SculptModel):
+        return None
+    return _from_workload(release, asked, most=1)
 
 
 def _from_model(release: Release, asked: Queries) -> Estimate | None:
@@ -79,10 +93,13 @@ def _from_model(release: Release, asked: Queries) -> Estimate | None:
     return _estimate(value, error, release.beta, "model")
 
 
-def _from_workload(release: Release, asked: Queries) -> Estimate | None:
+def _from_workload(release: Release, asked: Queries, *, most: int | None = None) -> Estimate | None:
+    """Out of the released answers, at most so many of them."""
     best: Estimate | None = None
     for offset, part in _parts(release.workload):
         for indices, weights, constant in _combinations(part, asked):
+            if most is not None and len(indices) > most:
+                continue
             found = _combine(release, asked, offset + indices, weights, constant)
             if best is None or _width(found) < _width(best):
                 best = found
