@@ -89,12 +89,16 @@ def release(
         ),
     )
     name = key or f"release-{request.digest[:20]}"
-    request.check_covered(book, name)
-    curator = Curator(table, book, key=name, budget=request.budget)
-    request.reserve(book, name)
-    done = run(curator, request, chosen, key=name, progress=progress)
-    book.settle(name)
-    return finish(request, chosen, done, book, name, watermark=curator.watermark)
+    try:
+        request.check_covered(book, name)
+        curator = Curator(table, book, key=name, budget=request.budget)
+        request.reserve(book, name)
+        done = run(curator, request, chosen, key=name, progress=progress)
+        book.settle(name)
+        return finish(request, chosen, done, book, name, watermark=curator.watermark)
+    finally:
+        if book is not ledger and book is not _MEMORY.get(table):
+            book.close()
 
 
 def open_ledger(

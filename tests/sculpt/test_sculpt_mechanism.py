@@ -136,6 +136,7 @@ def test_an_interrupted_run_goes_on_from_what_was_paid(tmp_path, monkeypatch):
     assert len(paid) >= 4
     first = mq.release(private, asked, **options)
     again = mq.release(private, asked, **options)
+    assert not list(tmp_path.glob("*-wal"))  # closed by the release that opened it
     assert np.array_equal(first.answers.numerators, again.answers.numerators)
     book = mq.Ledger.open(tmp_path / "book.ledger")
     assert [entry.key for entry in book.entries(kind="answer")][: len(paid)] == paid
