@@ -56,7 +56,7 @@ class Facts:
     def bins(self, score: float, deviation: float) -> float:
         """How many bins a table of this dependence can bear at this noise."""
         signal = max(score, 0.01 * self.total) / deviation
-        by_records = max(self.total / deviation**2, 0.15 * self.total / deviation)
+        by_records = max(self.total / deviation**2, 0.0025 * (self.total / deviation) ** 1.5)
         return max(4.0, 4 * signal ** (2 / 3), 2 * signal**0.85, by_records)
 
     def risk(self, score: float, cells: int, price: float) -> float:
