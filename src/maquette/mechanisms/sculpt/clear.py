@@ -24,8 +24,8 @@ from maquette.models.simplex import simplex_shift
 from maquette.queries.base import Margin
 from maquette.theory import postprocess
 
-_TRUSTED = 2.5
-"""Deviations that the rows' answers may lie from the measured ones."""
+_TRUSTED, _PLAIN = 2.5, 5.0
+"""Deviations that the rows' answers may lie from the measured ones, and from which on a cell is plainly not empty."""
 _SMALL_UNIVERSE = 2**13
 """Up to this many cells rows come from a fitted histogram; beyond, carved ones are closer."""
 CLEAR = 15.0
@@ -76,10 +76,10 @@ def as_found(domain: Domain, outcome: Outcome, wanted: Interests) -> Found:
 
 
 def with_rows(task: Task, outcome: Outcome, database: SmallDatabase) -> Outcome:
-    """The rows, and their answers moved to within a few deviations of the measured ones.
+    """The rows, and answers of both: cells that stand out of the noise as measured, the others as the rows have them.
 
-    Accuracy: the measured answers carry the bound, the rows the smoothness: an answer is the rows' own unless the
-        measurement contradicts it, and stays within the noise level plus how far it was moved.
+    Accuracy: the rows know which cells are empty, the measurement how full the others are. A rows' answer is moved to
+        within a few deviations of the measured one; all stay within the noise level plus how far they were moved.
     """
     model = outcome.model
     assert isinstance(model, ResidualModel)
@@ -87,14 +87,15 @@ def with_rows(task: Task, outcome: Outcome, database: SmallDatabase) -> Outcome:
     fractions = database.answer(task.queries).fractions
     moved = 0.0
     for margin, place, _ in shape.margins_of(task.queries) or ():
-        measured = model.table(margin).ravel() / n
-        width = _TRUSTED * model.deviation(margin) / n
+        measured, deviation = model.table(margin).ravel() / n, model.deviation(margin) / n
+        width = _TRUSTED * deviation
         np.clip(fractions[place], measured - width, measured + width, out=fractions[place])
+        np.copyto(fractions[place], measured, where=measured > _PLAIN * deviation)
         np.clip(fractions[place], 0.0, 1.0, out=fractions[place])
         kept = np.clip(measured, 0.0, 1.0)  # the truth lies there too
         moved = max(moved, float(np.abs(fractions[place] - kept).max()) * n)
     level, drift = (outcome.parameters[key] for key in ("noise_level_counts", "size_drift_counts"))
-    words = "discrete Gaussian noise in the residual basis; rows' answers moved towards the measured ones"
+    words = "discrete Gaussian noise in the residual basis; cells near zero as carved rows have them"
     error = postprocess.moved(noise=level, shift=moved, drift=drift)
     return replace(
         outcome,
