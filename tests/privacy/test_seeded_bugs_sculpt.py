@@ -39,6 +39,17 @@ def wrong_l2(patch):
     patch.setattr(tables, "moved", lambda relation: 1)
 
 
+def halved_noise(patch):
+    """Half the noise that was paid for."""
+    real = tables.plan_tables
+
+    def plan(*args, **options):
+        made = real(*args, **options)
+        return replace(made, drawn=tuple(spread / 2 for spread in made.drawn))
+
+    patch.setattr(tables, "plan_tables", plan)
+
+
 def wrong_score(patch):
     """A vector of distances charged like one distance."""
     real = tables.distance_sensitivity
@@ -121,6 +132,9 @@ CATALOGUE: list[tuple[Callable, checks.Check]] = [
     (wrong_l2, checks.exactly("tables, rho", REP)),
     (wrong_l2, checks.exactly("tables, pure", REP)),
     (wrong_l2, checks.exactly("select tables, pure", REP)),
+    (halved_noise, checks.exactly("tables, rho")),
+    (halved_noise, checks.exactly("tables, pure")),
+    (halved_noise, WHOLE),
     (wrong_score, checks.exactly("distances, rho")),
     (permute_and_flip, OPPOSED),
     (choices_at_one_price, checks.exactly("select tables, pure")),

@@ -13,12 +13,19 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
+from maquette.accounting.events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    Selection,
+    SelectionEvent,
+)
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.gate import calibrate
 from maquette.gate.noise import Noise
-from maquette.gate.noise.samplers import float_up, sqrt_up
+from maquette.gate.noise.samplers import sqrt_up
 from maquette.queries.base import Sensitivity
 from maquette.queries.binned import Binned, moved
 
@@ -55,7 +62,7 @@ def plan_tables(
         raise ParameterError(f"expected {len(tables)} variances > 0, one per table")
     shift = moved(relation)
     if unit == "epsilon":
-        scales = [float_up(Fraction(sqrt_up(Fraction(v) / 2))) for v in variances]
+        scales = [sqrt_up(Fraction(v) / 2) for v in variances]
         l1 = sum((Fraction(shift) / Fraction(s) for s in scales), Fraction(0))
         event: Event = LaplaceEvent(scale=Fraction(1), l1=_up(l1))
         return TablePlan(event, tuple(scales), tuple(2 * Fraction(s) ** 2 for s in scales))
@@ -100,7 +107,7 @@ class ChoicePlan:
 
     event: ComposedEvent
     scale: float
-    method: str
+    method: Selection
 
 
 def plan_choices(*, count: int, price: Fraction, relation: Relation, unit: str) -> ChoicePlan:
@@ -123,7 +130,7 @@ def choose(noise: Noise, plan: ChoicePlan, scores: Counts, tables: Sequence[Binn
     for _ in plan.event.events:
         if not left:
             break
-        found = noise.select(scores[left], scale=plan.scale, method=plan.method)  # pyright: ignore[reportArgumentType]
+        found = noise.select(scores[left], scale=plan.scale, method=plan.method)
         chosen.append(left[found])
         taken = set(tables[left[found]].margin)
         left = [i for i in left if len(taken & set(tables[i].margin)) < 2]

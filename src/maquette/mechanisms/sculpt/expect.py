@@ -12,11 +12,10 @@ from maquette.mechanisms.base import Task
 from maquette.mechanisms.residual import RESIDUAL
 from maquette.mechanisms.sculpt import clear
 from maquette.mechanisms.sculpt.allot import Exchange
-from maquette.mechanisms.sculpt.interests import Interests
+from maquette.mechanisms.sculpt.interests import Interests, parts_of
 from maquette.models.measurement import Size
 from maquette.queries.base import Queries
 from maquette.queries.ranges import Prefixes, Ranges
-from maquette.queries.workload import Workload
 
 _DEVIATIONS, _LOOSE = 4.0, 0.5
 
@@ -36,7 +35,6 @@ def expected_error(task: Task, wanted: Interests, *, n: int) -> float:
 
 def _sums(queries: Queries) -> float:
     """Prefixes and ranges add up cells: fitted to 32 releases over one attribute of 16 to 4,096 cells."""
-    parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
-    summed = [part for part in parts if isinstance(part, (Prefixes, Ranges))]
+    summed = [part for part, _ in parts_of(queries) if isinstance(part, (Prefixes, Ranges))]
     cells = max((part.domain[name].cells for part in summed for name in part.attributes), default=1)
     return max(1.0, math.sqrt(cells) / 9)

@@ -21,14 +21,9 @@ class Interests:
 
     attributes: tuple[int, ...]
     ordered: frozenset[int]
-    """Attributes that ranges, prefixes or half-spaces are asked of."""
+    """Attributes that queries other than marginals look at, such as ranges and prefixes."""
     pairs: Weighted
     triples: Weighted
-
-    @property
-    def order(self) -> int:
-        """The widest table that can matter: 1, 2 or 3."""
-        return 3 if self.triples else 2 if self.pairs else 1
 
 
 def interests(queries: Queries) -> Interests:

@@ -64,7 +64,7 @@ class Sculpt:
         return shape.too_many(task.queries)
 
     def forecast(self, task: Task, *, n: int) -> Forecast:
-        """What it costs and, from simulation, how large the largest error tends to be."""
+        """What it costs, and by a rough formula how large the largest error tends to be."""
         refused = self.refusal(task)
         if refused is not None:
             return Forecast(self.name, None, None, 0.0, 0.0, False, refused)

@@ -67,10 +67,6 @@ class SculptModel:
         )
         return cls(domain, tables, size, pure)
 
-    def covers(self, asked: Queries) -> bool:
-        """Is one query a sum of bins of a measured table?"""
-        return self._best(asked) is not None
-
     def estimate(self, asked: Queries, *, beta: float) -> tuple[float, float] | None:
         """One query as a fraction, and its error except with probability beta; None if it is not covered."""
         found = self._best(asked)
@@ -112,10 +108,9 @@ class SculptModel:
         return cls(domain, tables, parse_size(spec["size"]), spec["pure"])
 
     def _law(self, variance: float) -> Noise:
-        exact = Fraction(variance)
         if self.pure:
             return Laplace(Fraction(0), Fraction(math.sqrt(variance / 2)))
-        return Gaussian(Fraction(0), exact)
+        return Gaussian(Fraction(0), Fraction(variance))
 
     def _best(self, asked: Queries) -> tuple[Measured, NDArray[np.float64]] | None:
         """The table with the least noise in which the query is a sum of bins, and its weight on each bin."""
