@@ -51,8 +51,9 @@ from maquette.models.weighting import Weighting
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries, Sensitivity
 from maquette.queries.binned import Binned
+from maquette.queries.pieces import LONG, pieces
 from maquette.queries.residual import projected_axes, ripple, shift_squared
-from maquette.vault.engine import Engine
+from maquette.vault.engine import Engine, MemoryEngine
 
 _ACCOUNT_BITS = 100
 
@@ -341,8 +342,7 @@ class Curator:
             raise ParameterError(f"expected groups inside the {queries.count} queries, none of them empty")
 
         def look() -> NDArray[np.int64]:
-            errors = self._errors(queries, answers)
-            return np.array([errors[start:stop].max() for start, stop in parts], dtype=np.int64)
+            return self._largest(queries, answers, parts)
 
         request = {
             "ask": "largest error",
@@ -352,6 +352,20 @@ class Curator:
         }
         values, noise, receipt = self._noisy(request, _one_per(len(parts)), self._priced(price), look)
         return LargestError(values, noise, receipt)
+
+    def _largest(
+        self, queries: Queries, answers: Answers, parts: Sequence[tuple[int, int]]
+    ) -> NDArray[np.int64]:
+        """The largest error in each part; a long class is counted piece by piece where the rows are in memory."""
+        whole = [(0, queries)]
+        largest = np.zeros(len(parts), dtype=np.int64)
+        for begin, piece in pieces(queries) if isinstance(self._engine, MemoryEngine) else whole:
+            end = begin + piece.count
+            errors = self._errors(piece, Answers(answers.numerators[begin:end], answers.denominator))
+            for i, (start, stop) in enumerate(parts):
+                inside = errors[max(start - begin, 0) : max(stop - begin, 0)]
+                largest[i] = max(largest[i], inside.max(initial=0))
+        return largest
 
     def _errors(self, queries: Queries, answers: Answers, *, signed: bool = False) -> NDArray[np.int64]:
         score = signed_errors if signed else count_errors
@@ -486,7 +500,8 @@ def _project(table: NDArray[np.int64], axes: Sequence[int]) -> tuple[NDArray[np.
 
 def _digest(answers: Answers) -> str:
     hasher = hashlib.sha256(str(answers.denominator).encode())
-    hasher.update(np.ascontiguousarray(answers.numerators, dtype=np.int64).tobytes())
+    for start in range(0, len(answers), LONG):
+        hasher.update(np.ascontiguousarray(answers.numerators[start : start + LONG], dtype=np.int64).data)
     return hasher.hexdigest()
 
 

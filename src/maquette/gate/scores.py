@@ -48,7 +48,7 @@ def _gaps(exact: NDArray[Any], denominator: int, answers: Answers, n: int) -> tu
     """q(x) - n f as whole numerators over a common denominator."""
     common = math.lcm(denominator, answers.denominator)
     left, right = common // denominator, n * (common // answers.denominator)
-    released: NDArray[Any] = answers.numerators
+    released: NDArray[Any] = answers.numerators.astype(np.int64, copy=False)
     # with n = 0 as with n = 1, so that an empty table takes no other way
     if common * max(n, 1) >= _SAFE:
         exact, released = exact.astype(object), released.astype(object)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from maquette.errors import ReleaseError
 from maquette.queries.base import Queries
-from maquette.queries.limits import MOST_ANSWERS
+from maquette.queries.limits import MOST_ANSWERS, check_size
+from maquette.queries.pieces import LONG, pieces
 
 GRID = 2**30
 """Answers that do not come from rows are rounded to multiples of 1/GRID."""
@@ -20,7 +21,8 @@ GRID = 2**30
 class Answers:
     """One fraction in [0, 1] for every query of a workload, in its order: `numerators` / `denominator`."""
 
-    numerators: NDArray[np.int64]
+    numerators: NDArray[np.signedinteger[Any]]
+    """In 64 bits; those of rows to a long class in 32 bits, where they fit."""
     denominator: int
 
     @classmethod
@@ -67,9 +69,15 @@ class SmallDatabase:
 
     def answer(self, queries: Queries) -> Answers:
         """Exact fractions of the rows."""
-        return Answers(
-            np.asarray(queries.on_rows(self.columns), dtype=np.int64), queries.denominator * max(self.m, 1)
-        )
+        check_size(queries.count)
+        denominator = queries.denominator * max(self.m, 1)
+        long = queries.count > LONG and denominator < 2**31
+        numerators = np.empty(queries.count, dtype=np.int32 if long else np.int64)
+        for start, piece in pieces(queries):
+            found = piece.on_rows(self.columns)
+            place = numerators[start : start + piece.count]
+            np.multiply(found, queries.denominator // piece.denominator, out=place, casting="unsafe")
+        return Answers(numerators, denominator)
 
     def answer_all(self, queries: Queries) -> Answers:
         """The same, or answers on demand where there are too many to list."""
