@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ParameterError,
         ReleaseError,
         SourceError,
+        UselessAnswer,
         WorkloadError,
     )
     from maquette.gate.owner import Table, open
@@ -66,6 +67,7 @@ _HOMES = {
         "ParameterError",
         "ReleaseError",
         "SourceError",
+        "UselessAnswer",
         "WorkloadError",
     ),
     "maquette.gate.owner": ("Table", "open"),
@@ -113,6 +115,7 @@ __all__ = [
     "SmallDb",
     "SourceError",
     "Table",
+    "UselessAnswer",
     "WorkloadError",
     "__version__",
     "boxes",

@@ -33,6 +33,14 @@ class MechanismError(MaquetteError):
     """A mechanism that does not apply to this workload, budget or relation."""
 
 
+class UselessAnswer(MechanismError):
+    """An answer whose stated error would say nothing. Nothing was read and nothing was spent for it."""
+
+    def __init__(self, message: str, *, error: float) -> None:
+        super().__init__(message)
+        self.error = error
+
+
 class ReleaseError(MaquetteError):
     """A release folder that cannot be read or does not hold what was asked."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from maquette.accounting.budget import Budget
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded
+from maquette.errors import BudgetExceeded, UselessAnswer
 from maquette.gate import online, sparse
 from maquette.gate.owner import Table
 from support.online_cases import PEOPLE, book, columns
@@ -59,9 +59,12 @@ def run(monkeypatch, codes, tape, relation, options):
         asked = text if previous < 0.4 else f"({text}) or (age = {number % 8})"
         told = session.forecast(asked)
         try:
-            answer = session.ask(asked)
+            answer = session.ask(asked, any_error=number % 4 > 0)
         except BudgetExceeded as error:
             seen.append((told, "refused", str(error), error.needed, error.left))
+            continue
+        except UselessAnswer as error:
+            seen.append((told, "useless", str(error), error.error))
             continue
         previous = answer.value
         seen.append((told, answer.value, answer.error, answer.kind, answer.cost, answer.left))
@@ -93,6 +96,10 @@ def test_neighbours_show_the_same_session(monkeypatch, name, relation):
     assert moved == 1.0 or relation is Relation.REPLACE_ONE
     if name in ("as needed", "bypass", "direct"):
         assert any(statuses), "the budget was to end inside the session"
+    if name in ("lasting", "median"):
+        assert any(line[1] == "useless" for line in first["seen"]), (
+            "some answers were to be refused as useless"
+        )
 
 
 def broken_score(exact, guess):

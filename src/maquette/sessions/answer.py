@@ -60,7 +60,7 @@ class Forecast:
     left: float
     unit: str
     refusal: str | None = None
-    """Why it would be refused, or None."""
+    """Why it would be refused: questions, epochs or budget that are used up, an error that says nothing; or None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from maquette.domain import Domain
-from maquette.errors import LedgerError, WorkloadError
+from maquette.errors import LedgerError, MechanismError, WorkloadError
+from maquette.mechanisms.online.few import FAIR, settle_few, worst
 from maquette.mechanisms.online.settings import (
     Public,
     Settings,
@@ -30,7 +31,17 @@ def settle(rules: Rules, public: Public) -> Settings:
         return settle_median(public)
     if rules.update == "step" and rules.alpha is None:
         return settle_textbook(public)
-    return settle_lasting(public) if rules.lasting else settle_pmw(public)
+    if rules.lasting:
+        return settle_lasting(public)
+    return _usual_or_few(public) if rules.alpha is None and rules.bypass else settle_pmw(public)
+
+
+def _usual_or_few(public: Public) -> Settings:
+    try:
+        usual = settle_pmw(public)
+    except MechanismError:  # a table so small that no epoch can be paid
+        return settle_few(public)
+    return settle_few(public) if worst(usual) > FAIR else usual
 
 
 class Belief:

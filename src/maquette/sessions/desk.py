@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from maquette.accounting.budget import UNITS
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded
+from maquette.errors import BudgetExceeded, MaquetteError, UselessAnswer
 from maquette.gate.online import OnlineCurator, epoch_cost
 from maquette.mechanisms.online.bypass import worth_testing
+from maquette.mechanisms.online.few import LARGEST_FACTOR, USELESS, enlarged, worst
 from maquette.mechanisms.online.settings import Public, Settings, price_of
 from maquette.models.answers import GRID
 from maquette.models.measurement import Size
@@ -18,6 +20,9 @@ from maquette.sessions.belief import Belief, settle
 from maquette.sessions.question import Question
 from maquette.sessions.rules import Rules
 from maquette.sessions.state import State, priced
+
+FEW = 10
+"""A number of questions to recommend where all questions together are too many."""
 
 
 class Desk:
@@ -68,21 +73,21 @@ class Desk:
         if self._settings is None:
             size = self.size()
             assert size is not None
-            self._settings = settle(
-                self.rules,
-                Public(
-                    unit=self.unit,
-                    price=self.rules.price,
-                    size=size,
-                    k=self.rules.questions,
-                    beta=self.rules.beta,
-                    alpha=self.rules.alpha,
-                    universe=self.belief.universe,
-                    measuring=self.rules.bypass,
-                ),
-            )
+            self._settings = settle(self.rules, self._public(size))
             self.belief.prepare(self._settings)
         return self._settings
+
+    def _public(self, size: Size) -> Public:
+        return Public(
+            unit=self.unit,
+            price=self.rules.price,
+            size=size,
+            k=self.rules.questions,
+            beta=self.rules.beta,
+            alpha=self.rules.alpha,
+            universe=self.belief.universe,
+            measuring=self.rules.bypass,
+        )
 
     def measures(self, settings: Settings) -> bool:
         """Measure at once, or test a guess first? Decided from public state."""
@@ -104,7 +109,7 @@ class Desk:
     def _affords_epoch(self, settings: Settings) -> bool:
         return self.state.epochs < settings.epochs and self._epoch_price(settings) <= self.curator.left
 
-    def forecast(self, question: Question) -> Forecast:
+    def forecast(self, question: Question, *, any_error: bool = False) -> Forecast:
         known = self.state.known.get(question.meaning)
         left, unit = float(self.curator.left), self.unit
         if question.constant is not None:
@@ -129,6 +134,8 @@ class Desk:
             if self.curator.epoch is None and self.state.epochs >= settings.epochs:
                 return Forecast(question.text, kind, float(cost), error, guess, left, unit, "epochs")
         refusal = "budget" if cost > self.curator.left else None
+        if error >= USELESS and not any_error:
+            refusal = "error"
         return Forecast(question.text, kind, float(cost), error, guess, left, unit, refusal)
 
     def refuse(self, forecast: Forecast) -> None:
@@ -142,6 +149,9 @@ class Desk:
                 needed=1,
                 left=0,
             )
+        if forecast.refusal == "error":
+            assert forecast.error is not None
+            raise UselessAnswer(self._useless(forecast.error), error=forecast.error)
         raise BudgetExceeded(
             f"this question may need {self.unit}={forecast.cost:.6g}, but the session has {self.unit}="
             f"{forecast.left:.6g} left for it; earlier questions stay free, new ones need another session",
@@ -149,3 +159,35 @@ class Desk:
             needed=forecast.cost,
             left=forecast.left,
         )
+
+    def _useless(self, error: float) -> str:
+        """What is wrong with an error that says nothing, and what would help: from public numbers."""
+        size = self.size()
+        assert size is not None
+        public = self._public(size)
+        helps = [f"more records than these, about {public.n:,}"]
+        if (factor := self._enough(public)) is not None:
+            helps.append(f"a budget about {factor} times as large")
+        if self._says_something(replace(public, k=FEW)) and public.k > FEW:
+            helps.append(f"fewer questions, such as {FEW}")
+        first = self.state.questions == 0 and not size.public
+        paid = "only the number of records was paid for" if first else "nothing was charged for it"
+        return (
+            f"the answer would be stated within {100 * error:.0f} points, no better than a guess without data; {paid}. "
+            f"What would help: {'; '.join(helps)}. To ask nevertheless, allow any error (any_error=True, --any-error)"
+        )
+
+    def _enough(self, public: Public) -> int | None:
+        """How many times the budget would give answers that say something."""
+        factor = 2
+        while factor <= LARGEST_FACTOR:
+            if self._says_something(enlarged(public, factor)):
+                return factor
+            factor *= 2
+        return None
+
+    def _says_something(self, public: Public) -> bool:
+        try:
+            return worst(settle(self.rules, public)) < USELESS
+        except MaquetteError:
+            return False

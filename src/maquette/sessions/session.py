@@ -88,12 +88,13 @@ class Session:
         """The end of the ledger's chain: keep it to find out later whether the ledger was cut back."""
         return self._book.receipt()
 
-    def ask(self, query: str | Queries, *, key: str | None = None) -> SessionAnswer:
+    def ask(self, query: str | Queries, *, key: str | None = None, any_error: bool = False) -> SessionAnswer:
         """Answer one question: an SQL predicate, or a class of one query.
 
         Guarantee: a question that was asked before, in whatever words or as its complement, is free and gets the same
             answer; so does a `key` that was used before. A refusal (BudgetExceeded) is decided from public state,
-            before the table is touched.
+            before the table is touched. So is that of an answer whose error would say nothing, 50 points or more
+            (UselessAnswer), unless `any_error` allows it.
         Accuracy: within `error`, together with all other answers of the session, except with probability beta.
         """
         question = self._read(query)
@@ -107,19 +108,19 @@ class Session:
                     return given
                 before = self._desk.curator.left
                 try:
-                    kind = self._step(question, key)
+                    kind = self._step(question, key, any_error=any_error)
                 except KeyReused:  # another process took this step: see what it did, and try again
                     continue
                 self._desk.sync()
                 return self._reply(question, kind, before - self._desk.curator.left)
         raise LedgerError("other processes keep asking in this session; try again, or open one of your own")
 
-    def forecast(self, query: str | Queries) -> Forecast:
+    def forecast(self, query: str | Queries, *, any_error: bool = False) -> Forecast:
         """What a question would cost at most and what its answer would state. Spends and looks at nothing."""
         question = self._read(query)
         with self._lock:
             self._desk.sync()
-            return self._desk.forecast(question)
+            return self._desk.forecast(question, any_error=any_error)
 
     def synthetic(self, m: int = 1000) -> pyarrow.Table:
         """m rows drawn from the hypothesis: a free by-product, as good as what was asked so far made it."""
@@ -170,7 +171,7 @@ class Session:
         value = question.turned(known.value, known.side)
         return self._answer(question, value, known.error, "cached", Fraction(0), known.receipt)
 
-    def _step(self, question: Question, key: str | None) -> Kind:
+    def _step(self, question: Question, key: str | None, *, any_error: bool) -> Kind:
         """One new step (or several) of the ledger for a question; what it was, for its reader."""
         known = self._desk.state.known.get(question.meaning)
         if question.constant is not None or known is not None:
@@ -178,11 +179,11 @@ class Session:
             error = 0.0 if known is None else known.error
             self._desk.curator.note(about(question, key) | {"value": value, "error": error})
             return "free" if known is None else "cached"
-        self._desk.refuse(self._desk.forecast(question))
+        self._desk.refuse(self._desk.forecast(question, any_error=any_error))
         opened = self._buy_size()
         settings = self._desk.settle()
-        if opened:  # the price of an epoch depends on the size, so look again
-            self._desk.refuse(self._desk.forecast(question))
+        if opened:  # price and error depend on the size, so look again
+            self._desk.refuse(self._desk.forecast(question, any_error=any_error))
         if self._desk.measures(settings):
             self._measure(question, key, settings)
             return "paid"

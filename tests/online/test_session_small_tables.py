@@ -1,0 +1,172 @@
+"""Tables on which an error may say nothing: fewer answers instead of useless ones, and a refusal before any payment."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+
+import maquette as mq
+from maquette.accounting.budget import Budget
+from maquette.accounting.ledger import Ledger
+from maquette.domain import Relation
+from maquette.errors import BudgetExceeded, UselessAnswer
+from maquette.gate.owner import Table
+from maquette.mechanisms.online.few import FAIR, GOOD, USELESS, enlarged, settle_few, worst
+from maquette.mechanisms.online.settings import Public, price_of, settle_pmw
+from maquette.models.measurement import Gaussian, Laplace, Receipt, Size
+from support.online_cases import PEOPLE, book, people, seeded_session, truth
+from support.privacy_doubles import Untouchable
+
+TEXTS = [f"age = {a} or job = {j}" for a, j in itertools.product(range(8), range(4))]
+QUESTIONS = 10_000
+
+
+def public(n: int, *, unit: str = "epsilon", k: int = QUESTIONS) -> Public:
+    noise = (
+        Laplace(Fraction(1, 20), Fraction(20))
+        if unit == "epsilon"
+        else Gaussian(Fraction(1, 20), Fraction(10))
+    )
+    return Public(
+        unit=unit,
+        price=Fraction(19, 20),
+        size=Size(n, noise, Receipt(1, "")),
+        k=k,
+        beta=0.05,
+        alpha=None,
+        universe=PEOPLE.size,
+    )
+
+
+def test_a_small_table_gives_few_answers_that_say_something(monkeypatch):
+    table = people(890)
+    session = seeded_session(monkeypatch, 1, table, ledger=book(), epsilon=1.0)
+    errors = []
+
+    def ask_on() -> None:
+        for text in TEXTS:
+            answer = session.ask(text)
+            assert abs(answer.value - truth(table, text)) <= answer.error
+            errors.append(answer.error)
+
+    with pytest.raises(BudgetExceeded):
+        ask_on()
+    assert len(errors) == 10
+    assert max(errors) <= FAIR
+
+
+@pytest.mark.parametrize("unit", ["epsilon", "rho"])
+def test_fewer_answers_are_planned_only_as_far_as_the_error_needs_it(unit):
+    sizes = (900, 3000, 6000)
+    found = [settle_few(public(n, unit=unit)) for n in sizes]
+    counts = [int(Fraction(19, 20) / price_of(one.measure)) for one in found]
+    assert counts == sorted(counts)
+    assert all(10 <= count <= 100 for count in counts)
+    assert all(one.error <= GOOD for one, count in zip(found, counts, strict=True) if count > 10)
+    assert settle_few(public(900, unit=unit, k=4)).error < found[0].error
+
+
+def test_the_chance_of_failure_is_shared_among_as_many_answers_as_can_be_paid():
+    for n, k in itertools.product((300, 900, 3000), (3, 50, QUESTIONS)):
+        asked = public(n, k=k)
+        found = settle_few(asked)
+        price = price_of(found.measure)
+        payable = asked.price // price
+        assert (payable + 1) * price > asked.price
+        width = found.error * n - asked.reach
+        if found.error < 1:  # the tail of one measured value, as many times as it can happen
+            tail = 2 * math.exp(-width * float(price)) / (1 + math.exp(-float(price)))
+            assert payable * tail == pytest.approx(asked.rest, rel=1e-9)
+
+
+def test_the_usual_plan_stays_where_its_errors_are_fair():
+    assert worst(settle_pmw(public(20_000))) <= FAIR < worst(settle_pmw(public(3000)))
+
+
+def blind(location, table, **options):
+    """The same session on an engine that fails when it is asked."""
+    engine = Untouchable(PEOPLE)
+    engine.commitment = table._engine.commitment
+    return mq.session(Table(engine, name="people", source="x"), ledger=Ledger.open(location), **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epsilon": 1.0},
+        {"epsilon": 1.0, "mechanism": "direct"},
+        {"epsilon": 1.0, "lasting": True},
+        {"epsilon": 1.0, "mechanism": "median"},
+        {"epsilon": 1.0, "alpha": 0.9},
+        {"epsilon": 1.0, "bypass": False, "alpha": 0.95},
+    ],
+    ids=str,
+)
+def test_a_useless_answer_is_refused_before_it_is_paid_and_before_the_table_is_touched(
+    monkeypatch, tmp_path, options
+):
+    table = people({0.9: 400, 0.95: 1500}.get(options.get("alpha"), 150))
+    location = tmp_path / "x.ledger"
+    session = seeded_session(monkeypatch, 1, table, ledger=book(location=location), **options)
+    with pytest.raises(UselessAnswer, match="only the number of records was paid for") as refused:
+        session.ask("age >= 3")
+    assert refused.value.error >= USELESS
+    assert "more records" in str(refused.value)
+    assert "--any-error" in str(refused.value)
+    assert [past.kind for past in session.history()] == ["size"]
+    unseen = blind(location, table, **options)
+    left, entries = unseen.left, len(list(Ledger.open(location).entries()))
+    told = unseen.forecast("age >= 3")
+    assert (told.refusal, told.error) == ("error", refused.value.error)
+    for key in (None, "k"):
+        with pytest.raises(UselessAnswer):
+            unseen.ask("age >= 3", key=key)
+    assert (unseen.left, len(list(Ledger.open(location).entries()))) == (left, entries)
+    assert unseen.ask("TRUE").kind == "free"
+
+
+def test_whoever_allows_any_error_gets_the_answer_and_its_repeats(monkeypatch):
+    table = people(150)
+    session = seeded_session(monkeypatch, 1, table, ledger=book(), epsilon=1.0)
+    assert session.forecast("age >= 3").refusal is None  # the number of records is not known yet
+    answer = session.ask("age >= 3", any_error=True)
+    assert answer.error >= USELESS
+    assert answer.kind == "paid"
+    assert session.ask("age >= 3").kind == "cached"
+    assert session.forecast("sex = 1").refusal == "error"
+    assert session.forecast("sex = 1", any_error=True).refusal in (None, "budget")
+    with pytest.raises(UselessAnswer, match="nothing was charged"):
+        session.ask("sex = 1")
+
+
+def test_where_the_number_of_records_is_public_a_refusal_charges_nothing_at_all(monkeypatch):
+    ledger = book(relation=Relation.REPLACE_ONE)
+    session = seeded_session(
+        monkeypatch, 1, people(10), ledger=ledger, epsilon=1.0, relation="replace-one", mechanism="direct"
+    )
+    with pytest.raises(UselessAnswer, match="nothing was charged"):
+        session.ask("age >= 3")
+    assert session.left == session.total
+    assert not list(ledger.children(session.key))
+
+
+def test_the_recommended_budget_would_do(monkeypatch):
+    table = people(150)
+    session = seeded_session(monkeypatch, 1, table, ledger=book(), epsilon=1.0)
+    with pytest.raises(UselessAnswer, match="a budget about 4 times as large"):
+        session.ask("age >= 3")
+    larger = seeded_session(monkeypatch, 1, table, ledger=book(Budget(4.0)), epsilon=4.0)
+    assert larger.ask("age >= 3").error < USELESS
+    asked = public(150)
+    assert worst(settle_few(enlarged(asked, 4))) < USELESS <= worst(settle_few(asked))
+
+
+def test_fewer_questions_are_recommended_where_they_help(monkeypatch):
+    session = seeded_session(monkeypatch, 1, people(3000), ledger=book(), epsilon=1.0, mechanism="direct")
+    with pytest.raises(UselessAnswer, match="fewer questions, such as 10"):
+        session.ask("age >= 3")
+    fewer = seeded_session(
+        monkeypatch, 1, people(3000), ledger=book(), epsilon=1.0, mechanism="direct", queries=10
+    )
+    assert fewer.ask("age >= 3").error < 0.1
