@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Case:
     epsilon: float
     mechanism: str
     runs: int = 3
-    rows: int | None = None
+    rows: int | Literal["small"] | None = None
 
 
 def measure(case: Case, data: Path | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 from maquette import _check
@@ -19,7 +20,7 @@ from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
 from maquette.mechanisms.base import Mechanism, Outcome, Progress, Task
 from maquette.mechanisms.certify import Certificates, certify, certify_drawn
-from maquette.mechanisms.choose import MECHANISMS, WEIGHTED, Plan, plan, preferred, required
+from maquette.mechanisms.choose import MECHANISMS, SMALL, WEIGHTED, Plan, plan, preferred, required
 from maquette.mechanisms.smalldb import SmallDb
 from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
@@ -48,7 +49,7 @@ def release(
     total_delta: float | None = None,
     certificate: float = 0.05,
     groups: bool = False,
-    rows: int | None = None,
+    rows: int | Literal["small"] | None = None,
     post: str = "auto",
     key: str | None = None,
     typical_rows: int = TYPICAL_ROWS,
@@ -62,7 +63,8 @@ def release(
         `key` pays anew.
     Accuracy: `release.guarantee` in advance and, for the share `certificate` of the budget, `release.certificate`
         afterwards; per group of queries if `groups`. With `weight`, the name of a declared attribute, records count by
-        its value (mechanism `roth`): fractions are of the total weight, and so are the errors.
+        its value (mechanism `roth`): fractions are of the total weight, and so are the errors. `rows` is the size of
+        the small database: a number, or "small" for the fewest rows that still keep the largest error (`sculpt`).
     """
     configured = None if isinstance(mechanism, str) else mechanism
     request = _Request(
@@ -133,7 +135,7 @@ class _Request:
     beta: float
     certificate: float
     groups: bool
-    rows: int | None
+    rows: int | Literal["small"] | None
     post: str
     typical_rows: int
     weight: str | None = None
@@ -150,7 +152,7 @@ class _Request:
                 f"mechanism '{self.mechanism}' counts every record as one; weigh records by '{self.weight}' with "
                 f"mechanism '{WEIGHTED[0]}'"
             )
-        if self.rows is not None:
+        if self.rows is not None and self.rows != "small":
             _check.whole(rows=self.rows)
         if self.queries.domain.constraints:
             from maquette.models import constraints
@@ -177,8 +179,9 @@ class _Request:
             self.prices[0],
             self.beta,
             self.post,
-            self.rows,
+            None if self.rows == "small" else self.rows,
             self.weight,
+            small=self.rows == "small",
         )
 
     def choose(self) -> Mechanism:
@@ -188,7 +191,7 @@ class _Request:
             refusal = chosen.forecast(self.task, n=self.typical_rows).refusal
             if refusal is not None:
                 raise MechanismError(f"mechanism '{self.mechanism}' cannot do this: {refusal}")
-            return chosen
+            return self._sized(chosen)
         ranked = plan(
             self.queries,
             n=self.typical_rows,
@@ -198,7 +201,16 @@ class _Request:
             beta=self.beta,
             weight=self.weight,
         )
-        return MECHANISMS[preferred(ranked, self.queries)]
+        return self._sized(MECHANISMS[preferred(ranked, self.queries)])
+
+    def _sized(self, chosen: Mechanism) -> Mechanism:
+        """The same mechanism, if it can make a small database of itself where one is asked for."""
+        if self.rows == "small" and chosen.name not in SMALL:
+            raise MechanismError(
+                f"rows='small' is for the mechanisms {', '.join(SMALL)}, and this would be '{chosen.name}'; ask for a "
+                "number of rows, or name one of those"
+            )
+        return chosen
 
     @property
     def digest(self) -> str:

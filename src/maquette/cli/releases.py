@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -123,7 +123,11 @@ def release(
         float | None, typer.Option(help="Total of a new ledger; this release's delta if absent.")
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(help="Rows of the small database; up to the mechanism if absent.")
+        str | None,
+        typer.Option(
+            help="Rows of the small database, a number or 'small'; up to the mechanism if absent.",
+            metavar="M",
+        ),
     ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Target error that chooses the rows, for mechanism smalldb.")
@@ -167,6 +171,7 @@ def release(
     )
     place = output if output is not None else Path(f"{Path(source).stem}.maquette")
     check_place(place)
+    wanted_rows = _rows(rows)
     _check_before_opening(epsilon, delta, beta, certificate)
     chosen = _with_target(mechanism, alpha)
     try:
@@ -192,7 +197,7 @@ def release(
                 total_delta=total_delta,
                 certificate=certificate,
                 groups=groups,
-                rows=rows,
+                rows=wanted_rows,
                 post=post,
                 key=key,
                 weight=weight,
@@ -204,6 +209,15 @@ def release(
         _say_interrupted(ledger, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
     _say_release(made, place, as_json=as_json)
+
+
+def _rows(text: str | None) -> int | Literal["small"] | None:
+    """A whole number, or the word."""
+    if text is None or text == "small":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise ParameterError(f"expected rows to be a whole number >= 1, or small, got rows={text}")
+    return int(text)
 
 
 def _with_target(mechanism: str, alpha: float | None) -> str | SmallDb:

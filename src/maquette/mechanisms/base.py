@@ -125,6 +125,8 @@ class Task:
     """How many rows the small database should have; None leaves it to the mechanism."""
     weight: str | None = None
     """The attribute that weighs the records; None where each counts as one."""
+    small: bool = False
+    """Choose the fewest rows that keep the largest error; `rows` is None then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,8 @@ MECHANISMS: dict[str, Mechanism] = {
 """Every mechanism that can be asked for by name."""
 WEIGHTED = (ROTH.name,)
 """Those that weigh records."""
+SMALL = (SCULPT.name, SMALLDB.name, ROTH.name)
+"""Those that choose a really small number of rows if asked to; the last two always do."""
 
 
 @dataclass(frozen=True, slots=True)

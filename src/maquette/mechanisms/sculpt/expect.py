@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from maquette.mechanisms import shape
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.residual import RESIDUAL
 from maquette.mechanisms.sculpt import clear
@@ -16,8 +17,10 @@ from maquette.mechanisms.sculpt.interests import Interests, parts_of
 from maquette.models.measurement import Size
 from maquette.queries.base import Queries
 from maquette.queries.ranges import Prefixes, Ranges
+from maquette.theory import existence
 
 _DEVIATIONS, _LOOSE = 4.0, 0.5
+_NEARER = 4.0
 
 
 def expected_error(task: Task, wanted: Interests, *, n: int) -> float:
@@ -31,6 +34,17 @@ def expected_error(task: Task, wanted: Interests, *, n: int) -> float:
     tables = max(len(wanted.pairs), len(wanted.attributes), 1)
     noise = math.sqrt(exchange.variance(float(task.price) / tables))
     return min(1.0, _sums(task.queries) * (_DEVIATIONS * noise + _LOOSE * math.sqrt(n)) / n)
+
+
+def small_rows(task: Task, wanted: Interests, *, n: int) -> int:
+    """The fewest rows that keep the largest error: ln(2|Q|) / (2 alpha^2), at most as many as there are records.
+
+    Accuracy: so many rows drawn at random would be within alpha, `_NEARER` times the expected error; rows that are
+        carved come that much nearer (`python -m benchmarks sizes`).
+    """
+    alpha = min(1.0, _NEARER * expected_error(task, wanted, n=n))
+    log_queries = math.log(max(shape.distinct(task.queries), 1))
+    return max(1, min(existence.sampling_rows(alpha=alpha, log_queries=log_queries), n))
 
 
 def _sums(queries: Queries) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +19,7 @@ from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Prog
 from maquette.mechanisms.residual import RESIDUAL
 from maquette.mechanisms.sculpt import clear, own
 from maquette.mechanisms.sculpt.allot import Exchange
-from maquette.mechanisms.sculpt.expect import expected_error
+from maquette.mechanisms.sculpt.expect import expected_error, small_rows
 from maquette.mechanisms.sculpt.interests import interests
 from maquette.mechanisms.sculpt.run import MOST_ROWS, Run, size_of
 from maquette.mechanisms.sculpt.stages import Purse
@@ -69,7 +69,7 @@ class Sculpt:
         if refused is not None:
             return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
         wanted = interests(task.queries)
-        rows = task.rows or min(n, MOST_ROWS)
+        rows = self._sized(task, n=n).rows or min(n, MOST_ROWS)
         tables = len(wanted.pairs) + len(wanted.triples)
         return Forecast(
             self.name,
@@ -90,6 +90,7 @@ class Sculpt:
         purse = Purse(curator, task)
         exchange = Exchange.of(task.unit, task.relation)
         size = size_of(curator, purse)
+        task = self._sized(task, n=size.divisor)
         if clear.everything(task, size, price=purse.left):
             return self._everything(curator, task, purse, rng, progress)
         wanted = interests(task.queries)
@@ -106,6 +107,12 @@ class Sculpt:
             parameters=_facts(found, carving, directly),
             model=_model(found, database, size, pure=task.unit == "epsilon"),
         )
+
+    def _sized(self, task: Task, *, n: int) -> Task:
+        """The same task with its number of rows, where a small one is asked for."""
+        if not task.small:
+            return task
+        return replace(task, rows=min(small_rows(task, interests(task.queries), n=n), MOST_ROWS))
 
     def _everything(
         self, curator: Curator, task: Task, purse: Purse, rng: np.random.Generator, progress: Progress
