@@ -3,7 +3,7 @@
 The ledger itself lives in `maquette.accounting.ledger`, which loads the database library.
 """
 
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost, Unit, split
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, Unit, split
 from maquette.accounting.events import (
     ComposedEvent,
     CubeEvent,
@@ -12,12 +12,14 @@ from maquette.accounting.events import (
     LaplaceEvent,
     PureEvent,
     SelectionEvent,
+    SmoothedEvent,
     SparseEvent,
 )
 
 __all__ = [
     "SLACK_UNITS",
     "UNITS",
+    "Accounting",
     "Budget",
     "ComposedEvent",
     "Cost",
@@ -27,6 +29,7 @@ __all__ = [
     "LaplaceEvent",
     "PureEvent",
     "SelectionEvent",
+    "SmoothedEvent",
     "SparseEvent",
     "Unit",
     "split",

@@ -1,7 +1,8 @@
 """How much privacy loss a ledger may spend, counted in whole units on a fixed grid.
 
-Pure budgets count epsilon, budgets with a delta count rho (zero-concentrated differential privacy). Amounts are
-integers, totals rounded down and costs rounded up, so that no sum of rounded numbers passes the promise.
+Pure budgets count epsilon. Budgets with a delta count rho (zero-concentrated differential privacy) or mu^2 / 2
+(Gaussian differential privacy). Amounts are integers, totals rounded down and costs rounded up, so that no sum of
+rounded numbers passes the promise.
 """
 
 from __future__ import annotations
@@ -11,20 +12,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 
 from maquette import _check
 from maquette.accounting.conversions import exact, exp_up, rho_cks
+from maquette.accounting.gaussian import half_square
 from maquette.errors import ParameterError
 
-Unit = Literal["epsilon", "rho"]
+Unit = Literal["epsilon", "rho", "mu^2/2"]
+Accounting = Literal["zcdp", "gaussian"]
 
 UNITS = 10**12
-"""Units per 1.0 of epsilon or rho."""
+"""Units per 1.0 of epsilon, rho or mu^2 / 2."""
 SLACK_UNITS = 10**24
-"""Slack units per 1.0 of total variation."""
+"""Slack units per 1.0 of total variation, or of a logarithm of probabilities."""
 SLACK_SHARE = Fraction(1, 2**10)
 """The share of delta that is kept for the proven total-variation gaps of samplers."""
+
+RATIO_SHARE = Fraction(1, 2**15)
+"""The share of epsilon that is kept, twice, for the proven ratios of samplers, where mu^2 / 2 is counted."""
 
 _LARGEST_EPSILON = 10**6
 _LARGEST_SLACK = 2**62
@@ -32,7 +38,7 @@ _LARGEST_SLACK = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a request takes from the ledger: units of epsilon or rho, and slack for inexact samplers."""
+    """What a request takes from the ledger: units of its budget, and slack for inexact samplers."""
 
     units: int
     slack: int = 0
@@ -52,13 +58,18 @@ class Budget:
         up to epsilon (basic composition). With delta they add up to rho, the rho of (epsilon, delta (1 - 2^-10))
         by Canonne, Kamath and Steinke 2020. Slack counts total variation eta between the sampler that ran and the
         exact one; replacing one by the other costs (1 + e^epsilon) eta of the remaining delta 2^-10.
+        Gaussian accounting adds up mu^2 / 2, the largest of (epsilon - 2 K, delta e^-K), and its slack counts
+        logarithms of ratios up to K, the smaller of 2^-15 epsilon and 2^62 slack units (`accounting/gaussian.py`).
     Holds when: a floating-point number means its shortest decimal form, 0.1 is one tenth.
     """
 
     epsilon: float
     delta: float = 0.0
+    accounting: Accounting = "zcdp"
+    """How a budget with a delta is counted; a pure one is counted in one way only."""
 
     def __post_init__(self) -> None:
+        _check.one_of(("zcdp", "gaussian"), accounting=self.accounting)
         _check.positive(epsilon=self.epsilon)
         if self.epsilon > _LARGEST_EPSILON:
             raise ParameterError(f"expected epsilon <= {_LARGEST_EPSILON}, got epsilon={self.epsilon!r}")
@@ -66,6 +77,8 @@ class Budget:
             raise ParameterError(f"expected 0 <= delta < 1, got delta={self.delta!r}")
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
+        if self.pure:
+            object.__setattr__(self, "accounting", "zcdp")
         if self.total_units < 1:
             raise ParameterError(
                 f"the budget {self} is below the smallest amount that a ledger counts, {self.unit}={1 / UNITS:g}"
@@ -78,16 +91,22 @@ class Budget:
     @property
     def unit(self) -> Unit:
         """What the units measure."""
-        return "epsilon" if self.pure else "rho"
+        if self.pure:
+            return "epsilon"
+        return "mu^2/2" if self.accounting == "gaussian" else "rho"
 
     @property
     def total_units(self) -> int:
-        """The whole budget in units of epsilon or rho, rounded down."""
+        """The whole budget in units, rounded down."""
+        if self.accounting == "gaussian":
+            return _gaussian_units(self.epsilon, self.delta)
         return _total_units(self.epsilon, self.delta)
 
     @property
     def slack_units(self) -> int:
-        """The total variation that samplers may differ from the exact ones, in slack units, rounded down."""
+        """How far samplers may differ from the exact ones, in slack units, rounded down."""
+        if self.accounting == "gaussian":
+            return _ratio_units(self.epsilon)
         return _slack_units(self.epsilon, self.delta)
 
     def __str__(self) -> str:
@@ -126,3 +145,26 @@ def _total_units(epsilon: float, delta: float) -> int:
 def _slack_units(epsilon: float, delta: float) -> int:
     gap = exact(delta) * SLACK_SHARE / (1 + exp_up(epsilon)) if delta else Fraction(0)
     return min(_LARGEST_SLACK, math.floor(gap * SLACK_UNITS))
+
+
+@lru_cache(maxsize=256)
+def _gaussian_units(epsilon: float, delta: float) -> int:
+    ratio = Fraction(_ratio_units(epsilon), SLACK_UNITS)
+    # 1 - K <= e^-K
+    kept = half_square(epsilon=exact(epsilon) - 2 * ratio, delta=exact(delta) * (1 - ratio))
+    return math.floor(kept * UNITS)
+
+
+def _ratio_units(epsilon: float) -> int:
+    return min(_LARGEST_SLACK, math.floor(exact(epsilon) * RATIO_SHARE * SLACK_UNITS))
+
+
+def unit_of(name: str) -> Unit:
+    """A unit by its name."""
+    _check.one_of(("epsilon", "rho", "mu^2/2"), unit=name)
+    return cast("Unit", name)
+
+
+def accounting_of(unit: str) -> Accounting:
+    """The way of counting that goes with a ledger's unit."""
+    return "gaussian" if unit == "mu^2/2" else "zcdp"

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, cast
 from maquette import _check
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit
 from maquette.accounting.conversions import rho_of_bounded_range, rho_of_gaussian, rho_of_pure
+from maquette.accounting.gaussian import half_square_of_rho
 from maquette.errors import MechanismError, ParameterError
 
 Rational = int | Fraction
@@ -30,7 +31,7 @@ class Event(ABC):
 
     @abstractmethod
     def cost(self, unit: Unit) -> Cost:
-        """What the ledger charges, in units of epsilon or rho."""
+        """What the ledger charges, in its units; MechanismError where no claim in them is proved."""
 
     def to_dict(self) -> dict[str, Any]:
         """The form that the ledger stores: the tag and every field, rationals as text."""
@@ -59,7 +60,8 @@ class LaplaceEvent(Event):
 class GaussianEvent(Event):
     """Gaussian noise, continuous or discrete, on answers of a given L2 sensitivity.
 
-    Guarantee: (l2_squared / (2 sigma_squared))-zCDP, for a sampler within `total_variation` of the exact one.
+    Guarantee: (l2_squared / (2 sigma_squared))-zCDP, for a sampler within `total_variation` of the exact one. No claim
+        of Gaussian differential privacy: the discrete law needs a `SmoothedEvent`.
     """
 
     tag: ClassVar[str] = "gaussian"
@@ -74,12 +76,49 @@ class GaussianEvent(Event):
         )
 
     def cost(self, unit: Unit) -> Cost:
+        _refuse_pure(unit)
         if unit != "rho":
-            raise MechanismError(
-                "Gaussian noise has no finite pure epsilon; give a delta, or choose a mechanism with Laplace noise"
-            )
+            raise MechanismError("this Gaussian noise was planned for a ledger that counts rho")
         rho = rho_of_gaussian(sigma_squared=self.sigma_squared, l2_squared=self.l2_squared)
         return Cost(math.ceil(rho * UNITS), math.ceil(self.total_variation * SLACK_UNITS))
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothedEvent(Event):
+    """Discrete Gaussian noise on whole numbers, some of it perhaps projected, set against a narrower continuous one.
+
+    `l2_squared` is the squared length of a neighbour's shift in units of the noise that was drawn, `mu_squared` in
+    units of the continuous noise, whose variance is smaller by the smoothing. `ripple` is what a projection changes,
+    as a logarithm of probabilities; `log_ratio` is everything by which the drawn law differs from one made from
+    the continuous noise, the ripple included.
+
+    Guarantee: sqrt(mu_squared)-GDP for a law within exp(+-log_ratio) of the drawn one (`accounting/gaussian.py`), and
+        (l2_squared / 2)-zCDP for one within the total variation `ripple`.
+    """
+
+    tag: ClassVar[str] = "smoothed"
+    l2_squared: Rational
+    mu_squared: Rational
+    ripple: Rational
+    log_ratio: Rational
+
+    def __post_init__(self) -> None:
+        _rational(
+            other={
+                "l2_squared": self.l2_squared,
+                "mu_squared": self.mu_squared,
+                "ripple": self.ripple,
+                "log_ratio": self.log_ratio,
+            }
+        )
+        if self.mu_squared < self.l2_squared or self.log_ratio < self.ripple:
+            raise ParameterError("expected mu_squared >= l2_squared and log_ratio >= ripple")
+
+    def cost(self, unit: Unit) -> Cost:
+        _refuse_pure(unit)
+        if unit == "rho":
+            return Cost(math.ceil(self.l2_squared * Fraction(UNITS, 2)), math.ceil(self.ripple * SLACK_UNITS))
+        return Cost(math.ceil(self.mu_squared * Fraction(UNITS, 2)), math.ceil(self.log_ratio * SLACK_UNITS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +143,7 @@ class SelectionEvent(Event):
     """A private choice of one candidate by its score.
 
     Guarantee: epsilon-DP. The exponential mechanism has epsilon-bounded range, hence (epsilon^2 / 8)-zCDP;
-        permute-and-flip has not and is charged epsilon^2 / 2.
+        permute-and-flip has not and is charged epsilon^2 / 2. In mu^2 / 2 both are pi / 2 times as much.
     """
 
     tag: ClassVar[str] = "selection"
@@ -116,8 +155,8 @@ class SelectionEvent(Event):
         _check.one_of(("exponential", "permute-and-flip"), method=self.method)
 
     def cost(self, unit: Unit) -> Cost:
-        if unit == "rho" and self.method == "exponential":
-            return Cost(math.ceil(rho_of_bounded_range(self.epsilon) * UNITS))
+        if unit != "epsilon" and self.method == "exponential":
+            return _concentrated_cost(rho_of_bounded_range(self.epsilon), unit)
         return _pure_cost(Fraction(self.epsilon), unit)
 
 
@@ -196,6 +235,7 @@ _KINDS: dict[str, type[Event]] = {
     for kind in (
         LaplaceEvent,
         GaussianEvent,
+        SmoothedEvent,
         CubeEvent,
         SelectionEvent,
         SparseEvent,
@@ -232,7 +272,21 @@ def from_body(body: Mapping[str, Any]) -> Event:
 
 
 def _pure_cost(epsilon: Fraction, unit: Unit) -> Cost:
-    return Cost(math.ceil((epsilon if unit == "epsilon" else rho_of_pure(epsilon)) * UNITS))
+    if unit == "epsilon":
+        return Cost(math.ceil(epsilon * UNITS))
+    return _concentrated_cost(rho_of_pure(epsilon), unit)
+
+
+def _concentrated_cost(rho: Fraction, unit: Unit) -> Cost:
+    """Of a pure event or a choice, from its rho."""
+    return Cost(math.ceil((rho if unit == "rho" else half_square_of_rho(rho)) * UNITS))
+
+
+def _refuse_pure(unit: Unit) -> None:
+    if unit == "epsilon":
+        raise MechanismError(
+            "Gaussian noise has no finite pure epsilon; give a delta, or choose a mechanism with Laplace noise"
+        )
 
 
 def _rational(*, other: Mapping[str, object], positive: Mapping[str, object] | None = None) -> None:

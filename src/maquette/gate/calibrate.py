@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from maquette.accounting.budget import UNITS
-from maquette.accounting.events import CubeEvent, GaussianEvent, LaplaceEvent, SelectionEvent
-from maquette.errors import ParameterError
+from maquette.accounting.events import CubeEvent, GaussianEvent, LaplaceEvent, SelectionEvent, SmoothedEvent
+from maquette.accounting.gaussian import SMOOTHING, log_ratio, rho_of_half_square
+from maquette.errors import MechanismError, ParameterError
 from maquette.gate.noise.laws import exp_minus
 from maquette.gate.noise.samplers import float_up, sqrt_up
 from maquette.queries.base import Sensitivity
 
 _BASE_BITS = 64
+_NARROWEST = Fraction(25, 4)
+"""V / (V - 9/4) is below pi / 2 from here on."""
 
 
 def on_grid(price: Fraction) -> Fraction:
@@ -53,7 +56,7 @@ class GaussianPlan:
     """In counts."""
     drawn: float
     """Sigma on the numerators."""
-    event: GaussianEvent
+    event: GaussianEvent | SmoothedEvent
 
 
 def gaussian(sensitivity: Sensitivity, *, rho: Fraction, denominator: int) -> GaussianPlan:
@@ -66,6 +69,63 @@ def gaussian(sensitivity: Sensitivity, *, rho: Fraction, denominator: int) -> Ga
     return GaussianPlan(
         variance, drawn, GaussianEvent(sigma_squared=variance, l2_squared=sensitivity.l2_squared)
     )
+
+
+def smoothed(
+    sensitivity: Sensitivity, *, half_square: Fraction, denominator: int, coordinates: int
+) -> GaussianPlan:
+    """Sigma for a price in mu^2 / 2: the variance L2^2 / mu^2, wider by the smoothing, rounded up to a double.
+
+    Guarantee: sqrt(2 half_square)-GDP within a ratio, for noise on `coordinates` whole numbers, those that one record
+        moves and all others (`accounting/gaussian.py`).
+    """
+    drawn = sqrt_up(sensitivity.l2_squared * denominator**2 / (2 * on_grid(half_square)) + SMOOTHING)
+    return _against_continuous(sensitivity, drawn, denominator, coordinates)
+
+
+def charged(
+    sensitivity: Sensitivity,
+    *,
+    price: Fraction,
+    unit: str,
+    ledger_unit: str,
+    denominator: int,
+    coordinates: int,
+) -> GaussianPlan:
+    """Gaussian noise for a price in `unit`, with an event that a ledger counting `ledger_unit` can charge.
+
+    Guarantee: as `gaussian` or `smoothed`. Noise planned in rho for a ledger that counts mu^2 / 2 is drawn as planned
+        and costs it at most pi / 2 times as much as rho; where it is too narrow for that, MechanismError.
+    """
+    if unit == "mu^2/2":
+        return smoothed(sensitivity, half_square=price, denominator=denominator, coordinates=coordinates)
+    plan = gaussian(sensitivity, rho=price, denominator=denominator)
+    if ledger_unit != "mu^2/2":
+        return plan
+    if Fraction(plan.drawn) ** 2 < _NARROWEST:
+        raise MechanismError(
+            "this ledger counts Gaussian differential privacy and cannot charge noise of less than 2.5 counts that "
+            "was planned in rho; ask for a smaller share, or use a ledger made with accounting 'zcdp'"
+        )
+    return _against_continuous(sensitivity, plan.drawn, denominator, coordinates)
+
+
+def _against_continuous(
+    sensitivity: Sensitivity, drawn: float, denominator: int, coordinates: int
+) -> GaussianPlan:
+    variance = Fraction(drawn) ** 2 / denominator**2
+    event = SmoothedEvent(
+        l2_squared=sensitivity.l2_squared / variance,
+        mu_squared=sensitivity.l2_squared / (variance - SMOOTHING / denominator**2),
+        ripple=Fraction(0),
+        log_ratio=log_ratio(coordinates),
+    )
+    return GaussianPlan(variance, drawn, event)
+
+
+def smoothing_of(unit: str) -> Fraction:
+    """By how much integer noise is made wider than the continuous noise that it is charged as."""
+    return SMOOTHING if unit == "mu^2/2" else Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +155,7 @@ class SelectionPlan:
 
 
 def selection(*, price: Fraction, unit: str) -> SelectionPlan:
-    """Permute-and-flip for a pure price, the exponential mechanism for a price in rho (eps^2 / 8 of bounded range).
+    """Permute-and-flip for a pure price, else the exponential mechanism (eps^2 / 8 of bounded range, in rho).
 
     Guarantee: epsilon-DP with epsilon = 2 / scale (McSherry and Talwar 2007; McKenna and Sheldon 2020; Cesar and
         Rogers 2021), for scores of sensitivity 1.
@@ -104,5 +164,10 @@ def selection(*, price: Fraction, unit: str) -> SelectionPlan:
         scale = float_up(2 / on_grid(price))
         return SelectionPlan(scale, SelectionEvent(epsilon=2 / Fraction(scale), method="permute-and-flip"))
     # eps = sqrt(8 rho), so scale = 2 / eps = sqrt(1 / (2 rho))
-    scale = sqrt_up(1 / (2 * on_grid(price)))
+    scale = sqrt_up(1 / (2 * rho_of(on_grid(price), unit)))
     return SelectionPlan(scale, SelectionEvent(epsilon=2 / Fraction(scale), method="exponential"))
+
+
+def rho_of(price: Fraction, unit: str) -> Fraction:
+    """The rho whose pure events and choices a price buys: itself, or 2 / pi of mu^2 / 2, rounded down."""
+    return rho_of_half_square(price) if unit == "mu^2/2" else price

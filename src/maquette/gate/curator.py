@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import UNITS, Budget, Cost
-from maquette.accounting.events import Event, GaussianEvent
+from maquette.accounting.budget import UNITS, Budget, Cost, Unit
+from maquette.accounting.events import Event, GaussianEvent, SmoothedEvent
+from maquette.accounting.gaussian import log_ratio
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
@@ -89,8 +90,8 @@ class Curator:
         return self._ledger.relation
 
     @property
-    def unit(self) -> str:
-        """What this curator's budget is counted in; its ledger may count in rho where the budget is pure."""
+    def unit(self) -> Unit:
+        """What this curator's budget is counted in; its ledger may count otherwise where the budget is pure."""
         return self._budget.unit
 
     @property
@@ -110,6 +111,7 @@ class Curator:
             _one_per(1),
             self._priced(price),
             lambda: np.array([self._engine.size()], dtype=np.int64),
+            coordinates=1,
         )
         return Size(int(values[0]), noise, receipt)
 
@@ -124,6 +126,7 @@ class Curator:
             _one_per(1),
             self._priced(price),
             lambda: np.array([-(-held_by(self._engine, weight).size() // weight.grid)], dtype=np.int64),
+            coordinates=1,
         )
         return Size(int(values[0]), noise, receipt)
 
@@ -139,6 +142,7 @@ class Curator:
             noise,
             lambda: self._engine.answer(queries),
             denominator=queries.denominator,
+            coordinates=queries.count,
         )
         return Measurement(queries, values, law, receipt)
 
@@ -148,24 +152,18 @@ class Curator:
         """Residuals of margins: integer noise of the given variances on each table, then the means removed.
 
         Guarantee: rho-zCDP with rho = sum of shift^2 / (2 variance) (`queries/residual.py`); the noises together
-            are one Gaussian in coordinates scaled to variance 1, and that is the event in the ledger. The noisy
-            tables before the projection are stored in the ledger, which is protected like the data, and never
-            leave it.
+            are one Gaussian in coordinates scaled to variance 1, and that is the event in the ledger. Where mu^2 / 2 is
+            counted the noise is wider by the smoothing, and costs as much as asked. The noisy tables before the
+            projection are stored in the ledger, which is protected like the data, and never leave it.
         """
         if len(variances) != len(margins) or any(variance <= 0 for variance in variances):
             raise ParameterError(f"expected {len(margins)} variances > 0, one per margin")
         sizes = [tuple(self.domain[name].size for name in margin) for margin in margins]
-        sigmas = [sqrt_up(Fraction(variance)) for variance in variances]
+        smoothing = calibrate.smoothing_of(self.unit)
+        sigmas = [sqrt_up(Fraction(variance) + smoothing) for variance in variances]
         drawn = [Fraction(sigma) ** 2 for sigma in sigmas]
         axes = [projected_axes(shape, variance) for shape, variance in zip(sizes, drawn, strict=True)]
-        shifts = [
-            _up(shift_squared(shape, self.relation, removed) / variance)
-            for shape, removed, variance in zip(sizes, axes, drawn, strict=True)
-        ]
-        gap = sum((_up(ripple(*part)) for part in zip(sizes, drawn, axes, strict=True)), start=Fraction(0))
-        event = GaussianEvent(
-            sigma_squared=Fraction(1), l2_squared=sum(shifts, Fraction(0)), total_variation=gap
-        )
+        event = self._residual_event(sizes, axes, drawn)
 
         def look() -> list[NDArray[np.int64]]:
             tables = self._engine.margins(list(margins))
@@ -185,6 +183,23 @@ class Curator:
             for margin, removed, table, shape, variance in zip(
                 margins, axes, tables, sizes, drawn, strict=True
             )
+        )
+
+    def _residual_event(
+        self, sizes: Sequence[tuple[int, ...]], axes: Sequence[tuple[int, ...]], drawn: Sequence[Fraction]
+    ) -> Event:
+        moved = [shift_squared(s, self.relation, a) for s, a in zip(sizes, axes, strict=True)]
+        gap = sum((_up(ripple(*part)) for part in zip(sizes, drawn, axes, strict=True)), start=Fraction(0))
+
+        def over(less: Fraction) -> Fraction:
+            return sum((_up(m / (v - less)) for m, v in zip(moved, drawn, strict=True)), start=Fraction(0))
+
+        smoothing = calibrate.smoothing_of(self.unit)
+        if not smoothing:
+            return GaussianEvent(sigma_squared=Fraction(1), l2_squared=over(smoothing), total_variation=gap)
+        ratio = gap + log_ratio(sum(math.prod(shape) for shape in sizes))
+        return SmoothedEvent(
+            l2_squared=over(Fraction(0)), mu_squared=over(smoothing), ripple=gap, log_ratio=ratio
         )
 
     def measure_tables(
@@ -223,6 +238,7 @@ class Curator:
             tables.distance_sensitivity(len(binned), self.relation),
             self._priced(price),
             lambda: tables.distances(self._engine.binned(binned), references),
+            coordinates=len(binned),
         )
         return values, law
 
@@ -324,6 +340,7 @@ class Curator:
             _one_per(1),
             self._priced(price),
             lambda: np.array([error_of(asked, drawn.values, self._engine)], dtype=np.int64),
+            coordinates=1,
         )
         return LargestError(values, noise, receipt)
 
@@ -350,7 +367,9 @@ class Curator:
             "answers": _digest(answers),
             "groups": parts,
         }
-        values, noise, receipt = self._noisy(request, _one_per(len(parts)), self._priced(price), look)
+        values, noise, receipt = self._noisy(
+            request, _one_per(len(parts)), self._priced(price), look, coordinates=len(parts)
+        )
         return LargestError(values, noise, receipt)
 
     def _largest(
@@ -381,9 +400,13 @@ class Curator:
         noise: measurement.Noise,
         exact: Callable[[], NDArray[np.int64]],
         *,
+        coordinates: int,
         denominator: int = 1,
     ) -> tuple[NDArray[np.int64], measurement.Noise, Receipt]:
-        """Pay for noise of the asked kind, look, add it. Returns numerators, the law really drawn, the receipt."""
+        """Pay for noise of the asked kind on so many numbers, look, add it.
+
+        Returns numerators, the law really drawn, the receipt.
+        """
         match noise:
             case Laplace():
                 laplace = calibrate.laplace(sensitivity, epsilon=noise.epsilon, denominator=denominator)
@@ -394,7 +417,14 @@ class Curator:
                     return self._noise.laplace(values, scale=laplace.drawn)
 
             case Gaussian():
-                gaussian = calibrate.gaussian(sensitivity, rho=noise.rho, denominator=denominator)
+                gaussian = calibrate.charged(
+                    sensitivity,
+                    price=noise.rho,
+                    unit=self.unit,
+                    ledger_unit=self._ledger.budget.unit,
+                    denominator=denominator,
+                    coordinates=coordinates,
+                )
                 law, event = Gaussian(noise.rho, gaussian.sigma_squared), gaussian.event
 
                 def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:

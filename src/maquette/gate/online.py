@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import UNITS, Budget, Cost
+from maquette.accounting.budget import UNITS, Budget, Cost, unit_of
 from maquette.accounting.events import Event, from_body
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.errors import LedgerError, MechanismError, ParameterError
@@ -102,7 +102,7 @@ class OnlineCurator(Curator):
         """
         if self._open is not None:
             raise MechanismError("an epoch is open already; test in it until it is closed")
-        plan = sparse.plan(terms, unit=self.unit)
+        plan = sparse.plan(terms, unit=self.unit, ledger_unit=self._ledger.budget.unit)
         self._take(plan.event.cost(self._budget.unit))
         shift = int(self._noise.laplace(np.zeros(1, dtype=np.int64), scale=plan.threshold_scale)[0])
         secret = sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS))
@@ -222,7 +222,7 @@ class OnlineCurator(Curator):
         if entry.payload is None:
             raise LedgerError("the ledger has lost the threshold of an open epoch")
         terms = sparse.terms_from_dict(entry.body["terms"])
-        plan = sparse.plan(terms, unit=self.unit)
+        plan = sparse.plan(terms, unit=self.unit, ledger_unit=self._ledger.budget.unit)
         epoch = Epoch(terms, plan.threshold_scale, plan.test_scale, plan.answer_noise, step.receipt)
         return _Open(epoch, sparse.unseal(unpack(entry.payload)), 0)
 
@@ -248,7 +248,5 @@ def tested(step: Step) -> Tested:
 
 def epoch_cost(terms: Terms, *, unit: str, ledger_unit: str) -> tuple[Cost, Fraction]:
     """What opening an epoch takes from the ledger, and in the curator's own unit: for forecasts. Touches nothing."""
-    event = sparse.plan(terms, unit=unit).event
-    own = event.cost("epsilon" if unit == "epsilon" else "rho")
-    ledger = event.cost("epsilon" if ledger_unit == "epsilon" else "rho")
-    return ledger, Fraction(own.units, UNITS)
+    event = sparse.plan(terms, unit=unit, ledger_unit=ledger_unit).event
+    return event.cost(unit_of(ledger_unit)), Fraction(event.cost(unit_of(unit)).units, UNITS)

@@ -50,7 +50,7 @@ class Plan:
     event: Event
 
 
-def plan(terms: Terms, *, unit: str) -> Plan:
+def plan(terms: Terms, *, unit: str, ledger_unit: str = "epsilon") -> Plan:
     """From prices to scales, rounded to the private side."""
     _check(terms)
     threshold_scale = Fraction(float_up(1 / calibrate.on_grid(terms.threshold_price)))
@@ -65,7 +65,14 @@ def plan(terms: Terms, *, unit: str) -> Plan:
         law: measurement.Noise = Laplace(terms.answer_price, laplace.scale)
         event: Event = laplace.event
     else:
-        gaussian = calibrate.gaussian(together, rho=terms.answer_price, denominator=1)
+        gaussian = calibrate.charged(
+            together,
+            price=terms.answer_price,
+            unit=unit,
+            ledger_unit=ledger_unit,
+            denominator=1,
+            coordinates=terms.cap,
+        )
         law, event = Gaussian(terms.answer_price, gaussian.sigma_squared), gaussian.event
     return Plan(threshold_scale, test_scale, law, ComposedEvent((sparse, event)))
 

@@ -20,7 +20,9 @@ from maquette.accounting.events import (
     LaplaceEvent,
     Selection,
     SelectionEvent,
+    SmoothedEvent,
 )
+from maquette.accounting.gaussian import log_ratio
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.gate import calibrate
@@ -44,7 +46,7 @@ class TablePlan:
 
     def draw(self, noise: Noise, counts: Sequence[Counts]) -> list[Counts]:
         """Noise on every table."""
-        if isinstance(self.event, GaussianEvent):
+        if isinstance(self.event, (GaussianEvent, SmoothedEvent)):
             return [noise.gaussian(c, sigma=s) for c, s in zip(counts, self.drawn, strict=True)]
         return [noise.laplace(c, scale=Fraction(s)) for c, s in zip(counts, self.drawn, strict=True)]
 
@@ -55,7 +57,8 @@ def plan_tables(
     """What tables with noise of these variances cost together.
 
     Guarantee: with D = 1 (add/remove-one) or 2 (replace-one), the sum of D / (2 sigma^2) in rho, or of D / scale in
-        epsilon: the tables side by side are one vector, scaled to unit noise.
+        epsilon: the tables side by side are one vector, scaled to unit noise. Where mu^2 / 2 is counted the noise is
+        wider than asked by the smoothing, and costs as much as asked.
     """
     check_tables(domain, tables)
     if len(variances) != len(tables) or any(variance <= 0 for variance in variances):
@@ -66,10 +69,19 @@ def plan_tables(
         l1 = sum((Fraction(shift) / Fraction(s) for s in scales), Fraction(0))
         event: Event = LaplaceEvent(scale=Fraction(1), l1=_up(l1))
         return TablePlan(event, tuple(scales), tuple(2 * Fraction(s) ** 2 for s in scales))
-    sigmas = [sqrt_up(Fraction(v)) for v in variances]
-    l2 = sum((Fraction(shift) / Fraction(s) ** 2 for s in sigmas), Fraction(0))
-    event = GaussianEvent(sigma_squared=Fraction(1), l2_squared=_up(l2))
-    return TablePlan(event, tuple(sigmas), tuple(Fraction(s) ** 2 for s in sigmas))
+    smoothing = calibrate.smoothing_of(unit)
+    sigmas = [sqrt_up(Fraction(v) + smoothing) for v in variances]
+    drawn = tuple(Fraction(s) ** 2 for s in sigmas)
+    l2 = _up(sum((shift / v for v in drawn), Fraction(0)))
+    if not smoothing:
+        return TablePlan(GaussianEvent(sigma_squared=Fraction(1), l2_squared=l2), tuple(sigmas), drawn)
+    event = SmoothedEvent(
+        l2_squared=l2,
+        mu_squared=_up(sum((shift / (v - smoothing) for v in drawn), Fraction(0))),
+        ripple=Fraction(0),
+        log_ratio=log_ratio(sum(table.cells for table in tables)),
+    )
+    return TablePlan(event, tuple(sigmas), drawn)
 
 
 def check_tables(domain: Domain, tables: Sequence[Binned]) -> None:

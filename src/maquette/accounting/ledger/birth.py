@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, text
 
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.chain import FORMAT, GENESIS, Row, canonical, digest
+from maquette.accounting.ledger.chain import FORMAT, GENESIS, NEWEST, Row, canonical, digest
 from maquette.accounting.ledger.rows import next_row
 from maquette.accounting.ledger.store import (
     APPLICATION_ID,
@@ -37,6 +37,11 @@ class Identity:
     budget: Budget
     relation: Relation
     domain_fingerprint: str
+
+    @property
+    def format(self) -> int:
+        """What a program must be able to read to use the ledger."""
+        return NEWEST if self.budget.accounting == "gaussian" else FORMAT
 
 
 def create(store: Store, identity: Identity) -> None:
@@ -64,7 +69,7 @@ def _write_first_entry(connection: Connection, identity: Identity) -> None:
     budget = identity.budget
     row: dict[str, Any] = {
         "id": 1,
-        "format": FORMAT,
+        "format": identity.format,
         "name": identity.name,
         "unit": budget.unit,
         "epsilon": repr(budget.epsilon),
@@ -108,7 +113,7 @@ def _create_file(path: Path, identity: Identity) -> None:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with store.writing() as connection:
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
+            connection.exec_driver_sql(f"PRAGMA user_version = {identity.format}")
             _write_first_entry(connection, identity)
         _switch_to_wal(store)
         _publish(draft, path)

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 FORMAT = 1
+"""The form of the chain."""
+NEWEST = 2
+"""The newest form of a ledger: 1 counts epsilon or rho, 2 counts mu^2 / 2, which a reader of 1 would charge wrongly."""
 GENESIS = "0" * 64
 
 FIELDS: Mapping[str, tuple[type, ...]] = {

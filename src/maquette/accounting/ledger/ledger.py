@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, select
 
-from maquette.accounting.budget import UNITS, Budget, Cost
+from maquette.accounting.budget import UNITS, Budget, Cost, accounting_of
 from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import birth, faults, schema
 from maquette.accounting.ledger.birth import Identity
@@ -64,7 +64,7 @@ class Ledger:
         try:
             self._identity = Identity(
                 name=str(row["name"]),
-                budget=Budget(float(row["epsilon"]), float(row["delta"])),
+                budget=Budget(float(row["epsilon"]), float(row["delta"]), accounting_of(str(row["unit"]))),
                 relation=Relation(row["relation"]),
                 domain_fingerprint=str(row["domain_fingerprint"]),
             )
@@ -183,7 +183,7 @@ class Ledger:
         return self.balance().slack_left
 
     def left(self) -> float:
-        """What is left, in epsilon or rho, rounded down."""
+        """What is left, in the budget's unit, rounded down."""
         return float_down(Fraction(self.left_units, UNITS))
 
     def reserve(

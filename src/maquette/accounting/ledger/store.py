@@ -20,7 +20,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from maquette.accounting.ledger.chain import FORMAT
+from maquette.accounting.ledger.chain import NEWEST
 from maquette.errors import LedgerError
 
 APPLICATION_ID = 0x6D71_6C31
@@ -261,9 +261,9 @@ def has_ledger(connection: Connection) -> bool:
 
 
 def check_format(version: int, location: str) -> None:
-    if version > FORMAT:
+    if version > NEWEST:
         raise LedgerError(
-            f"the ledger {location} has format {version}, this version of maquette reads up to {FORMAT}; "
+            f"the ledger {location} has format {version}, this version of maquette reads up to {NEWEST}; "
             "install a newer one"
         )
 

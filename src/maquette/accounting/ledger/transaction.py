@@ -174,7 +174,8 @@ class Transaction:
         if cost.units > left.units:
             unit, scale, needed, rest = self._unit, UNITS, cost.units, left.units
         elif cost.slack > left.slack:
-            unit, scale, needed, rest = "total variation", SLACK_UNITS, cost.slack, left.slack
+            unit = "ratio" if self._unit == "mu^2/2" else "total variation"
+            scale, needed, rest = SLACK_UNITS, cost.slack, left.slack
         else:
             return
         needs, has = float_up(Fraction(needed, scale)), float_down(Fraction(rest, scale))

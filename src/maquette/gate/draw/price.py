@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from maquette.accounting.budget import UNITS
 from maquette.accounting.events import Event, PureEvent, SelectionEvent
-from maquette.gate.calibrate import on_grid
+from maquette.gate.calibrate import on_grid, rho_of
 from maquette.gate.noise.laws import exp_minus
 
 _BITS = 64
@@ -30,12 +30,13 @@ def pricing(
 
     Guarantee: epsilon-DP for levels that move by at most `resolution` between neighbours (the exponential mechanism,
         McSherry and Talwar 2007, with any public base measure); as it has epsilon-bounded range, a price in rho buys
-        epsilon = sqrt(8 rho) (Cesar and Rogers 2021), and a ledger that counts rho is charged epsilon^2 / 8.
+        epsilon = sqrt(8 rho) (Cesar and Rogers 2021), and a ledger that counts rho is charged epsilon^2 / 8; one that
+        counts mu^2 / 2 is charged pi / 2 times as much.
     """
     if unit == "epsilon":
         epsilon = on_grid(price)
     else:
-        epsilon = Fraction(math.isqrt(math.floor(8 * on_grid(price) * UNITS**2)), UNITS)
+        epsilon = Fraction(math.isqrt(math.floor(8 * rho_of(on_grid(price), unit) * UNITS**2)), UNITS)
     pure = unit == ledger_unit == "epsilon"
     event = PureEvent(epsilon, what) if pure else SelectionEvent(epsilon, "exponential")
     base = Fraction(exp_minus(epsilon / (2 * resolution), _BITS)[1], 1 << _BITS)
