@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import ReleaseError
+from maquette.models.forbidden import possible
 from maquette.models.sculpt.model import SculptModel
 from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
@@ -68,12 +69,26 @@ def answer(release: Release, query: str | Queries) -> Answer:
 
 def estimate(release: Release, asked: Queries) -> Estimate | None:
     """The best supported estimate of one query, or None if the release does not cover it."""
-    return (
+    found = (
         _certified(release, asked)
         or _from_model(release, asked)
         or _from_workload(release, asked)
         or _from_rows(release, asked)
     )
+    if found is None or not found.value or not _impossible(asked):
+        return found
+    note = "no record can be so by the constraints of the domain"
+    if found.error is None:
+        return replace(found, value=0.0, note=note)
+    return _estimate(0.0, found.error + found.value, found.beta or release.beta, found.source, note)
+
+
+def _impossible(asked: Queries) -> bool:
+    """Do the declared constraints rule out every record that the query counts?"""
+    if not asked.domain.constraints or asked.domain.cells(asked.attributes) > MOST_CELLS:
+        return False
+    good = possible(asked.domain, asked.attributes)
+    return good is not None and not cell_weights(asked, asked.attributes)[good].any()
 
 
 def _certified(release: Release, asked: Queries) -> Estimate | None:
