@@ -15,7 +15,7 @@ import pytest
 from maquette.accounting.ledger import Ledger, faults
 from support.ledger_cases import create, digest, pay
 from support.ledger_postgres import new_database, server
-from support.ledger_process import Child
+from support.ledger_process import Child, seen_by_clients, wait_for_lines
 
 POINTS = get_args(faults.Point)
 COST = 7
@@ -41,21 +41,6 @@ def digest_of(data: bytes | None) -> str:
 
     assert data is not None
     return hashlib.sha256(data).hexdigest()
-
-
-def seen_by_clients(journal: Path) -> list[tuple[str, str]]:
-    """Whole lines only: the last one may have been cut by the kill."""
-    if not journal.exists():
-        return []
-    return [(line.split()[0], line.split()[1]) for line in journal.read_text().split("\n")[:-1]]
-
-
-def wait_for_lines(journal: Path, lines: int) -> None:
-    for _ in range(60_000):
-        if len(seen_by_clients(journal)) >= lines:
-            return
-        time.sleep(0.001)
-    raise AssertionError("the worker does not get on")
 
 
 def one_round(child: Child, location: str | Path, journal: Path, number: int, crash_at: str, **more) -> int:

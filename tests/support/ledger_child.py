@@ -17,20 +17,8 @@ from typing import Any
 
 from maquette.accounting.ledger import Ledger, faults
 from maquette.errors import BudgetExceeded, LedgerError
+from support.forking import fork_workers, say
 from support.ledger_cases import create, pay
-
-
-def serve() -> None:
-    """Fork a worker per line, so that no worker pays for the imports."""
-    for line in sys.stdin:
-        order = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            _work(order)
-            os._exit(0)
-        _say(pid=pid)
-        _, status = os.waitpid(pid, 0)
-        _say(signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
 
 
 def _work(order: dict[str, Any]) -> None:
@@ -84,13 +72,13 @@ def clients() -> None:
             results.append((key, _ask(ledger, key, order["cost"])))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(order["clients"])]
-    _say(ready=True)
+    say(ready=True)
     sys.stdin.readline()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    _say(results=results)
+    say(results=results)
 
 
 def _ask(ledger: Ledger, key: str, cost: int) -> str:
@@ -107,18 +95,13 @@ def _ask(ledger: Ledger, key: str, cost: int) -> str:
 
 def make() -> None:
     order = json.loads(sys.stdin.readline())
-    _say(ready=True)
+    say(ready=True)
     sys.stdin.readline()
     try:
-        _say(made=create(order["location"], name=order["name"]).name)
+        say(made=create(order["location"], name=order["name"]).name)
     except LedgerError as error:
-        _say(refused=str(error))
-
-
-def _say(**values: Any) -> None:
-    sys.stdout.write(json.dumps(values) + "\n")
-    sys.stdout.flush()
+        say(refused=str(error))
 
 
 if __name__ == "__main__":
-    {"forkserver": serve, "clients": clients, "create": make}[sys.argv[1]]()
+    {"forkserver": lambda: fork_workers(_work), "clients": clients, "create": make}[sys.argv[1]]()

@@ -1,4 +1,4 @@
-"""The test's side of `ledger_child`: start such a process and talk with it."""
+"""The test's side of `ledger_child` and `online_child`: start such a process, talk with it, read what it saw."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,11 +15,11 @@ TESTS = Path(__file__).parent.parent
 
 
 class Child:
-    """A process that runs one role of `ledger_child`."""
+    """A process that runs a script of this directory."""
 
-    def __init__(self, role: str) -> None:
+    def __init__(self, *roles: str, script: str = "ledger_child.py") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(TESTS / "support" / "ledger_child.py"), role],
+            [sys.executable, str(TESTS / "support" / script), *roles],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -45,3 +46,18 @@ class Child:
         if error is not None:
             self._process.kill()
         self._process.communicate()
+
+
+def seen_by_clients(journal: Path) -> list[tuple[str, str]]:
+    """Whole lines only: the last one may have been cut by the kill."""
+    if not journal.exists():
+        return []
+    return [(line.split()[0], line.split()[1]) for line in journal.read_text().split("\n")[:-1]]
+
+
+def wait_for_lines(journal: Path, lines: int) -> None:
+    for _ in range(60_000):
+        if len(seen_by_clients(journal)) >= lines:
+            return
+        time.sleep(0.001)
+    raise AssertionError("the worker does not get on")

@@ -6,67 +6,77 @@ Each line on stdin forks a worker that asks; the server answers with its pid and
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger, faults
+from maquette.queries import boxes
+from maquette.queries.base import Queries
 from maquette.sessions import Session, session
-from support.online_cases import book, people
+from support.forking import Order, fork_workers
+from support.online_cases import PEOPLE, book, people
 
 ROWS = 3000
-OPTIONS: dict[str, Any] = {"epsilon": 400.0, "alpha": 0.1, "queries": 5000, "key": "s"}
+EPSILON = 400.0
+KINDS: dict[str, dict[str, Any]] = {
+    "measures": {"mechanism": "direct"},
+    "tests": {"bypass": False},
+    "both": {},
+}
+"""Sessions that measure every question, test every guess, or go from the one to the other."""
 BEFORE_REPLY = "before-reply"
+_BOXES = [
+    {"age": ages, "sex": (sex, sex)} | job
+    for ages in itertools.combinations_with_replacement(range(8), 2)
+    for sex in range(2)
+    for job in [{}, *({"job": (job, job)} for job in range(4))]
+]
+random.Random(0).shuffle(_BOXES)
+QUESTIONS = len(_BOXES)
 
 
-def question(number: int) -> str:
-    """One of very many questions, the same for the same number."""
-    rng = random.Random(number)
-    parts = [f"age = {rng.randrange(8)}", f"job = {rng.randrange(4)}", f"sex = {rng.randrange(2)}"]
-    low = rng.randrange(7)
-    more = f"age between {low} and {rng.randrange(low, 8)}"
-    return f"({rng.choice(parts)} or {more}) and not ({rng.choice(parts)} and {rng.choice(parts)})"
+def question(number: int) -> Queries:
+    """One of 360 questions, no two of the same meaning and none the complement of another."""
+    return boxes(PEOPLE, [_BOXES[number]])
 
 
-def opened(location: str, **more: Any) -> Session:
-    return session(people(ROWS), ledger=Ledger.open(location), **{**OPTIONS, **more})
+def opened(location: Path | str, kind: str) -> Session:
+    return session(
+        people(ROWS),
+        ledger=Ledger.open(location),
+        epsilon=EPSILON / len(KINDS),
+        alpha=0.1,
+        queries=QUESTIONS,
+        key=kind,
+        **KINDS[kind],
+    )
 
 
-def serve() -> None:
-    for bypass in (True, False):  # so that no worker pays for imports and compiled loops
-        warm = session(people(ROWS), ledger=book(Budget(400.0)), **{**OPTIONS, "bypass": bypass})
+def _warm_up() -> None:
+    """So that no worker pays for imports and compiled loops."""
+    for options in KINDS.values():
+        warm = session(people(ROWS), ledger=book(Budget(4.0)), epsilon=4.0, alpha=0.1, queries=100, **options)
         for number in range(12):
             warm.ask(question(number), key=f"k{number}")
-    for line in sys.stdin:
-        order = json.loads(line)
-        if "numbers" in order:
-            _say(answers=_together(order))
-            continue
-        pid = os.fork()
-        if pid == 0:
-            _work(order)
-            os._exit(0)
-        _say(pid=pid)
-        _, status = os.waitpid(pid, 0)
-        _say(signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
 
 
-def _work(order: dict[str, Any]) -> None:
+def _work(order: Order) -> None:
     """Ask, and only then write down what was seen, as a client would."""
     place, _, visit = order["crash_at"].partition(":")
-    if place and place != BEFORE_REPLY:
+    armed = place not in ("", BEFORE_REPLY)
+    if armed and order["early"]:
         os.environ[faults.VARIABLE] = order["crash_at"]
     journal = os.open(order["journal"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    own = opened(order["location"], bypass=order["bypass"], key=order["session"])
-    rng = random.Random(order["round"])
-    for step in range(order["steps"]):
-        # new questions, and some of earlier rounds
-        number = rng.randrange(max(0, 4 * order["round"] - 12), 4 * order["round"] + 6)
+    own = opened(order["location"], order["kind"])
+    if armed:
+        os.environ[faults.VARIABLE] = order["crash_at"]
+    for step, number in enumerate(order["ask"]):
         key = f"k{number}"
         if order.get("broken"):
             os.write(journal, f"{key} 0.12345\n".encode())
@@ -76,24 +86,22 @@ def _work(order: dict[str, Any]) -> None:
         os.write(journal, f"{key} {answer.value!r}\n".encode())
 
 
-def _together(order: dict[str, Any]) -> list[Any]:
+def _together(order: Order) -> dict[str, Any] | None:
+    if "numbers" not in order:
+        return None
     pids = []
     for place, numbers in enumerate(order["numbers"]):
         pids.append(os.fork())
         if pids[-1] == 0:
-            own = opened(order["location"], bypass=order["bypass"])
+            own = opened(order["location"], order["kind"])
             answers = {n: own.ask(question(n), key=f"k{n}").value for n in numbers}
             Path(f"{order['location']}.{place}").write_text(json.dumps(answers))
             os._exit(0)
     for pid in pids:
         os.waitpid(pid, 0)
-    return [json.loads(Path(f"{order['location']}.{i}").read_text()) for i in range(len(pids))]
-
-
-def _say(**values: Any) -> None:
-    sys.stdout.write(json.dumps(values) + "\n")
-    sys.stdout.flush()
+    return {"answers": [json.loads(Path(f"{order['location']}.{i}").read_text()) for i in range(len(pids))]}
 
 
 if __name__ == "__main__":
-    serve()
+    _warm_up()
+    fork_workers(_work, special=_together)
