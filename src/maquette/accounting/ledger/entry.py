@@ -59,6 +59,17 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """A value that an earlier payment covers, to be stored under a new key."""
+
+    key: str
+    request: str
+    tag: str
+    body: Mapping[str, Any]
+    payload: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Balance:
     """The account at one moment; amounts in units and slack units."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import birth, faults, schema
 from maquette.accounting.ledger.birth import Identity
 from maquette.accounting.ledger.chain import Row, canonical
-from maquette.accounting.ledger.entry import Balance, Entry, EntryKind, Receipt
+from maquette.accounting.ledger.entry import Balance, Entry, EntryKind, Receipt, Record
 from maquette.accounting.ledger.rows import check_head, find, find_all, read_payloads, to_entry
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
 from maquette.accounting.ledger.transaction import Reservation, Transaction
@@ -252,6 +252,26 @@ class Ledger:
         entry = self._submit(both, key, *([] if parent is None else [parent]))
         faults.point("after-answer")
         return entry
+
+    def record_all(self, records: Sequence[Record], *, parent: str) -> list[Entry]:
+        """Store several values that cost nothing, in one transaction: all are durable when it returns, or none is.
+
+        Every key has to be new: KeyReused if another request took one, whatever it holds, and nothing is written.
+        """
+        asked = [_reservation(r.key, r.request, r.tag, Cost(0), r.body, parent) for r in records]
+
+        def together(transaction: Transaction) -> list[Entry]:
+            transaction.require_new(one.key for one in asked)
+            found: list[Entry] = []
+            for one, record in zip(asked, records, strict=True):
+                transaction.reserve(one)
+                found.append(transaction.answer(one.key, bytes(record.payload)))
+            return found
+
+        faults.point("before-answer")
+        entries = self._submit(together, parent, *(one.key for one in asked))
+        faults.point("after-answer")
+        return entries
 
     def settle(self, key: str) -> Entry:
         """Close an envelope: what its children did not reserve goes back, what they did stays charged."""

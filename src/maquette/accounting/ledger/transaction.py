@@ -115,6 +115,12 @@ class Transaction:
         )
         return self._remember(link)
 
+    def require_new(self, keys: Iterable[str]) -> None:
+        """Refuse keys that are taken, before anything is written for any of them."""
+        for key in keys:
+            if self._find(key) is not None:
+                raise KeyReused(f"key '{key}' was used before; each of several values needs a new one")
+
     def answer(self, key: str, data: bytes) -> Entry:
         known = self._reserved(key)
         if known.answered is not None:
