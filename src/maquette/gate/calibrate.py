@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from maquette.accounting.budget import UNITS
 from maquette.accounting.events import CubeEvent, GaussianEvent, LaplaceEvent, SelectionEvent, SmoothedEvent
-from maquette.accounting.gaussian import SMOOTHING, log_ratio, rho_of_half_square
+from maquette.accounting.gaussian import SMOOTHING, log_ratio, rho_of
 from maquette.errors import MechanismError, ParameterError
 from maquette.gate.noise.laws import exp_minus
 from maquette.gate.noise.samplers import float_up, sqrt_up
@@ -123,11 +123,6 @@ def _against_continuous(
     return GaussianPlan(variance, drawn, event)
 
 
-def smoothing_of(unit: str) -> Fraction:
-    """By how much integer noise is made wider than the continuous noise that it is charged as."""
-    return SMOOTHING if unit == "mu^2/2" else Fraction(0)
-
-
 @dataclass(frozen=True, slots=True)
 class CubePlan:
     """Integer L-infinity noise."""
@@ -166,8 +161,3 @@ def selection(*, price: Fraction, unit: str) -> SelectionPlan:
     # eps = sqrt(8 rho), so scale = 2 / eps = sqrt(1 / (2 rho))
     scale = sqrt_up(1 / (2 * rho_of(on_grid(price), unit)))
     return SelectionPlan(scale, SelectionEvent(epsilon=2 / Fraction(scale), method="exponential"))
-
-
-def rho_of(price: Fraction, unit: str) -> Fraction:
-    """The rho whose pure events and choices a price buys: itself, or 2 / pi of mu^2 / 2, rounded down."""
-    return rho_of_half_square(price) if unit == "mu^2/2" else price

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from maquette.accounting.budget import UNITS, Budget, Cost, Unit
 from maquette.accounting.events import Event, GaussianEvent, SmoothedEvent
-from maquette.accounting.gaussian import log_ratio
+from maquette.accounting.gaussian import log_ratio, smoothing_of
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
@@ -159,7 +159,7 @@ class Curator:
         if len(variances) != len(margins) or any(variance <= 0 for variance in variances):
             raise ParameterError(f"expected {len(margins)} variances > 0, one per margin")
         sizes = [tuple(self.domain[name].size for name in margin) for margin in margins]
-        smoothing = calibrate.smoothing_of(self.unit)
+        smoothing = smoothing_of(self.unit)
         sigmas = [sqrt_up(Fraction(variance) + smoothing) for variance in variances]
         drawn = [Fraction(sigma) ** 2 for sigma in sigmas]
         axes = [projected_axes(shape, variance) for shape, variance in zip(sizes, drawn, strict=True)]
@@ -194,7 +194,7 @@ class Curator:
         def over(less: Fraction) -> Fraction:
             return sum((_up(m / (v - less)) for m, v in zip(moved, drawn, strict=True)), start=Fraction(0))
 
-        smoothing = calibrate.smoothing_of(self.unit)
+        smoothing = smoothing_of(self.unit)
         if not smoothing:
             return GaussianEvent(sigma_squared=Fraction(1), l2_squared=over(smoothing), total_variation=gap)
         ratio = gap + log_ratio(sum(math.prod(shape) for shape in sizes))

@@ -22,7 +22,7 @@ from maquette.accounting.events import (
     SelectionEvent,
     SmoothedEvent,
 )
-from maquette.accounting.gaussian import log_ratio
+from maquette.accounting.gaussian import log_ratio, smoothing_of
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.gate import calibrate
@@ -69,7 +69,7 @@ def plan_tables(
         l1 = sum((Fraction(shift) / Fraction(s) for s in scales), Fraction(0))
         event: Event = LaplaceEvent(scale=Fraction(1), l1=_up(l1))
         return TablePlan(event, tuple(scales), tuple(2 * Fraction(s) ** 2 for s in scales))
-    smoothing = calibrate.smoothing_of(unit)
+    smoothing = smoothing_of(unit)
     sigmas = [sqrt_up(Fraction(v) + smoothing) for v in variances]
     drawn = tuple(Fraction(s) ** 2 for s in sigmas)
     l2 = _up(sum((shift / v for v in drawn), Fraction(0)))

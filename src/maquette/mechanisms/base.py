@@ -37,7 +37,7 @@ class Curator(Protocol):
 
     @property
     def unit(self) -> str:
-        """What the allowance is counted in: "epsilon" (pure) or "rho" (zCDP)."""
+        """What the allowance is counted in: "epsilon" (pure), "rho" (zCDP) or "mu^2/2" (Gaussian DP)."""
         ...
 
     @property

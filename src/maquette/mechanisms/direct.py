@@ -94,7 +94,12 @@ class Direct:
         )
 
     def _law(self, task: Task, price: Fraction) -> Noise:
-        return laws.drawn(self.ask(price, task.unit), shape.sensitivities(task.queries)[task.relation])
+        return laws.drawn(
+            self.ask(price, task.unit),
+            shape.sensitivities(task.queries)[task.relation],
+            unit=task.unit,
+            denominator=task.queries.denominator,
+        )
 
     def _level(self, task: Task, price: Fraction) -> float:
         return laws.largest(

@@ -154,7 +154,9 @@ class Histogram:
         return laws.rest_of(task.beta, task.relation)
 
     def _law(self, task: Task, price: Fraction) -> Noise:
-        return laws.drawn(self.ask(price, task.unit), self._cells(task).sensitivity(task.relation))
+        return laws.drawn(
+            self.ask(price, task.unit), self._cells(task).sensitivity(task.relation), unit=task.unit
+        )
 
     def _planned(self, task: Task, price: Fraction, beta: float) -> float:
         return self._level(task, self._law(task, price), beta)

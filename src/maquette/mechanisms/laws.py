@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from maquette.accounting.budget import UNITS
+from maquette.accounting.gaussian import rho_of, smoothing_of
 from maquette.domain import Relation
 from maquette.mechanisms.base import Task
 from maquette.models.measurement import Cube, Gaussian, Laplace, Noise, Size
@@ -50,13 +51,14 @@ def rest_of(beta: float, relation: Relation) -> float:
     return beta if relation is Relation.REPLACE_ONE else beta * (1 - SIZE_BETA)
 
 
-def drawn(noise: Noise, sensitivity: Sensitivity) -> Noise:
-    """The law that a price will buy, as the gate calibrates it up to rounding."""
+def drawn(noise: Noise, sensitivity: Sensitivity, *, unit: str, denominator: int = 1) -> Noise:
+    """The law that a price in `unit` will buy, as the gate calibrates it up to rounding."""
     match noise:
         case Laplace():
             return Laplace(noise.epsilon, sensitivity.l1 / noise.epsilon)
         case Gaussian():
-            return Gaussian(noise.rho, sensitivity.l2_squared / (2 * noise.rho))
+            smoothing = smoothing_of(unit) / denominator**2
+            return Gaussian(noise.rho, sensitivity.l2_squared / (2 * noise.rho) + smoothing)
         case Cube():
             epsilon = min(float(noise.epsilon), 700.0)
             small = epsilon < 0.5
@@ -67,14 +69,14 @@ def drawn(noise: Noise, sensitivity: Sensitivity) -> Noise:
 def size_law(price: Fraction, unit: str) -> Noise:
     """The law of a number of records bought at this price."""
     one = Sensitivity(Fraction(1), Fraction(1), Fraction(1))
-    return drawn(Laplace(price) if unit == "epsilon" else Gaussian(price), one)
+    return drawn(Laplace(price) if unit == "epsilon" else Gaussian(price), one, unit=unit)
 
 
 def pure_epsilon(price: Fraction, unit: str) -> Fraction:
     """The pure epsilon that a price buys: itself, or sqrt(2 rho) rounded down to the ledger's grid."""
     if unit == "epsilon":
         return price
-    return Fraction(math.isqrt(math.floor(2 * price * UNITS**2)), UNITS)
+    return Fraction(math.isqrt(math.floor(2 * rho_of(price, unit) * UNITS**2)), UNITS)
 
 
 @dataclass(frozen=True, slots=True)

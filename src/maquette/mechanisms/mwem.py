@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette.accounting.gaussian import rho_of, smoothing_of
 from maquette.errors import MechanismError
 from maquette.mechanisms import consistent, costs, laws, rounds, shape, trivial
 from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
@@ -226,14 +227,15 @@ class Mwem:
         """What selection loses and what no measurement is off by, in counts; in doubles, since it is asked often."""
         price = float(rounds.split(task).answers) * (1 - 1e-9) / count
         choosing, measuring = price * float(share), price * (1 - float(share))
+        pure = task.unit == "epsilon"
         lost = theory.selection(
-            epsilon=choosing if task.unit == "epsilon" else math.sqrt(8 * choosing),
+            epsilon=choosing if pure else math.sqrt(8 * choosing * float(rho_of(Fraction(1), task.unit))),
             log_candidates=math.log(task.queries.count),
             rounds=count,
             beta=laws.rest_of(task.beta, task.relation) / 2,
         )
-        pure = task.unit == "epsilon"
-        return lost + 1, self._reach(task, 1 / measuring if pure else math.sqrt(0.5 / measuring), count)
+        scale = 1 / measuring if pure else math.sqrt(0.5 / measuring + float(smoothing_of(task.unit)))
+        return lost + 1, self._reach(task, scale, count)
 
     def _width(self, task: Task, noise: Noise, count: int) -> float:
         """What no measurement is off by, for the law that was drawn."""
@@ -248,7 +250,7 @@ class Mwem:
     def _reach(self, task: Task, scale: float, count: int) -> float:
         """On either grid: a 0/1 query of a workload with fractional weights is measured in whole counts."""
         beta, draws = laws.rest_of(task.beta, task.relation) / 2, math.log(count)
-        if task.unit == "rho":
+        if task.unit != "epsilon":
             # the continuous quantile rounded up to whole counts holds for the discrete law on any finer grid
             return math.ceil(gaussian.exact(sigma=scale, log_queries=draws, beta=beta))
         grids = {1.0, 1 / task.queries.denominator}

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from maquette.accounting.gaussian import smoothing_of
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import consistent, costs, laws, shape, trivial
@@ -207,7 +208,7 @@ class ResidualMechanism:
         domain = task.queries.domain
         whole = allocate(domain, asked, relation=task.relation, price=task.price, per=self.per)
         beta = laws.rest_of(task.beta, task.relation)
-        level = _level(domain, asked, _as_floats(whole), beta)
+        level = _level(domain, asked, _as_floats(whole, wider=0.0), beta)
         way = consistent.route(task)
         parts = laws.split(
             task,
@@ -237,9 +238,10 @@ class _Plan:
         return margins, variances
 
     def level(self, task: Task, asked: Sequence[Asked], beta: float | None = None) -> float:
-        variances = _as_floats(self.allocation)
+        wider = float(smoothing_of(task.unit))
+        variances = _as_floats(self.allocation, wider=wider)
         if self.parts.size:
-            variances[()] = float(1 / (2 * self.parts.size))
+            variances[()] = float(1 / (2 * self.parts.size)) + wider
         share = laws.rest_of(task.beta, task.relation) if beta is None else beta
         return _level(task.queries.domain, asked, variances, share)
 
@@ -261,8 +263,8 @@ def _level(domain: Domain, asked: Sequence[Asked], variances: Mapping[Margin, fl
     )
 
 
-def _as_floats(allocation: Allocation) -> dict[Margin, float]:
-    found = {part: float(s) for part, s in zip(allocation.parts, allocation.variances, strict=True)}
+def _as_floats(allocation: Allocation, *, wider: float) -> dict[Margin, float]:
+    found = {part: float(s) + wider for part, s in zip(allocation.parts, allocation.variances, strict=True)}
     return {(): 0.0} | found
 
 

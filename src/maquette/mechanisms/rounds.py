@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.gaussian import rho_of
 from maquette.domain import Relation
 from maquette.mechanisms import laws, shape
 from maquette.mechanisms.base import Task
@@ -63,7 +64,7 @@ def seconds(task: Task, *, rounds: int) -> float:
 
 def epsilon_of(price: Fraction, unit: str) -> float:
     """The epsilon of a selection at a price: itself, or sqrt(8 rho) by bounded range; a hair less for rounding."""
-    return (float(price) if unit == "epsilon" else math.sqrt(8 * price)) * (1 - 1e-9)
+    return (float(price) if unit == "epsilon" else math.sqrt(8 * rho_of(price, unit))) * (1 - 1e-9)
 
 
 def place_of(mapped: HistogramMap, index: int) -> tuple[Piece, int]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette.accounting.gaussian import rho_of
 from maquette.domain import Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import laws, shape, trivial
@@ -280,7 +281,7 @@ def split_price(task: Task) -> laws.Split:
 
 def pure_epsilon(price: Fraction, unit: str) -> float:
     """The epsilon of the draw: the price, or sqrt(8 rho) because the draw has bounded range."""
-    return float(price) if unit == "epsilon" else math.sqrt(8 * price)
+    return float(price) if unit == "epsilon" else math.sqrt(8 * rho_of(price, unit))
 
 
 def sampler_words(asked: Draw) -> str:

@@ -209,7 +209,7 @@ def no_route(queries: Queries, unit: str) -> str:
 
 def instead(queries: Queries, unit: str) -> str:
     """A mechanism that can run where SmallDB cannot."""
-    if unit == "rho":
+    if unit != "epsilon":
         return "residual" if shape.is_marginals(queries) else "gaussian"
     return "histogram-laplace" if shape.holds_histogram(queries) else "laplace"
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.gaussian import smoothing_of
 from maquette.domain import Attribute, Relation
 from maquette.mechanisms import consistent, costs, laws, shape, trivial
 from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
@@ -131,7 +132,7 @@ def _law(task: Task, price: Fraction) -> Noise:
     variance = variance_parameter(task, price)
     if task.unit == "epsilon":
         return Laplace(price, Fraction(math.sqrt(variance / 2)))
-    return Gaussian(price, variance)
+    return Gaussian(price, variance + smoothing_of(task.unit))
 
 
 def _released_law(task: Task, levels: tuple[NoisyTable, ...]) -> Noise:

@@ -8,7 +8,8 @@ from fractions import Fraction
 
 from maquette.accounting.budget import UNITS
 from maquette.accounting.events import Event, PureEvent, SelectionEvent
-from maquette.gate.calibrate import on_grid, rho_of
+from maquette.accounting.gaussian import rho_of
+from maquette.gate.calibrate import on_grid
 from maquette.gate.noise.laws import exp_minus
 
 _BITS = 64
