@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from maquette.errors import ParameterError
 
@@ -35,6 +37,15 @@ def one_of(allowed: Iterable[str], **values: str) -> None:
     for name, value in values.items():
         if value not in words:
             raise ParameterError(f"expected {name} to be one of {', '.join(words)}, got {name}={value!r}")
+
+
+def kept_from_writing(folder: Path) -> str | None:
+    """Why no new file belongs into a folder, or None: not writable, or marked read-only, which binds root too."""
+    try:
+        marked = not folder.stat().st_mode & 0o222
+    except OSError:
+        return "does not exist"
+    return "is marked read-only" if marked else None if os.access(folder, os.W_OK) else "is not writable"
 
 
 def _is_number(value: object) -> bool:

@@ -115,7 +115,7 @@ def open_ledger(
     if isinstance(ledger, Ledger):
         book = ledger
     else:
-        location = table.ledger_location if ledger is None else ledger
+        location = _own_place(table) if ledger is None else ledger
         book = (
             _in_memory(table, relation, budget)
             if location is None
@@ -394,6 +394,19 @@ def _receipts(book: Ledger, key: str) -> tuple[Receipt, ...]:
 def _relation(relation: Relation | str) -> Relation:
     _check.one_of([str(r) for r in Relation], relation=str(relation))
     return Relation(relation)
+
+
+def _own_place(table: Table) -> Path | None:
+    """Where a table keeps its ledger by itself, if a file may be put there."""
+    place = table.ledger_location
+    if place is not None and not place.exists():
+        why = _check.kept_from_writing(place.parent)
+        if why is not None:
+            raise LedgerError(
+                f"a table keeps its ledger beside its file, as {place.name}, but the folder {place.parent} {why}; name "
+                "another place for it with ledger= (--ledger on the command line), always the same one for this table"
+            )
+    return place
 
 
 def _at(location: str | Path, table: Table, relation: Relation, budget: Budget) -> Ledger:

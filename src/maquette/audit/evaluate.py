@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from maquette import _check
 from maquette.errors import ReleaseError
 from maquette.gate.owner import Table
 from maquette.gate.truth import exact_answers
@@ -40,6 +41,16 @@ def check_page_place(path: Path) -> None:
                 f"an evaluation is not private and does not belong into the release folder {folder}; "
                 "choose a place beside the private table"
             )
+
+
+def check_default_page_place(path: Path) -> None:
+    """Refuse to put a page that nobody named a place for into a folder that is kept from writing."""
+    why = _check.kept_from_writing(path.parent)
+    if why is not None:
+        raise ReleaseError(
+            f"the page would be written beside the table, but the folder {path.parent} {why}; name another place with "
+            "-o, as private as the table's own, or leave the page out with --no-page"
+        )
 
 
 def write_page(evaluation: Evaluation, path: Path) -> None:

@@ -46,7 +46,7 @@ def evaluate(
     Example:
       maquette evaluate people.maquette people.csv
     """
-    from maquette.audit.evaluate import check_page_place, write_page
+    from maquette.audit.evaluate import check_default_page_place, check_page_place, write_page
     from maquette.audit.evaluate import evaluate as compare
     from maquette.domain import Domain
     from maquette.gate import owner
@@ -56,6 +56,8 @@ def evaluate(
     place = output if output is not None else Path(f"{source}{SUFFIX}")
     if page:
         check_page_place(place)
+    if page and output is None:
+        check_default_page_place(place)
     declared = made.domain if domain is None else Domain.load(domain)
     with console.progress(quiet=quiet) as tell:
         handle = owner.open(
