@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from maquette.accounting.budget import UNITS, Budget, Cost, unit_of
 from maquette.accounting.events import Event, from_body
-from maquette.accounting.ledger import Entry, Ledger
+from maquette.accounting.ledger import Entry, Ledger, Record
 from maquette.errors import LedgerError, MechanismError, ParameterError
 from maquette.gate import sparse
 from maquette.gate.curator import Curator
@@ -48,6 +48,15 @@ class Step:
     created: str
     receipt: Receipt
     answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A guess of one query's answer, a whole number over its denominator, and what the ledger says about it."""
+
+    queries: Queries
+    guess: int
+    about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +127,28 @@ class OnlineCurator(Curator):
         `guess` is a whole number over the query's denominator. The outcome is stored before it is shown; the look was
         paid for when the epoch opened.
         """
-        self._check_domain(queries)
-        if queries.count != 1:
-            raise ParameterError(f"expected one query to test, got {queries.count}")
-        if queries.sensitivity(self.relation).linf > 1:
-            raise ParameterError("expected a query with weights between 0 and 1")
+        return self.test_all([Guess(queries, guess, about or {})])[0]
+
+    def test_all(self, guesses: Sequence[Guess]) -> list[Tested]:
+        """The same for several guesses in order, up to and with the first that is far off, in one transaction.
+
+        Guarantee: that of the same tests one by one: the guesses are public and fixed beforehand, and whoever would
+            choose the next one after a near outcome may choose it before. None is shown before all are stored; if
+            another process has taken one of the steps (KeyReused), what was looked at is forgotten, unseen.
+        """
+        for one in guesses:
+            self._check_guess(one)
         held = self._open
         if held is None:
             raise MechanismError("no epoch is open; open one before testing")
-        values = self._look(queries, guess, held)
-        more = {"query": canonical_hash(queries), "guess": guess} | dict(about or {})
-        entry = self._store(_TEST, values, more=more)
-        return tested(self._follow(entry))
+        records: list[Record] = []
+        for one in guesses:
+            values = self._look(one.queries, one.guess, held)
+            more = {"query": canonical_hash(one.queries), "guess": one.guess} | dict(one.about)
+            records.append(self._record(_TEST, values, more, number=self._step + len(records)))
+            if values[0][0]:  # at most one of them counts towards the cap, and the next guess may be another
+                break
+        return [tested(self._follow(entry)) for entry in self._ledger.record_all(records, parent=self._key)]
 
     def note(self, what: Mapping[str, Any]) -> Step:
         """Write down something public at no cost, as a step of its own."""
@@ -138,6 +157,13 @@ class OnlineCurator(Curator):
     def telling(self, about: Mapping[str, Any]) -> None:
         """What the ledger's next paid question says about itself, beside its event."""
         self._about = about
+
+    def _check_guess(self, one: Guess) -> None:
+        self._check_domain(one.queries)
+        if one.queries.count != 1:
+            raise ParameterError(f"expected one query to test, got {one.queries.count}")
+        if one.queries.sensitivity(self.relation).linf > 1:
+            raise ParameterError("expected a query with weights between 0 and 1")
 
     def _look(self, queries: Queries, guess: int, held: _Open) -> list[NDArray[np.int64]]:
         """Near or far, and a value: of the same form for both, so that what is stored takes the same room."""
@@ -171,17 +197,25 @@ class OnlineCurator(Curator):
         event: Event | None = None,
     ) -> Entry:
         """Payment and value in one transaction; KeyReused if another process has taken this step."""
-        body = ({} if event is None else event.to_dict()) | {"ask": ask} | dict(more)
-        digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        made = self._record(ask, values, ({} if event is None else event.to_dict()) | dict(more))
         return self._ledger.record(
-            f"{self._key}/{self._step:04d}",
-            request=digest,
+            made.key,
+            request=made.request,
             tag=ask if event is None else event.tag,
             cost=Cost(0) if event is None else event.cost(self._ledger.budget.unit),
-            body=body,
-            payload=pack(values),
+            body=made.body,
+            payload=made.payload,
             parent=self._key,
         )
+
+    def _record(
+        self, ask: str, values: list[NDArray[np.int64]], more: Mapping[str, Any], *, number: int | None = None
+    ) -> Record:
+        """What is stored of a step; this curator's next one if no number is given."""
+        body = {"ask": ask} | dict(more)
+        digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        step = self._step if number is None else number
+        return Record(f"{self._key}/{step:04d}", digest, ask, body, pack(values))
 
     def _follow(self, entry: Entry) -> Step:
         step = self._take_in(entry)
@@ -191,30 +225,18 @@ class OnlineCurator(Curator):
 
     def _take_in(self, entry: Entry) -> Step:
         """Follow one step of the ledger, this curator's own or another's."""
-        ask = str(entry.body.get("ask", ""))
-        number = self._number(entry)
-        place = entry.answered
-        step = Step(
-            number,
-            ask,
-            entry.body,
-            None if entry.payload is None or ask == _EPOCH else tuple(unpack(entry.payload)),
-            entry.units,
-            entry.created,
-            Receipt(entry.seq, entry.head) if place is None else Receipt(place.seq, place.head),
-            place is not None,
-        )
-        if place is None:
-            self._step = number  # the same question may be asked again, and is not charged again
+        step = read_step(entry)
+        if not step.answered:
+            self._step = step.number  # the same question may be asked again, and is not charged again
             self._spent = self._paid
             return step
-        self._step = number + 1
-        if ask not in (_TEST, _NOTE):
+        self._step = step.number + 1
+        if step.ask not in (_TEST, _NOTE):
             self._paid = self._paid + from_body(entry.body).cost(self._budget.unit)
         self._spent = self._paid
-        if ask == _EPOCH:
+        if step.ask == _EPOCH:
             self._open = self._unseal(entry, step)
-        elif ask == _TEST:
+        elif step.ask == _TEST:
             self._count(tested(step))
         return step
 
@@ -234,8 +256,20 @@ class OnlineCurator(Curator):
             far = held.far + 1
             self._open = None if far >= held.epoch.terms.cap else _Open(held.epoch, held.shift, far)
 
-    def _number(self, entry: Entry) -> int:
-        return int(entry.key.rpartition("/")[2])
+
+def read_step(entry: Entry) -> Step:
+    """A step of whatever session as the ledger holds it, without its secrets."""
+    ask, place = str(entry.body.get("ask", "")), entry.answered
+    return Step(
+        int(entry.key.rpartition("/")[2]),
+        ask,
+        entry.body,
+        None if entry.payload is None or ask == _EPOCH else tuple(unpack(entry.payload)),
+        entry.units,
+        entry.created,
+        Receipt(entry.seq, entry.head) if place is None else Receipt(place.seq, place.head),
+        place is not None,
+    )
 
 
 def tested(step: Step) -> Tested:

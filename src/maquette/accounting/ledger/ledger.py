@@ -288,6 +288,7 @@ class Ledger:
         *,
         kind: EntryKind | None = None,
         parent: str | None = None,
+        tag: str | None = None,
         after: int = 0,
         payloads: bool = False,
     ) -> Iterator[Entry]:
@@ -298,6 +299,8 @@ class Ledger:
             query = query.where(schema.entry.c.kind == kind)
         if parent is not None:
             query = query.where(schema.entry.c.parent == parent)
+        if tag is not None:
+            query = query.where(schema.entry.c.tag == tag)
         while True:
             with self._store.reading() as connection:
                 rows = connection.execute(query.where(schema.entry.c.seq > after)).mappings().all()
