@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -14,15 +14,15 @@ from maquette import _check
 from maquette.accounting.budget import UNITS, Budget, Cost, split
 from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
-from maquette.domain import Domain, Relation
+from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
+from maquette.mechanisms import constrained
 from maquette.mechanisms.base import Mechanism, Outcome, Progress, Task
 from maquette.mechanisms.certify import Certificates, certify, certify_drawn
 from maquette.mechanisms.choose import MECHANISMS, SMALL, WEIGHTED, Plan, plan, preferred, required
 from maquette.mechanisms.smalldb import SmallDb
-from maquette.models.answers import Unlisted
 from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
 from maquette.queries import canonical_hash
@@ -284,7 +284,7 @@ def run(
     """The mechanism, then the certificate, both through the same gate."""
     tell = progress or (lambda _what, _share: None)
     outcome = chosen.run(curator, request.task, rng=generator(key), progress=tell)
-    outcome = _meeting_constraints(outcome, request.queries, key)
+    outcome = constrained.meeting(outcome, request.queries, key=key)
     price = request.prices[1]
     if not price or not request.queries.count:
         return _Done(outcome, None)
@@ -292,40 +292,6 @@ def run(
     certificates = _certify(curator, request, outcome, price)
     tell("measuring the largest error", 1.0)
     return _Done(outcome, certificates)
-
-
-def _meeting_constraints(outcome: Outcome, queries: Queries, key: str) -> Outcome:
-    """Rows and answers that meet the domain's constraints, whatever the mechanism knows of them. Post-processing."""
-    if not queries.domain.constraints:
-        return outcome
-    return _with_zeros(_with_mended_rows(outcome, queries.domain, key), queries)
-
-
-def _with_mended_rows(outcome: Outcome, domain: Domain, key: str) -> Outcome:
-    if outcome.database is None:
-        return outcome
-    from maquette.models import constraints
-
-    rows = constraints.compile(domain).mend(outcome.database, rng=generator(f"{key}/constraints"))
-    if rows is outcome.database:
-        return outcome
-    note = (
-        "some rows were changed to meet the constraints of the domain; answers only where they are forbidden"
-    )
-    return replace(outcome, database=rows, notes=(*outcome.notes, note))
-
-
-def _with_zeros(outcome: Outcome, queries: Queries) -> Outcome:
-    """Zero for the cells of marginals that no record has; the promise grows by how far an answer was moved."""
-    if outcome.judged is not None or isinstance(outcome.answers, Unlisted):
-        return outcome  # what is judged or read from rows as they are
-    from maquette.models import forbidden
-
-    answers, moved = forbidden.cleared(outcome.answers, queries)
-    promised = outcome.guarantee
-    return replace(
-        outcome, answers=answers, guarantee=replace(promised, alpha=min(1.0, promised.alpha + moved))
-    )
 
 
 def _certify(curator: Curator, request: _Request, outcome: Outcome, price: Fraction) -> Certificates:
