@@ -32,6 +32,7 @@ pi / 2 times the rho of zCDP.
 from __future__ import annotations
 
 import decimal
+import math
 from decimal import Decimal
 from fractions import Fraction
 
@@ -51,7 +52,10 @@ _DIGITS = decimal.Context(prec=80, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _TWO_PI = Decimal("6.2831853071795864769252867665590057683943387987502116419498891846156328125724")
 _MARGIN = Decimal("1e-45")
 _SERIES_REACH = 6
-_FRACTION_DEPTH = 240
+_STEPS = tuple(Decimal(10) ** (-power) for power in range(15, 0, -1))
+"""By which parts a guess is moved down until it is proved to be within delta."""
+_SMALLEST = Decimal("1e-9")
+_FRACTION_DEPTH = 120
 
 
 def log_ratio(coordinates: int) -> Fraction:
@@ -90,20 +94,47 @@ def delta_of(*, mu: Number, epsilon: Number) -> Fraction:
 
 
 def half_square(*, epsilon: Number, delta: Number) -> Fraction:
-    """The mu^2 / 2 that (epsilon, delta) pays for, rounded down: the largest found whose `delta_of` is within delta."""
+    """The mu^2 / 2 that (epsilon, delta) pays for, rounded down: the largest found whose `delta_of` is within delta.
+
+    It is searched for in floating point, which can cost tightness, never validity, and then moved down until the delta,
+    with all digits, is within the wanted one.
+    """
     wanted, size = _decimal(exact(delta)), _decimal(exact(epsilon))
-    low, high = Decimal(0), Decimal(1)
-    while _delta_up(high, size) <= wanted:
-        low, high = high, _DIGITS.multiply(high, Decimal(2))
-    while low == 0 or _DIGITS.subtract(high, low) > _DIGITS.multiply(high, Decimal("1e-16")):
-        middle = _DIGITS.divide(_DIGITS.add(low, high), Decimal(2))
-        if _delta_up(middle, size) <= wanted:
-            low = middle
-        else:
-            high = middle
-            if high < Decimal("1e-9"):
-                return Fraction(0)
-    return Fraction(low) ** 2 / 2
+    guess = Decimal(_guess(float(size), float(wanted)))
+    for less in _STEPS:
+        mu = _DIGITS.multiply(guess, 1 - less)
+        if mu > _SMALLEST and _delta_up(mu, size) <= wanted:
+            return Fraction(mu) ** 2 / 2
+    return Fraction(0)
+
+
+def _guess(epsilon: float, delta: float) -> float:
+    low, high = 0.0, 1.0
+    while _rough_delta(high, epsilon) <= delta:
+        low, high = high, 2 * high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _rough_delta(middle, epsilon) <= delta else (low, middle)
+    return low
+
+
+def _rough_delta(mu: float, epsilon: float) -> float:
+    if mu < 1e-9:
+        return 0.0
+    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+    if a < 0:
+        return 1 - density * (_rough_mills(-a) + _rough_mills(b))
+    return density * (_rough_mills(a) - _rough_mills(b))
+
+
+def _rough_mills(x: float) -> float:
+    if x <= _SERIES_REACH:
+        return math.erfc(x / math.sqrt(2)) * math.sqrt(math.pi / 2) * math.exp(x * x / 2)
+    rest = x
+    for depth in range(60, 0, -1):
+        rest = x + depth / rest
+    return 1 / rest
 
 
 def _delta_up(mu: Decimal, epsilon: Decimal) -> Decimal:

@@ -10,10 +10,12 @@ from html import escape
 from typing import Any, Literal
 
 from maquette import _check
-from maquette.accounting.budget import UNITS, Budget
+from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.budget import split as split_units
+from maquette.accounting.gaussian import SMOOTHING
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
+from maquette.mechanisms import shape
 from maquette.mechanisms.base import Forecast, Mechanism, Task
 from maquette.mechanisms.direct import CUBE, GAUSSIAN, LAPLACE
 from maquette.mechanisms.histogram import HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE
@@ -23,9 +25,10 @@ from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS
 from maquette.mechanisms.roth import ROTH
 from maquette.mechanisms.sculpt.sculpt import SCULPT
 from maquette.mechanisms.smalldb import SMALLDB
-from maquette.mechanisms.tree import TREE
+from maquette.mechanisms.tree import TREE, levels
 from maquette.models.linear import classes_of
 from maquette.queries.base import Queries
+from maquette.queries.binned import moved
 from maquette.queries.marginals import Marginals
 from maquette.theory import inverse
 
@@ -52,6 +55,8 @@ MECHANISMS: dict[str, Mechanism] = {
 """Every mechanism that can be asked for by name."""
 WEIGHTED = (ROTH.name,)
 """Those that weigh records."""
+NOISE_BY_GAUSS = tuple(m.name for m in (GAUSSIAN, HISTOGRAM_GAUSSIAN, RESIDUAL, RESIDUAL_CELLS, SCULPT, TREE))
+"""Those that spend a budget with a delta mostly on Gaussian noise."""
 SMALL = (SCULPT.name, SMALLDB.name, ROTH.name)
 """Those that choose a really small number of rows if asked to; the last two always do."""
 
@@ -147,8 +152,12 @@ def plan(
     certificate: float = 0.05,
     post: str = "auto",
     weight: str | None = None,
+    accounting: Accounting | None = None,
 ) -> Plan:
     """What each mechanism promises for this workload on a table of about n records, best guarantee first.
+
+    `accounting` is how the ledger counts a delta; by default each mechanism is planned in the way that suits it, as a
+    release that makes a ledger of its own would count it.
 
     Holds when: n, epsilon and the rest are public. Under add/remove-one n is a guess of yours, not the table's
         number of rows, and the guarantee counts what its noisy estimate will add. With `weight`, the attribute
@@ -156,21 +165,25 @@ def plan(
         for weighted tables are listed.
     """
     _check.whole(n=n)
-    task = replace(
-        _task(
-            queries,
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            beta=beta,
-            certificate=certificate,
-            post=post,
-        ),
-        weight=weight,
+    asked = partial(
+        _task,
+        queries,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        beta=beta,
+        certificate=certificate,
+        post=post,
     )
+    task = asked(accounting="zcdp")
+
+    def task_of(name: str) -> Task:
+        way = accounting or suited(name, queries, relation=task.relation, epsilon=epsilon, delta=delta)
+        return replace(asked(accounting=way), weight=weight)
+
     chosen = [m for m in _chosen(mechanisms) if weight is None or m.name in WEIGHTED]
     forecasts = sorted(
-        (mechanism.forecast(task, n=n) for mechanism in chosen),
+        (mechanism.forecast(task_of(mechanism.name), n=n) for mechanism in chosen),
         key=lambda f: (f.refusal is not None, _value(f, "guaranteed"), _value(f, "expected")),
     )
     return Plan(
@@ -223,9 +236,11 @@ def required(
     if n is not None:
         _check.whole(n=n)
 
-    def task(at: float) -> Task:
+    def task(at: float, name: str) -> Task:
+        way = suited(name, queries, relation=Relation(relation), epsilon=at, delta=delta)
         return _task(
             queries,
+            accounting=way,
             epsilon=at,
             delta=delta,
             relation=relation,
@@ -236,15 +251,14 @@ def required(
 
     def bound(mechanism: Mechanism, *, size: int, at: float) -> float:
         try:
-            asked = task(at)
+            asked = task(at, mechanism.name)
         except ParameterError:  # below what a ledger counts
             return float("inf")
         return _value(mechanism.forecast(asked, n=size), by)
 
     found: list[Requirement] = []
-    first = task(epsilon or 1.0)
     for mechanism in _chosen(mechanisms):
-        refusal = mechanism.forecast(first, n=n or 1).refusal
+        refusal = mechanism.forecast(task(epsilon or 1.0, mechanism.name), n=n or 1).refusal
         if refusal is not None:
             found.append(Requirement(mechanism.name, refusal=refusal))
         elif epsilon is not None:
@@ -267,6 +281,7 @@ def _task(
     beta: float,
     certificate: float,
     post: str,
+    accounting: Accounting,
 ) -> Task:
     """The public task that a release with these parameters would run."""
     _check.fraction(beta=beta)
@@ -274,12 +289,37 @@ def _task(
     _check.one_of(("auto", "none", "consistent", "lp", "l2"), post=post)
     if not 0 <= certificate < 1:
         raise ParameterError(f"expected 0 <= certificate < 1, got certificate={certificate!r}")
-    budget = Budget(epsilon, delta)
+    budget = Budget(epsilon, delta, accounting)
     share = Fraction(str(certificate))
     units, _ = split_units(budget.total_units, [1 - share, share])
     if units < 1:
         raise ParameterError(f"the budget {budget} is too small to be divided")
     return Task(queries, Relation(relation), budget.unit, Fraction(units, UNITS), beta, post)
+
+
+def suited(
+    mechanism: str, queries: Queries, *, relation: Relation, epsilon: float, delta: float
+) -> Accounting:
+    """The way of counting a delta in which a mechanism needs less noise: for a ledger that is made for it.
+
+    Gaussian noise is cheaper by Gaussian differential privacy, unless it is so narrow that the smoothing of
+    whole numbers takes more than that; pure noise and private choices are cheaper by zCDP. Public inputs only.
+    """
+    if not delta or mechanism not in NOISE_BY_GAUSS:
+        return "zcdp"
+    ways: tuple[Accounting, ...] = ("gaussian", "zcdp")
+    gaussian, zcdp = (Fraction(Budget(epsilon, delta, way).total_units, UNITS) for way in ways)
+    shift = _moved(mechanism, queries, relation)
+    return "gaussian" if shift / (2 * gaussian) + SMOOTHING <= shift / (2 * zcdp) else "zcdp"
+
+
+def _moved(mechanism: str, queries: Queries, relation: Relation) -> Fraction:
+    """The squared distance by which one record moves what is measured, about."""
+    if mechanism == HISTOGRAM_GAUSSIAN.name:
+        return Fraction(moved(relation))
+    if mechanism == TREE.name:
+        return Fraction(moved(relation) * levels(queries))
+    return shape.sensitivities(queries)[relation].l2_squared
 
 
 def _chosen(mechanisms: Sequence[str] | None) -> list[Mechanism]:

@@ -51,7 +51,7 @@ def rest_of(beta: float, relation: Relation) -> float:
     return beta if relation is Relation.REPLACE_ONE else beta * (1 - SIZE_BETA)
 
 
-def drawn(noise: Noise, sensitivity: Sensitivity, *, unit: str, denominator: int = 1) -> Noise:
+def drawn(noise: Noise, sensitivity: Sensitivity, *, unit: str = "rho", denominator: int = 1) -> Noise:
     """The law that a price in `unit` will buy, as the gate calibrates it up to rounding."""
     match noise:
         case Laplace():

@@ -118,6 +118,11 @@ def variance_parameter(task: Task, price: Fraction) -> Fraction:
     return 2 * (shift / paid) ** 2 if task.unit == "epsilon" else shift / (2 * paid)
 
 
+def levels(queries: Queries) -> int:
+    """Of the tree over the cells that the queries look at."""
+    return len(tree.widths(shape.universe(queries), BRANCHES))
+
+
 def _widths(task: Task) -> list[int]:
     return tree.widths(shape.universe(task.queries), BRANCHES)
 
