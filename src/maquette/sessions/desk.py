@@ -19,7 +19,8 @@ from maquette.sessions.answer import Forecast
 from maquette.sessions.belief import Belief, settle
 from maquette.sessions.question import Question
 from maquette.sessions.rules import Rules
-from maquette.sessions.state import State, priced
+from maquette.sessions.state import State, binned_of, priced
+from maquette.sessions.surveying import Following, Surveyor
 
 FEW = 10
 """A number of questions to recommend where all questions together are too many."""
@@ -33,6 +34,7 @@ class Desk:
         self.rules = rules
         self.state = State(curator.domain, rules.budget.unit)
         self.belief = Belief(curator.domain, rules)
+        self._surveyor = Surveyor(curator, self.state)
         self._ledger_unit = ledger_unit
         self._settings: Settings | None = None
         self._public_size = (
@@ -55,6 +57,9 @@ class Desk:
             body = self.state.pending.body
             if self.state.pending.ask == "size":
                 self.curator.size(price=Fraction(body["price"]))
+            elif self.state.pending.ask == "tables":
+                tables = binned_of(body)
+                self.curator.measure_tables(tables, variances=[Fraction(body["asked"])] * len(tables))
             else:
                 self.curator.measure(from_spec(self.curator.domain, body["spec"]), noise=priced(body))
             for step in self.curator.catch_up():
@@ -87,7 +92,22 @@ class Desk:
             alpha=self.rules.alpha,
             universe=self.belief.universe,
             measuring=self.rules.bypass,
+            domain=self.curator.domain,
+            attributes=self.rules.attributes or self.curator.domain.names,
         )
+
+    def survey(self, settings: Settings) -> bool:
+        """Buy what is missing of the survey; False where nothing is."""
+        return self._surveyor.buy(settings, self._now())
+
+    def follows(self, question: Question, settings: Settings) -> Following | None:
+        """An answer that follows from the survey, free; None where there is none."""
+        return self._surveyor.follows(question, settings, self._now())
+
+    def _now(self) -> Public:
+        size = self.size()
+        assert size is not None
+        return self._public(size)
 
     def measures(self, settings: Settings) -> bool:
         """Measure at once, or test a guess first? Decided from public state."""
@@ -123,10 +143,15 @@ class Desk:
             price = float(self.rules.size_price)
             return Forecast(question.text, "test", price, None, self.belief.first(question), left, unit)
         settings = self.settle()
+        following = self.follows(question, settings)
+        if following is not None:
+            return Forecast(question.text, "free", 0.0, following.error, following.value, left, unit)
         guess = self.belief.guess(self.state, question) / GRID
         if self.measures(settings):
             assert settings.measure is not None
             cost = price_of(settings.measure)
+            if settings.survey is not None and not self._surveyor.complete(settings):
+                cost += settings.survey.price
             kind, error = "measure", settings.measure_error
         else:
             cost = Fraction(0) if self.curator.epoch is not None else self._epoch_price(settings)

@@ -184,6 +184,12 @@ class Session:
         settings = self._desk.settle()
         if opened:  # price and error depend on the size, so look again
             self._desk.refuse(self._desk.forecast(question, any_error=any_error))
+        opened = self._desk.survey(settings) or opened
+        following = self._desk.follows(question, settings)
+        if following is not None:
+            told = {"value": following.value, "error": following.error, "follows": True}
+            self._desk.curator.note(about(question, key) | told)
+            return "paid" if opened else "free"
         if self._desk.measures(settings):
             self._measure(question, key, settings)
             return "paid"

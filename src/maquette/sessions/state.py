@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from maquette.accounting.budget import UNITS, Unit
@@ -14,10 +15,19 @@ from maquette.errors import LedgerError
 from maquette.gate.online import Step
 from maquette.models.answers import GRID
 from maquette.models.hypothesis import Released
-from maquette.models.measurement import Gaussian, Laplace, Noise, Size
+from maquette.models.measurement import Gaussian, Laplace, Noise, NoisyTable, Size
+from maquette.queries.binned import Binned
 from maquette.queries.form import from_spec
 from maquette.sessions.answer import Past
 from maquette.sessions.question import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Lender:
+    """The session on the same ledger that an answer was taken over from, and the beta that is stated there."""
+
+    session: str
+    beta: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,7 @@ class Known:
     side: bool
     error: float
     receipt: Receipt
+    lender: Lender | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,7 @@ class Client:
     value: float
     error: float
     receipt: Receipt
+    lender: Lender | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +71,8 @@ class State:
     epochs: int = 0
     history: list[Past] = field(default_factory=list[Past])
     pending: Step | None = None
+    tables: list[NoisyTable] = field(default_factory=list[NoisyTable])
+    """Of the survey, as far as it was bought."""
     belief: tuple[int, str] | None = None
     """The digest of the hypothesis that last guessed, and how many released answers it knew."""
 
@@ -77,6 +91,10 @@ class State:
                 self._take_test(step)
             case "measure":
                 self._take_measured(step)
+            case "tables":
+                self._take_tables(step)
+            case "note" if step.body.get("follows"):
+                self._take_following(step)
             case "note":
                 self._take_note(step)
             case _:
@@ -94,60 +112,73 @@ class State:
         self._tell(step, "number of records", kind="size", value=float(self.size.value))
 
     def _take_test(self, step: Step) -> None:
-        far = self._values(step)[0] == 1
-        near, wide = step.body["errors"]
+        far = not is_near(step)
         self._believed(step)
+        denominator = self._release(step) if far else 1
         if far:
-            value = self._release(step, self._values(step)[1])
             self.lessons = len(self.released)
-        else:
-            value = int(step.body["answer"]) / GRID
-        self._answered(step, value, wide if far else near, far=far, kind="paid" if far else "free")
+        value, error = read_answer(step, denominator)
+        self._answered(step, value, error, far=far, kind="paid" if far else "free")
 
     def _take_measured(self, step: Step) -> None:
-        value = self._release(step, self._values(step)[0])
+        value, error = read_answer(step, self._release(step))
         self._believed(step)
         guess, threshold = int(step.body["answer"]) / GRID, step.body["threshold"]
         far = threshold is not None and abs(value - guess) * int(step.body["size"]) > threshold
         if far:
             self.lessons = len(self.released)
-        self._answered(step, value, step.body["errors"][1], far=far, kind="paid")
+        self._answered(step, value, error, far=far, kind="paid")
+
+    def _take_tables(self, step: Step) -> None:
+        if step.values is None:
+            raise LedgerError("the ledger has lost the tables of a survey")
+        variances = [Fraction(text) for text in step.body["variances"]]
+        for asked, values, variance in zip(binned_of(step.body), step.values, variances, strict=True):
+            self.tables.append(NoisyTable(asked, values, variance, step.receipt))
+        self._tell(step, f"a survey of {len(variances)} tables", kind="survey")
+
+    def _take_following(self, step: Step) -> None:
+        """An answer that follows from the survey."""
+        value, error = float(step.body["value"]), float(step.body["error"])
+        self.questions += 1
+        self._keep(step, value, error)
+        self._tell(step, step.body["text"], kind="free", value=value, error=error)
 
     def _take_note(self, step: Step) -> None:
+        """A caller's key for what was known, or an answer that was taken over."""
         body = step.body
-        client = Client(
-            body["meaning"], bool(body["side"]), float(body["value"]), body["error"], _place(step)
-        )
-        self.clients[str(body["client"])] = client
-        self._tell(step, body["text"], kind="cached", value=client.value, error=client.error)
+        meaning, side, value, error = body["meaning"], bool(body["side"]), float(body["value"]), body["error"]
+        lender = None if body.get("lender") is None else Lender(*body["lender"])
+        if lender is not None:
+            self.known[meaning] = Known(value, side, error, _place(step), lender)
+        if body["client"] is not None:
+            self.clients[str(body["client"])] = Client(meaning, side, value, error, _place(step), lender)
+        self._tell(step, body["text"], kind="cached", value=value, error=error)
 
     def _answered(self, step: Step, value: float, error: float, *, far: bool, kind: str) -> None:
-        body = step.body
         self.questions += 1
         self.far.append(far)
+        self._keep(step, value, error)
+        self._tell(step, step.body["text"], kind=kind, value=value, error=error)
+
+    def _keep(self, step: Step, value: float, error: float) -> None:
+        """The answer under its meaning, and under its caller's key."""
+        body = step.body
         known = Known(value, bool(body["side"]), error, _place(step))
         self.known[body["meaning"]] = known
         if body.get("client") is not None:
             self.clients[body["client"]] = Client(body["meaning"], known.side, value, error, known.receipt)
-        self._tell(step, body["text"], kind=kind, value=value, error=error)
 
-    def _release(self, step: Step, numerator: int) -> float:
-        """The measured share, kept for the hypothesis unclipped."""
-        body = step.body
-        queries = from_spec(self.domain, body["spec"])
-        size = int(body["size"])
-        raw = numerator / (size * queries.denominator)
-        self.released.append(Released(queries, raw, float(body["deviation"]) / size))
-        return min(max(raw, 0.0), 1.0)
+    def _release(self, step: Step) -> int:
+        """Keep the measured share for the hypothesis, unclipped; returns what the value is a multiple of."""
+        queries = from_spec(self.domain, step.body["spec"])
+        deviation = float(step.body["deviation"]) / int(step.body["size"])
+        self.released.append(Released(queries, _share(step, queries.denominator), deviation))
+        return queries.denominator
 
     def _believed(self, step: Step) -> None:
         knew, digest = step.body["belief"]
         self.belief = (int(knew), str(digest))
-
-    def _values(self, step: Step) -> list[int]:
-        if step.values is None:
-            raise LedgerError(f"the ledger has lost the answer of step {step.number}")
-        return [int(part[0]) for part in step.values]
 
     def _tell(
         self, step: Step, what: str, *, kind: str, value: float | None = None, error: float | None = None
@@ -166,6 +197,30 @@ class State:
         )
 
 
+def read_answer(step: Step, denominator: int) -> tuple[float, float]:
+    """The share that a stored test or measurement answered, and the error that was stated with it."""
+    near, wide = step.body["errors"]
+    if is_near(step):
+        return int(step.body["answer"]) / GRID, near
+    return min(max(_share(step, denominator), 0.0), 1.0), wide
+
+
+def is_near(step: Step) -> bool:
+    """Is the answer a guess that passed its test?"""
+    return step.ask == "test" and _values(step)[0] == 0
+
+
+def _share(step: Step, denominator: int) -> float:
+    """The noisy value, which comes last, as a share of the records."""
+    return _values(step)[-1] / (int(step.body["size"]) * denominator)
+
+
+def _values(step: Step) -> list[int]:
+    if step.values is None:
+        raise LedgerError(f"the ledger has lost the answer of step {step.number}")
+    return [int(part[0]) for part in step.values]
+
+
 def about(question: Question, client: str | None) -> dict[str, Any]:
     """What the ledger says about a question, so that a restart understands it."""
     return {
@@ -175,6 +230,11 @@ def about(question: Question, client: str | None) -> dict[str, Any]:
         "side": question.side,
         "client": client,
     }
+
+
+def binned_of(body: Mapping[str, Any]) -> list[Binned]:
+    """The tables that a stored step of a survey asked for."""
+    return [Binned(tuple(margin), tuple(map(tuple, cuts))) for margin, cuts in body["tables"]]
 
 
 def law_of(event: Event) -> Noise:
@@ -190,15 +250,11 @@ def law_of(event: Event) -> Noise:
 
 def priced(body: Mapping[str, Any]) -> Noise:
     """The noise that a stored question asked for: its kind and price."""
-    from fractions import Fraction
-
     price = Fraction(body["price"])
     return Laplace(price) if body["tag"] == LaplaceEvent.tag else Gaussian(price)
 
 
 def _exact(value: Any) -> Any:
-    from fractions import Fraction
-
     return Fraction(value)
 
 

@@ -18,9 +18,12 @@ from fractions import Fraction
 from typing import Any
 
 from maquette.accounting.budget import UNITS
+from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError, ParameterError
+from maquette.mechanisms.online import survey
 from maquette.models.measurement import Gaussian, Laplace, Noise, Size
 from maquette.models.testing import Terms
+from maquette.queries.base import Margin
 from maquette.theory import gaussian, online
 from maquette.theory.epochs import Epochs, gaussian_reach, laplace_reach, spend_as_needed
 
@@ -51,6 +54,9 @@ class Public:
     universe: int
     measuring: bool = True
     """May a question be measured without a test?"""
+    domain: Domain | None = None
+    attributes: Margin = ()
+    """What may be asked about; for a survey."""
 
     @property
     def n(self) -> int:
@@ -110,6 +116,8 @@ class Settings:
     bound: str
     rows: int = 0
     """Of the small databases of the median mechanism."""
+    survey: survey.SurveyPlan | None = None
+    """Tables to buy before the first question; None where there are none."""
 
 
 def settle_pmw(public: Public) -> Settings:
@@ -166,9 +174,7 @@ def settle_median(public: Public) -> Settings:
 
 def settle_direct(public: Public) -> Settings:
     """Fresh noise for every question that was not asked before."""
-    noise, width = _fresh(public, public.rest / public.k)
-    error = public.measured(width)
-    return Settings(None, 0, error, error, noise, error, 0.0, "fresh noise for every question")
+    return _direct(public, public.rest, "fresh noise for every question")
 
 
 def deviation(noise: Noise) -> float:
@@ -191,7 +197,40 @@ def _price(settings: Settings) -> Fraction:
     return Fraction(0) if settings.measure is None else price_of(settings.measure)
 
 
+def _direct(public: Public, rest: float, bound: str) -> Settings:
+    noise, width = _fresh(public, rest / public.k)
+    error = public.measured(width)
+    return Settings(None, 0, error, error, noise, error, 0.0, bound)
+
+
+def _surveyed(public: Public) -> Settings | None:
+    """Tables first, then fresh noise for what does not follow from them; None where that does not suit.
+
+    It suits a budget in rho that cannot pay for every question, over a universe of more cells than it can pay
+    answers for: an epoch there costs as much as hundreds of measured answers, and no hypothesis is right so often.
+    """
+    if public.unit == "epsilon" or public.domain is None or not public.measuring or public.alpha is None:
+        return None
+    failure = survey.FAILURES * public.rest
+    found = _direct(public, public.rest - failure, "tables first, then fresh noise for what they leave open")
+    paid = public.price / _price(found)
+    if found.error > public.alpha or paid >= public.k or public.universe <= paid:
+        return None
+    plan = survey.plan_survey(
+        public.domain,
+        public.attributes,
+        price=public.price,
+        reach=public.alpha * public.n,
+        relation=Relation.REPLACE_ONE if public.size.public else Relation.ADD_REMOVE,
+        failure=failure,
+    )
+    return None if plan is None else replace(found, survey=plan)
+
+
 def _as_needed(public: Public) -> Settings:
+    surveyed = _surveyed(public)
+    if surveyed is not None:
+        return surveyed
     fresh, width = _fresh(public, FRESH_FAILURES * public.rest / public.k)
     try:
         found = _epochs(public)
