@@ -36,7 +36,7 @@ def task(price: float) -> Task:
 def test_the_number_of_rows_is_the_theorem_at_a_multiple_of_the_expected_error():
     wanted = interests(QUERIES)
     asked = task(0.01)
-    alpha = expect._NEARER * expect.expected_error(asked, wanted, n=N)
+    alpha = expect._NEARER * expect.expected(asked, wanted, n=N).largest
     rows = expect.small_rows(asked, wanted, n=N)
     k = QUERIES.distinct()
     assert rows == math.ceil(math.log(2 * k) / (2 * alpha**2)) < N
@@ -50,7 +50,7 @@ def test_a_small_release_keeps_the_largest_error():
         mq.release(private, QUERIES, epsilon=0.3, delta=1e-6, rows=rows, ledger=ledger(private))
         for rows in ("small", None)
     )
-    assert small.database.m < 0.2 * whole.database.m
+    assert small.database.m < 0.5 * whole.database.m
     true = private._engine.answer(QUERIES) / N
     largest = [np.abs(made.database.answer(QUERIES).fractions - true).max() for made in (small, whole)]
     assert largest[0] < 2.5 * largest[1]

@@ -34,14 +34,26 @@ CLEAR = 15.0
 
 def everything(task: Task, size: Size, *, price: Fraction) -> bool:
     """Does the median marginal stand clear of its noise? From public sizes and the released number of records."""
+    noise = whole_noise(task, price=price)
+    return noise is not None and stand_clear(noise, n=size.divisor)
+
+
+def stand_clear(noise: NDArray[np.float64], *, n: int) -> bool:
+    """Is the mean cell of the median marginal far above its deviation?"""
+    return n >= CLEAR * float(np.median(noise))
+
+
+def whole_noise(task: Task, *, price: Fraction) -> NDArray[np.float64] | None:
+    """Cells times the deviation of each, for every marginal measured whole; None if the workload does not allow it."""
     asked = shape.margins_of(task.queries)
     if not asked or RESIDUAL.refusal(rest(task, price)) is not None:
-        return False
+        return None
     domain = task.queries.domain
     plan = allocate(domain, asked, relation=task.relation, price=price, per="marginal")
     variances = {(): 0.0} | dict(zip(plan.parts, map(float, plan.variances), strict=True))
-    noise = [domain.cells(a.margin) * math.sqrt(cell_variance(domain, variances, a.margin)) for a in asked]
-    return size.divisor >= CLEAR * float(np.median(noise))
+    return np.array(
+        [domain.cells(a.margin) * math.sqrt(cell_variance(domain, variances, a.margin)) for a in asked]
+    )
 
 
 def rest(task: Task, price: Fraction) -> Task:

@@ -1,39 +1,107 @@
-"""How large the largest error tends to be. No promise.
+"""How large the errors tend to be, from public inputs alone. No promise.
 
-The two constants lie between what was seen on Adult (14 attributes), Salary (9) and MSNBC (17 bits) at epsilon 0.1, 1
-and 10: largest errors were 0.4 to 2.9 times the formula.
+Where whole marginals are measured in the residual basis its own formula is used. Elsewhere the expectation is a power
+law in public sizes, fitted to releases of generated tables (`python -m benchmarks calibrate`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.residual import RESIDUAL
-from maquette.mechanisms.sculpt import clear
+from maquette.mechanisms.sculpt import calibrated, clear
 from maquette.mechanisms.sculpt.allot import Exchange
 from maquette.mechanisms.sculpt.interests import Interests, parts_of
-from maquette.models.measurement import Size
 from maquette.queries.base import Queries
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.theory import existence
 
-_DEVIATIONS, _LOOSE = 4.0, 0.5
 _NEARER = 4.0
 
 
-def expected_error(task: Task, wanted: Interests, *, n: int) -> float:
-    """The largest error as a fraction: noise of an equal share of the price, and what rows cannot follow.
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The sizes that the expectation goes by where tables are measured in bins."""
 
-    Where all cells stand clear of their noise it is the error of the residual basis, which is then what is used.
-    """
-    if clear.everything(task, Size(n, None, None), price=task.price):
-        return RESIDUAL.forecast(task, n=n).expected or 0.0
+    noise: float
+    """The deviation of one cell of a two-way table at an equal share of the price, as a fraction of the records."""
+    n: int
+    cells: float
+    """Cells of a typical marginal of the workload: the median."""
+    tables: int
+    """Pairs of attributes that queries look at."""
+    third: bool
+
+    @property
+    def terms(self) -> tuple[float, ...]:
+        """What the logarithm of an error is linear in."""
+        return (
+            1.0,
+            math.log(self.noise),
+            math.log(self.n),
+            math.log(self.cells),
+            math.log(self.tables),
+            float(self.third),
+            math.log1p(1 / (self.noise * self.cells)),
+            math.log1p(self.n / self.cells),
+        )
+
+    def power(self, exponents: Sequence[float]) -> float:
+        return math.exp(sum(e * t for e, t in zip(exponents, self.terms, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Errors by formula where whole marginals are measured: of independent noise, before any post-processing."""
+
+    largest: float
+    mean_l1: float
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Typical errors of a release, as fractions; no promise."""
+
+    largest: float
+    mean_l1: float | None
+    """Mean over marginals of the L1 distance; None for other queries, where nothing was fitted."""
+    within: tuple[float, float]
+    """Between which multiples of the largest error nine of ten simulated tables lay."""
+
+    def __str__(self) -> str:
+        low, high = self.within
+        spread = f"expected by simulation, 90 % of tables within {low:g} to {high:g} times"
+        return spread if self.mean_l1 is None else f"{spread}; mean L1 of a marginal about {self.mean_l1:.2g}"
+
+
+def expected(task: Task, wanted: Interests, *, n: int) -> Expected:
+    """The largest error over the workload and the mean L1 distance of its marginals."""
+    seen = form(task, wanted, n=n)
+    if isinstance(seen, Clear):
+        largest, mean = calibrated.CLEAR_LARGEST * seen.largest, calibrated.CLEAR_MEAN_L1 * seen.mean_l1
+        return Expected(min(1.0, largest), min(2.0, mean), calibrated.CLEAR_LARGEST_WITHIN)
+    largest = _sums(task.queries) * seen.power(calibrated.LARGEST)
+    mean = min(2.0, seen.power(calibrated.MEAN_L1)) if shape.is_marginals(task.queries) else None
+    return Expected(min(1.0, largest), mean, calibrated.LARGEST_WITHIN)
+
+
+def form(task: Task, wanted: Interests, *, n: int) -> Form | Clear:
+    """What the expectation goes by, from public sizes."""
+    whole = clear.whole_noise(task, price=task.price)
+    if whole is not None and clear.stand_clear(whole, n=n):
+        return Clear(
+            RESIDUAL.forecast(task, n=n).expected or 0.0, math.sqrt(2 / math.pi) * float(whole.mean()) / n
+        )
     exchange = Exchange.of(task.unit, task.relation)
     tables = max(len(wanted.pairs), len(wanted.attributes), 1)
-    noise = math.sqrt(exchange.variance(float(task.price) / tables))
-    return min(1.0, _sums(task.queries) * (_DEVIATIONS * noise + _LOOSE * math.sqrt(n)) / n)
+    noise = math.sqrt(exchange.variance(float(task.price) / tables)) / n
+    return Form(noise, n, _typical_cells(task.queries, wanted), tables, bool(wanted.triples))
 
 
 def small_rows(task: Task, wanted: Interests, *, n: int) -> int:
@@ -42,9 +110,18 @@ def small_rows(task: Task, wanted: Interests, *, n: int) -> int:
     Accuracy: so many rows drawn at random would be within alpha, `_NEARER` times the expected error; rows that are
         carved come that much nearer (`python -m benchmarks sizes`).
     """
-    alpha = min(1.0, _NEARER * expected_error(task, wanted, n=n))
+    alpha = min(1.0, _NEARER * expected(task, wanted, n=n).largest)
     log_queries = math.log(max(shape.distinct(task.queries), 1))
     return max(1, min(existence.sampling_rows(alpha=alpha, log_queries=log_queries), n))
+
+
+def _typical_cells(queries: Queries, wanted: Interests) -> float:
+    asked = shape.margins_of(queries)
+    domain = queries.domain
+    if asked:
+        return float(np.median([domain.cells(a.margin) for a in asked]))
+    names = domain.names
+    return float(np.median([domain.cells(names[i] for i in pair) for pair in wanted.pairs] or [1.0]))
 
 
 def _sums(queries: Queries) -> float:

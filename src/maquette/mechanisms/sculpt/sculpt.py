@@ -19,7 +19,7 @@ from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Prog
 from maquette.mechanisms.residual import RESIDUAL
 from maquette.mechanisms.sculpt import clear, own
 from maquette.mechanisms.sculpt.allot import Exchange
-from maquette.mechanisms.sculpt.expect import expected_error, small_rows
+from maquette.mechanisms.sculpt.expect import expected, small_rows
 from maquette.mechanisms.sculpt.interests import interests
 from maquette.mechanisms.sculpt.run import MOST_ROWS, Run, size_of
 from maquette.mechanisms.sculpt.stages import Purse
@@ -64,23 +64,24 @@ class Sculpt:
         return shape.too_many(task.queries)
 
     def forecast(self, task: Task, *, n: int) -> Forecast:
-        """What it costs, and by a rough formula how large the largest error tends to be."""
+        """What it costs, and by simulation how large its errors tend to be."""
         refused = self.refusal(task)
         if refused is not None:
             return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
         wanted = interests(task.queries)
         rows = self._sized(task, n=n).rows or min(n, MOST_ROWS)
         tables = len(wanted.pairs) + len(wanted.triples)
+        typical = expected(task, wanted, n=n)
         return Forecast(
             self.name,
             None,
-            expected_error(task, wanted, n=n),
+            typical.largest,
             costs.measuring(n=n, cells=task.queries.count, tables=tables, answers=task.queries.count)
             + _SWEEPS * rows * max(len(wanted.pairs), 1) / _VISITED,
             costs.holding(task.queries.count) / 2 + 1e-6 * rows * len(task.queries.domain),
             True,
             None,
-            (NO_PROMISE,),
+            (str(typical), NO_PROMISE),
         )
 
     def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:

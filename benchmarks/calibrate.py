@@ -1,0 +1,284 @@
+"""What error to expect of `sculpt`: many generated tables, one release each, and a fit on public inputs alone.
+
+Tables differ in records, attributes, cells, skew and dependence, workloads in order, budgets in epsilon; one in ten is
+pure. `python -m benchmarks calibrate` adds simulations until there are `COUNT`, and can be stopped and started again.
+`python -m benchmarks.calibrate --fit` writes the constants that the planner uses, `--check DIR` compares them with
+public tables. Three quarters of the simulations are fitted, the others say how far the result can be trusted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import maquette as mq
+from benchmarks import tables
+from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.gate.truth import exact_answers
+from maquette.mechanisms.base import Task
+from maquette.mechanisms.sculpt import expect
+from maquette.mechanisms.sculpt.interests import interests
+from maquette.queries.marginals import Marginals
+
+COUNT = 400
+DELTA = 1e-9
+HELD_OUT = 4
+"""Every so many-th simulation is not fitted."""
+MOST_QUERIES = 4_000_000
+STYLES = {"bits": (2, 2, 6, 20), "few": (2, 8, 5, 16), "mixed": (2, 60, 5, 14), "wide": (10, 120, 4, 9)}
+"""Least and most cells of an attribute, least and most attributes."""
+CONSTANTS = Path(mq.__file__).parent / "mechanisms" / "sculpt" / "calibrated.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The public side of one simulation, and how its table was made."""
+
+    seed: int
+    n: int
+    sizes: tuple[int, ...]
+    k: int
+    epsilon: float
+    delta: float
+    style: str
+    strength: float
+    skew: float
+
+
+def case(seed: int) -> Case:
+    """A case at random, the same for the same seed."""
+    rng = np.random.default_rng([7, seed])
+    style = str(rng.choice(list(STYLES)))
+    low, high, fewest, most = STYLES[style]
+    k = int(rng.choice([2, 3], p=[0.6, 0.4]))
+    d = int(rng.integers(fewest, (min(most, 11) if k == 3 else most) + 1))
+    sizes = tuple(int(s) for s in np.rint(np.exp(rng.uniform(math.log(low), math.log(high), d))))
+    while queries_of(sizes, k) > MOST_QUERIES:
+        sizes = sizes[:-1]
+    return Case(
+        seed=seed,
+        n=int(np.exp(rng.uniform(math.log(2_000), math.log(300_000)))),
+        sizes=sizes,
+        k=min(k, len(sizes)),
+        epsilon=float(f"{np.exp(rng.uniform(math.log(0.1), math.log(10))):.3g}"),
+        delta=0.0 if rng.random() < 0.1 else DELTA,
+        style=style,
+        strength=float(f"{rng.uniform(0, 1):.3g}"),
+        skew=float(f"{np.exp(rng.uniform(math.log(0.15), math.log(3))):.3g}"),
+    )
+
+
+def queries_of(sizes: Sequence[int], k: int) -> int:
+    return sum(math.prod(margin) for margin in combinations(sizes, k))
+
+
+def table(given: Case) -> tables.Made:
+    """Columns that follow a hidden class or an earlier column, by the strength of the case."""
+    rng = np.random.default_rng([11, given.seed])
+    classes = int(rng.integers(2, 13))
+    hidden = rng.choice(classes, given.n, p=rng.dirichlet(np.full(classes, 1.0)))
+    columns: list[NDArray[np.int64]] = []
+    for size in given.sizes:
+        own = rng.choice(size, given.n, p=rng.dirichlet(np.full(size, given.skew)))
+        lean = given.strength * rng.random()
+        if columns and rng.random() < 0.5:
+            parent = columns[int(rng.integers(0, len(columns)))]
+            other = (parent * int(rng.integers(1, 4)) + rng.integers(0, 2, given.n)) % size
+        else:
+            other = _by_class(hidden, rng.dirichlet(np.full(size, 0.4), classes), rng)
+        columns.append(np.where(rng.random(given.n) < lean, other, own))
+    names = [f"x{i}" for i in range(len(columns))]
+    source = pa.table({name: column.astype(np.uint8) for name, column in zip(names, columns, strict=True)})
+    return tables.Made(domain_of(given.sizes), source)
+
+
+def domain_of(sizes: Sequence[int]) -> Domain:
+    return Domain(tuple(Attribute(f"x{i}", Kind.ORDINAL, codes=size) for i, size in enumerate(sizes)))
+
+
+def simulate(given: Case) -> dict[str, Any]:
+    """One release and its true errors."""
+    made = table(given)
+    private = made.open()
+    queries = mq.marginals(made.domain, k=given.k)
+    budget = mq.Budget(given.epsilon, given.delta)
+    return asdict(given) | release(private, queries, budget)
+
+
+def release(private: mq.Table, queries: Marginals, budget: mq.Budget) -> dict[str, Any]:
+    """One release by `sculpt`: the price that it had, its true errors, its processor seconds."""
+    ledger = mq.Ledger.memory(
+        budget=budget,
+        relation=Relation.ADD_REMOVE,
+        domain_fingerprint=private.domain.fingerprint,
+        name="simulation",
+    )
+    started = time.process_time()
+    done = mq.release(
+        private,
+        queries,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        mechanism="sculpt",
+        certificate=0.0,
+        ledger=ledger,
+    )
+    seconds = time.process_time() - started
+    truth = exact_answers(private, queries)
+    off = np.abs(done.answers.fractions - truth.numerators / truth.records)
+    return {
+        "unit": done.budget.unit,
+        "price": done.budget.total_units / 10**12,
+        "max": float(f"{off.max():.4g}"),
+        "L1": float(f"{off.sum() / len(queries.margins):.4g}"),
+        "processor seconds": round(seconds, 2),
+    }
+
+
+def run(data: Path | None) -> list[dict[str, Any]]:
+    """The simulations that are still missing, at most `COUNT` in all."""
+    del data
+    from benchmarks.__main__ import RESULTS
+
+    done = {figure["seed"] for figure in figures(RESULTS / "calibrate.jsonl")}
+    return list(simulated([seed for seed in range(COUNT) if seed not in done]))
+
+
+def simulated(seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    for seed in seeds:
+        print(f"simulation {seed} ...", file=sys.stderr)
+        yield simulate(case(seed))
+
+
+def figures(path: Path) -> list[dict[str, Any]]:
+    """The simulations in a file, the newest of every seed."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return list({f["seed"]: f for f in (json.loads(line)["figures"] for line in lines)}.values())
+
+
+def form(figure: dict[str, Any]) -> expect.Form | expect.Clear:
+    """What the planner sees of a simulation."""
+    queries = mq.marginals(domain_of(figure["sizes"]), k=figure["k"])
+    task = Task(queries, Relation.ADD_REMOVE, figure["unit"], Fraction(figure["price"]), 0.05)
+    return expect.form(task, interests(queries), n=figure["n"])
+
+
+def fit(simulations: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The constants, by name: least squares on logarithms; for whole marginals a factor on the formula.
+
+    The spread is that of simulations which were not fitted: the 5 % and 95 % quantiles of true over expected.
+    """
+    seen = [(figure, form(figure)) for figure in simulations]
+    binned = [(figure, f) for figure, f in seen if isinstance(f, expect.Form)]
+    whole = [(figure, f) for figure, f in seen if isinstance(f, expect.Clear)]
+    found: dict[str, Any] = {"SIMULATIONS": len(seen), "OF_WHOLE_MARGINALS": len(whole)}
+    for what, name in (("max", "LARGEST"), ("L1", "MEAN_L1")):
+        learn = [(f.terms, figure[what]) for figure, f in binned if figure["seed"] % HELD_OUT]
+        fitted = np.linalg.lstsq(
+            np.array([terms for terms, _ in learn]), np.log([e for _, e in learn]), rcond=None
+        )
+        found[name] = [round(float(x), 4) for x in fitted[0]]
+        found[f"{name}_WITHIN"] = _spread(
+            [figure[what] / f.power(found[name]) for figure, f in binned if not figure["seed"] % HELD_OUT]
+        )
+    for what, name in (("max", "CLEAR_LARGEST"), ("L1", "CLEAR_MEAN_L1")):
+        told = {"max": "largest", "L1": "mean_l1"}[what]
+        ratios = {figure["seed"]: figure[what] / getattr(f, told) for figure, f in whole}
+        found[name] = round(float(np.median([r for seed, r in ratios.items() if seed % HELD_OUT])), 4)
+        found[f"{name}_WITHIN"] = _spread(
+            [r / found[name] for seed, r in ratios.items() if not seed % HELD_OUT]
+        )
+    return found
+
+
+def _spread(ratios: Sequence[float]) -> list[float]:
+    return [round(float(q), 2) for q in np.quantile(ratios, [0.05, 0.95])]
+
+
+def write(found: dict[str, Any]) -> str:
+    """The module of constants."""
+    head = '"""Constants of the expected errors, written by `python -m benchmarks.calibrate --fit`; see `expect`."""'
+    lines = [f"{name} = {tuple(v) if isinstance(v, list) else v}" for name, v in found.items()]
+    return "\n".join([head, "", *lines]) + "\n"
+
+
+def compared(data: Path) -> Iterator[dict[str, Any]]:
+    """Expected and true errors on public tables, which no constant was fitted to."""
+    for name in ("adult", "salary", "chicago_taxi", "msnbc", "adult-reduced"):
+        made = tables.load(name, data)
+        private = made.open()
+        n = private._engine.size()  # a public table
+        for k, epsilon in ((2, 0.1), (2, 1.0), (2, 10.0), (3, 1.0)):
+            queries = mq.marginals(made.domain, k=k)
+            budget = mq.Budget(epsilon, DELTA)
+            found = release(private, queries, budget)
+            task = Task(queries, Relation.ADD_REMOVE, found["unit"], Fraction(found["price"]), 0.05)
+            told = expect.expected(task, interests(queries), n=n)
+            yield {"table": name, "k": k, "epsilon": epsilon} | {
+                what: {
+                    "expected": float(f"{value:.3g}"),
+                    "true": found[what],
+                    "ratio": round(found[what] / value, 2),
+                }
+                for what, value in (("max", told.largest), ("L1", told.mean_l1))
+                if value is not None
+            }
+
+
+def main() -> None:
+    from benchmarks.__main__ import RESULTS, surroundings
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibrate", description=__doc__)
+    parser.add_argument("--fit", action="store_true", help="write the constants from the simulations so far")
+    parser.add_argument(
+        "--check", type=Path, help="compare expected and true errors on tables of this folder"
+    )
+    parser.add_argument(
+        "--seeds", nargs=2, type=int, default=(0, COUNT), help="first seed, and the one after the last"
+    )
+    chosen = parser.parse_args()
+    place = RESULTS / "calibrate.jsonl"
+    if chosen.fit:
+        found = fit(figures(place))
+        CONSTANTS.write_text(write(found), encoding="utf-8")
+        print(json.dumps(found))
+    elif chosen.check:
+        for figure in compared(chosen.check):
+            print(json.dumps(figure), flush=True)
+    else:
+        around = {"benchmark": "calibrate", "command": "python -m benchmarks calibrate"} | surroundings()
+        done = {figure["seed"] for figure in figures(place)}
+        for figure in simulated([seed for seed in range(*chosen.seeds) if seed not in done]):
+            with place.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(around | {"figures": figure}) + "\n")
+
+
+def _by_class(
+    hidden: NDArray[np.int64], laws: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """A value for every record by the law of its class."""
+    points = rng.random(len(hidden))
+    found = np.empty(len(hidden), dtype=np.int64)
+    for group, law in enumerate(laws):
+        inside = hidden == group
+        found[inside] = np.searchsorted(np.cumsum(law)[:-1], points[inside])
+    return found
+
+
+if __name__ == "__main__":
+    main()
