@@ -17,7 +17,7 @@ from maquette.errors import WorkloadError
 from maquette.models.answers import SmallDatabase
 from maquette.models.hypothesis import Released, extend_digest
 from maquette.models.linear import answer_histogram, classes_of
-from maquette.models.refit import FARTHEST, Fitted, fitted, settle
+from maquette.models.refit import FARTHEST, Fitted, fitted, logit, settle
 from maquette.models.rows import generator
 from maquette.models.tilting import Compiled, Counting, Layout, compile_query, tilt, total_of
 from maquette.queries import canonical_hash
@@ -307,7 +307,7 @@ def _project(table: Table, query: Compiled, target: Target) -> bool:
         return False
     aim = share + math.copysign(abs(gap) - target.width, gap)
     if isinstance(query, Counting):
-        table.tilt(query, min(max(_logit(aim) - _logit(share), -FARTHEST), FARTHEST))
+        table.tilt(query, min(max(logit(aim) - logit(share), -FARTHEST), FARTHEST))
         return True
     for _ in range(_STEPS):
         if abs(aim - share) <= 1e-12:
@@ -316,8 +316,3 @@ def _project(table: Table, query: Compiled, target: Target) -> bool:
         table.tilt(query, 4 * (aim - share))
         share = table.share(query)
     return True
-
-
-def _logit(share: float) -> float:
-    inside = min(max(share, 1e-300), 1 - 1e-16)
-    return math.log(inside) - math.log1p(-inside)

@@ -32,6 +32,8 @@ class Released:
     queries: Queries
     value: float
     deviation: float
+    width: float | None = None
+    """What the value is surely off by no more than, where the fit has to rest on that alone; see `models/refit.py`."""
     key: str = field(init=False, compare=True, repr=False)
     """Digest of all of it."""
 
@@ -42,7 +44,11 @@ class Released:
             raise ParameterError(
                 f"expected a finite value and a deviation >= 0, got {self.value!r} and {self.deviation!r}"
             )
+        if self.width is not None and not (math.isfinite(self.width) and self.width >= 0):
+            raise ParameterError(f"expected a width >= 0, got {self.width!r}")
         words = [canonical_hash(self.queries), float(self.value).hex(), float(self.deviation).hex()]
+        if self.width is not None:
+            words.append(float(self.width).hex())
         object.__setattr__(self, "key", hashlib.sha256(" ".join(words).encode()).hexdigest())
 
 

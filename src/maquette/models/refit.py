@@ -1,9 +1,22 @@
-"""Refitting a distribution to all released answers: the maximum entropy that noisy answers allow.
+"""Refitting a distribution to all released answers: the maximum entropy that noisy answers allow. Two ways.
 
-The fitted distribution is h(x) proportional to exp(sum of multiplier_j q_j(x)), the one closest to uniform in
-relative entropy plus the squared misfits, each weighed by the variance of its answer. Its multipliers solve
-q_j(h) = value_j - ridge_j multiplier_j; they are found one at a time, each exactly (iterative proportional fitting,
-damped by the ridge), in sweeps over the answers. Post-processing: it costs nothing.
+**By variance**, the default: good answers, and nothing is proved. The fitted distribution is h(x) proportional to
+exp(sum of multiplier_j q_j(x)), the one closest to uniform in relative entropy plus the squared misfits, each
+weighed by the variance of its answer. Its multipliers solve q_j(h) = value_j - ridge_j multiplier_j; they are found
+one at a time, each exactly (iterative proportional fitting, damped by the ridge), in sweeps over the answers.
+
+**By width**, where every answer says how far it may be off (`Released.width`): the distribution closest to uniform
+among those within W_j of every value. Each multiplier in turn maximises the dual
+
+    D(multipliers) = sum of multiplier_j value_j - W_j |multiplier_j| - ln E_uniform exp(sum of multiplier_j q_j),
+
+so D never falls. D <= KL(x || uniform) <= ln|X| for every distribution x within all widths, whatever the multipliers
+(Donsker and Varadhan), and an answer that the distribution before missed by g > W raises D by 2 (g - W)^2 at least
+(Hoeffding's lemma, at multiplier 4 (g - W)). So no more than ln|X| / (2 (g - W)^2) answers can be missed by g, after
+however many sweeps, as long as the newest answer comes first and no weight falls to 0: that is what a lasting
+session counts on.
+
+Post-processing both: it costs nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +41,8 @@ FARTHEST = 30.0
 _LONGEST = 5.0
 _FLOOR = 1e-9
 _SECANTS = 4
+_STILL = 1e-6
+"""A multiplier that would move by less is settled."""
 
 
 class Field(Protocol):
@@ -51,12 +66,14 @@ class Fitted:
     """Are all weights 0 or 1?"""
     value: float
     deviation: float
+    width: float | None = None
     multiplier: float = 0.0
 
 
 def fitted(released: Released, query: Any, *, counting: bool) -> Fitted:
     """A released answer before its first fit."""
-    return Fitted(query, counting, min(max(released.value, 0.0), 1.0), released.deviation)
+    value = min(max(released.value, 0.0), 1.0)
+    return Fitted(query, counting, value, released.deviation, released.width)
 
 
 def settle(field: Field, answers: Sequence[Fitted], *, records: int) -> None:
@@ -74,6 +91,8 @@ def settle(field: Field, answers: Sequence[Fitted], *, records: int) -> None:
 
 
 def _settle_one(field: Field, answer: Fitted, precise: float) -> bool:
+    if answer.width is not None:
+        return _ascend(field, answer, answer.width)
     ridge = RIDGE * answer.deviation**2 / precise
     share = field.share(answer.query)
     miss = answer.value - ridge * answer.multiplier - share
@@ -91,6 +110,45 @@ def _settle_one(field: Field, answer: Fitted, precise: float) -> bool:
         share += moved
         miss = answer.value - ridge * answer.multiplier - share
     return True
+
+
+def _ascend(field: Field, answer: Fitted, width: float) -> bool:
+    """Raise the dual in one multiplier: as far as it goes for 0/1 weights, by a few safe steps for others."""
+    moved = False
+    for _ in range(1 if answer.counting else _SECANTS):
+        share = field.share(answer.query)
+        if not 0 < share < 1:
+            break
+        step = _exact_rise(answer, share, width) if answer.counting else _safe_rise(answer, share, width)
+        if abs(step) <= _STILL or not _tilt(field, answer, step):
+            break
+        moved = True
+    return moved
+
+
+def _exact_rise(answer: Fitted, share: float, width: float) -> float:
+    """To the answer's nearer border, v - W from a multiplier above 0, v + W from below; or back to 0 between them."""
+    up = logit(answer.value - width) - logit(share)
+    down = logit(answer.value + width) - logit(share)
+    if answer.multiplier + up > 0:
+        return up
+    return down if answer.multiplier + down < 0 else -answer.multiplier
+
+
+def _safe_rise(answer: Fitted, share: float, width: float) -> float:
+    """Four times the slope of the dual: no answer moves faster than 1/4, so the slope keeps its sign; not past 0."""
+    up, down = answer.value - width - share, answer.value + width - share
+    if answer.multiplier > 0 or (answer.multiplier == 0 and up > 0):
+        return max(4 * up, -answer.multiplier) if answer.multiplier > 0 else 4 * up
+    if answer.multiplier < 0 or down < 0:
+        return min(4 * down, -answer.multiplier) if answer.multiplier < 0 else 4 * down
+    return 0.0
+
+
+def logit(share: float) -> float:
+    """Finite at both ends: a border at or beyond them is not reached anyway."""
+    inside = min(max(share, 1e-300), 1 - 1e-16)
+    return math.log(inside) - math.log1p(-inside)
 
 
 def _tilt(field: Field, answer: Fitted, step: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from maquette.domain import Domain
@@ -17,7 +18,7 @@ from maquette.mechanisms.online.settings import (
     settle_textbook,
 )
 from maquette.models.answers import GRID, SmallDatabase
-from maquette.models.hypothesis import Hypothesis, hypothesis_for
+from maquette.models.hypothesis import Hypothesis, Released, hypothesis_for
 from maquette.sessions.question import Question
 from maquette.sessions.rules import Rules
 from maquette.sessions.state import State
@@ -53,10 +54,14 @@ class Belief:
         self._hypothesis: Hypothesis | None = None
         self._learned = 0
         self._rows, self._step = 0, 0.0
+        self._width: float | None = None
+        self._lessons: list[Released] = []
 
     def prepare(self, settings: Settings) -> None:
         """What the hypothesis needs to know of the settings."""
         self._rows, self._step = settings.rows, settings.step
+        if self._rules.lasting and self._rules.mechanism == "pmw" and self._rules.update == "refit":
+            self._width = settings.answer_error
 
     @property
     def universe(self) -> int:
@@ -85,7 +90,7 @@ class Belief:
         if state.belief is None or self._rules.mechanism == "direct" or self._rules.update == "step":
             return
         knew, digest = state.belief
-        rebuilt = self._start() if not knew else self._start().refit(state.released[:knew])
+        rebuilt = self._start() if not knew else self._start().refit(self._known(state, knew))
         if rebuilt.digest() != digest:
             raise LedgerError(
                 "the hypothesis that follows from the ledger is not the one that its last answer names; "
@@ -102,11 +107,19 @@ class Belief:
             )
         return self._now(state).synthetic(m, key=key)
 
+    def _known(self, state: State, count: int) -> list[Released]:
+        """The first released answers; with their widths in a session that counts on them to last."""
+        if self._width is None:
+            return state.released[:count]
+        for answer in state.released[len(self._lessons) : count]:
+            self._lessons.append(replace(answer, width=self._width))
+        return self._lessons[:count]
+
     def _now(self, state: State) -> Hypothesis:
         found = self._hypothesis or self._start()
         if self._learned < state.lessons:
             if self._rules.update == "refit":
-                found = found.refit(state.released[: state.lessons])
+                found = found.refit(self._known(state, state.lessons))
             else:
                 for answer in state.released[self._learned : state.lessons]:
                     found = found.step(answer.queries, answer.value, step=self._step)

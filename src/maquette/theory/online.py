@@ -65,7 +65,8 @@ class Pmw:
     error: float
     """Every answer is within this, except with probability beta, as long as positives are left."""
     certain: bool
-    """Do c positives suffice for k questions, by a theorem (same event as the error)?"""
+    """Do c positives suffice for k questions, by a theorem (same event as the error)? With `refit`, for the refit by
+    width of a hypothesis that is held cell by cell (`models/refit.py`)."""
     refit: bool
     threshold_scale: float
     """Laplace scale of the noise on the threshold, in counts."""

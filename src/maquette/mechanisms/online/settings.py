@@ -133,8 +133,8 @@ def settle_pmw(public: Public) -> Settings:
 def settle_lasting(public: Public) -> Settings:
     """The smallest error at which k questions cannot exhaust the budget.
 
-    Accuracy: every answer within `error`, except with probability beta. The budget lasts for all k questions,
-        provided that the hypothesis meets all released answers within W (the specification's refit condition).
+    Accuracy: every answer within `error`, except with probability beta. In the same event the budget lasts for all k
+        questions where the hypothesis is held cell by cell, because it is refitted by width (`models/refit.py`).
     """
     log_universe = math.log(public.universe)
     run = _search(
