@@ -76,6 +76,11 @@ def _work(order: Order) -> None:
     own = opened(order["location"], order["kind"])
     if armed:
         os.environ[faults.VARIABLE] = order["crash_at"]
+    if order["many"]:
+        answers = own.ask_many([question(number) for number in order["ask"]])
+        lines = [f"m{n} {a.value!r}\n" for n, a in zip(order["ask"], answers, strict=True)]
+        os.write(journal, "".join(lines).encode())
+        return
     for step, number in enumerate(order["ask"]):
         key = f"k{number}"
         if order.get("broken"):

@@ -47,6 +47,8 @@ class Round:
     early: bool = False
     leaves: bool = False
     """Is the payment without an answer, if any, left for the next round to finish?"""
+    many: bool = False
+    """Are all questions of the round asked at once?"""
 
     @property
     def crash_at(self) -> str:
@@ -64,7 +66,10 @@ class Round:
         """Did it die where it was to die?"""
         new, lines = after.steps[len(before.steps) :], after.lines - before.lines
         assert after.steps[: len(before.steps)] == before.steps, "answered steps changed"
-        if self.early:
+        if self.many:
+            expected = (len(new), False, 0)  # a batch is stored whole, and shown when all are
+            assert len(new) >= self.visit - (self.point != "after-answer"), f"{self}: {len(new)} steps"
+        elif self.early:
             expected = (self.point == "after-answer", self.point == "before-answer", 0)
         elif self.kind == "measures":
             expected = self._measuring()
@@ -99,17 +104,18 @@ class Round:
 def _planned() -> list[Round]:
     both = [("after-answer", 3), ("before-answer", 3), ("mid-transaction", 4), (BEFORE_REPLY, 3)]
     paid = [("before-reserve", 3), ("after-reserve", 3)]
-    found = [Round("measures", point, v) for point, top in paid + both for v in range(1, top + 1)]
-    found += [Round("tests", point, v) for point, top in both for v in range(1, top + 1)]
-    # while the session opens again, and while it finishes what was paid and not answered
-    found += [
-        Round(kind, point, early=True) for kind in KINDS for point in ("before-reserve", "after-reserve")
-    ]
-    found += [
+    # while a session finishes what was paid and not answered, while it opens again, and with many questions at once
+    found = [
         Round("measures", "after-reserve", leaves=True),
         Round("measures", "before-answer", early=True, leaves=True),
         Round("measures", "after-answer", early=True),
     ]
+    found += [
+        Round(kind, point, early=True) for kind in KINDS for point in ("before-reserve", "after-reserve")
+    ]
+    found += [Round("tests", point, many=True) for point, _ in both[:3]]
+    found += [Round("measures", point, v) for point, top in paid + both for v in range(1, top + 1)]
+    found += [Round("tests", point, v) for point, top in both for v in range(1, top + 1)]
     return found
 
 

@@ -152,7 +152,12 @@ class OnlineCurator(Curator):
 
     def note(self, what: Mapping[str, Any]) -> Step:
         """Write down something public at no cost, as a step of its own."""
-        return self._follow(self._store(_NOTE, [], more=what))
+        return self.note_all([what])[0]
+
+    def note_all(self, what: Sequence[Mapping[str, Any]]) -> list[Step]:
+        """The same for several things in one transaction; KeyReused if another process has taken one of the steps."""
+        records = [self._record(_NOTE, [], one, number=self._step + i) for i, one in enumerate(what)]
+        return [self._follow(entry) for entry in self._ledger.record_all(records, parent=self._key)]
 
     def telling(self, about: Mapping[str, Any]) -> None:
         """What the ledger's next paid question says about itself, beside its event."""

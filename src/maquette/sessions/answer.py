@@ -64,6 +64,19 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """A question among many that was not answered. Nothing was read and nothing was spent for it."""
+
+    query: str
+    why: str
+    exit_code: int
+    """3 where something is used up, 2 where the answer would say nothing."""
+
+    def __str__(self) -> str:
+        return f"refused: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class Past:
     """One line of a session's history."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -19,6 +20,7 @@ from maquette.sessions.answer import Forecast
 from maquette.sessions.belief import Belief, settle
 from maquette.sessions.question import Question
 from maquette.sessions.rules import Rules
+from maquette.sessions.shelf import Lent, Shelf
 from maquette.sessions.state import State, binned_of, priced
 from maquette.sessions.surveying import Following, Surveyor
 
@@ -29,8 +31,9 @@ FEW = 10
 class Desk:
     """Keeps the state in step with the ledger and decides, from public numbers, what comes next."""
 
-    def __init__(self, curator: OnlineCurator, rules: Rules, *, ledger_unit: str) -> None:
+    def __init__(self, curator: OnlineCurator, rules: Rules, shelf: Shelf, *, ledger_unit: str) -> None:
         self.curator = curator
+        self._shelf = shelf
         self.rules = rules
         self.state = State(curator.domain, rules.budget.unit)
         self.belief = Belief(curator.domain, rules)
@@ -51,6 +54,7 @@ class Desk:
 
     def sync(self) -> None:
         """Take in what the ledger has; finish a step that was paid for and never answered."""
+        self._shelf.catch_up()
         for step in self.curator.catch_up():
             self.state.take(step)
         while self.state.pending is not None:
@@ -64,6 +68,14 @@ class Desk:
                 self.curator.measure(from_spec(self.curator.domain, body["spec"]), noise=priced(body))
             for step in self.curator.catch_up():
                 self.state.take(step)
+
+    def lent(self, question: Question) -> Lent | None:
+        """The answer of another session, if its error is one that this session may state."""
+        if self.rules.alpha is not None:
+            within = self.rules.alpha
+        else:
+            within = math.nextafter(USELESS, 0) if self.size() is None else worst(self.settle())
+        return self._shelf.find(question.meaning, within=within)
 
     def size(self) -> Size | None:
         return self._public_size or self.state.size
@@ -137,6 +149,9 @@ class Desk:
         if known is not None:
             value = question.turned(known.value, known.side)
             return Forecast(question.text, "cached", 0.0, known.error, value, left, unit)
+        if (lent := self.lent(question)) is not None:
+            value = question.turned(lent.value, lent.side)
+            return Forecast(question.text, "cached", 0.0, lent.error, value, left, unit)
         if self.state.questions >= self.rules.questions:
             return Forecast(question.text, "test", 0.0, None, None, left, unit, "questions")
         if self.size() is None:

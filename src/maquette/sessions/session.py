@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from maquette import _check
 from maquette.accounting.budget import UNITS
 from maquette.accounting.ledger import Ledger, Receipt
-from maquette.errors import KeyReused, LedgerError, ParameterError
+from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError, UselessAnswer
 from maquette.gate.online import OnlineCurator
-from maquette.mechanisms.online.settings import Settings, deviation, price_of
-from maquette.models.answers import GRID
+from maquette.mechanisms.online.settings import Settings, price_of
 from maquette.models.measurement import Gaussian, Laplace
 from maquette.queries.base import Queries
-from maquette.sessions.answer import Forecast, Kind, Past, SessionAnswer
+from maquette.sessions.answer import Forecast, Kind, Past, Refusal, SessionAnswer
 from maquette.sessions.belief import check_covered
 from maquette.sessions.desk import Desk
 from maquette.sessions.question import Question, Reader
 from maquette.sessions.rules import Rules
-from maquette.sessions.state import about
+from maquette.sessions.several import MOST, collect, following_note, guess_of, lent_note
+from maquette.sessions.shelf import Shelf
+from maquette.sessions.state import Lender, about
 
 if TYPE_CHECKING:
     import pyarrow
@@ -37,7 +39,8 @@ class Session:
     """
 
     def __init__(self, curator: OnlineCurator, book: Ledger, rules: Rules, *, key: str) -> None:
-        self._desk = Desk(curator, rules, ledger_unit=book.budget.unit)
+        shelf = Shelf(book, curator.domain, own=key)
+        self._desk = Desk(curator, rules, shelf, ledger_unit=book.budget.unit)
         self._book = book
         self._key = key
         self._lock = threading.RLock()
@@ -101,18 +104,63 @@ class Session:
         if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
             raise ParameterError("expected a key of 1 to 200 printable characters")
         with self._lock:
-            for _ in range(_ATTEMPTS):
-                self._desk.sync()
-                given = self._given(question, key)
-                if given is not None:
-                    return given
-                before = self._desk.curator.left
-                try:
-                    kind = self._step(question, key, any_error=any_error)
-                except KeyReused:  # another process took this step: see what it did, and try again
-                    continue
-                self._desk.sync()
-                return self._reply(question, kind, before - self._desk.curator.left)
+            return self._ask(question, key, any_error=any_error)
+
+    def ask_many(
+        self, queries: Iterable[str | Queries], *, any_error: bool = False
+    ) -> list[SessionAnswer | Refusal]:
+        """Answer many questions in order; the same answers, costs and refusals as one by one, in less time.
+
+        Guarantee: that of `ask`. Answers that need no payment share a commit, up to the first that needs one; all are
+            stored before any of them is returned. A question that is refused is told so in its place, and the others go
+            on. All of them are read first: one that cannot be read raises before anything is asked.
+        """
+        questions = [self._read(query) for query in queries]
+        told: list[SessionAnswer | Refusal] = []
+        while len(told) < len(questions):
+            with self._lock:
+                told += self._ask_some(questions[len(told) :], any_error=any_error)
+        return told
+
+    def _ask_some(
+        self, questions: Sequence[Question], *, any_error: bool
+    ) -> Sequence[SessionAnswer | Refusal]:
+        """As many of the next questions as one commit answers; at least one."""
+        self._desk.sync()
+        batch = collect(self._desk, questions, any_error=any_error)
+        try:
+            kinds = batch.store(self._desk)
+        except KeyReused:  # another process was quicker
+            kinds = {}
+        self._desk.sync()
+        told: list[SessionAnswer] = []
+        for question in questions[:MOST]:
+            kind = kinds.pop(question.meaning, None)
+            found = self._given(question, None) if kind is None else self._reply(question, kind, Fraction(0))
+            if found is None:
+                break
+            told.append(found)
+        return told or [self._ask_or_refuse(questions[0], any_error=any_error)]
+
+    def _ask_or_refuse(self, question: Question, *, any_error: bool) -> SessionAnswer | Refusal:
+        try:
+            return self._ask(question, None, any_error=any_error)
+        except (BudgetExceeded, UselessAnswer) as error:
+            return Refusal(question.text, str(error), error.exit_code)
+
+    def _ask(self, question: Question, key: str | None, *, any_error: bool) -> SessionAnswer:
+        for _ in range(_ATTEMPTS):
+            self._desk.sync()
+            given = self._given(question, key)
+            if given is not None:
+                return given
+            before = self._desk.curator.left
+            try:
+                kind = self._step(question, key, any_error=any_error)
+            except KeyReused:  # another process took this step: see what it did, and try again
+                continue
+            self._desk.sync()
+            return self._reply(question, kind, before - self._desk.curator.left)
         raise LedgerError("other processes keep asking in this session; try again, or open one of your own")
 
     def forecast(self, query: str | Queries, *, any_error: bool = False) -> Forecast:
@@ -160,7 +208,9 @@ class Session:
             ):
                 raise KeyReused(f"key '{key}' was used before for another question; give each its own key")
             value = question.turned(client.value, client.side)
-            return self._answer(question, value, client.error, "cached", Fraction(0), client.receipt)
+            return self._answer(
+                question, value, client.error, "cached", Fraction(0), client.receipt, client.lender
+            )
         if key is not None:
             return None
         if question.constant is not None:
@@ -169,7 +219,7 @@ class Session:
         if known is None:
             return None
         value = question.turned(known.value, known.side)
-        return self._answer(question, value, known.error, "cached", Fraction(0), known.receipt)
+        return self._answer(question, value, known.error, "cached", Fraction(0), known.receipt, known.lender)
 
     def _step(self, question: Question, key: str | None, *, any_error: bool) -> Kind:
         """One new step (or several) of the ledger for a question; what it was, for its reader."""
@@ -177,8 +227,14 @@ class Session:
         if question.constant is not None or known is not None:
             value = question.constant if known is None else question.turned(known.value, known.side)
             error = 0.0 if known is None else known.error
-            self._desk.curator.note(about(question, key) | {"value": value, "error": error})
+            told = about(question, key) | {"value": value, "error": error}
+            if known is not None and known.lender is not None:
+                told |= {"lender": [known.lender.session, known.lender.beta]}
+            self._desk.curator.note(told)
             return "free" if known is None else "cached"
+        if (lent := self._desk.lent(question)) is not None:
+            self._desk.curator.note(lent_note(question, key, lent))
+            return "cached"
         self._desk.refuse(self._desk.forecast(question, any_error=any_error))
         opened = self._buy_size()
         settings = self._desk.settle()
@@ -187,8 +243,7 @@ class Session:
         opened = self._desk.survey(settings) or opened
         following = self._desk.follows(question, settings)
         if following is not None:
-            told = {"value": following.value, "error": following.error, "follows": True}
-            self._desk.curator.note(about(question, key) | told)
+            self._desk.curator.note(following_note(question, key, following))
             return "paid" if opened else "free"
         if self._desk.measures(settings):
             self._measure(question, key, settings)
@@ -200,19 +255,7 @@ class Session:
         return "paid" if self._test(question, key, settings) or opened else "free"
 
     def _test(self, question: Question, key: str | None, settings: Settings) -> bool:
-        epoch = self._desk.curator.epoch
-        assert epoch is not None
-        n, share = self._desk.n(), self._desk.belief.guess(self._desk.state, question)
-        noise = epoch.answer_noise
-        more = about(question, key) | {
-            "answer": share,
-            "size": n,
-            "errors": [settings.error, settings.answer_error],
-            "deviation": 0.0 if noise is None else deviation(noise),
-            "belief": self._desk.belief.named(self._desk.state),
-        }
-        guess = _nearest(share * n * question.queries.denominator, GRID)
-        return self._desk.curator.test(question.queries, guess=guess, about=more).far
+        return self._desk.curator.test_all([guess_of(self._desk, question, key, settings)])[0].far
 
     def _measure(self, question: Question, key: str | None, settings: Settings) -> None:
         assert settings.measure is not None
@@ -247,7 +290,7 @@ class Session:
             assert question.constant is not None
             return self._answer(question, question.constant, 0.0, kind, cost, self._book.receipt())
         value = question.turned(known.value, known.side)
-        return self._answer(question, value, known.error, kind, cost, known.receipt)
+        return self._answer(question, value, known.error, kind, cost, known.receipt, known.lender)
 
     def _answer(
         self,
@@ -257,18 +300,22 @@ class Session:
         kind: Kind,
         cost: Fraction,
         receipt: Receipt | None,
+        lender: Lender | None = None,
     ) -> SessionAnswer:
+        notes = question.notes
+        if lender is not None:
+            notes = (*notes, f"answered in session {lender.session}, whose beta is stated")
         return SessionAnswer(
             query=question.text,
             value=value,
             error=error,
-            beta=self._desk.rules.beta,
+            beta=self._desk.rules.beta if lender is None else lender.beta,
             kind=kind,
             cost=float(cost),
             left=float(self._desk.curator.left),
             unit=self.unit,
             receipt=receipt,
-            notes=question.notes,
+            notes=notes,
         )
 
     def __repr__(self) -> str:
@@ -287,8 +334,3 @@ def _law(noise: Any) -> float:
             return float((1 / (2 * rho)) ** 0.5)
         case _:
             raise ParameterError(f"no session measures with {noise!r}")
-
-
-def _nearest(numerator: int, denominator: int) -> int:
-    """A public quotient rounded to whole steps."""
-    return (2 * numerator + denominator) // (2 * denominator)
