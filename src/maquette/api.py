@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 from weakref import WeakKeyDictionary
 
 from maquette import _check
-from maquette.accounting.budget import UNITS, Budget, Cost, split
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, share_of_slack, split
 from maquette.accounting.events import PureEvent
+from maquette.accounting.gaussian import log_ratio
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
@@ -21,7 +23,19 @@ from maquette.gate.owner import Table
 from maquette.mechanisms import constrained
 from maquette.mechanisms.base import Mechanism, Outcome, Progress, Task
 from maquette.mechanisms.certify import Certificates, certify, certify_drawn
-from maquette.mechanisms.choose import MECHANISMS, SMALL, WEIGHTED, Plan, plan, preferred, required
+from maquette.mechanisms.choose import (
+    MECHANISMS,
+    NOISE_BY_GAUSS,
+    PROJECTING,
+    SMALL,
+    WEIGHTED,
+    Plan,
+    plan,
+    preferred,
+    required,
+    suited,
+)
+from maquette.mechanisms.residual import ripples
 from maquette.mechanisms.smalldb import SmallDb
 from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
@@ -48,6 +62,7 @@ def release(
     ledger: Ledger | str | Path | None = None,
     total_epsilon: float | None = None,
     total_delta: float | None = None,
+    accounting: Accounting | None = None,
     certificate: float = 0.05,
     groups: bool = False,
     rows: int | Literal["small"] | None = None,
@@ -61,7 +76,8 @@ def release(
 
     Guarantee: (epsilon, delta)-DP under `relation`; pure if delta is 0. Charged to the ledger before the table is
         looked at. The same request again (or the same `key`) returns the stored values and costs nothing; another
-        `key` pays anew.
+        `key` pays anew. `accounting` is how a ledger that is made here counts a delta: "gaussian" or "zcdp", by default
+        the one in which the mechanism needs less noise; a ledger that is there counts as it was made to.
     Accuracy: `release.guarantee` in advance and, for the share `certificate` of the budget, `release.certificate`
         afterwards; per group of queries if `groups`. With `weight`, the name of a declared attribute, records count by
         its value (mechanism `roth`): fractions are of the total weight, and so are the errors. `rows` is the size of
@@ -82,18 +98,19 @@ def release(
         weight=weight,
         configured=configured,
     )
-    chosen = request.choose()
-    book = open_ledger(
-        table,
-        ledger,
-        relation=request.relation,
-        budget=Budget(
-            epsilon if total_epsilon is None else total_epsilon, delta if total_delta is None else total_delta
-        ),
+    way = _counted(table, ledger) or accounting
+    chosen = request.choose(way)
+    way = way or request.suited(chosen)
+    request = request.counted(way)
+    total = Budget(
+        epsilon if total_epsilon is None else total_epsilon,
+        delta if total_delta is None else total_delta,
+        way,
     )
+    book = open_ledger(table, ledger, relation=request.relation, budget=total)
     name = key or f"release-{request.digest[:20]}"
     try:
-        request.check_covered(book, name)
+        request.check_covered(book, name, chosen)
         curator = Curator(table, book, key=name, budget=request.budget)
         request.reserve(book, name)
         done = run(curator, request, chosen, key=name, progress=progress)
@@ -185,11 +202,24 @@ class _Request:
             small=self.rows == "small",
         )
 
-    def choose(self) -> Mechanism:
-        """The named mechanism, or the one with the best expected error; refusals come before any data is touched."""
+    def suited(self, chosen: Mechanism) -> Accounting:
+        """How a ledger made for this release and mechanism counts."""
+        epsilon, delta = self.budget.epsilon, self.budget.delta
+        return suited(chosen.name, self.queries, relation=self.relation, epsilon=epsilon, delta=delta)
+
+    def counted(self, way: Accounting) -> _Request:
+        """The same request with its budget counted in this way."""
+        return replace(self, budget=replace(self.budget, accounting=way))
+
+    def choose(self, way: Accounting | None = None) -> Mechanism:
+        """The named mechanism, or the one with the best expected error; refusals come before any data is touched.
+
+        `way` is how the ledger counts, where that is decided already.
+        """
         if self.mechanism != "auto":
             chosen = self.configured or MECHANISMS[self.mechanism]
-            refusal = chosen.forecast(self.task, n=self.typical_rows).refusal
+            task = self.counted(way or self.suited(chosen)).task
+            refusal = chosen.forecast(task, n=self.typical_rows).refusal
             if refusal is not None:
                 raise MechanismError(f"mechanism '{self.mechanism}' cannot do this: {refusal}")
             return self._sized(chosen)
@@ -201,6 +231,7 @@ class _Request:
             relation=self.relation,
             beta=self.beta,
             weight=self.weight,
+            accounting=way,
         )
         return self._sized(MECHANISMS[preferred(ranked, self.queries)])
 
@@ -235,10 +266,13 @@ class _Request:
             facts["options"] = self.configured.to_dict()
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
-    def check_covered(self, book: Ledger, key: str) -> None:
+    def check_covered(self, book: Ledger, key: str, chosen: Mechanism) -> None:
         """Refuse what the ledger cannot pay, before anything is opened or bound."""
         cost, left = self.cost(book), book.balance().left_units
-        if cost.units > left and book.find(key) is None:
+        if book.find(key) is not None:
+            return
+        self._check_slack(book, cost, chosen)
+        if cost.units > left:
             unit, needed, rest = book.budget.unit, cost.units / UNITS, left / UNITS
             raise BudgetExceeded(
                 f"this release needs {unit}={needed:g}, but ledger '{book.name}' has {unit}={rest:g} left; "
@@ -246,6 +280,20 @@ class _Request:
                 unit=unit,
                 needed=needed,
                 left=rest,
+            )
+
+    def _check_slack(self, book: Ledger, cost: Cost, chosen: Mechanism) -> None:
+        """Refuse a mechanism whose noise is only close to exact where the ledger has nothing set aside for that."""
+        if self.budget.pure:
+            return
+        needed = ripples(self.queries) if chosen.name in PROJECTING else 0
+        if self.budget.accounting == "gaussian" and chosen.name in NOISE_BY_GAUSS:
+            needed += math.ceil(log_ratio(self.queries.count) * SLACK_UNITS)
+        if min(cost.slack, book.balance().slack_left) < needed:
+            raise MechanismError(
+                f"mechanism '{chosen.name}' draws noise that is not exact, within a proven bound, and ledger "
+                f"'{book.name}' with {book.budget} has too little of its promise set aside for that; use mechanism "
+                "'gaussian', or a ledger made with accounting 'gaussian' and a total nearer to this release's budget"
             )
 
     def reserve(self, book: Ledger, key: str) -> None:
@@ -267,9 +315,13 @@ class _Request:
                 f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
                 "ledger that was made with one"
             )
+        if book.budget.accounting != self.budget.accounting:
+            raise LedgerError(
+                f"ledger '{book.name}' was made by another process in the meantime and counts by "
+                f"{book.budget.accounting}; ask again"
+            )
         units = self.budget.total_units
-        slack = book.budget.slack_units * units // max(book.budget.total_units, units)
-        return Cost(units, min(slack, self.budget.slack_units))
+        return Cost(units, min(share_of_slack(book.budget, units), self.budget.slack_units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +407,19 @@ def _certificate(measured: Certificates) -> Certificate:
 def _receipts(book: Ledger, key: str) -> tuple[Receipt, ...]:
     answers = (entry for entry in book.entries(kind="answer") if entry.key.startswith(f"{key}/"))
     return tuple(Receipt(entry.seq, entry.head) for entry in answers)
+
+
+def _counted(table: Table, ledger: Ledger | str | Path | None) -> Accounting | None:
+    """How the ledger that is there counts a delta; None where it will be made, or is pure."""
+    if isinstance(ledger, Ledger):
+        return None if ledger.budget.pure else ledger.budget.accounting
+    location = _own_place(table) if ledger is None else ledger
+    if location is None:
+        return None if table not in _MEMORY else _counted(table, _MEMORY[table])
+    if "://" not in str(location) and not Path(location).exists():
+        return None
+    with Ledger.open(location) as book:
+        return _counted(table, book)
 
 
 def _relation(relation: Relation | str) -> Relation:

@@ -159,6 +159,11 @@ def _ratio_units(epsilon: float) -> int:
     return min(_LARGEST_SLACK, math.floor(exact(epsilon) * RATIO_SHARE * SLACK_UNITS))
 
 
+def share_of_slack(budget: Budget, units: int) -> int:
+    """The part of a ledger's slack that goes with a part of its total."""
+    return budget.slack_units * units // max(budget.total_units, units)
+
+
 def unit_of(name: str) -> Unit:
     """A unit by its name."""
     _check.one_of(("epsilon", "rho", "mu^2/2"), unit=name)

@@ -87,16 +87,17 @@ class GaussianEvent(Event):
 class SmoothedEvent(Event):
     """Discrete Gaussian noise on whole numbers, some of it perhaps projected, set against a narrower continuous one.
 
-    `l2_squared` is the squared length of a neighbour's shift in units of the noise that was drawn, `mu_squared` in
+    `sigma_squared` belongs to the noise that was drawn; `mu_squared` is the squared length of a neighbour's shift in
     units of the continuous noise, whose variance is smaller by the smoothing. `ripple` is what a projection changes,
-    as a logarithm of probabilities; `log_ratio` is everything by which the drawn law differs from one made from
-    the continuous noise, the ripple included.
+    as a logarithm of probabilities; `log_ratio` is everything by which the drawn law differs from one made from the
+    continuous noise, the ripple included.
 
     Guarantee: sqrt(mu_squared)-GDP for a law within exp(+-log_ratio) of the drawn one (`accounting/gaussian.py`), and
-        (l2_squared / 2)-zCDP for one within the total variation `ripple`.
+        (l2_squared / (2 sigma_squared))-zCDP for one within the total variation `ripple`.
     """
 
     tag: ClassVar[str] = "smoothed"
+    sigma_squared: Rational
     l2_squared: Rational
     mu_squared: Rational
     ripple: Rational
@@ -104,20 +105,22 @@ class SmoothedEvent(Event):
 
     def __post_init__(self) -> None:
         _rational(
+            positive={"sigma_squared": self.sigma_squared},
             other={
                 "l2_squared": self.l2_squared,
                 "mu_squared": self.mu_squared,
                 "ripple": self.ripple,
                 "log_ratio": self.log_ratio,
-            }
+            },
         )
-        if self.mu_squared < self.l2_squared or self.log_ratio < self.ripple:
-            raise ParameterError("expected mu_squared >= l2_squared and log_ratio >= ripple")
+        if self.mu_squared * self.sigma_squared < self.l2_squared or self.log_ratio < self.ripple:
+            raise ParameterError("expected mu_squared >= l2_squared / sigma_squared and log_ratio >= ripple")
 
     def cost(self, unit: Unit) -> Cost:
         _refuse_pure(unit)
         if unit == "rho":
-            return Cost(math.ceil(self.l2_squared * Fraction(UNITS, 2)), math.ceil(self.ripple * SLACK_UNITS))
+            rho = rho_of_gaussian(sigma_squared=self.sigma_squared, l2_squared=self.l2_squared)
+            return Cost(math.ceil(rho * UNITS), math.ceil(self.ripple * SLACK_UNITS))
         return Cost(math.ceil(self.mu_squared * Fraction(UNITS, 2)), math.ceil(self.log_ratio * SLACK_UNITS))
 
 

@@ -115,7 +115,8 @@ def _against_continuous(
 ) -> GaussianPlan:
     variance = Fraction(drawn) ** 2 / denominator**2
     event = SmoothedEvent(
-        l2_squared=sensitivity.l2_squared / variance,
+        sigma_squared=variance,
+        l2_squared=sensitivity.l2_squared,
         mu_squared=sensitivity.l2_squared / (variance - SMOOTHING / denominator**2),
         ripple=Fraction(0),
         log_ratio=log_ratio(coordinates),

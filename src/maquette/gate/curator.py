@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import UNITS, Budget, Cost, Unit
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost, Unit
 from maquette.accounting.events import Event, GaussianEvent, SmoothedEvent
 from maquette.accounting.gaussian import log_ratio, smoothing_of
 from maquette.accounting.ledger import Ledger
@@ -199,7 +199,11 @@ class Curator:
             return GaussianEvent(sigma_squared=Fraction(1), l2_squared=over(smoothing), total_variation=gap)
         ratio = gap + log_ratio(sum(math.prod(shape) for shape in sizes))
         return SmoothedEvent(
-            l2_squared=over(Fraction(0)), mu_squared=over(smoothing), ripple=gap, log_ratio=ratio
+            sigma_squared=Fraction(1),
+            l2_squared=over(Fraction(0)),
+            mu_squared=over(smoothing),
+            ripple=gap,
+            log_ratio=ratio,
         )
 
     def measure_tables(
@@ -474,7 +478,15 @@ class Curator:
     def _take(self, cost: Cost) -> None:
         """Count a cost against this curator's own budget, whatever its ledger still holds."""
         spent = self._spent + cost
-        if spent.units > self._budget.total_units or spent.slack > self._budget.slack_units:
+        if spent.slack > self._budget.slack_units:
+            raise BudgetExceeded(
+                "this question's noise is exact only within a proven bound, and the release has too little of its "
+                "promise set aside for that; give it a smaller epsilon or a larger delta",
+                unit="slack",
+                needed=cost.slack / SLACK_UNITS,
+                left=(self._budget.slack_units - self._spent.slack) / SLACK_UNITS,
+            )
+        if spent.units > self._budget.total_units:
             needed, left = cost.units / UNITS, float(self.left)
             raise BudgetExceeded(
                 f"this question needs {self.unit}={needed:g}, but the release has {self.unit}={left:g} left; "

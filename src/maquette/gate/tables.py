@@ -76,6 +76,7 @@ def plan_tables(
     if not smoothing:
         return TablePlan(GaussianEvent(sigma_squared=Fraction(1), l2_squared=l2), tuple(sigmas), drawn)
     event = SmoothedEvent(
+        sigma_squared=Fraction(1),
         l2_squared=l2,
         mu_squared=_up(sum((shift / (v - smoothing) for v in drawn), Fraction(0))),
         ripple=Fraction(0),

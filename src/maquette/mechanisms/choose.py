@@ -57,6 +57,8 @@ WEIGHTED = (ROTH.name,)
 """Those that weigh records."""
 NOISE_BY_GAUSS = tuple(m.name for m in (GAUSSIAN, HISTOGRAM_GAUSSIAN, RESIDUAL, RESIDUAL_CELLS, SCULPT, TREE))
 """Those that spend a budget with a delta mostly on Gaussian noise."""
+PROJECTING = tuple(m.name for m in (RESIDUAL, RESIDUAL_CELLS, SCULPT))
+"""Those that may project their noise, which is then exact only within a proven bound."""
 SMALL = (SCULPT.name, SMALLDB.name, ROTH.name)
 """Those that choose a really small number of rows if asked to; the last two always do."""
 

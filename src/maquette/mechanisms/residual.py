@@ -20,7 +20,7 @@ from maquette.mechanisms.consistent import Draft
 from maquette.mechanisms.shape import Asked
 from maquette.models.measurement import Gaussian, Residual, Size
 from maquette.models.residual import ResidualModel, below, cell_variance
-from maquette.queries.base import Margin
+from maquette.queries.base import Margin, Queries
 from maquette.queries.limits import MOST_ANSWERS
 from maquette.queries.residual import projected_axes, shift_squared
 from maquette.theory import gaussian
@@ -291,6 +291,12 @@ def _rho(shifts: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
     """The cost, each term rounded up to a fixed grid so that the sum stays short."""
     terms = (math.ceil(shift / (2 * s) * 2**100) for shift, s in zip(shifts, variances, strict=True))
     return Fraction(sum(terms), 2**100)
+
+
+def ripples(queries: Queries) -> int:
+    """The most slack units that the projections of all residuals below the workload can take: one per removed axis."""
+    asked = shape.margins_of(queries) or []
+    return sum(len(part) for part in below(queries.domain, [a.margin for a in asked]))
 
 
 def _up(value: float) -> Fraction:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from maquette import _check
-from maquette.accounting.budget import UNITS, Budget, Cost
+from maquette.accounting.budget import UNITS, Budget, Cost, share_of_slack
 from maquette.accounting.ledger import Ledger
 from maquette.api import open_ledger
 from maquette.domain import Relation
@@ -105,8 +105,11 @@ def _set_aside(book: Ledger, analyst: str, share: float) -> str:
     units = math.floor(Fraction(str(share)) * book.balance().total_units)
     name = f"analyst-{analyst}"
     request = hashlib.sha256(f"{name} {units}".encode()).hexdigest()
+    # in a ledger that counts rho the draws of sessions are exact
+    slack = share_of_slack(book.budget, units) if book.budget.accounting == "gaussian" else 0
+    cost = Cost(units, slack)
     body = {"ask": "share", "analyst": analyst, "share": share, "amount": units / UNITS}
-    book.reserve(name, request=request, tag="analyst", cost=Cost(units), body=body, envelope=True)
+    book.reserve(name, request=request, tag="analyst", cost=cost, body=body, envelope=True)
     return name
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from maquette import _check
-from maquette.accounting.budget import UNITS, Budget, Cost
+from maquette.accounting.budget import UNITS, Budget, Cost, share_of_slack
 from maquette.accounting.events import PureEvent
+from maquette.accounting.gaussian import half_square_of_rho
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
 from maquette.errors import LedgerError, ParameterError
@@ -88,7 +90,12 @@ class Rules:
         return hashlib.sha256(json.dumps(self.facts(domain), sort_keys=True).encode()).hexdigest()
 
     def cost(self, book: Ledger) -> Cost:
-        """The whole budget in what the ledger counts. Every draw of a session is exact: no slack is set aside."""
+        """The whole budget in what the ledger counts.
+
+        A session with a delta plans in rho. A ledger that counts mu^2 / 2 charges pure tests pi / 2 times their rho,
+        and Gaussian values at most that (`gate/calibrate.py`); its share of the slack is set aside too. In a ledger
+        that counts rho every draw of a session is exact.
+        """
         if self.budget.pure:
             whole = Fraction(self.budget.total_units, UNITS)
             return PureEvent(whole, "session").cost(book.budget.unit)
@@ -97,4 +104,7 @@ class Rules:
                 f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
                 "ledger that was made with one"
             )
-        return Cost(self.budget.total_units)
+        if book.budget.accounting == "zcdp":
+            return Cost(self.budget.total_units)
+        units = math.ceil(half_square_of_rho(Fraction(self.budget.total_units)))
+        return Cost(units, share_of_slack(book.budget, units))

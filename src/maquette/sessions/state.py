@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from maquette.accounting.budget import UNITS, Unit
-from maquette.accounting.events import Event, GaussianEvent, LaplaceEvent, from_body
+from maquette.accounting.events import Event, GaussianEvent, LaplaceEvent, SmoothedEvent, from_body
 from maquette.accounting.ledger import Receipt
 from maquette.domain import Domain
 from maquette.errors import LedgerError
@@ -242,7 +242,7 @@ def law_of(event: Event) -> Noise:
     match event:
         case LaplaceEvent():
             return Laplace(_exact(event.l1) / event.scale, _exact(event.scale))
-        case GaussianEvent():
+        case GaussianEvent() | SmoothedEvent():
             return Gaussian(event.l2_squared / (2 * _exact(event.sigma_squared)), _exact(event.sigma_squared))
         case _:
             raise LedgerError(f"the ledger holds a measurement by {event.tag}")
