@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make, show and verify ledgers.", no_args_is_help=True, rich_markup_mode=None)
 
+WAYS = {"gaussian": "Gaussian differential privacy", "zcdp": "zero-concentrated differential privacy"}
+
 Location = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, or a postgresql URL.")]
 
 
@@ -26,6 +28,12 @@ def create(
     epsilon: Epsilon,
     delta: Delta = 0.0,
     relation: RelationName = "add-remove",
+    accounting: Annotated[
+        str,
+        typer.Option(
+            help="How a delta is counted: gaussian (least noise for releases) or zcdp (least for sessions)."
+        ),
+    ] = "gaussian",
     name: Annotated[str | None, typer.Option(help="What to call it; the file's name if absent.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,9 +49,10 @@ def create(
     from maquette.domain import Domain, Relation
 
     _check.one_of([str(r) for r in Relation], relation=relation)
+    _check.one_of(("gaussian", "zcdp"), accounting=accounting)
     with Ledger.create(
         location,
-        budget=Budget(epsilon, delta),
+        budget=Budget(epsilon, delta, "gaussian" if accounting == "gaussian" else "zcdp"),
         relation=Relation(relation),
         domain_fingerprint=Domain.load(domain).fingerprint,
         name=name or (Path(location).stem if "://" not in location else "ledger"),
@@ -145,6 +154,7 @@ def _summary(book: Ledger) -> dict[str, Any]:
         "name": book.name,
         "epsilon": book.budget.epsilon,
         "delta": book.budget.delta,
+        "accounting": None if book.budget.pure else book.budget.accounting,
         "relation": str(book.relation),
         "unit": book.budget.unit,
         "total": balance.total_units / UNITS,
@@ -185,7 +195,8 @@ def _state(envelope: bool, settled: bool, answered: bool) -> str:
 def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool) -> None:
     summary = _summary(book)
     share = summary["spent"] / summary["total"]
-    console.say(f"Ledger '{book.name}': {book.budget}, {book.relation} neighbours")
+    way = "" if book.budget.pure else f", counted by {WAYS[book.budget.accounting]}"
+    console.say(f"Ledger '{book.name}': {book.budget}, {book.relation} neighbours{way}")
     console.say(f"  {console.bar(share)} {100 * share:.1f} % spent")
     console.say(
         f"  {summary['unit']} {summary['spent']:.6g} spent, {summary['left']:.6g} left of {summary['total']:.6g}"

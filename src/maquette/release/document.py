@@ -33,7 +33,7 @@ def dump(release: Release) -> dict[str, Any]:
         "watermark": release.watermark,
         "mechanism": release.mechanism,
         "relation": str(release.relation),
-        "budget": {"epsilon": release.budget.epsilon, "delta": release.budget.delta},
+        "budget": _budget(release.budget),
         "exactness": release.exactness,
         "beta": release.beta,
         "queries": release.workload.describe(),
@@ -48,6 +48,12 @@ def dump(release: Release) -> dict[str, Any]:
         "parameters": release.parameters,
         "notes": list(release.notes),
     }
+
+
+def _budget(budget: Budget) -> dict[str, Any]:
+    """Releases of earlier versions do not say how a delta was counted: by zCDP."""
+    counted = {} if budget.pure else {"accounting": budget.accounting}
+    return {"epsilon": budget.epsilon, "delta": budget.delta} | counted
 
 
 def parse(
@@ -68,7 +74,7 @@ def parse(
         model=model,
         mechanism=data["mechanism"],
         relation=Relation(data["relation"]),
-        budget=Budget(data["budget"]["epsilon"], data["budget"]["delta"]),
+        budget=Budget(**data["budget"]),
         beta=data["beta"],
         size=_parse_size(data["size"]),
         guarantee=Guarantee(**_numbers(data["guarantee"])),
