@@ -1,6 +1,7 @@
 """Whole sessions on neighbouring tables with the same draws: nothing public differs, also near exhaustion."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, UselessAnswer
 from maquette.gate import online, sparse
 from maquette.gate.owner import Table
+from maquette.sessions import surveying
 from support.online_cases import PEOPLE, book, columns
 from support.online_tape import charges, check_inputs, taped
 from support.privacy_doubles import Divergence, LooseEngine
@@ -19,6 +21,7 @@ CASES = {
     "as needed": {"epsilon": 2.4, "alpha": 0.15, "bypass": False},
     "bypass": {"epsilon": 0.7, "alpha": 0.15},
     "bypass, rho": {"epsilon": 3.0, "delta": 1e-6, "alpha": 0.15},
+    "a survey first, rho": {"epsilon": 0.5, "delta": 1e-6, "alpha": 0.15},
     "as needed, rho": {"epsilon": 6.0, "delta": 1e-6, "alpha": 0.15, "bypass": False},
     "lasting": {"epsilon": 2.0, "lasting": True, "queries": 60},
     "lasting, rho": {"epsilon": 4.0, "delta": 1e-6, "lasting": True, "queries": 60},
@@ -96,6 +99,8 @@ def test_neighbours_show_the_same_session(monkeypatch, name, relation):
     assert moved == 1.0 or relation is Relation.REPLACE_ONE
     if name in ("as needed", "bypass", "direct"):
         assert any(statuses), "the budget was to end inside the session"
+    surveys = [past for past in first["past"] if past[3] == "survey"]
+    assert len(surveys) == (2 if name == "a survey first, rho" else 0)
     if name in ("lasting", "median"):
         assert any(line[1] == "useless" for line in first["seen"]), (
             "some answers were to be refused as useless"
@@ -117,6 +122,29 @@ def test_the_replay_catches_a_score_that_moves_too_far(monkeypatch):
     _, played = run(monkeypatch, other, tape.calls, Relation.ADD_REMOVE, options)
     with pytest.raises(Divergence, match="moved by 2"):
         check_inputs(tape.calls, played.calls)
+
+
+def test_the_replay_catches_bins_that_are_read_off_the_table(monkeypatch):
+    codes = columns(ROWS, seed=4)
+    options = CASES["a survey first, rho"]
+    real = surveying.pair_tables
+
+    def peeking(domain, survey, ones):
+        first = real(domain, survey, ones)[0]
+        where_it_ends = 1 + int(held["codes"]["age"].sum()) % 6
+        return (replace(first, cuts=((0, where_it_ends), *first.cuts[1:])), *real(domain, survey, ones)[1:])
+
+    monkeypatch.setattr(surveying, "pair_tables", peeking)
+    held = {"codes": codes}
+    first, tape = run(monkeypatch, codes, None, Relation.ADD_REMOVE, options)
+    other = {name: np.append(values, np.uint8(1)) for name, values in codes.items()}
+    held["codes"] = other
+    try:
+        second, played = run(monkeypatch, other, tape.calls, Relation.ADD_REMOVE, options)
+        check_inputs(tape.calls, played.calls)
+    except Divergence:
+        return
+    assert second != first
 
 
 def test_the_replay_catches_a_size_that_is_not_paid_for(monkeypatch):
