@@ -1,7 +1,7 @@
 """What error to expect of `sculpt`: many generated tables, one release each, and a fit on public inputs alone.
 
-Tables differ in records, attributes, cells, skew and dependence, workloads in order, budgets in epsilon; one in ten is
-pure. `python -m benchmarks calibrate` adds simulations until there are `COUNT`, and can be stopped and started again.
+Tables differ in records, attributes, cells, skew and dependence, workloads in order, budgets in epsilon; one budget in
+seven is pure. `python -m benchmarks.calibrate` adds simulations until there are `COUNT`; it can be stopped and goes on.
 `python -m benchmarks.calibrate --fit` writes the constants that the planner uses, `--check DIR` compares them with
 public tables. Three quarters of the simulations are fitted, the others say how far the result can be trusted.
 """
@@ -25,7 +25,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import maquette as mq
-from benchmarks import tables
+from benchmarks import _accuracy, tables
+from maquette.accounting.budget import UNITS
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.gate.truth import exact_answers
 from maquette.mechanisms.base import Task
@@ -33,12 +34,18 @@ from maquette.mechanisms.sculpt import expect
 from maquette.mechanisms.sculpt.interests import interests
 from maquette.queries.marginals import Marginals
 
-COUNT = 400
+COUNT = 240
 DELTA = 1e-9
 HELD_OUT = 4
 """Every so many-th simulation is not fitted."""
-MOST_QUERIES = 4_000_000
-STYLES = {"bits": (2, 2, 6, 20), "few": (2, 8, 5, 16), "mixed": (2, 60, 5, 14), "wide": (10, 120, 4, 9)}
+MOST_QUERIES = 1_500_000
+STYLES = {
+    "tiny": (2, 12, 2, 4),
+    "bits": (2, 2, 5, 20),
+    "few": (2, 8, 4, 16),
+    "mixed": (2, 60, 4, 14),
+    "wide": (10, 120, 3, 9),
+}
 """Least and most cells of an attribute, least and most attributes."""
 CONSTANTS = Path(mq.__file__).parent / "mechanisms" / "sculpt" / "calibrated.py"
 
@@ -64,20 +71,20 @@ def case(seed: int) -> Case:
     style = str(rng.choice(list(STYLES)))
     low, high, fewest, most = STYLES[style]
     k = int(rng.choice([2, 3], p=[0.6, 0.4]))
-    d = int(rng.integers(fewest, (min(most, 11) if k == 3 else most) + 1))
+    d = int(rng.integers(max(fewest, k), (min(most, 11) if k == 3 else most) + 1))
     sizes = tuple(int(s) for s in np.rint(np.exp(rng.uniform(math.log(low), math.log(high), d))))
-    while queries_of(sizes, k) > MOST_QUERIES:
+    while queries_of(sizes, k) > MOST_QUERIES and len(sizes) > k:
         sizes = sizes[:-1]
     return Case(
         seed=seed,
-        n=int(np.exp(rng.uniform(math.log(2_000), math.log(300_000)))),
+        n=int(np.exp(rng.uniform(math.log(500), math.log(200_000)))),
         sizes=sizes,
-        k=min(k, len(sizes)),
+        k=k,
         epsilon=float(f"{np.exp(rng.uniform(math.log(0.1), math.log(10))):.3g}"),
-        delta=0.0 if rng.random() < 0.1 else DELTA,
+        delta=0.0 if rng.random() < 0.15 else DELTA,
         style=style,
         strength=float(f"{rng.uniform(0, 1):.3g}"),
-        skew=float(f"{np.exp(rng.uniform(math.log(0.15), math.log(3))):.3g}"),
+        skew=float(f"{np.exp(rng.uniform(math.log(0.02), math.log(2))):.3g}"),
     )
 
 
@@ -120,12 +127,6 @@ def simulate(given: Case) -> dict[str, Any]:
 
 def release(private: mq.Table, queries: Marginals, budget: mq.Budget) -> dict[str, Any]:
     """One release by `sculpt`: the price that it had, its true errors, its processor seconds."""
-    ledger = mq.Ledger.memory(
-        budget=budget,
-        relation=Relation.ADD_REMOVE,
-        domain_fingerprint=private.domain.fingerprint,
-        name="simulation",
-    )
     started = time.process_time()
     done = mq.release(
         private,
@@ -134,14 +135,14 @@ def release(private: mq.Table, queries: Marginals, budget: mq.Budget) -> dict[st
         delta=budget.delta,
         mechanism="sculpt",
         certificate=0.0,
-        ledger=ledger,
+        ledger=_accuracy.ledger(queries, "sculpt", epsilon=budget.epsilon, delta=budget.delta),
     )
     seconds = time.process_time() - started
     truth = exact_answers(private, queries)
     off = np.abs(done.answers.fractions - truth.numerators / truth.records)
     return {
         "unit": done.budget.unit,
-        "price": done.budget.total_units / 10**12,
+        "price": done.budget.total_units / UNITS,
         "max": float(f"{off.max():.4g}"),
         "L1": float(f"{off.sum() / len(queries.margins):.4g}"),
         "processor seconds": round(seconds, 2),
@@ -179,7 +180,7 @@ def form(figure: dict[str, Any]) -> expect.Form | expect.Clear:
 
 
 def fit(simulations: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The constants, by name: least squares on logarithms; for whole marginals a factor on the formula.
+    """The constants, by name: least squares on logarithms, apart for tables in bins and for whole marginals.
 
     The spread is that of simulations which were not fitted: the 5 % and 95 % quantiles of true over expected.
     """
@@ -187,27 +188,26 @@ def fit(simulations: Sequence[dict[str, Any]]) -> dict[str, Any]:
     binned = [(figure, f) for figure, f in seen if isinstance(f, expect.Form)]
     whole = [(figure, f) for figure, f in seen if isinstance(f, expect.Clear)]
     found: dict[str, Any] = {"SIMULATIONS": len(seen), "OF_WHOLE_MARGINALS": len(whole)}
-    for what, name in (("max", "LARGEST"), ("L1", "MEAN_L1")):
-        learn = [(f.terms, figure[what]) for figure, f in binned if figure["seed"] % HELD_OUT]
-        fitted = np.linalg.lstsq(
-            np.array([terms for terms, _ in learn]), np.log([e for _, e in learn]), rcond=None
-        )
-        found[name] = [round(float(x), 4) for x in fitted[0]]
-        found[f"{name}_WITHIN"] = _spread(
-            [figure[what] / f.power(found[name]) for figure, f in binned if not figure["seed"] % HELD_OUT]
-        )
-    for what, name in (("max", "CLEAR_LARGEST"), ("L1", "CLEAR_MEAN_L1")):
-        told = {"max": "largest", "L1": "mean_l1"}[what]
-        ratios = {figure["seed"]: figure[what] / getattr(f, told) for figure, f in whole}
-        found[name] = round(float(np.median([r for seed, r in ratios.items() if seed % HELD_OUT])), 4)
-        found[f"{name}_WITHIN"] = _spread(
-            [r / found[name] for seed, r in ratios.items() if not seed % HELD_OUT]
-        )
+    for name, what, group in (
+        ("LARGEST", "max", [(figure, f.terms) for figure, f in binned]),
+        ("MEAN_L1", "L1", [(figure, f.terms) for figure, f in binned]),
+        ("CLEAR_LARGEST", "max", [(figure, f.largest_terms) for figure, f in whole]),
+        ("CLEAR_MEAN_L1", "L1", [(figure, f.mean_terms) for figure, f in whole]),
+    ):
+        found |= _fitted(name, what, group)
     return found
 
 
-def _spread(ratios: Sequence[float]) -> list[float]:
-    return [round(float(q), 2) for q in np.quantile(ratios, [0.05, 0.95])]
+def _fitted(
+    name: str, what: str, group: Sequence[tuple[dict[str, Any], tuple[float, ...]]]
+) -> dict[str, Any]:
+    """Exponents of one error, and its spread."""
+    learn = [(terms, figure[what]) for figure, terms in group if figure["seed"] % HELD_OUT]
+    rows, errors = np.array([terms for terms, _ in learn]), np.log([error for _, error in learn])
+    exponents = [round(float(x), 4) for x in np.linalg.lstsq(rows, errors, rcond=None)[0]]
+    ratios = [f[what] / expect.power(exponents, t) for f, t in group if not f["seed"] % HELD_OUT]
+    within = [round(float(q), 2) for q in np.quantile(ratios, [0.05, 0.95])]
+    return {name: exponents, f"{name}_WITHIN": within}
 
 
 def write(found: dict[str, Any]) -> str:

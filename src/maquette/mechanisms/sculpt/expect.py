@@ -52,9 +52,6 @@ class Form:
             math.log1p(self.n / self.cells),
         )
 
-    def power(self, exponents: Sequence[float]) -> float:
-        return math.exp(sum(e * t for e, t in zip(exponents, self.terms, strict=True)))
-
 
 @dataclass(frozen=True, slots=True)
 class Clear:
@@ -62,6 +59,16 @@ class Clear:
 
     largest: float
     mean_l1: float
+    filling: float
+    """Records for every cell of a typical marginal."""
+
+    @property
+    def largest_terms(self) -> tuple[float, ...]:
+        return 1.0, math.log(self.largest)
+
+    @property
+    def mean_terms(self) -> tuple[float, ...]:
+        return 1.0, math.log(self.mean_l1), math.log1p(self.filling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +91,17 @@ def expected(task: Task, wanted: Interests, *, n: int) -> Expected:
     """The largest error over the workload and the mean L1 distance of its marginals."""
     seen = form(task, wanted, n=n)
     if isinstance(seen, Clear):
-        largest, mean = calibrated.CLEAR_LARGEST * seen.largest, calibrated.CLEAR_MEAN_L1 * seen.mean_l1
+        largest = power(calibrated.CLEAR_LARGEST, seen.largest_terms)
+        mean = power(calibrated.CLEAR_MEAN_L1, seen.mean_terms)
         return Expected(min(1.0, largest), min(2.0, mean), calibrated.CLEAR_LARGEST_WITHIN)
-    largest = _sums(task.queries) * seen.power(calibrated.LARGEST)
-    mean = min(2.0, seen.power(calibrated.MEAN_L1)) if shape.is_marginals(task.queries) else None
+    largest = _sums(task.queries) * power(calibrated.LARGEST, seen.terms)
+    mean = min(2.0, power(calibrated.MEAN_L1, seen.terms)) if shape.is_marginals(task.queries) else None
     return Expected(min(1.0, largest), mean, calibrated.LARGEST_WITHIN)
+
+
+def power(exponents: Sequence[float], terms: Sequence[float]) -> float:
+    """The error whose logarithm is linear in the terms."""
+    return math.exp(sum(e * t for e, t in zip(exponents, terms, strict=True)))
 
 
 def form(task: Task, wanted: Interests, *, n: int) -> Form | Clear:
@@ -96,7 +109,9 @@ def form(task: Task, wanted: Interests, *, n: int) -> Form | Clear:
     whole = clear.whole_noise(task, price=task.price)
     if whole is not None and clear.stand_clear(whole, n=n):
         return Clear(
-            RESIDUAL.forecast(task, n=n).expected or 0.0, math.sqrt(2 / math.pi) * float(whole.mean()) / n
+            RESIDUAL.forecast(task, n=n).expected or 1.0,
+            math.sqrt(2 / math.pi) * float(whole.mean()) / n,
+            n / _typical_cells(task.queries, wanted),
         )
     exchange = Exchange.of(task.unit, task.relation)
     tables = max(len(wanted.pairs), len(wanted.attributes), 1)

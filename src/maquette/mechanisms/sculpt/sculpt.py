@@ -78,7 +78,7 @@ class Sculpt:
             typical.largest,
             costs.measuring(n=n, cells=task.queries.count, tables=tables, answers=task.queries.count)
             + _SWEEPS * rows * max(len(wanted.pairs), 1) / _VISITED,
-            costs.holding(task.queries.count) / 2 + 1e-6 * rows * len(task.queries.domain),
+            _LIBRARIES + 8e-6 * task.queries.count + 2e-6 * rows * len(task.queries.domain),
             True,
             None,
             (str(typical), NO_PROMISE),
@@ -132,6 +132,8 @@ SCULPT = Sculpt()
 
 _LARGEST_ATTRIBUTE = 2**20
 _LEAST_PRICE = Fraction(1, 10**6)
+_LIBRARIES = 350.0
+"""Megabytes of Python with its libraries; an answer takes four bytes, and as many while pieces are compared."""
 _SWEEPS = 10
 _VISITED = 1.2e7
 """Pairs of a row and a table that one second visits."""
