@@ -72,7 +72,7 @@ def test_questions_from_a_pipe_go_one_per_line(desk):
     words = ["ask", str(table), "--domain", str(domain), "--epsilon", "2", "--alpha", "0.2", "-q"]
     text = "sex = 'Male'\n\nnonsense = 3\n:forecast age < 10\n:budget\n:history\n:magic\n:help\n:quit\nage < 20\n"
     done = CliRunner().invoke(app, [*words, "--ledger", str(ledger)], input=text)
-    assert done.exit_code == 0
+    assert done.exit_code == 2  # two lines could not be read
     assert done.stdout.count("(paid)") == 1
     assert "measure: at most" in done.stdout or "test: at most" in done.stdout
     assert "number of records" in done.stdout
@@ -83,10 +83,13 @@ def test_questions_from_a_pipe_go_one_per_line(desk):
 def test_a_pipe_that_exhausts_the_budget_ends_with_3(desk):
     _, ledger, table, domain = desk
     words = ["ask", str(table), "--domain", str(domain), "--epsilon", "2", "--alpha", "0.2", "--queries", "1"]
-    text = "sex = 'Male'\nage < 30\n"
+    text = "sex = 'Male'\nage < 30\nsex = 'Female'\n"
     done = CliRunner().invoke(app, [*words, "--ledger", str(ledger), "-q", "--json"], input=text)
     assert done.exit_code == 3
-    assert json.loads(done.stdout)["kind"] == "paid"
+    first, _, rest = done.stdout.partition("\n}\n")
+    assert json.loads(f"{first}}}")["kind"] == "paid"
+    assert json.loads(rest)["kind"] == "cached"  # the lines after the refused one are still answered
+    assert "refused" in done.stderr
 
 
 def test_the_prompt_writes_synthetic_rows(desk, tmp_path):
@@ -95,21 +98,21 @@ def test_the_prompt_writes_synthetic_rows(desk, tmp_path):
     target = tmp_path / "rows.csv"
     text = f"sex = 'Male'\n:synthetic 25 {target}\n:synthetic many x\n"
     done = CliRunner().invoke(app, [*words, "--ledger", str(ledger)], input=text)
-    assert done.exit_code == 0
+    assert done.exit_code == 2
     assert len(target.read_text().splitlines()) == 26
     assert "such as :synthetic 1000" in done.stderr
 
 
 def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
-    from maquette.cli import asking
+    from maquette.cli import asking, prompt
 
     lines = iter(["sex = 'Male'", "sex = 'Male'", ":quit"])
     agreed = iter([False, True])
-    monkeypatch.setattr(asking.sys, "stdin", type("Tty", (), {"isatty": lambda self: True})())
-    monkeypatch.setattr(asking.typer, "confirm", lambda text, default: next(agreed))
+    monkeypatch.setattr(prompt.sys, "stdin", type("Tty", (), {"isatty": lambda self: True})())
+    monkeypatch.setattr(prompt.typer, "confirm", lambda text, default: next(agreed))
     monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
     said: list[str] = []
-    monkeypatch.setattr(asking.console, "say", lambda text="": said.append(text))
+    monkeypatch.setattr(prompt.console, "say", lambda text="": said.append(text))
     _, ledger, table, domain = desk
     asking.ask(str(table), domain=domain, epsilon=2.0, alpha=0.2, ledger=str(ledger), quiet=True)
     assert sum("(paid)" in line for line in said) == 1
@@ -160,3 +163,78 @@ def test_a_ledger_that_was_cut_back_fails_the_receipt_of_a_session(desk):
     text = f"{receipt['seq']}:{receipt['head']}"
     assert call("ledger", "verify", ledger, "--receipt", text).code == 0
     refused(call("ledger", "verify", old, "--receipt", text), "cut back")
+
+
+QUESTIONS = """# what we want to know
+sex = 'Male'
+
+sex = 'Male' and age < 30
+sex <> 'Male'
+TRUE
+"""
+
+
+def test_a_file_of_questions_is_answered_in_order(desk, tmp_path):
+    ask, *_ = desk
+    file = tmp_path / "questions.txt"
+    file.write_text(QUESTIONS)
+    found = ask("--json", "--alpha", 0.2, "--file", file, "age < 60").json["answers"]
+    assert [a["kind"] for a in found] == ["paid", "paid", "paid", "cached", "free"]
+    assert found[3]["value"] == 1 - found[1]["value"]
+    shown = ask("--alpha", 0.2, "-f", file)
+    assert shown.code == 0
+    assert shown.out.count("(cached)") == 3
+    assert "left of 2" in shown.out
+
+
+def test_a_line_that_cannot_be_read_is_named_before_a_ledger_is_made(desk, tmp_path):
+    ask, ledger, *_ = desk
+    file = tmp_path / "questions.txt"
+    file.write_text(QUESTIONS + "height > 3\n")
+    refused(ask("--file", file), "line 7")
+    refused(ask("--file", tmp_path / "none.txt"), "cannot read the questions")
+    file.write_bytes(b"\xff\xfe\x00")
+    refused(ask("--file", file), "not UTF-8")
+    assert not ledger.exists()
+
+
+def test_an_empty_file_asks_nothing_and_opens_no_prompt(desk, tmp_path):
+    ask, *_ = desk
+    file = tmp_path / "questions.txt"
+    file.write_text("# nothing\n")
+    ended = ask("--file", file, "--json")
+    assert ended.code == 0
+    assert ended.json["answers"] == []
+
+
+def test_refused_questions_of_a_file_are_told_in_their_places(desk, tmp_path):
+    ask, *_ = desk
+    file = tmp_path / "questions.txt"
+    file.write_text("sex = 'Male'\nage < 30\nsex = 'Female'\n")
+    ended = ask("--alpha", 0.2, "--queries", 1, "--file", file)
+    assert ended.code == 3
+    assert "takes 1 questions" in ended.err
+    assert ended.out.count("(paid)") == ended.out.count("(cached)") == 1
+    found = ask("--json", "--alpha", 0.2, "--queries", 1, "--file", file)
+    assert found.code == 3
+    assert [a.get("why") is None for a in found.json["answers"]] == [True, False, True]
+
+
+def test_an_answer_that_would_say_nothing_is_refused_unless_it_is_wanted(tmp_path):
+    table, domain = write_table(tmp_path, rows=60), write_domain(tmp_path)
+    ledger = tmp_path / "people.ledger"
+    words = ["ask", table, "--domain", domain, "--epsilon", 0.5, "--ledger", ledger, "-q"]
+    ended = call(*words, "age < 30")
+    assert ended.code == 2
+    assert "no better than a guess" in ended.err
+    assert "--any-error" in ended.err
+    units = [e.units for e in Ledger.open(ledger).entries(kind="reserve") if e.parent]
+    told = call(*words, "--forecast", "age < 30")
+    assert "would be refused: its error would say nothing" in told.out
+    assert call(*words, "age < 30").code == 2
+    assert [e.units for e in Ledger.open(ledger).entries(kind="reserve") if e.parent] == units
+    done = CliRunner().invoke(app, [str(w) for w in words], input="age < 30\n")
+    assert done.exit_code == 2
+    wanted = call(*words, "--any-error", "age < 30")
+    assert wanted.code == 0
+    assert "(paid)" in wanted.out

@@ -1,9 +1,8 @@
-"""`maquette ask`: one question, or a prompt for many, on one durable budget."""
+"""`maquette ask`: one question, a file of them, or a prompt, on one durable budget."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ import typer
 
 from maquette.cli import console
 from maquette.cli.guard import complain
+from maquette.cli.opening import LedgerPlace, Source, TotalDelta, TotalEpsilon, open_table
 from maquette.cli.options import (
     AsJson,
     Beta,
@@ -24,18 +24,15 @@ from maquette.cli.options import (
     TableName,
     TableQuery,
 )
-from maquette.errors import BudgetExceeded, MaquetteError, ParameterError
+from maquette.cli.prompt import Prompt, say_budget, words
+from maquette.errors import MaquetteError, ParameterError, WorkloadError
 
 if TYPE_CHECKING:
-    from maquette.sessions import Forecast, Session, SessionAnswer
+    from maquette.domain import Domain
+    from maquette.sessions import Refusal, Session, SessionAnswer
 
-HELP = """a predicate       ask it, after a look at its price
-:forecast PREDICATE  what it would cost, and nothing else
-:budget           what is left
-:history          what was asked
-:synthetic M FILE rows drawn from what is believed, as CSV
-:help             this list
-:quit             leave; the same command goes on from here"""
+AT_ONCE = 64
+"""Questions that are asked before the next answers are printed."""
 
 
 def register(app: typer.Typer) -> None:
@@ -43,14 +40,15 @@ def register(app: typer.Typer) -> None:
 
 
 def ask(
-    source: Annotated[
-        str, typer.Argument(metavar="TABLE", help="The private table: CSV, Parquet, Arrow, DuckDB.")
-    ],
+    source: Source,
     domain: DomainFile,
     epsilon: Epsilon,
     predicates: Annotated[
         list[str] | None,
         typer.Argument(metavar="[PREDICATE]...", help="SQL conditions; without any, a prompt."),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="A file of SQL conditions, one per line; # comments.")
     ] = None,
     delta: Delta = 0.0,
     beta: Beta = 0.05,
@@ -62,16 +60,13 @@ def ask(
     lasting: Annotated[
         bool, typer.Option("--lasting", help="The smallest error at which the budget lasts for all of them.")
     ] = False,
+    any_error: Annotated[
+        bool, typer.Option("--any-error", help="Pay also for answers whose error says nothing.")
+    ] = False,
     relation: RelationName = "add-remove",
-    ledger: Annotated[
-        str | None, typer.Option(help="Ledger path or URL; made on first use. Beside the table if absent.")
-    ] = None,
-    total_epsilon: Annotated[
-        float | None, typer.Option(help="Total of a new ledger; this session's epsilon if absent.")
-    ] = None,
-    total_delta: Annotated[
-        float | None, typer.Option(help="Total of a new ledger; this session's delta if absent.")
-    ] = None,
+    ledger: LedgerPlace = None,
+    total_epsilon: TotalEpsilon = None,
+    total_delta: TotalDelta = None,
     analyst: Annotated[
         str | None, typer.Option(help="Who asks; each analyst has sessions of their own.")
     ] = None,
@@ -90,10 +85,11 @@ def ask(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Ask a private table one question after the other. Exit code 3 if the budget does not cover one.
+    """Ask a private table one question after the other.
 
     The budget is set aside when the session opens, and what was asked before is free. The same command again goes
-    on with the same session.
+    on with the same session. Questions that are refused are told so in their places; exit code 3 if the budget does
+    not cover one, 2 if the error of one would say nothing.
 
     \b
     Example:
@@ -102,23 +98,13 @@ def ask(
     """
     from maquette.accounting.budget import Budget
     from maquette.domain import Domain
-    from maquette.gate import owner
-    from maquette.queries import where
     from maquette.sessions import session
 
     declared = Domain.load(domain)
     Budget(epsilon, delta)
-    for text in predicates or []:  # what cannot be read is refused before the table is opened
-        where(declared, text)
+    texts = _questions(declared, predicates or [], file)
     with console.progress(quiet=quiet) as tell:
-        handle = owner.open(
-            source,
-            domain=declared,
-            delimiter=delimiter,
-            table=table,
-            query=query,
-            progress=lambda part: tell("reading the table", part),
-        )
+        handle = open_table(source, declared, delimiter=delimiter, table=table, query=query, tell=tell)
         opened = session(
             handle,
             epsilon=epsilon,
@@ -136,150 +122,86 @@ def ask(
             share=share,
             key=key,
         )
-    if predicates:
-        _ask_each(opened, predicates, forecast=forecast, as_json=as_json)
+    if not texts and file is None:
+        code = Prompt(opened, as_json=as_json, any_error=any_error).run()
+    elif forecast:
+        code = _forecast_each(opened, texts, as_json=as_json, any_error=any_error)
     else:
-        Prompt(opened, as_json=as_json).run()
+        code = _ask_each(opened, texts, as_json=as_json, any_error=any_error)
+    if code:
+        raise typer.Exit(code)
 
 
-def _ask_each(opened: Session, predicates: list[str], *, forecast: bool, as_json: bool) -> None:
-    found: list[dict[str, Any]] = []
+def _questions(declared: Domain, predicates: Sequence[str], file: Path | None) -> list[str]:
+    """Everything that is asked; what cannot be read is refused before the table is opened."""
+    from maquette.queries import where
+
+    for text in predicates:
+        where(declared, text)
+    return [*predicates, *([] if file is None else _read(declared, file))]
+
+
+def _read(declared: Domain, file: Path) -> list[str]:
+    from maquette.queries import where
+
     try:
-        for text in predicates:
-            told = opened.forecast(text) if forecast else opened.ask(text)
-            found.append(asdict(told))
-            if not as_json:
-                console.say(text)
-                console.say(f"  {_words(told)}")
-                for note in getattr(told, "notes", ()):
-                    console.say(f"  note: {note}")
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ParameterError(f"cannot read the questions in {file}: {why}") from None
+    found: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        try:
+            where(declared, text)
+        except MaquetteError as error:
+            raise WorkloadError(f"line {number} of {file}: {error}") from None
+        found.append(text)
+    return found
+
+
+def _forecast_each(opened: Session, texts: Sequence[str], *, as_json: bool, any_error: bool) -> int:
+    found = [opened.forecast(text, any_error=any_error) for text in texts]
+    if as_json:
+        console.say_json({"session": opened.key, "forecasts": [asdict(told) for told in found]})
+        return 0
+    for text, told in zip(texts, found, strict=True):
+        console.say(text)
+        console.say(f"  {words(told)}")
+    say_budget(opened)
+    return 0
+
+
+def _ask_each(opened: Session, texts: Sequence[str], *, as_json: bool, any_error: bool) -> int:
+    """Answers as they come; the exit code of the worst refusal."""
+    found: list[dict[str, Any]] = []
+    code = 0
+    try:
+        for start in range(0, len(texts), AT_ONCE):
+            some = texts[start : start + AT_ONCE]
+            for text, told in zip(some, opened.ask_many(some, any_error=any_error), strict=True):
+                found.append(asdict(told))
+                code = max(code, _say(text, told, as_json=as_json))
     finally:
         if as_json:
-            console.say_json({"session": opened.key, "forecasts" if forecast else "answers": found})
-        elif found:
-            _say_budget(opened)
+            console.say_json({"session": opened.key, "answers": found})
+        elif any("value" in told for told in found):
+            say_budget(opened)
+    return code
 
 
-def _words(told: SessionAnswer | Forecast) -> str:
-    from maquette.sessions import SessionAnswer
+def _say(text: str, told: SessionAnswer | Refusal, *, as_json: bool) -> int:
+    """One answer or refusal; its exit code."""
+    from maquette.sessions import Refusal
 
-    if isinstance(told, SessionAnswer):
-        cost = f", {told.unit} {told.cost:.4g}" if told.cost else ""
-        return f"{told}{cost}" + (f", receipt {told.receipt}" if told.receipt else "")
-    error = "" if told.error is None else f", within {100 * told.error:.2f} points"
-    if told.refusal is not None:
-        return f"would be refused: {told.refusal}"
-    return f"{told.kind}: at most {told.unit} {told.cost:.4g}{error}"
-
-
-def _say_budget(opened: Session) -> None:
-    left, total = opened.left, opened.total
-    console.say(
-        f"  {console.bar(1 - left / total)} {opened.unit} {left:.4g} left of {total:.4g}, "
-        f"{opened.questions_left:,} questions left"
-    )
-
-
-class Prompt:
-    """Questions from a terminal, with a look at the price first; or from a pipe, one per line."""
-
-    def __init__(self, opened: Session, *, as_json: bool, read: Callable[[], str] | None = None) -> None:
-        self._session = opened
-        self._as_json = as_json
-        self._interactive = sys.stdin.isatty() and not as_json
-        self._read = read or self._line
-
-    def run(self) -> None:
-        if self._interactive:
-            console.say(f"session {self._session.key}; :help for help, :quit to leave")
-            _say_budget(self._session)
-        while True:
-            try:
-                line = self._read().strip()
-            except EOFError:
-                return
-            if line in (":quit", ":q", "quit", "exit"):
-                return
-            if line:
-                self._take(line)
-
-    def _take(self, line: str) -> None:
-        try:
-            self._command(line) if line.startswith(":") else self._ask(line)
-        except BudgetExceeded as error:
-            if not self._interactive:
-                raise
-            complain(f"refused: {error}")
-        except MaquetteError as error:
-            complain(f"error: {error}")
-
-    def _ask(self, text: str) -> None:
-        told = self._session.forecast(text)
-        if self._interactive and told.cost > 0 and told.refusal is None and not self._agrees(told):
-            return
-        answer = self._session.ask(text)
-        if self._as_json:
-            console.say_json(asdict(answer))
-            return
-        console.say(f"  {_words(answer)}")
-        for note in answer.notes:
+    if isinstance(told, Refusal):
+        complain(f"{text}: {told}")
+        return told.exit_code
+    if not as_json:
+        console.say(text)
+        console.say(f"  {words(told)}")
+        for note in told.notes:
             console.say(f"  note: {note}")
-        if self._interactive:
-            _say_budget(self._session)
-
-    def _agrees(self, told: Forecast) -> bool:
-        return typer.confirm(f"  {_words(told)}. Ask?", default=True)
-
-    def _command(self, line: str) -> None:
-        word, _, rest = line[1:].partition(" ")
-        match word:
-            case "forecast":
-                console.say(f"  {_words(self._session.forecast(rest))}")
-            case "budget":
-                _say_budget(self._session)
-            case "history":
-                self._history()
-            case "synthetic":
-                self._synthetic(rest)
-            case "help":
-                console.say(HELP)
-            case _:
-                raise ParameterError(f"no command :{word}; :help lists them")
-
-    def _history(self) -> None:
-        rows = [
-            (
-                str(past.sequence),
-                past.when[:19].replace("T", " "),
-                past.what,
-                ""
-                if past.value is None
-                else f"{past.value:.4f}"
-                if past.kind != "size"
-                else f"{past.value:.0f}",
-                past.kind,
-                f"{past.cost:.4g}",
-            )
-            for past in self._session.history()
-        ]
-        console.table(("entry", "when (UTC)", "question", "value", "kind", "cost"), rows, right=(0, 3, 5))
-
-    def _synthetic(self, rest: str) -> None:
-        from pyarrow import csv
-
-        count, _, name = rest.partition(" ")
-        if not count.isdigit() or not name:
-            raise ParameterError("expected :synthetic M FILE, such as :synthetic 1000 rows.csv")
-        try:
-            csv.write_csv(self._session.synthetic(int(count)), Path(name))
-        except OSError as error:
-            raise ParameterError(f"cannot write {name}: {error.strerror}") from None
-        console.say(f"  wrote {int(count):,} rows to {name}")
-
-    def _line(self) -> str:
-        if not self._interactive:
-            line = sys.stdin.readline()
-            if not line:
-                raise EOFError
-            return line
-        return input("? ")
+    return 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maquette.cli import console
+from maquette.cli.opening import open_table
 from maquette.cli.options import AsJson, Delimiter, Quiet, TableName, TableQuery
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ def evaluate(
     from maquette.audit.evaluate import check_default_page_place, check_page_place, write_page
     from maquette.audit.evaluate import evaluate as compare
     from maquette.domain import Domain
-    from maquette.gate import owner
     from maquette.release.store import load
 
     made = load(folder)
@@ -60,14 +60,7 @@ def evaluate(
         check_default_page_place(place)
     declared = made.domain if domain is None else Domain.load(domain)
     with console.progress(quiet=quiet) as tell:
-        handle = owner.open(
-            source,
-            domain=declared,
-            delimiter=delimiter,
-            table=table,
-            query=query,
-            progress=lambda share: tell("reading the table", share),
-        )
+        handle = open_table(source, declared, delimiter=delimiter, table=table, query=query, tell=tell)
         tell("comparing with the truth", 0.0)
         found = compare(made, handle)
         tell("comparing with the truth", 1.0)

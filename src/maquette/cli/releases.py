@@ -12,6 +12,7 @@ import typer
 from maquette.cli import console, options
 from maquette.cli.guard import INTERRUPTED, complain
 from maquette.cli.ledgers import paid_so_far
+from maquette.cli.opening import LedgerPlace, Source, TotalDelta, TotalEpsilon, open_table
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -98,9 +99,7 @@ def _say_required(found: Sequence[Requirement], *, as_json: bool) -> None:
 
 
 def release(
-    source: Annotated[
-        str, typer.Argument(metavar="TABLE", help="The private table: CSV, Parquet, Arrow, DuckDB.")
-    ],
+    source: Source,
     domain: options.DomainFile,
     epsilon: options.Epsilon,
     delta: options.Delta = 0.0,
@@ -113,15 +112,9 @@ def release(
     where: options.Predicates = None,
     workload: options.WorkloadFile = None,
     weight: options.WeightName = None,
-    ledger: Annotated[
-        str | None, typer.Option(help="Ledger path or URL; made on first use. Beside the table if absent.")
-    ] = None,
-    total_epsilon: Annotated[
-        float | None, typer.Option(help="Total of a new ledger; this release's epsilon if absent.")
-    ] = None,
-    total_delta: Annotated[
-        float | None, typer.Option(help="Total of a new ledger; this release's delta if absent.")
-    ] = None,
+    ledger: LedgerPlace = None,
+    total_epsilon: TotalEpsilon = None,
+    total_delta: TotalDelta = None,
     rows: Annotated[
         str | None,
         typer.Option(
@@ -162,7 +155,6 @@ def release(
     """
     from maquette.api import release as make_release
     from maquette.domain import Domain
-    from maquette.gate import owner
     from maquette.release.store import check_place
 
     declared = Domain.load(domain)
@@ -176,14 +168,7 @@ def release(
     chosen = _with_target(mechanism, alpha)
     try:
         with console.progress(quiet=quiet) as tell:
-            handle = owner.open(
-                source,
-                domain=declared,
-                delimiter=delimiter,
-                table=table,
-                query=query,
-                progress=lambda share: tell("reading the table", share),
-            )
+            handle = open_table(source, declared, delimiter=delimiter, table=table, query=query, tell=tell)
             made = make_release(
                 handle,
                 queries,
