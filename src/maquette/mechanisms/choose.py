@@ -119,7 +119,7 @@ class Plan:
 _HEADER = ("mechanism", "guaranteed", "expected", "time", "memory", "rows", "remark")
 _LEGEND = (
     "guaranteed: largest error over all queries, as a fraction of the records, except with probability {beta:g}; "
-    "expected: typical largest error by formula, no promise"
+    "expected: typical largest error by formula or simulation, no promise"
 )
 
 
