@@ -34,26 +34,30 @@ CLEAR = 15.0
 
 def everything(task: Task, size: Size, *, price: Fraction) -> bool:
     """Does the median marginal stand clear of its noise? From public sizes and the released number of records."""
-    noise = whole_noise(task, price=price)
-    return noise is not None and stand_clear(noise, n=size.divisor)
+    return clear_noise(task, n=size.divisor, price=price) is not None
 
 
-def stand_clear(noise: NDArray[np.float64], *, n: int) -> bool:
-    """Is the mean cell of the median marginal far above its deviation?"""
-    return n >= CLEAR * float(np.median(noise))
-
-
-def whole_noise(task: Task, *, price: Fraction) -> NDArray[np.float64] | None:
-    """Cells times the deviation of each, for every marginal measured whole; None if the workload does not allow it."""
+def clear_noise(task: Task, *, n: int, price: Fraction) -> NDArray[np.float64] | None:
+    """Cells times the deviation of each, for every marginal measured whole; None where they do not stand clear."""
     asked = shape.margins_of(task.queries)
-    if not asked or RESIDUAL.refusal(rest(task, price)) is not None:
+    if (
+        not asked
+        or _hopeless(task, asked, n=n, price=price)
+        or RESIDUAL.refusal(rest(task, price)) is not None
+    ):
         return None
     domain = task.queries.domain
     plan = allocate(domain, asked, relation=task.relation, price=price, per="marginal")
     variances = {(): 0.0} | dict(zip(plan.parts, map(float, plan.variances), strict=True))
-    return np.array(
-        [domain.cells(a.margin) * math.sqrt(cell_variance(domain, variances, a.margin)) for a in asked]
-    )
+    noise = [domain.cells(a.margin) * math.sqrt(cell_variance(domain, variances, a.margin)) for a in asked]
+    return np.array(noise) if n >= CLEAR * float(np.median(noise)) else None
+
+
+def _hopeless(task: Task, asked: list[shape.Asked], *, n: int, price: Fraction) -> bool:
+    """Would the cells not even stand clear if each marginal had the whole price? Saves planning for all of them."""
+    least = 0.5 * math.sqrt(1 / (2 * float(price)))
+    cells = float(np.median([task.queries.domain.cells(a.margin) for a in asked]))
+    return n < CLEAR * cells * least
 
 
 def rest(task: Task, price: Fraction) -> Task:

@@ -106,8 +106,8 @@ def power(exponents: Sequence[float], terms: Sequence[float]) -> float:
 
 def form(task: Task, wanted: Interests, *, n: int) -> Form | Clear:
     """What the expectation goes by, from public sizes."""
-    whole = clear.whole_noise(task, price=task.price)
-    if whole is not None and clear.stand_clear(whole, n=n):
+    whole = clear.clear_noise(task, n=n, price=task.price)
+    if whole is not None:
         return Clear(
             RESIDUAL.forecast(task, n=n).expected or 1.0,
             math.sqrt(2 / math.pi) * float(whole.mean()) / n,
