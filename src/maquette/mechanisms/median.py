@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from maquette import _check
 from maquette.domain import Domain
 from maquette.models.hypothesis import Hypothesis
 from maquette.models.version_space import VersionSpace, version_space_for
@@ -43,13 +42,18 @@ def median_strategy(
     grid: float = 1.0,
 ) -> MedianStrategy:
     """A strategy for k questions about these attributes (or all) at a price in `unit`; from public numbers only."""
-    _check.one_of(("epsilon", "rho"), unit=unit)
     names = tuple(domain.names if attributes is None else attributes)
-    facts = {"n": n, "universe": domain.cells(names), "k": k, "beta": beta, "rows": rows}
-    if unit == "epsilon":
-        found = online.median_pure(**facts, epsilon=price, size_error=size_error, grid=grid)
-    else:
-        found = online.median_zcdp(**facts, rho=price, size_error=size_error, grid=grid)
+    found = online.median(
+        unit=unit,
+        price=price,
+        n=n,
+        universe=domain.cells(names),
+        k=k,
+        beta=beta,
+        rows=rows,
+        size_error=size_error,
+        grid=grid,
+    )
     space = version_space_for(domain, rows=found.rows, kind=kind, attributes=names)
     exact = isinstance(space, VersionSpace)
     return MedianStrategy(found, space, exact and found.run.certain and math.isfinite(found.run.error))

@@ -37,7 +37,7 @@ def version_space_for(
     """All small databases of so many rows over the attributes that may be asked about (or all).
 
     `exact` lists them, `sampled` keeps a few hundred that fit; `auto` lists where that is possible. Only an exact
-    space keeps the promise that c positives suffice (`theory.online.median_pure`).
+    space keeps the promise that c positives suffice (`theory.online.median`).
     """
     _check.whole(rows=rows)
     _check.one_of(("auto", "exact", "sampled"), kind=kind)

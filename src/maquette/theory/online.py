@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from maquette import _check
 from maquette.errors import ParameterError
@@ -119,21 +120,27 @@ def svt_split(c: int, *, monotone: bool = False) -> tuple[float, float]:
     return 1 / (1 + second), second / (1 + second)
 
 
-def pmw_pure(
+def pmw(
     *,
+    unit: str,
+    price: float,
     n: float,
-    epsilon: float,
     log_universe: float,
     k: int,
     beta: float,
     c: int | None = None,
-    split: tuple[float, float, float] | None = None,
+    split: tuple[float, ...] | None = None,
     alpha: float | None = None,
     refit: bool = False,
     size_error: float = 0.0,
     grid: float = 0.0,
 ) -> Pmw:
-    """Private multiplicative weights for a pure epsilon (Hardt and Rothblum 2010, with a noisy threshold).
+    """Private multiplicative weights for a price in epsilon (Hardt and Rothblum 2010, with a noisy threshold) or rho.
+
+    In epsilon one sparse vector with c positives, Laplace noise throughout, `split` into the shares of threshold, tests
+    and paid answers. In rho c epochs of AboveThreshold, paid answers with Gaussian noise, `split` into the
+    threshold's share of an epoch's epsilon and the paid answers' share of rho; an epoch costs epoch_epsilon^2 / 2 +
+    1 / (2 answer_scale^2), c of them rho.
 
     Accuracy: all k answers within 2A + G + 2e, except with probability beta (and beta_n, that of `size_error`);
         G = sqrt(ln|X| / (2c)), or 2W more with `refit`. c and the split by search, unless given.
@@ -142,92 +149,56 @@ def pmw_pure(
         alpha; c is then the largest for which A + e and W + e are at most alpha / 3, and `certain` is mostly false.
     """
     asked = Asked(n, k, beta, log_universe, alpha, refit, size_error, grid)
-    _check.positive(epsilon=epsilon)
-
-    def noise(c: int) -> Draws:
-        return pure_noise(asked, epsilon, c, split or split_pure(asked, epsilon, c))
-
-    return _choose(asked, noise, c)
+    chosen = _UNITS[_checked(unit, price)]
+    return _choose(asked, lambda c: chosen.noise(asked, price, c, split or chosen.split(asked, price, c)), c)
 
 
-def pmw_zcdp(
+def median(
     *,
+    unit: str,
+    price: float,
     n: float,
-    rho: float,
-    log_universe: float,
-    k: int,
-    beta: float,
-    c: int | None = None,
-    split: tuple[float, float] | None = None,
-    alpha: float | None = None,
-    refit: bool = False,
-    size_error: float = 0.0,
-    grid: float = 0.0,
-) -> Pmw:
-    """Private multiplicative weights for rho-zCDP: c epochs of AboveThreshold, paid answers with Gaussian noise.
-
-    Accuracy: as `pmw_pure`, with the smaller widths of concentrated composition.
-    Holds when: as `pmw_pure`. An epoch costs epoch_epsilon^2 / 2 + 1 / (2 answer_scale^2), c of them rho. `split` is
-        (the threshold's share of an epoch's epsilon, the paid answers' share of rho).
-    """
-    asked = Asked(n, k, beta, log_universe, alpha, refit, size_error, grid)
-    _check.positive(rho=rho)
-
-    def noise(c: int) -> Draws:
-        return concentrated_noise(asked, rho, c, split or split_zcdp(asked, rho, c))
-
-    return _choose(asked, noise, c)
-
-
-def median_pure(
-    *,
-    n: float,
-    epsilon: float,
     universe: int,
     k: int,
     beta: float,
     rows: int | None = None,
-    split: tuple[float, float, float] | None = None,
+    split: tuple[float, ...] | None = None,
     size_error: float = 0.0,
     grid: float = 0.0,
 ) -> Median:
-    """The median mechanism over all small databases of m rows (Roth and Roughgarden 2010), pure epsilon.
+    """The median mechanism over all small databases of m rows (Roth and Roughgarden 2010), with the noise of `pmw`.
 
     Accuracy: all k answers within 2A + G + 2e, except with probability beta; G is just above max(alpha_m, W), and
         c = floor(log2 |R_m|) positives suffice, because each halves the version space.
     Holds when: k adaptive linear queries; the version space is kept exactly (a sampled one loses `certain`).
     """
     asked = Asked(n, k, beta, 0.0, None, False, size_error, grid)
-    _check.positive(epsilon=epsilon)
-    return _best_rows(
-        asked,
-        universe,
-        rows,
-        lambda c, g: pure_noise(asked, epsilon, c, split or median_split_pure(asked, epsilon, c, g)),
-    )
+    chosen = _UNITS[_checked(unit, price)]
+
+    def noise(c: int, gap: float) -> Draws:
+        return chosen.noise(asked, price, c, split or chosen.median_split(asked, price, c, gap))
+
+    return _best_rows(asked, universe, rows, noise)
 
 
-def median_zcdp(
-    *,
-    n: float,
-    rho: float,
-    universe: int,
-    k: int,
-    beta: float,
-    rows: int | None = None,
-    split: tuple[float, float] | None = None,
-    size_error: float = 0.0,
-    grid: float = 0.0,
-) -> Median:
-    """The median mechanism with the noise of `pmw_zcdp`; otherwise as `median_pure`."""
-    asked = Asked(n, k, beta, 0.0, None, False, size_error, grid)
-    _check.positive(rho=rho)
-    return _best_rows(
-        asked,
-        universe,
-        rows,
-        lambda c, g: concentrated_noise(asked, rho, c, split or median_split_zcdp(asked, rho, c, g)),
-    )
+class _Unit(NamedTuple):
+    """The noise that a price in one unit buys, and the shares that suit."""
+
+    noise: Callable[[Asked, float, int, Any], Draws]
+    split: Callable[[Asked, float, int], tuple[float, ...]]
+    median_split: Callable[[Asked, float, int, float], tuple[float, ...]]
+
+
+_UNITS = {
+    "epsilon": _Unit(pure_noise, split_pure, median_split_pure),
+    "rho": _Unit(concentrated_noise, split_zcdp, median_split_zcdp),
+}
+
+
+def _checked(unit: str, price: float) -> str:
+    _check.one_of(list(_UNITS), unit=unit)
+    _check.positive(price=price)
+    return unit
 
 
 def _finish(asked: Asked, drawn: Draws, gap: float, needed: float) -> Pmw:

@@ -12,7 +12,6 @@ what a measured value can be off, and a table of n records of which n^ is known 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -136,23 +135,13 @@ def settle_lasting(public: Public) -> Settings:
     Accuracy: every answer within `error`, except with probability beta. In the same event the budget lasts for all k
         questions where the hypothesis is held cell by cell, because it is refitted by width (`models/refit.py`).
     """
-    log_universe = math.log(public.universe)
-    run = _search(
-        public,
-        pure=lambda e: online.pmw_pure(**_common(public), epsilon=e, log_universe=log_universe, refit=True),
-        zcdp=lambda r: online.pmw_zcdp(**_common(public), rho=r, log_universe=log_universe, refit=True),
-    )
+    run = _search(public, refit=True)
     return _from_run(public, run, "private multiplicative weights, refitted to all released answers")
 
 
 def settle_textbook(public: Public) -> Settings:
     """The textbook update, one step per released answer: the smallest error at which the budget lasts."""
-    log_universe = math.log(public.universe)
-    run = _search(
-        public,
-        pure=lambda e: online.pmw_pure(**_common(public), epsilon=e, log_universe=log_universe),
-        zcdp=lambda r: online.pmw_zcdp(**_common(public), rho=r, log_universe=log_universe),
-    )
+    run = _search(public, refit=False)
     return _from_run(public, run, "private multiplicative weights, one step per released answer")
 
 
@@ -162,13 +151,7 @@ def settle_median(public: Public) -> Settings:
     Accuracy: every answer within `error`, except with probability beta, whatever is believed. The budget lasts for all
         k questions where the possible small databases are listed in full.
     """
-    facts = {**_common(public), "universe": public.universe}
-    price = float(public.price) * _SHAVED
-    found = (
-        online.median_pure(**facts, epsilon=price)
-        if public.unit == "epsilon"
-        else online.median_zcdp(**facts, rho=price)
-    )
+    found = online.median(**_common(public), universe=public.universe)
     return replace(_from_run(public, found.run, "the median mechanism"), rows=found.rows)
 
 
@@ -289,6 +272,8 @@ def _terms(found: Epochs) -> Terms:
 
 def _common(public: Public) -> dict[str, Any]:
     return {
+        "unit": "epsilon" if public.unit == "epsilon" else "rho",
+        "price": float(public.price) * _SHAVED,
         "n": public.n,
         "k": public.k,
         "beta": public.rest,
@@ -297,12 +282,9 @@ def _common(public: Public) -> dict[str, Any]:
     }
 
 
-def _search(
-    public: Public, *, pure: Callable[[float], online.Pmw], zcdp: Callable[[float], online.Pmw]
-) -> online.Pmw:
+def _search(public: Public, *, refit: bool) -> online.Pmw:
     try:
-        price = float(public.price) * _SHAVED
-        return pure(price) if public.unit == "epsilon" else zcdp(price)
+        return online.pmw(**_common(public), log_universe=math.log(public.universe), refit=refit)
     except ParameterError as error:
         raise MechanismError(f"the session cannot be planned: {error}") from None
 
