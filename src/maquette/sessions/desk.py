@@ -52,9 +52,13 @@ class Desk:
     def total(self) -> float:
         return self.rules.budget.total_units / UNITS
 
-    def sync(self) -> None:
-        """Take in what the ledger has; finish a step that was paid for and never answered."""
-        self._shelf.catch_up()
+    def sync(self, *, others: bool = True) -> None:
+        """Take in what the ledger has; finish a step that was paid for and never answered.
+
+        With `others`, also what other sessions were answered.
+        """
+        if others:
+            self._shelf.catch_up()
         for step in self.curator.catch_up():
             self.state.take(step)
         while self.state.pending is not None:

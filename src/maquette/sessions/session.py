@@ -132,7 +132,7 @@ class Session:
             kinds = batch.store(self._desk)
         except KeyReused:  # another process was quicker
             kinds = {}
-        self._desk.sync()
+        self._desk.sync(others=False)
         told: list[SessionAnswer] = []
         for question in questions[:MOST]:
             kind = kinds.pop(question.meaning, None)
@@ -159,7 +159,7 @@ class Session:
                 kind = self._step(question, key, any_error=any_error)
             except KeyReused:  # another process took this step: see what it did, and try again
                 continue
-            self._desk.sync()
+            self._desk.sync(others=False)
             return self._reply(question, kind, before - self._desk.curator.left)
         raise LedgerError("other processes keep asking in this session; try again, or open one of your own")
 

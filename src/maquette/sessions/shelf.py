@@ -34,16 +34,20 @@ class Shelf:
         self._seen = 0
         self._betas: dict[str, float] = {}
         self._read: dict[str, int] = {}
+        self._behind: set[str] = set()
         self._steps: dict[str, list[tuple[str, Step]]] = {}
 
     def catch_up(self) -> None:
         """Read what is new in the ledger."""
-        for entry in self._ledger.entries(kind="reserve", tag="session", after=self._seen):
-            self._seen = entry.seq
-            if entry.key != self._own:
-                self._betas[entry.key] = float(entry.body["beta"])
-        for name in self._betas:
-            self._follow(name)
+        for line in self._ledger.outline(after=self._seen):
+            self._seen = line.seq
+            if line.tag == "session" and line.key != self._own:
+                entry = self._ledger.find(line.key)
+                assert entry is not None
+                self._betas[line.key] = float(entry.body["beta"])
+            elif line.parent in self._betas:
+                self._behind.add(line.parent)
+        self._behind = {name for name in self._behind if not self._follow(name)}
 
     def find(self, meaning: str, *, within: float) -> Lent | None:
         """The answer with the smallest error, if that is at most `within`; of equals the earliest."""
@@ -54,14 +58,16 @@ class Shelf:
             default=None,
         )
 
-    def _follow(self, name: str) -> None:
+    def _follow(self, name: str) -> bool:
+        """Read on in another session; False if it waits for an answer that may still come."""
         for entry in self._ledger.children(name, after=self._read.get(name, 0)):
             step = read_step(entry)
             if not step.answered:
-                return  # its answer may still come
+                return False
             self._read[name] = entry.seq
             if step.ask in ("test", "measure") or step.body.get("follows"):
                 self._steps.setdefault(step.body["meaning"], []).append((name, step))
+        return True
 
     def _lend(self, name: str, step: Step) -> Lent:
         if step.ask == "note":

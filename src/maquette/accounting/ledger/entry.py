@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from maquette.errors import ParameterError
 
@@ -67,6 +67,15 @@ class Record:
     tag: str
     body: Mapping[str, Any]
     payload: bytes = field(repr=False)
+
+
+class Outline(NamedTuple):
+    """Where a reservation stands and what it belongs to."""
+
+    seq: int
+    key: str
+    parent: str | None
+    tag: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import birth, faults, schema
 from maquette.accounting.ledger.birth import Identity
 from maquette.accounting.ledger.chain import Row, canonical
-from maquette.accounting.ledger.entry import Balance, Entry, EntryKind, Receipt, Record
+from maquette.accounting.ledger.entry import Balance, Entry, EntryKind, Outline, Receipt, Record
 from maquette.accounting.ledger.rows import check_head, find, find_all, read_payloads, to_entry
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
 from maquette.accounting.ledger.transaction import Reservation, Transaction
@@ -35,6 +35,11 @@ _CHILDREN = (
     .where(schema.entry.c.parent == bindparam("holder"), schema.entry.c.seq > bindparam("after"))
     .order_by(schema.entry.c.seq)
     .limit(_PAGE)
+)
+_OUTLINE = (
+    select(schema.entry.c.seq, schema.entry.c.key, schema.entry.c.parent, schema.entry.c.tag)
+    .where(schema.entry.c.kind == "reserve", schema.entry.c.seq > bindparam("after"))
+    .order_by(schema.entry.c.seq)
 )
 
 
@@ -288,7 +293,6 @@ class Ledger:
         *,
         kind: EntryKind | None = None,
         parent: str | None = None,
-        tag: str | None = None,
         after: int = 0,
         payloads: bool = False,
     ) -> Iterator[Entry]:
@@ -299,8 +303,6 @@ class Ledger:
             query = query.where(schema.entry.c.kind == kind)
         if parent is not None:
             query = query.where(schema.entry.c.parent == parent)
-        if tag is not None:
-            query = query.where(schema.entry.c.tag == tag)
         while True:
             with self._store.reading() as connection:
                 rows = connection.execute(query.where(schema.entry.c.seq > after)).mappings().all()
@@ -321,6 +323,12 @@ class Ledger:
             if len(rows) < _PAGE:
                 return
             after = int(rows[-1]["seq"])
+
+    def outline(self, *, after: int = 0) -> list[Outline]:
+        """Where all reservations after entry `after` belong, without what they hold: quick to look through."""
+        self._own_process()
+        with self._store.reading() as connection:
+            return [Outline(*row) for row in connection.execute(_OUTLINE, {"after": after})]
 
     def receipt(self, entry: Entry | None = None) -> Receipt:
         """The place of an entry (of its answer, if it has one) in the chain; without an entry, the end."""
