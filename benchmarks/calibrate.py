@@ -83,8 +83,8 @@ def case(seed: int) -> Case:
         epsilon=float(f"{np.exp(rng.uniform(math.log(0.1), math.log(10))):.3g}"),
         delta=0.0 if rng.random() < 0.15 else DELTA,
         style=style,
-        strength=float(f"{rng.uniform(0, 1):.3g}"),
-        skew=float(f"{np.exp(rng.uniform(math.log(0.02), math.log(2))):.3g}"),
+        strength=float(f"{math.sqrt(rng.uniform(0, 1)):.3g}"),
+        skew=float(f"{np.exp(rng.uniform(math.log(0.02), math.log(1))):.3g}"),
     )
 
 
@@ -100,7 +100,7 @@ def table(given: Case) -> tables.Made:
     columns: list[NDArray[np.int64]] = []
     for size in given.sizes:
         own = rng.choice(size, given.n, p=rng.dirichlet(np.full(size, given.skew)))
-        lean = given.strength * rng.random()
+        lean = given.strength * rng.beta(0.5, 0.5)  # some columns hardly follow another, some nearly always
         if columns and rng.random() < 0.5:
             parent = columns[int(rng.integers(0, len(columns)))]
             other = (parent * int(rng.integers(1, 4)) + rng.integers(0, 2, given.n)) % size

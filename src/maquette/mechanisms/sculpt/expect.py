@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import Task
@@ -55,7 +56,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Errors by formula where whole marginals are measured: of independent noise, before any post-processing."""
+    """Errors by formula where whole marginals are measured: of independent noise."""
 
     largest: float
     mean_l1: float
@@ -110,7 +111,7 @@ def form(task: Task, wanted: Interests, *, n: int) -> Form | Clear:
     if whole is not None:
         return Clear(
             RESIDUAL.forecast(task, n=n).expected or 1.0,
-            math.sqrt(2 / math.pi) * float(whole.mean()) / n,
+            _typical_l1(whole / n),
             n / _typical_cells(task.queries, wanted),
         )
     exchange = Exchange.of(task.unit, task.relation)
@@ -128,6 +129,12 @@ def small_rows(task: Task, wanted: Interests, *, n: int) -> int:
     alpha = min(1.0, _NEARER * expected(task, wanted, n=n).largest)
     log_queries = math.log(max(shape.distinct(task.queries), 1))
     return max(1, min(existence.sampling_rows(alpha=alpha, log_queries=log_queries), n))
+
+
+def _typical_l1(noise: NDArray[np.float64]) -> float:
+    """The mean over marginals of the L1 norm of their noise; rows keep marginals that do not stand clear from more."""
+    absolute = math.sqrt(2 / math.pi) * noise
+    return float(np.mean(absolute / (1 + clear.CLEAR * noise)))
 
 
 def _typical_cells(queries: Queries, wanted: Interests) -> float:
