@@ -91,8 +91,8 @@ def as_found(domain: Domain, outcome: Outcome, wanted: Interests) -> Found:
     return found
 
 
-def with_rows(task: Task, outcome: Outcome, database: SmallDatabase) -> Outcome:
-    """The rows, and answers of both: cells that stand out of the noise as measured, the others as the rows have them.
+def with_rows(task: Task, outcome: Outcome, database: SmallDatabase, answering: SmallDatabase) -> Outcome:
+    """The rows, and answers: full cells as measured, the others as the rows that answer have them.
 
     Accuracy: the rows know which cells are empty, the measurement how full the others are. A rows' answer is moved to
         within a few deviations of the measured one; all stay within the noise level plus how far they were moved.
@@ -100,7 +100,7 @@ def with_rows(task: Task, outcome: Outcome, database: SmallDatabase) -> Outcome:
     model = outcome.model
     assert isinstance(model, ResidualModel)
     n = outcome.size.divisor
-    fractions = database.answer(task.queries).fractions
+    fractions = answering.answer(task.queries).fractions
     moved = 0.0
     for margin, place, _ in shape.margins_of(task.queries) or ():
         measured, deviation = model.table(margin).ravel() / n, model.deviation(margin) / n

@@ -20,9 +20,10 @@ from maquette.models.sculpt import fit
 from maquette.models.sculpt.carve import Carving
 from maquette.models.sculpt.found import Found
 from maquette.models.sculpt.layout import WIDEST, Shape
+from maquette.models.sculpt.polish import Polished, polish
 
 GRIPS = (0.0, 0.01, 0.02, 0.05, 0.1)
-MORE_SWEEPS = 5
+MORE_SWEEPS = 3
 MOST_ROWS = 250_000
 """Rows of a small database unless another number is asked for."""
 MOST_TRIPLES = 5_000
@@ -38,7 +39,7 @@ class Run:
     rng: np.random.Generator
     progress: Progress
 
-    def measured(self, size: Size, purse: Purse, exchange: Exchange) -> tuple[Found, Carving]:
+    def measured(self, size: Size, purse: Purse, exchange: Exchange) -> tuple[Found, Polished]:
         """All stages in order; the rows are carved between them where a stage needs to know them."""
         pairs, triples = self.wanted.pairs, self.triples()
         domain = self.curator.domain
@@ -71,8 +72,7 @@ class Run:
             )
         else:
             carving = self.in_rounds(found, carving, purse, exchange)
-        carving = fit.extend(carving, found, rng=self.rng)
-        return found, self.carved(carving, GRIPS, MORE_SWEEPS)
+        return found, self.finished(fit.extend(carving, found, rng=self.rng))
 
     def in_rounds(self, found: Found, carving: Carving, purse: Purse, exchange: Exchange) -> Carving:
         """Each round chooses tables by what the rows of the round before get wrong."""
@@ -91,10 +91,19 @@ class Run:
                 carving = self.carved(fit.extend(carving, found, rng=self.rng), GRIPS[:2], 0)
         return carving
 
-    def carve(self, found: Found) -> Carving:
+    def carve(self, found: Found) -> Polished:
         """Rows for tables that are all measured already."""
-        carving = fit.begin(found, m=self.rows(found), rng=self.rng)
-        return self.carved(carving, GRIPS, MORE_SWEEPS)
+        return self.finished(fit.begin(found, m=self.rows(found), rng=self.rng))
+
+    def finished(self, carving: Carving) -> Polished:
+        """Rows carved to everything measured, and polished."""
+        return polish(
+            self.carved(carving, GRIPS, MORE_SWEEPS),
+            self.wanted.pairs,
+            grip=GRIPS[-1],
+            rng=self.rng,
+            tell=lambda share: self.progress("polishing rows", share),
+        )
 
     def carved(self, carving: Carving, grips: tuple[float, ...], more: int) -> Carving:
         fit.sweep(carving, grips=grips, more=more, tell=lambda share: self.progress("carving rows", share))

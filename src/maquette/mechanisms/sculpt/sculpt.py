@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maquette.mechanisms import costs, shape, trivial
 from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
@@ -27,9 +28,9 @@ from maquette.models import constraints
 from maquette.models.answers import SmallDatabase
 from maquette.models.measurement import NoisyTable, Size
 from maquette.models.sculpt import fit
-from maquette.models.sculpt.carve import Carving
 from maquette.models.sculpt.found import Found
 from maquette.models.sculpt.model import SculptModel
+from maquette.models.sculpt.polish import Polished
 from maquette.queries.binned import Binned, count_binned
 
 MOST_PAIRS = 10_000
@@ -97,15 +98,15 @@ class Sculpt:
         wanted = interests(task.queries)
         directly = own.measure(curator, purse, exchange, wanted, task.queries)
         run = Run(curator, task, wanted, rng, progress)
-        found, carving = run.measured(size, purse, exchange)
-        database = _database(found, carving, rng)
-        answers = own.combined(task.queries, database, directly, size)
+        found, carved = run.measured(size, purse, exchange)
+        database = _database(found, carved.rows, rng)
+        answers = own.combined(task.queries, _answering(task, found, carved, database, rng), directly, size)
         return Outcome(
             answers=answers,
             database=database,
             size=size,
             guarantee=Guarantee(1.0, task.beta, f"vacuous: {NO_PROMISE}"),
-            parameters=_facts(found, carving, directly),
+            parameters=_facts(found, database, directly),
             model=_model(found, database, size, pure=task.unit == "epsilon"),
         )
 
@@ -124,8 +125,9 @@ class Sculpt:
         if clear.fits_histogram(task):
             return outcome
         found = clear.as_found(task.queries.domain, outcome, interests(task.queries))
-        carving = Run(curator, task, interests(task.queries), rng, progress).carve(found)
-        return clear.with_rows(task, outcome, _database(found, carving, rng))
+        carved = Run(curator, task, interests(task.queries), rng, progress).carve(found)
+        database = _database(found, carved.rows, rng)
+        return clear.with_rows(task, outcome, database, _answering(task, found, carved, database, rng))
 
 
 SCULPT = Sculpt()
@@ -139,10 +141,17 @@ _VISITED = 1.2e7
 """Pairs of a row and a table that one second visits."""
 
 
-def _database(found: Found, carving: Carving, rng: np.random.Generator) -> SmallDatabase:
-    made = fit.codes(found, carving.rows, rng=rng)
+def _database(found: Found, rows: NDArray[np.uint16], rng: np.random.Generator) -> SmallDatabase:
+    made = fit.codes(found, rows, rng=rng)
     compiled = constraints.compile(found.hierarchy.domain)
     return compiled.mend(made, rng=rng) if compiled else made
+
+
+def _answering(
+    task: Task, found: Found, carved: Polished, database: SmallDatabase, rng: np.random.Generator
+) -> SmallDatabase:
+    """The rows that answer the workload: of all the last sweeps, or just the database where its size was asked for."""
+    return database if task.rows else _database(found, carved.pool, rng)
 
 
 def _model(found: Found, database: SmallDatabase, size: Size, *, pure: bool) -> SculptModel:
@@ -157,10 +166,10 @@ def _model(found: Found, database: SmallDatabase, size: Size, *, pure: bool) -> 
     return SculptModel.of(domain, list(best.values()), rows, size, pure=pure)
 
 
-def _facts(found: Found, carving: Carving, directly: Sequence[own.Direct]) -> dict[str, Any]:
+def _facts(found: Found, database: SmallDatabase, directly: Sequence[own.Direct]) -> dict[str, Any]:
     orders = Counter(len(shape.attributes) for shape in found.shapes)
     return {
-        "rows": len(carving.rows),
+        "rows": database.m,
         "two_way_tables": orders[2],
         "three_way_tables": orders[3],
         "measured_bins": sum(table.asked.cells for table in [*found.single_tables, *found.tables]),

@@ -19,7 +19,25 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.models.sculpt.layout import Layout
+from maquette.models.sculpt.layout import (
+    ALONG,
+    ALONG_FIRST,
+    ALONG_SECOND,
+    CELL,
+    CELL_FIRST,
+    CELL_OWN,
+    CELL_SECOND,
+    COPIES,
+    FIRST,
+    FIRST_MAP,
+    LEVEL,
+    MAP,
+    ORDER,
+    SECOND,
+    SECOND_MAP,
+    SIZE,
+    Layout,
+)
 
 FEEDBACK = 20.0
 _LARGEST_LOG = 8.0
@@ -85,16 +103,10 @@ class Carving:
             self._rng.permutation(d),
             layout.levelled.depths,
             layout.levelled.bins,
-            layout.levelled.maps,
+            layout.levelled.maps.ravel(),
             layout.levelled.parents,
             layout.pointers,
             layout.members,
-            layout.orders,
-            layout.attributes,
-            layout.levels,
-            layout.sizes,
-            layout.offsets,
-            layout.weights_at,
             self._weights,
             np.exp(fast).astype(np.float32),
             self.counts,
@@ -160,12 +172,6 @@ def _sweep(
     parents: Any,
     pointers: Any,
     members: Any,
-    orders: Any,
-    attributes: Any,
-    levels: Any,
-    sizes: Any,
-    offsets: Any,
-    weights_at: Any,
     weights: Any,
     gains: Any,
     counts: Any,
@@ -175,7 +181,7 @@ def _sweep(
     state = seed
     moved = 0
     for v in range(visit.shape[0]):
-        r = visit[v]
+        row = rows[visit[v]]
         for w in range(turn.shape[0]):
             a = turn[w]
             depth = depths[a]
@@ -183,15 +189,12 @@ def _sweep(
                 for x in range(bins[a, level]):
                     scratch[level, x] = np.float32(1.0)
             for q in range(pointers[a], pointers[a + 1]):
-                c, j = members[q, 0], members[q, 1]
-                rest = 0
-                for t in range(orders[c]):
-                    if t != j:
-                        b = attributes[c, t]
-                        rest = rest * sizes[c, t] + maps[b, levels[c, t], rows[r, b]]
-                size, level = sizes[c, j], levels[c, j]
-                start = weights_at[c, j] + rest * size
-                for x in range(size):
+                t = members[q]
+                start = t[ALONG] + t[ALONG_FIRST] * maps[t[FIRST_MAP] + row[t[FIRST]]]
+                if t[ORDER] > 2:
+                    start += t[ALONG_SECOND] * maps[t[SECOND_MAP] + row[t[SECOND]]]
+                level = t[LEVEL]
+                for x in range(t[SIZE]):
                     scratch[level, x] *= weights[start + x]
             for level in range(depth - 2, -1, -1):
                 for x in range(bins[a, level]):
@@ -210,39 +213,25 @@ def _sweep(
                 if reached > point:
                     new = x
                     break
-            old = rows[r, a]
+            old = row[a]
             if new == old or not 0 < total < np.inf:  # out of single precision: leave it for the next sweep
                 continue
             moved += 1
             for q in range(pointers[a], pointers[a + 1]):
-                c, j = members[q, 0], members[q, 1]
-                left, came = maps[a, levels[c, j], old], maps[a, levels[c, j], new]
+                t = members[q]
+                left, came = np.int64(maps[t[MAP] + old]), np.int64(maps[t[MAP] + new])
                 if left == came:
                     continue
-                cell_left, cell_came = 0, 0
-                for t in range(orders[c]):
-                    b = attributes[c, t]
-                    other = maps[b, levels[c, t], rows[r, b]]
-                    cell_left = cell_left * sizes[c, t] + (left if t == j else other)
-                    cell_came = cell_came * sizes[c, t] + (came if t == j else other)
-                cell_left += offsets[c]
-                cell_came += offsets[c]
+                first = np.int64(maps[t[FIRST_MAP] + row[t[FIRST]]])
+                second = np.int64(maps[t[SECOND_MAP] + row[t[SECOND]]])
+                cell = t[CELL] + t[CELL_FIRST] * first + t[CELL_SECOND] * second
+                cell_left, cell_came = cell + t[CELL_OWN] * left, cell + t[CELL_OWN] * came
                 counts[cell_left] -= 1.0
                 counts[cell_came] += 1.0
                 up, down = gains[cell_left], np.float32(1.0) / gains[cell_came]
-                for p in range(orders[c]):
-                    rest_left, rest_came, own_left, own_came = 0, 0, 0, 0
-                    for t in range(orders[c]):
-                        b = attributes[c, t]
-                        other = maps[b, levels[c, t], rows[r, b]]
-                        x_left = left if t == j else other
-                        x_came = came if t == j else other
-                        if t == p:
-                            own_left, own_came = x_left, x_came
-                        else:
-                            rest_left = rest_left * sizes[c, t] + x_left
-                            rest_came = rest_came * sizes[c, t] + x_came
-                    weights[weights_at[c, p] + rest_left * sizes[c, p] + own_left] *= up
-                    weights[weights_at[c, p] + rest_came * sizes[c, p] + own_came] *= down
-            rows[r, a] = new
+                for p in range(COPIES, COPIES + 4 * t[ORDER], 4):
+                    place = t[p] + t[p + 2] * first + t[p + 3] * second
+                    weights[place + t[p + 1] * left] *= up
+                    weights[place + t[p + 1] * came] *= down
+            row[a] = new
     return moved

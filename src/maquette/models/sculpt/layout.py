@@ -33,7 +33,7 @@ class Levelled:
     bins: NDArray[np.int64]
     """Bins by attribute and used level."""
     maps: NDArray[np.uint16]
-    """The bin of every code of the finest level, by attribute and used level."""
+    """The bin of every code of the finest level, by attribute and used level; one attribute more, of a single bin."""
     parents: NDArray[np.uint16]
     """The bin one used level up, by attribute, used level and bin."""
 
@@ -43,7 +43,7 @@ class Levelled:
         widest = max(len(levels[0]) for levels in hierarchy.cuts)
         depths = np.array([len(levels) for levels in used], dtype=np.int64)
         bins = np.ones((count, depth), dtype=np.int64)
-        maps, parents = np.zeros((2, count, depth, widest), dtype=np.uint16)
+        maps, parents = np.zeros((2, count + 1, depth, widest), dtype=np.uint16)
         for a, levels in enumerate(used):
             cuts = [hierarchy.cuts[a][level] for level in levels]
             for i, cut in enumerate(cuts):
@@ -52,6 +52,11 @@ class Levelled:
             for i, (fine, coarse) in enumerate(pairwise(cuts)):
                 parents[a, i, : len(fine)] = inside(fine, coarse)
         return cls(depths, bins, maps, parents)
+
+    def map_at(self, attribute: int, level: int) -> int:
+        """Where the map of a level begins when all maps stand in one line."""
+        _, depth, widest = self.maps.shape
+        return (attribute * depth + level) * widest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,9 +67,6 @@ class Layout:
     levelled: Levelled
     shapes: tuple[Shape, ...]
     orders: NDArray[np.int64]
-    attributes: NDArray[np.int64]
-    levels: NDArray[np.int64]
-    """Places among the used levels."""
     sizes: NDArray[np.int64]
     offsets: NDArray[np.int64]
     """Where each table's cells begin; one more at the end."""
@@ -73,8 +75,10 @@ class Layout:
     weights: int
     pointers: NDArray[np.int64]
     """By attribute: its run in `members`."""
-    members: NDArray[np.int64]
-    """Pairs (table, place of the attribute in it)."""
+    members: NDArray[np.int32]
+    """What a visit of an attribute needs of every table that holds it, in columns (see `_member`)."""
+    firsts: NDArray[np.int64]
+    """One member of every table."""
 
     @classmethod
     def of(cls, hierarchy: Hierarchy, shapes: Sequence[Shape]) -> Layout:
@@ -85,32 +89,37 @@ class Layout:
                 used[a].add(level)
         ordered = [sorted(levels) for levels in used]
         levelled = Levelled.of(hierarchy, ordered)
-        attributes, levels = np.zeros((2, count, WIDEST), dtype=np.int64)
         sizes = np.ones((count, WIDEST), dtype=np.int64)
         weights_at = np.zeros((count, WIDEST), dtype=np.int64)
-        members: list[list[tuple[int, int]]] = [[] for _ in used]
         end = 0
         for i, shape in enumerate(shapes):
             for j, (a, level) in enumerate(zip(*shape, strict=True)):
-                attributes[i, j], levels[i, j] = a, ordered[a].index(level)
                 sizes[i, j] = hierarchy.bins(a, level)
-                members[a].append((i, j))
             for j in range(len(shape.attributes)):
                 weights_at[i, j] = end
                 end += int(sizes[i].prod())
+        offsets = np.concatenate([[0], np.cumsum(sizes.prod(axis=1))]).astype(np.int64)
+        runs: list[list[list[int]]] = [[] for _ in used]
+        owners: list[list[int]] = [[] for _ in used]
+        for i, shape in enumerate(shapes):
+            places = [(a, ordered[a].index(level)) for a, level in zip(*shape, strict=True)]
+            for j, (a, _) in enumerate(places):
+                runs[a].append(_member(levelled, places, j, sizes[i], int(offsets[i]), weights_at[i]))
+                owners[a].append(i)
+        members = np.array([row for run in runs for row in run], dtype=np.int32).reshape(-1, COLUMNS)
+        _, firsts = np.unique([i for run in owners for i in run], return_index=True)
         return cls(
             hierarchy=hierarchy,
             levelled=levelled,
             shapes=tuple(shapes),
             orders=np.array([len(shape.attributes) for shape in shapes], dtype=np.int64),
-            attributes=attributes,
-            levels=levels,
             sizes=sizes,
-            offsets=np.concatenate([[0], np.cumsum(sizes.prod(axis=1))]).astype(np.int64),
+            offsets=offsets,
             weights_at=weights_at,
             weights=end,
-            pointers=np.cumsum([0, *map(len, members)]).astype(np.int64),
-            members=np.array([pair for run in members for pair in run], dtype=np.int64).reshape(-1, 2),
+            pointers=np.cumsum([0, *map(len, runs)]).astype(np.int64),
+            members=members,
+            firsts=firsts.astype(np.int64),
         )
 
     @property
@@ -124,28 +133,66 @@ class Layout:
     def count(self, rows: NDArray[np.uint16]) -> NDArray[np.float64]:
         """How many rows lie in every cell."""
         counts = np.zeros(self.cells)
-        _count(
-            rows,
-            self.levelled.maps,
-            self.orders,
-            self.attributes,
-            self.levels,
-            self.sizes,
-            self.offsets,
-            counts,
-        )
+        _count(rows, self.levelled.maps.ravel(), self.members[self.firsts], counts)
         return counts
 
 
+LEVEL, SIZE, MAP, OWN = range(4)
+FIRST, FIRST_MAP, SECOND, SECOND_MAP = range(4, 8)
+ALONG, ALONG_FIRST, ALONG_SECOND = range(8, 11)
+CELL, CELL_OWN, CELL_FIRST, CELL_SECOND = range(11, 15)
+ORDER, COPIES = 15, 16
+COLUMNS = COPIES + 4 * WIDEST
+"""Columns of a member: the attribute's own level, bins, map and number; the other attributes and their maps (a single
+bin where there is none); the weights along the attribute; cells; copies of the weights, each as a constant and three
+strides."""
+
+
+def _member(
+    levelled: Levelled,
+    places: Sequence[tuple[int, int]],
+    own: int,
+    sizes: NDArray[np.int64],
+    offset: int,
+    weights_at: NDArray[np.int64],
+) -> list[int]:
+    """One table as its attribute number `own` sees it."""
+    a, level = places[own]
+    others = [t for t in range(len(places)) if t != own]
+    nothing = (0, levelled.map_at(len(levelled.depths), 0))
+    seen = [(places[t][0], levelled.map_at(*places[t])) for t in others] + [nothing] * (2 - len(others))
+
+    def strides(order: Sequence[int]) -> list[int]:
+        """Of the own and the two other attributes in a table whose attributes run in this order, slowest first."""
+        step, found = 1, dict.fromkeys(range(-2, WIDEST), 0)
+        for t in reversed(order):
+            found[t], step = step, step * int(sizes[t])
+        return [found[t] for t in (own, *others, -1, -2)[:3]]
+
+    copies: list[int] = []
+    for t in range(WIDEST):
+        if t < len(places):
+            order = [s for s in range(len(places)) if s != t] + [t]
+            copies += [int(weights_at[t]), *strides(order)]
+        else:
+            copies += [0, 0, 0, 0]
+    cell_strides = strides(range(len(places)))
+    along = copies[4 * own : 4 * own + 4]
+    return [
+        *(level, int(sizes[own]), levelled.map_at(a, level), a),
+        *(seen[0] + seen[1]),
+        *(along[0], along[2], along[3]),
+        *(offset, *cell_strides),
+        *(len(places), *copies),
+    ]
+
+
 @numba.njit(cache=True, nogil=True)
-def _count(
-    rows: Any, maps: Any, orders: Any, attributes: Any, levels: Any, sizes: Any, offsets: Any, counts: Any
-) -> None:
-    for c in range(orders.shape[0]):
-        base = offsets[c]
+def _count(rows: Any, maps: Any, members: Any, counts: Any) -> None:
+    for c in range(members.shape[0]):
+        t = members[c]
         for r in range(rows.shape[0]):
-            cell = 0
-            for t in range(orders[c]):
-                a = attributes[c, t]
-                cell = cell * sizes[c, t] + maps[a, levels[c, t], rows[r, a]]
-            counts[base + cell] += 1.0
+            cell = t[CELL] + t[CELL_OWN] * maps[t[MAP] + rows[r, t[OWN]]]
+            cell += t[CELL_FIRST] * maps[t[FIRST_MAP] + rows[r, t[FIRST]]]
+            cell += t[CELL_SECOND] * maps[t[SECOND_MAP] + rows[r, t[SECOND]]]
+            counts[cell] += 1.0

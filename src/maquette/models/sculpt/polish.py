@@ -1,0 +1,88 @@
+"""The last touch: rows as even as the average of several sweeps.
+
+A sweep draws every value at random, so the rows carry a sampling error of their own on top of what the measurements
+left open. Averaged over sweeps it fades. So the average of the tables of interest, at full resolution, becomes the
+target of one more sweep, and what is left of the sampling error is little more than rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.models.sculpt.bins import Hierarchy
+from maquette.models.sculpt.carve import Carving, Targets
+from maquette.models.sculpt.layout import Layout, Shape
+
+SWEEPS = 3
+"""Sweeps more whose rows count in the average."""
+_WORK = 1e9
+"""Cells that the last sweep may visit."""
+_MOST_POOLED = 2_000_000
+_FREE = 10.0
+"""Prior deviation of the fine tables: the average is taken as it is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Polished:
+    """Rows, and the rows of all sweeps together, which answer with less sampling error than any of them."""
+
+    rows: NDArray[np.uint16]
+    pool: NDArray[np.uint16]
+
+
+def polish(
+    carving: Carving,
+    pairs: Iterable[tuple[int, ...]],
+    *,
+    grip: float,
+    rng: np.random.Generator,
+    tell: Callable[[float], None],
+) -> Polished:
+    """Sweep on and average, then once more towards the average."""
+    m, hierarchy = len(carving.rows), carving.layout.hierarchy
+    shapes = _shapes(hierarchy, list(pairs), m)
+    if not shapes:
+        return Polished(carving.rows, carving.rows)
+    fine = Layout.of(hierarchy, shapes)
+    total = fine.count(carving.rows)
+    kept = [carving.rows.copy()]
+    for done in range(1, SWEEPS + 1):
+        carving.sweep(grip=grip)
+        total += fine.count(carving.rows)
+        if (done + 1) * m <= _MOST_POOLED:
+            kept.append(carving.rows.copy())
+        tell(done / (SWEEPS + 1))
+    last = _towards(carving, fine, total / (SWEEPS + 1), rng)
+    last.sweep(grip=grip)
+    tell(1.0)
+    return Polished(last.rows, np.concatenate(kept))
+
+
+def _towards(
+    carving: Carving, fine: Layout, average: NDArray[np.float64], rng: np.random.Generator
+) -> Carving:
+    """The same carving with the fine tables as further targets."""
+    layout = Layout.of(fine.hierarchy, [*carving.layout.shapes, *fine.shapes])
+    targets = carving.targets
+    return Carving(
+        layout,
+        Targets(
+            np.concatenate([targets.counts, average]),
+            np.concatenate([targets.deviations, np.ones(fine.cells)]),
+            np.concatenate([targets.freedom, np.full(fine.cells, _FREE)]),
+            np.concatenate([targets.base, np.zeros(fine.cells)]),
+        ),
+        carving.rows,
+        rng=rng,
+        slow=np.concatenate([carving.slow, np.zeros(fine.cells)]),
+    )
+
+
+def _shapes(hierarchy: Hierarchy, pairs: list[tuple[int, ...]], m: int) -> list[Shape]:
+    """The pairs as finely as the work allows: a visit of one row costs the bins along both attributes."""
+    most = (_WORK / (2 * m * max(len(pairs), 1))) ** 2
+    return [Shape(pair, hierarchy.finest(pair, most)) for pair in pairs]
