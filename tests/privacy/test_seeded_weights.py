@@ -62,8 +62,8 @@ def widths_by_the_true_size(patch):
     """A public parameter that looks at the rows."""
     real = MultiplicativeWeights._learn
 
-    def learn(self, curator, task, count, progress):
-        average = real(self, curator, task, count, progress)
+    def learn(self, curator, *rest):
+        average = real(self, curator, *rest)
         return average * (1 + 1e-9 * curator._engine.size())
 
     patch.setattr(MultiplicativeWeights, "_learn", learn)

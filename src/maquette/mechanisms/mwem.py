@@ -13,20 +13,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
 from maquette.accounting.gaussian import rho_of, smoothing_of
-from maquette.errors import MechanismError
-from maquette.mechanisms import consistent, costs, laws, rounds, shape, trivial
-from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
+from maquette.mechanisms import laws, rounds, shape
+from maquette.mechanisms.base import Curator, Outcome, Progress, Task
+from maquette.mechanisms.rounds import Foreseen, InRounds
 from maquette.models.answers import GRID, Answers
 from maquette.models.dense import Dense, Target
 from maquette.models.hypothesis import Released
-from maquette.models.linear import HistogramMap, histogram_map
+from maquette.models.linear import HistogramMap
 from maquette.models.measurement import Gaussian, Laplace, Noise, Size, sigma
 from maquette.theory import gaussian, laplace
 from maquette.theory import multiplicative as theory
@@ -64,7 +63,7 @@ class _Learnt:
 
 
 @dataclass(frozen=True, slots=True)
-class Mwem:
+class Mwem(InRounds):
     """T rounds of choose, measure, project; released are the answers of a fit to all measurements.
 
     Guarantee: the task's price, through the gate: T choices of sensitivity 1 and T measured queries.
@@ -74,56 +73,22 @@ class Mwem:
     Cost: T rounds with a few replays of all measured queries; T by the bound, at most 400.
     """
 
+    tables: ClassVar[int] = 3
     name: str = "mwem"
-    fixed: int | None = None
-    """So many rounds; None takes those with the smallest bound."""
 
-    def __post_init__(self) -> None:
-        if self.fixed is not None:
-            _check.whole(rounds=self.fixed)
+    def _foresee(self, task: Task, *, n: float, drift: float) -> Foreseen:
+        plan = self._plan(task, n=n, drift=drift)
+        note = f"{plan.rounds} rounds, {float(plan.share):.0%} of the price on choosing"
+        seconds = rounds.seconds(task, rounds=plan.rounds) + _replaying(task, plan.rounds)
+        return Foreseen(plan.error, TYPICAL, seconds, note)
 
-    def refusal(self, task: Task) -> str | None:
-        """Why it cannot run, or None."""
-        return rounds.refusal(task, name=self.name)
-
-    def forecast(self, task: Task, *, n: int) -> Forecast:
-        """The bound and the typical error before any data is touched."""
-        refused = self.refusal(task)
-        if refused is not None:
-            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
-        memory = costs.holding(3 * shape.universe(task.queries) + task.queries.count)
-        if trivial.constant(task):
-            return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)
-        drift = rounds.split(task).drift(task)
-        plan = self._plan(task, n=n - 2 * drift, drift=drift)
-        notes = (
-            f"{plan.rounds} rounds, {float(plan.share):.0%} of the price on choosing",
-            "expected: from simulation, no promise",
-        )
-        return Forecast(
-            self.name,
-            min(1.0, plan.error),
-            1.0 if plan.error >= 1 else plan.error * TYPICAL,
-            rounds.seconds(task, rounds=plan.rounds) + _replaying(task, plan.rounds),
-            memory,
-            shape.rows_cover(task.queries),
-            None,
-            notes,
-        )
-
-    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
-        """Buy the size where it is private, learn for T rounds, answer from a fit to all that was measured."""
-        if trivial.constant(task):
-            return trivial.constant_outcome(curator, task)
-        refused = self.refusal(task)
-        if refused is not None:
-            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
-        size = curator.size(price=rounds.split(task).size)
+    def _run(
+        self, curator: Curator, task: Task, mapped: HistogramMap, size: Size, progress: Progress
+    ) -> Outcome:
+        """Answers from a fit to all that was measured."""
         drift = laws.drift(size, task.beta)
         least = size.value - drift
         plan = self._plan(task, n=least, drift=drift)
-        mapped = histogram_map(task.queries)
-        assert mapped is not None
         learnt = self._learn(curator, task, mapped, plan, size, drift, progress)
         progress("fitting all measurements", 0.0)
         return self._release(task, mapped, plan, learnt, size, least)
@@ -178,32 +143,22 @@ class Mwem:
         proved = learnt.gap + plan.selection / max(least, 1.0) + 1 / GRID
         if proved + moved > plan.error:
             weights, fitted, moved = learnt.weights, learnt.answers, 0.0
-        answers = Answers.from_fractions(fitted)
-        facts: dict[str, Any] = {
-            "rounds": plan.rounds,
-            "share of selection": str(plan.share),
-            "smallest measured gap and its width": learnt.gap,
-            "moved by the fit": moved,
-        }
-        made = None
-        if shape.rows_cover(task.queries):
-            made, more = consistent.make_rows(task, weights * size.divisor, size, answers, mapped.forward)
-            facts |= more
-        return Outcome(
-            answers=answers,
-            database=made,
-            size=size,
-            guarantee=self._guarantee(task, plan, min(proved + moved, plan.error), size, fit=moved > 0),
-            parameters=facts,
-            notes=() if made is not None else (consistent.PARTIAL_ROWS,),
-        )
-
-    def _guarantee(self, task: Task, plan: _Plan, error: float, size: Size, *, fit: bool) -> Guarantee:
-        kind = "a fit to all measurements" if fit else "the hypothesis with the smallest measured gap"
+        kind = "a fit to all measurements" if moved > 0 else "the hypothesis with the smallest measured gap"
         words = f"MWEM with replay, {plan.rounds} rounds; {kind}"
-        if error >= 1 or size.value < 1:
-            return Guarantee(1.0, task.beta, f"vacuous: {words}")
-        return Guarantee(error, task.beta, words)
+        return rounds.finish(
+            task,
+            mapped,
+            size,
+            weights=weights,
+            answers=Answers.from_fractions(fitted),
+            guarantee=rounds.stated(task, min(proved + moved, plan.error), size, words),
+            facts={
+                "rounds": plan.rounds,
+                "share of selection": str(plan.share),
+                "smallest measured gap and its width": learnt.gap,
+                "moved by the fit": moved,
+            },
+        )
 
     def _plan(self, task: Task, *, n: float, drift: float) -> _Plan:
         """Rounds and share by the bound at a size that the table surely has. Public or released numbers only."""

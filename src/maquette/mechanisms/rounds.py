@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _check
 from maquette.accounting.gaussian import rho_of
 from maquette.domain import Relation
-from maquette.mechanisms import laws, shape
-from maquette.mechanisms.base import Task
-from maquette.models.linear import HistogramMap, Piece
+from maquette.errors import MechanismError
+from maquette.mechanisms import consistent, costs, laws, shape, trivial
+from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
+from maquette.models.answers import Answers
+from maquette.models.linear import HistogramMap, Piece, histogram_map
+from maquette.models.measurement import Size
 from maquette.queries.base import Queries
 from maquette.queries.weights import weights
 
@@ -24,6 +31,109 @@ _WORK = 4e10
 """Elements that all rounds together may pass over."""
 _CANDIDATES = 7e5
 """Candidates per second of a private choice."""
+
+
+class Foreseen(NamedTuple):
+    """What a mechanism says of itself before any data is touched."""
+
+    error: float
+    """By the bound."""
+    typical: float
+    """The usual error as a part of the bound."""
+    seconds: float
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class InRounds(ABC):
+    """A mechanism that learns weights on the universe of its queries, round after round."""
+
+    tables: ClassVar[int] = 1
+    """How many numbers per cell of the universe are held."""
+    name: str
+    fixed: int | None = None
+    """So many rounds; None takes those with the smallest bound."""
+
+    def __post_init__(self) -> None:
+        if self.fixed is not None:
+            _check.whole(rounds=self.fixed)
+
+    def refusal(self, task: Task) -> str | None:
+        """Why it cannot run, or None."""
+        return refusal(task, name=self.name)
+
+    def forecast(self, task: Task, *, n: int) -> Forecast:
+        """The bound and the typical error before any data is touched."""
+        refused = self.refusal(task)
+        if refused is not None:
+            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+        memory = costs.holding(self.tables * shape.universe(task.queries) + task.queries.count)
+        if trivial.constant(task):
+            return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)
+        drift = split(task).drift(task)
+        # the released size may lie a drift below n, and the true one is only known to lie a drift below that
+        seen = self._foresee(task, n=n - 2 * drift, drift=drift)
+        return Forecast(
+            self.name,
+            min(1.0, seen.error),
+            1.0 if seen.error >= 1 else seen.error * seen.typical,
+            seen.seconds,
+            memory,
+            shape.rows_cover(task.queries),
+            None,
+            (seen.note, "expected: from simulation, no promise"),
+        )
+
+    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """Buy the size where it is private, learn round after round, answer from what was learnt."""
+        if trivial.constant(task):
+            return trivial.constant_outcome(curator, task)
+        refused = self.refusal(task)
+        if refused is not None:
+            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
+        size = curator.size(price=split(task).size)
+        mapped = histogram_map(task.queries)
+        assert mapped is not None
+        return self._run(curator, task, mapped, size, progress)
+
+    @abstractmethod
+    def _foresee(self, task: Task, *, n: float, drift: float) -> Foreseen: ...
+
+    @abstractmethod
+    def _run(
+        self, curator: Curator, task: Task, mapped: HistogramMap, size: Size, progress: Progress
+    ) -> Outcome: ...
+
+
+def finish(
+    task: Task,
+    mapped: HistogramMap,
+    size: Size,
+    *,
+    weights: NDArray[np.float64],
+    answers: Answers,
+    guarantee: Guarantee,
+    facts: Mapping[str, Any],
+) -> Outcome:
+    """Answers, and rows from the learnt weights where the queries look at every attribute."""
+    made, more = None, {}
+    if shape.rows_cover(task.queries):
+        made, more = consistent.make_rows(task, weights * size.divisor, size, answers, mapped.forward)
+    return Outcome(
+        answers=answers,
+        database=made,
+        size=size,
+        guarantee=guarantee,
+        parameters={**facts, **more},
+        notes=() if made is not None else (consistent.PARTIAL_ROWS,),
+    )
+
+
+def stated(task: Task, error: float, size: Size, words: str) -> Guarantee:
+    """A guarantee, or that there is none."""
+    if error >= 1 or size.value < 1:
+        return Guarantee(1.0, task.beta, f"vacuous: {words}")
+    return Guarantee(error, task.beta, words)
 
 
 def refusal(task: Task, *, name: str) -> str | None:
