@@ -232,7 +232,7 @@ _LABELS = {
     "share": "share of an analyst",
     "epoch": "epoch of tests",
     "test": "test",
-    "note": "repeat",
+    "note": "known",
 }
 
 
