@@ -119,7 +119,8 @@ MORE_CASES = [
 """The same with another budget or workload: pure noise on a ledger in rho, fractional weights, axes kept."""
 
 PURE, CONCENTRATED = Budget(1.0), Budget(1.0, DELTA)
-_PRICE = {"epsilon": Fraction(1, 2), "rho": Fraction(1, 100)}
+BY_GAUSS = Budget(1.0, DELTA, "gaussian")
+_PRICE = {"epsilon": Fraction(1, 2), "rho": Fraction(1, 100), "mu^2/2": Fraction(1, 100)}
 
 
 def _price(curator: Any) -> Fraction:
@@ -256,5 +257,51 @@ QUESTION_CASES = [
     Case("largest error by group, rho", CONCENTRATED, _grouped),
 ]
 """Every question of the gate."""
+
+GAUSSIAN_CASES = [
+    *(
+        mechanism_case(name, queries=queries, delta=DELTA, accounting="gaussian", **options)
+        for name, queries, options in (
+            ("laplace", mixed, {}),
+            ("linf", mixed, {}),
+            ("gaussian", mixed, {}),
+            ("gaussian", fractional, {"epsilon": 8.0}),
+            ("histogram-laplace", mixed, {}),
+            ("histogram-gaussian", mixed, {"epsilon": 8.0}),
+            ("residual", pairs, {}),
+            ("residual", pairs, {"epsilon": 8.0}),
+            ("residual-cells", pairs, {}),
+            ("smalldb", steps, {"rows": 3}),
+            ("roth", apart, {"rows": 3, "weight": "a"}),
+            ("tree", intervals, {}),
+            ("mw", mixed, {"using": MultiplicativeWeights(fixed=4)}),
+            ("mwem", steps, {}),
+            ("sculpt", mixed, {"rows": 30}),
+        )
+    ),
+    Case("tables, by Gauss", BY_GAUSS, _tables),
+    Case("distances, by Gauss", BY_GAUSS, _distances),
+    Case("select tables, by Gauss", BY_GAUSS, _select_tables),
+    Case("size, by Gauss", BY_GAUSS, lambda c: c.size(price=Fraction(1, 90))),
+    Case("laplace, by Gauss", BY_GAUSS, lambda c: c.measure(mixed(c.domain), noise=Laplace(Fraction(1, 9)))),
+    Case("cube, by Gauss", BY_GAUSS, lambda c: c.measure(mixed(c.domain), noise=Cube(Fraction(1, 9)))),
+    Case(
+        "gaussian, by Gauss", BY_GAUSS, lambda c: c.measure(mixed(c.domain), noise=Gaussian(Fraction(1, 70)))
+    ),
+    Case(
+        "residuals, some axes, by Gauss",
+        BY_GAUSS,
+        lambda c: c.measure_residuals([("a", "b"), ("a", "b", "c")], variances=[Fraction(80), Fraction(60)]),
+    ),
+    Case(
+        "residuals, no axes, by Gauss",
+        Budget(30.0, DELTA, "gaussian"),
+        lambda c: c.measure_residuals([("a",), ("b", "c")], variances=[Fraction(1), Fraction(3, 2)]),
+    ),
+    Case("select, by Gauss", BY_GAUSS, _select),
+    Case("select signed, by Gauss", BY_GAUSS, _select_signed),
+    Case("largest error by group, by Gauss", BY_GAUSS, _grouped),
+]
+"""Every mechanism and question on ledgers that count Gaussian differential privacy."""
 
 assert TINY.size == 12

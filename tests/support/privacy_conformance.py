@@ -67,13 +67,14 @@ def mechanism_case(
     queries: Callable[[Domain], Queries],
     epsilon: float = 1.0,
     using: Any = None,
+    accounting: Any = "zcdp",
     **options: Any,
 ) -> Case:
     """A registered mechanism with its certificate, as `release` runs them, without the post-processing.
 
     `using` is the same mechanism with other settings of its own.
     """
-    budget = Budget(epsilon, delta)
+    budget = Budget(epsilon, delta, accounting)
 
     def run(curator: TapeCurator) -> Any:
         settings = {
@@ -169,17 +170,21 @@ def loss(one: Run, other: Run, unit: str) -> Fraction:
     total = Fraction(0)
     for i, (a, b) in enumerate(zip(one.calls, other.calls, strict=True)):
         if i in one.residuals:
-            total += _residual_loss(one.residuals[i], a, b)
+            total += _residual_loss(one.residuals[i], a, b, unit)
         else:
-            total += privacy_loss.pure(a, b) if unit == "epsilon" else privacy_loss.rho(a, b)
+            total += LOSSES[unit](a, b)
     return total
 
 
-def _residual_loss(residual: Residual, one: Call, other: Call) -> Fraction:
+LOSSES = {"epsilon": privacy_loss.pure, "rho": privacy_loss.rho, "mu^2/2": privacy_loss.half_square}
+
+
+def _residual_loss(residual: Residual, one: Call, other: Call, unit: str) -> Fraction:
     """Of the projected lattice point, which is all that leaves."""
     shape = residual.values.shape
     apart = projected((one.exact - other.exact).reshape(shape), residual.axes)
-    return privacy_loss.gaussian_rho(apart, _variance(one), residual.denominator)
+    of = privacy_loss.gaussian_half_square if unit == "mu^2/2" else privacy_loss.gaussian_rho
+    return of(apart, _variance(one), residual.denominator)
 
 
 def _variance(call: Call) -> Fraction:
@@ -201,6 +206,14 @@ def check_residuals(run: Run) -> None:
     paid = sum(slack for _, _, slack in run.charges)
     if math.ceil(gap * SLACK_UNITS) > paid:
         raise AssertionError(f"a total variation of {float(gap):.3g} was not paid for")
+
+
+def check_ratio(run: Run) -> None:
+    """Where mu^2 / 2 is counted, every number that got Gaussian noise pays for being whole: 4.2 exp(-4.5 pi^2) each."""
+    noisy = sum(call.exact.size for call in run.calls if call.method == "gaussian")
+    paid = sum(slack for _, _, slack in run.charges)
+    if paid < noisy * 4.2 * math.exp(-4.5 * math.pi**2) * SLACK_UNITS:
+        raise AssertionError(f"the whole numbers of {noisy} draws were not paid for")
 
 
 @lru_cache(maxsize=1024)
@@ -242,6 +255,8 @@ def check_exactly(case: Case, relation: Relation, tables: Iterable[Histogram]) -
         runs[table] = run_on(case, table, relation, tapes.get(size))
         tapes.setdefault(size, runs[table].calls)
         check_residuals(runs[table])
+        if case.budget.accounting == "gaussian":
+            check_ratio(runs[table])
         check_budget(case, runs[table])
     pairs, worst = 0, Fraction(0)
     for one, other in neighbours(chosen, relation):

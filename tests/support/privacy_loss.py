@@ -1,7 +1,7 @@
 """The privacy loss between two recorded draws, exactly: rationals, or decimals rounded up.
 
 Each function takes the inputs of the same draw on two neighbouring tables and returns the loss of its output law:
-the largest log-ratio (pure) or the rho of zero-concentrated differential privacy.
+the largest log-ratio (pure), the rho of zero-concentrated or the mu^2 / 2 of Gaussian differential privacy.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
@@ -50,6 +51,33 @@ def rho(one: Call, other: Call) -> Fraction:
     if one.method == "draw":
         return pure(one, other) ** 2 / 8
     return pure(one, other) ** 2 / 2
+
+
+def half_square(one: Call, other: Call) -> Fraction:
+    """mu^2 / 2 of Gaussian differential privacy, by other formulas than the account's: exact values, not its bounds.
+
+    Pure events and choices at their extremes, two points whose logits are apart by the whole range.
+    """
+    parameters = dict(one.parameters)
+    apart = one.exact - other.exact
+    if one.method == "gaussian":
+        return gaussian_half_square(apart, Fraction(parameters["sigma"]) ** 2)
+    if one.method == "select" and parameters["method"] == "exponential":
+        return _two_points(_spread(apart) / Fraction(parameters["scale"]) / 2)
+    if one.method == "draw":
+        return _two_points(pure(one, other) / 2)
+    return _two_points(pure(one, other))
+
+
+def gaussian_half_square(apart: np.ndarray, variance: Fraction, denominator: int = 1) -> Fraction:
+    """Of the continuous Gaussian that integer noise is set against: 9/4 of its variance are lost."""
+    return gaussian_rho(apart, variance - Fraction(9, 4), denominator)
+
+
+def _two_points(logit: Fraction) -> Fraction:
+    """mu = 2 Phi^-1(p) for two points with chances p and 1 - p; a hair less for the rounding of the quantile."""
+    mu = 2 * NormalDist().inv_cdf(1 / (1 + math.exp(-float(logit)))) if logit else 0.0
+    return Fraction(max(mu * (1 - 1e-9) - 1e-12, 0.0)) ** 2 / 2
 
 
 def _spread(apart: np.ndarray) -> Fraction:

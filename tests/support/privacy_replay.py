@@ -144,6 +144,7 @@ def release(
     queries: Queries,
     relation: Relation,
     tape: Sequence[Call] | None,
+    counted: Any = "zcdp",
     **options: Any,
 ) -> Seen:
     """`mq.open` and `mq.release`, with the sampler on a tape and every channel watched."""
@@ -154,7 +155,7 @@ def release(
         watching.append(WatchingCurator(*args, **given, noise=noise))
         return watching[-1]
 
-    budget = mq.Budget(options["epsilon"], options.get("delta", 0.0))
+    budget = mq.Budget(options["epsilon"], options.get("delta", 0.0), counted)
     book = ledger_for(SURVEY, budget=budget, relation=relation)
     heard: list[Any] = []
     output = io.StringIO()

@@ -51,9 +51,11 @@ _MOST_COORDINATES = 10**16
 _DIGITS = decimal.Context(prec=80, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _TWO_PI = Decimal("6.2831853071795864769252867665590057683943387987502116419498891846156328125724")
 _MARGIN = Decimal("1e-45")
+_A_HAIR_MORE = _DIGITS.add(Decimal(1), _MARGIN)
 _SERIES_REACH = 6
 _STEPS = tuple(Decimal(10) ** (-power) for power in range(15, 0, -1))
 """By which parts a guess is moved down until it is proved to be within delta."""
+_TINY = Decimal("1e-320")
 _SMALLEST = Decimal("1e-9")
 _FRACTION_DEPTH = 120
 
@@ -90,7 +92,7 @@ def delta_of(*, mu: Number, epsilon: Number) -> Fraction:
         a, b = epsilon / mu -+ mu / 2 and the Mills ratio M = Phi(-.) / phi it is phi(a) (M(a) - M(b)): no exponential
         of epsilon, and few digits cancel.
     """
-    return Fraction(_delta_up(_decimal(exact(mu)), _decimal(exact(epsilon))))
+    return Fraction(max(_TINY, _delta_up(_decimal(exact(mu)), _decimal(exact(epsilon)))))
 
 
 def half_square(*, epsilon: Number, delta: Number) -> Fraction:
@@ -102,7 +104,7 @@ def half_square(*, epsilon: Number, delta: Number) -> Fraction:
     wanted, size = _decimal(exact(delta)), _decimal(exact(epsilon))
     guess = Decimal(_guess(float(size), float(wanted)))
     for less in _STEPS:
-        mu = _DIGITS.multiply(guess, 1 - less)
+        mu = _DIGITS.multiply(guess, _DIGITS.subtract(Decimal(1), less))
         if mu > _SMALLEST and _delta_up(mu, size) <= wanted:
             return Fraction(mu) ** 2 / 2
     return Fraction(0)
@@ -140,13 +142,13 @@ def _rough_mills(x: float) -> float:
 def _delta_up(mu: Decimal, epsilon: Decimal) -> Decimal:
     drift, half = _DIGITS.divide(epsilon, mu), _DIGITS.divide(mu, Decimal(2))
     a, b = _DIGITS.subtract(drift, half), _DIGITS.add(drift, half)
-    near, far = _mills(abs(a)), _DIGITS.subtract(_mills(b), _MARGIN)
+    near, far = _mills(a.copy_abs()), _DIGITS.subtract(_mills(b), _MARGIN)
     if a >= 0:
         difference = _DIGITS.subtract(_DIGITS.add(near, _MARGIN), far)
-        return _DIGITS.multiply(_DIGITS.multiply(_density(a), difference), 1 + _MARGIN)
+        return _DIGITS.multiply(_DIGITS.multiply(_density(a), difference), _A_HAIR_MORE)
     # Phi(-a) = 1 - phi(a) M(-a)
     taken = _DIGITS.add(_DIGITS.subtract(near, _MARGIN), far)
-    return _DIGITS.subtract(1 + _MARGIN, _DIGITS.multiply(_density(a), taken))
+    return _DIGITS.subtract(_A_HAIR_MORE, _DIGITS.multiply(_density(a), taken))
 
 
 def _density(x: Decimal) -> Decimal:
