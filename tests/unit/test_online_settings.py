@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import MechanismError, ParameterError
 from maquette.gate.online import epoch_cost
 from maquette.mechanisms.online import settings
@@ -116,3 +117,41 @@ def test_a_test_is_worth_it_once_guesses_hold_often_enough_for_its_price():
     assert not worth_testing([False] * 10, ratio=80.0)
     assert not worth_testing([True, False] * 20, ratio=8.0)
     assert worth_testing([True] * 100 + [False] * 40, ratio=8.0)  # what is long past is forgotten
+
+
+MANY = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=8) for i in range(9)))
+
+
+def surveyed(unit="rho", **changes):
+    facts = {"universe": MANY.size, "k": 20_000, "alpha": 0.02, "domain": MANY, "attributes": MANY.names}
+    return settings.settle_pmw(public(unit, **facts | changes))
+
+
+@pytest.mark.parametrize("size", [EXACT, NOISY["rho"]])
+def test_a_survey_and_all_that_is_measured_stay_inside_price_and_beta(size):
+    found = surveyed(size=size)
+    plan = found.survey
+    assert found.terms is None
+    assert plan.price < PRICE["rho"] * Fraction(34, 100)
+    assert found.measure_error <= 0.02 + 1e-12
+    rest = public("rho", size=size).rest
+    assert plan.failure == pytest.approx(0.1 * rest)
+    # as dear as a session that measures everything, but for its share of the chance of failure
+    direct = settings.settle_direct(public("rho", k=20_000, alpha=0.02, size=size))
+    assert 1 < price_of(found.measure) / price_of(direct.measure) < 1.02
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unit": "epsilon"},
+        {"universe": 100},
+        {"k": 50},
+        {"measuring": False, "alpha": 0.2},
+        {"domain": None},
+        {"price": Fraction(1, 10**4)},
+    ],
+    ids=str,
+)
+def test_no_survey_in_epsilon_for_few_cells_or_questions_or_on_too_small_a_budget(changes):
+    assert surveyed(**changes).survey is None
