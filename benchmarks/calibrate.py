@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 import maquette as mq
 from benchmarks import _accuracy, tables
@@ -93,14 +94,18 @@ def queries_of(sizes: Sequence[int], k: int) -> int:
 
 
 def table(given: Case) -> tables.Made:
-    """Columns that follow a hidden class or an earlier column, by the strength of the case."""
+    """Columns that follow a hidden scale, a hidden class or an earlier column, by the strength of the case."""
     rng = np.random.default_rng([11, given.seed])
     classes = int(rng.integers(2, 13))
     hidden = rng.choice(classes, given.n, p=rng.dirichlet(np.full(classes, 1.0)))
+    scale = rng.normal(size=given.n)
     columns: list[NDArray[np.int64]] = []
     for size in given.sizes:
-        own = rng.choice(size, given.n, p=rng.dirichlet(np.full(size, given.skew)))
         lean = given.strength * rng.beta(0.5, 0.5)  # some columns hardly follow another, some nearly always
+        if rng.random() < 0.5:
+            columns.append(_ordered(scale, size, lean, rng))
+            continue
+        own = rng.choice(size, given.n, p=rng.dirichlet(np.full(size, given.skew)))
         if columns and rng.random() < 0.5:
             parent = columns[int(rng.integers(0, len(columns)))]
             other = (parent * int(rng.integers(1, 4)) + rng.integers(0, 2, given.n)) % size
@@ -266,6 +271,14 @@ def main() -> None:
         for figure in simulated([seed for seed in range(*chosen.seeds) if seed not in done]):
             with place.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(around | {"figures": figure}) + "\n")
+
+
+def _ordered(
+    scale: NDArray[np.float64], size: int, lean: float, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Smooth counts over ordered cells, heavier at the low end, as of ages, hours or amounts."""
+    mixed = lean * scale + math.sqrt(1 - lean**2) * rng.normal(size=len(scale))
+    return np.floor(size * ndtr(mixed) ** (1 + 4 * rng.random())).astype(np.int64).clip(0, size - 1)
 
 
 def _by_class(

@@ -24,6 +24,8 @@ from maquette.queries.ranges import Prefixes, Ranges
 from maquette.theory import existence
 
 _NEARER = 4.0
+_DEVIATIONS, _LOOSE = 4.0, 0.5
+"""Where no two attributes are looked at together, which was not simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,12 @@ class Expected:
     largest: float
     mean_l1: float | None
     """Mean over marginals of the L1 distance; None for other queries, where nothing was fitted."""
-    within: tuple[float, float]
-    """Between which multiples of the largest error nine of ten simulated tables lay."""
+    within: tuple[float, float] | None
+    """Between which multiples of the largest error nine of ten simulated tables lay; None where none were."""
 
     def __str__(self) -> str:
+        if self.within is None:
+            return "expected by a rough formula"
         low, high = self.within
         spread = f"expected by simulation, 90 % of tables within {low:g} to {high:g} times"
         return spread if self.mean_l1 is None else f"{spread}; mean L1 of a marginal about {self.mean_l1:.2g}"
@@ -95,6 +99,9 @@ def expected(task: Task, wanted: Interests, *, n: int) -> Expected:
         largest = power(calibrated.CLEAR_LARGEST, seen.largest_terms)
         mean = power(calibrated.CLEAR_MEAN_L1, seen.mean_terms)
         return Expected(min(1.0, largest), min(2.0, mean), calibrated.CLEAR_LARGEST_WITHIN)
+    if not wanted.pairs:
+        rough = _sums(task.queries) * (_DEVIATIONS * seen.noise + _LOOSE / math.sqrt(n))
+        return Expected(min(1.0, rough), None, None)
     largest = _sums(task.queries) * power(calibrated.LARGEST, seen.terms)
     mean = min(2.0, power(calibrated.MEAN_L1, seen.terms)) if shape.is_marginals(task.queries) else None
     return Expected(min(1.0, largest), mean, calibrated.LARGEST_WITHIN)
