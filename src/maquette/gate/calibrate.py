@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -102,12 +103,17 @@ def charged(
     plan = gaussian(sensitivity, rho=price, denominator=denominator)
     if ledger_unit != "mu^2/2":
         return plan
-    if Fraction(plan.drawn) ** 2 < _NARROWEST:
+    check_wide([Fraction(plan.drawn) ** 2])
+    return _against_continuous(sensitivity, plan.drawn, denominator, coordinates)
+
+
+def check_wide(variances: Sequence[Fraction]) -> None:
+    """Refuse noise planned in rho that a ledger in mu^2 / 2 would have to charge more than pi / 2 times as much."""
+    if min(variances, default=_NARROWEST) < _NARROWEST:
         raise MechanismError(
             "this ledger counts Gaussian differential privacy and cannot charge noise of less than 2.5 counts that "
             "was planned in rho; ask for a smaller share, or use a ledger made with accounting 'zcdp'"
         )
-    return _against_continuous(sensitivity, plan.drawn, denominator, coordinates)
 
 
 def _against_continuous(

@@ -194,7 +194,9 @@ class Curator:
         def over(less: Fraction) -> Fraction:
             return sum((_up(m / (v - less)) for m, v in zip(moved, drawn, strict=True)), start=Fraction(0))
 
-        smoothing = smoothing_of(self.unit)
+        smoothing = max(smoothing_of(self.unit), smoothing_of(self._ledger.budget.unit))
+        if smoothing > smoothing_of(self.unit):
+            calibrate.check_wide(drawn)
         if not smoothing:
             return GaussianEvent(sigma_squared=Fraction(1), l2_squared=over(smoothing), total_variation=gap)
         ratio = gap + log_ratio(sum(math.prod(shape) for shape in sizes))
@@ -213,7 +215,14 @@ class Curator:
 
         Guarantee: see `gate/tables.py`.
         """
-        plan = tables.plan_tables(self.domain, binned, variances, relation=self.relation, unit=self.unit)
+        plan = tables.plan_tables(
+            self.domain,
+            binned,
+            variances,
+            relation=self.relation,
+            unit=self.unit,
+            ledger_unit=self._ledger.budget.unit,
+        )
         request = {
             "ask": "tables",
             "tables": [table.to_json() for table in binned],

@@ -52,13 +52,20 @@ class TablePlan:
 
 
 def plan_tables(
-    domain: Domain, tables: Sequence[Binned], variances: Sequence[Fraction], *, relation: Relation, unit: str
+    domain: Domain,
+    tables: Sequence[Binned],
+    variances: Sequence[Fraction],
+    *,
+    relation: Relation,
+    unit: str,
+    ledger_unit: str | None = None,
 ) -> TablePlan:
     """What tables with noise of these variances cost together.
 
     Guarantee: with D = 1 (add/remove-one) or 2 (replace-one), the sum of D / (2 sigma^2) in rho, or of D / scale in
         epsilon: the tables side by side are one vector, scaled to unit noise. Where mu^2 / 2 is counted the noise is
-        wider than asked by the smoothing, and costs as much as asked.
+        wider than asked by the smoothing, and costs as much as asked. Noise planned in rho for a ledger that counts
+        mu^2 / 2 is drawn as planned, and costs it more.
     """
     check_tables(domain, tables)
     if len(variances) != len(tables) or any(variance <= 0 for variance in variances):
@@ -69,9 +76,11 @@ def plan_tables(
         l1 = sum((Fraction(shift) / Fraction(s) for s in scales), Fraction(0))
         event: Event = LaplaceEvent(scale=Fraction(1), l1=_up(l1))
         return TablePlan(event, tuple(scales), tuple(2 * Fraction(s) ** 2 for s in scales))
-    smoothing = smoothing_of(unit)
-    sigmas = [sqrt_up(Fraction(v) + smoothing) for v in variances]
+    smoothing = max(smoothing_of(unit), smoothing_of(ledger_unit or unit))
+    sigmas = [sqrt_up(Fraction(v) + smoothing_of(unit)) for v in variances]
     drawn = tuple(Fraction(s) ** 2 for s in sigmas)
+    if smoothing > smoothing_of(unit):
+        calibrate.check_wide(drawn)
     l2 = _up(sum((shift / v for v in drawn), Fraction(0)))
     if not smoothing:
         return TablePlan(GaussianEvent(sigma_squared=Fraction(1), l2_squared=l2), tuple(sigmas), drawn)
