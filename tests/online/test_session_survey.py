@@ -1,5 +1,7 @@
 """Sessions that buy a survey first: what follows is free and within its error, over restarts and crashes too."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -152,6 +154,19 @@ def test_no_survey_where_it_does_not_suit(changes):
     ledger = book(budget, relation=Relation.REPLACE_ONE)
     session = opening.session(people(), ledger=ledger, relation="replace-one", **options)
     assert session._desk.settle().survey is None
+
+
+def test_a_session_that_began_without_a_survey_goes_on_without():
+    table, ledger = people(), book(BUDGET)
+    old = opening.session(table, ledger=ledger, **OPTIONS)
+    old._desk.curator.size(price=old._desk.rules.size_price)
+    old._desk.sync()
+    old._desk._settings = replace(old._desk.settle(), survey=None)
+    old.ask("age = 7 and job = 1")
+    again = opening.session(table, ledger=ledger, **OPTIONS)
+    assert again._desk.settle().survey is not None
+    assert again.ask("age = 7 and job = 2").cost < again._desk.settle().survey.price / 2
+    assert "survey" not in {past.kind for past in again.history()}
 
 
 def test_the_survey_is_a_function_of_what_was_released(monkeypatch):

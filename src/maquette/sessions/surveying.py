@@ -36,9 +36,9 @@ class Surveyor:
     def complete(self, settings: Settings) -> bool:
         """Is there nothing to buy?"""
         plan = settings.survey
-        if plan is None:
-            return True
         bought = len(self._state.tables)
+        if plan is None or (self._state.questions and not bought):
+            return True  # a session that began without one, by an earlier version, goes on without
         return bought > len(plan.ones) or (plan.two_variance is None and bought == len(plan.ones))
 
     def buy(self, settings: Settings, public: Public) -> bool:
@@ -55,7 +55,7 @@ class Surveyor:
 
     def follows(self, question: Question, settings: Settings, public: Public) -> Following | None:
         """An answer within the error that a measurement would state, or None."""
-        if settings.survey is None or not self.complete(settings):
+        if settings.survey is None or not self._state.tables or not self.complete(settings):
             return None
         found = self._survey(settings, public).share(question.queries)
         if found is None:
