@@ -24,6 +24,12 @@ TotalEpsilon = Annotated[
 TotalDelta = Annotated[
     float | None, typer.Option(help="Total of a new ledger; this command's delta if absent.")
 ]
+Accounting = Annotated[
+    str | None,
+    typer.Option(
+        help="How a new ledger counts a delta: gaussian or zcdp; by default what suits the mechanism."
+    ),
+]
 
 
 def open_table(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from maquette import _check
 from maquette.cli import console, options
 from maquette.cli.guard import INTERRUPTED, complain
 from maquette.cli.ledgers import paid_so_far
-from maquette.cli.opening import LedgerPlace, Source, TotalDelta, TotalEpsilon, open_table
+from maquette.cli.opening import Accounting, LedgerPlace, Source, TotalDelta, TotalEpsilon, open_table
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def release(
     ledger: LedgerPlace = None,
     total_epsilon: TotalEpsilon = None,
     total_delta: TotalDelta = None,
+    accounting: Accounting = None,
     rows: Annotated[
         str | None,
         typer.Option(
@@ -180,6 +182,7 @@ def release(
                 ledger=ledger,
                 total_epsilon=total_epsilon,
                 total_delta=total_delta,
+                accounting=_accounting(accounting),
                 certificate=certificate,
                 groups=groups,
                 rows=wanted_rows,
@@ -194,6 +197,13 @@ def release(
         _say_interrupted(ledger, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
     _say_release(made, place, as_json=as_json)
+
+
+def _accounting(name: str | None) -> Literal["gaussian", "zcdp"] | None:
+    if name is None:
+        return None
+    _check.one_of(("gaussian", "zcdp"), accounting=name)
+    return "gaussian" if name == "gaussian" else "zcdp"
 
 
 def _rows(text: str | None) -> int | Literal["small"] | None:
@@ -218,7 +228,6 @@ def _with_target(mechanism: str, alpha: float | None) -> str | SmallDb:
 
 def _check_before_opening(epsilon: float, delta: float, beta: float, certificate: float) -> None:
     """A table may take minutes to read: what can be refused at once is refused at once."""
-    from maquette import _check
     from maquette.accounting.budget import Budget
 
     Budget(epsilon, delta)
