@@ -40,6 +40,12 @@ class Exchange:
             return 2 * (self.shift / price) ** 2
         return self.shift / (2 * price)
 
+    def price(self, variance: float) -> float:
+        """What noise of a variance costs."""
+        if self.unit == "epsilon":
+            return self.shift * math.sqrt(2 / variance)
+        return self.shift / (2 * variance)
+
     def exact(self, price: float) -> Fraction:
         """A variance that costs no more than the price."""
         return Fraction(math.ceil(self.variance(price * _ROOM) * _GRID), _GRID)

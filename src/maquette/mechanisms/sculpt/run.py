@@ -75,20 +75,30 @@ class Run:
         return found, self.finished(fit.extend(carving, found, rng=self.rng))
 
     def in_rounds(self, found: Found, carving: Carving, purse: Purse, exchange: Exchange) -> Carving:
-        """Each round chooses tables by what the rows of the round before get wrong."""
-        candidates = [*self.triples(), *self.wanted.pairs]
-        for left in range(stages.ROUNDS, 0, -1):
-            self.progress("choosing three-way tables", 0.5 - 0.1 * left)
-            stages.measure_worst(
+        """Two rounds, each of which chooses tables by what the rows so far get wrong.
+
+        The second can hardly find more than the first did. Where a second look at the pairs is worth more than
+        that, it gets what is left.
+        """
+        triples = self.triples()
+        candidates = [*triples, *self.wanted.pairs]
+        for last in (False, True):
+            self.progress("choosing three-way tables", 0.4 if last else 0.3)
+            surplus = stages.measure_worst(
                 self.curator,
                 exchange,
                 found,
                 candidates,
                 partial(_believed, carving, found),
-                price=purse.left / left,
+                price=purse.left if last else purse.left * stages.FIRST_ROUND,
             )
-            if left > 1:
-                carving = self.carved(fit.extend(carving, found, rng=self.rng), GRIPS[:2], 0)
+            if last:
+                break
+            price = float(purse.left)
+            if surplus < len(triples) * stages.worth_of_pairs(exchange, found, price=price):
+                stages.measure_pairs_again(self.curator, exchange, found, price=price)
+                break
+            carving = self.carved(fit.extend(carving, found, rng=self.rng), GRIPS[:2], 0)
         return carving
 
     def carve(self, found: Found) -> Polished:

@@ -167,7 +167,7 @@ def _model(found: Found, database: SmallDatabase, size: Size, *, pure: bool) -> 
 
 
 def _facts(found: Found, database: SmallDatabase, directly: Sequence[own.Direct]) -> dict[str, Any]:
-    orders = Counter(len(shape.attributes) for shape in found.shapes)
+    orders = Counter(len(known.shape.attributes) for known in found.known())
     return {
         "rows": database.m,
         "two_way_tables": orders[2],

@@ -28,7 +28,9 @@ SCORE_SHARE = 0.03
 SCORE_BINS = 8
 FINE_SHARE, COARSE_SHARE, ROUNDS_SHARE = 0.7, 0.35, 0.2
 """Shares of the third order: all tables at full resolution, all in bins, a few in rounds."""
-ROUNDS, PER_ROUND = 2, 4
+PER_ROUND = 4
+FIRST_ROUND = Fraction(3, 10)
+"""Of what the rounds may spend; what it finds decides about the rest."""
 BRANCHES = 16
 _UNASKED = 0.1
 _CLEAR, _ENOUGH = 15.0, 50.0
@@ -143,6 +145,7 @@ def measure_pairs(
     facts = Facts(found.total, exchange)
     keys = list(pairs)
     raised = np.maximum(scores, doubt / 2)
+    found.scores = dict(zip(keys, raised.tolist(), strict=True))
     cells = [found.hierarchy.cells(pair, (0, 0)) for pair in keys]
     prices = allot(facts, list(raised), cells, list(pairs.values()), price=price)
     kept = [i for i in range(len(keys)) if prices[i] > 0]
@@ -204,8 +207,11 @@ def measure_worst(
     believed: Callable[[list[Shape]], list[NDArray[np.float64]]],
     *,
     price: Fraction,
-) -> None:
-    """One round: choose the tables that the rows get most wrong, at several resolutions, and measure them."""
+) -> float:
+    """One round: choose the tables that the rows get most wrong, at several resolutions, and measure them.
+
+    Returns by how many counts the rows were off in them, summed up, noise taken off.
+    """
     for_choice = Fraction(math.floor(price * _CHOICE_SHARE * UNITS), UNITS)
     rest = float(price - for_choice)
     deviation = math.sqrt(exchange.variance(rest / PER_ROUND))
@@ -236,6 +242,41 @@ def measure_worst(
         [expected[i] for i in chosen],
         [variance] * len(chosen),
     )
+    latest = zip(found.tables[-len(chosen) :], found.expected[-len(chosen) :], strict=True)
+    return sum(_surplus(table, belief) for table, belief in latest)
+
+
+def _surplus(table: NoisyTable, expected: NDArray[np.float64]) -> float:
+    """The L1 distance to what was believed, less what noise and chance give."""
+    chance = np.sqrt(2 / math.pi * (float(table.variance) + 2 * expected)).sum()
+    return float(np.abs(table.values - expected).sum() - chance)
+
+
+def worth_of_pairs(exchange: Exchange, found: Found, *, price: float) -> float:
+    """By how many counts a table of the workload would be closer, on average, if the pairs shared a further price."""
+    facts = Facts(found.total, exchange)
+    spent, gained = _prices(exchange, found), 0.0
+    more = 1 + price / sum(spent.values())
+    for shape, paid in spent.items():
+        score = found.scores[shape.attributes]
+        cells = found.hierarchy.cells(shape.attributes, (0, 0))
+        gained += facts.risk(score, cells, paid) - facts.risk(score, cells, paid * more)
+    return gained / len(spent)
+
+
+def measure_pairs_again(curator: Curator, exchange: Exchange, found: Found, *, price: float) -> None:
+    """All two-way tables once more, in the proportions of the time before."""
+    spent = _prices(exchange, found)
+    scale = price / sum(spent.values())
+    shapes = list(spent)
+    variances = [exchange.exact(paid * scale) for paid in spent.values()]
+    _measure(curator, found, shapes, [found.product(shape) for shape in shapes], variances)
+
+
+def _prices(exchange: Exchange, found: Found) -> dict[Shape, float]:
+    """What was paid for every two-way table, the last time it was measured."""
+    pairs = [(s, t) for s, t in zip(found.shapes, found.tables, strict=True) if len(s.attributes) == 2]
+    return {shape: exchange.price(float(table.variance)) for shape, table in pairs}
 
 
 def _measure(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from maquette.models.answers import SmallDatabase
 from maquette.models.sculpt.carve import Carving, Targets
-from maquette.models.sculpt.found import Found
+from maquette.models.sculpt.found import Found, Known
 from maquette.models.sculpt.layout import Layout, Shape
 from maquette.models.sculpt.shrink import fitted, freedom_squared, shrunk
 from maquette.models.sculpt.start import Edge, first_rows, given, spanning
@@ -29,7 +29,11 @@ def begin(found: Found, *, m: int, rng: np.random.Generator) -> Carving:
     """Rows along the tree of the strongest pairs, ready to be carved to all tables released so far."""
     layout = _layout(found)
     first = len(found.singles) + len(found.barred)
-    edges = {first + i: _edge(found, i) for i, s in enumerate(found.shapes) if len(s.attributes) == 2}
+    edges = {
+        first + i: _edge(found, known)
+        for i, known in enumerate(found.known())
+        if len(known.shape.attributes) == 2
+    }
     tree = spanning(edges, len(found.singles))
     working = [found.hierarchy.spread(a, 0, single) for a, single in enumerate(found.singles)]
     rows = first_rows(found.hierarchy, list(tree.values()), working, m=m, rng=rng)
@@ -93,25 +97,25 @@ def targets(found: Found, layout: Layout, m: int) -> Targets:
         place = layout.place(len(found.singles) + i)
         counts[place], deviations[place], freedom[place] = 0.0, 1.0, 0.0
         base[place] = np.where(allowed, 0.0, _NEVER)
-    for i, table in enumerate(found.tables):
+    for i, known in enumerate(found.known()):
         place = layout.place(len(found.singles) + len(found.barred) + i)
-        variance = float(table.variance)
-        counts[place] = table.values
-        deviations[place] = np.sqrt(variance)
-        freedom[place] = np.sqrt(freedom_squared(table.values, found.expected[i], variance=variance))
+        counts[place] = known.counts
+        deviations[place] = np.sqrt(known.variance)
+        freedom[place] = np.sqrt(freedom_squared(known.counts, known.expected, variance=known.variance))
     return Targets(counts * scale, deviations * scale, freedom, base)
 
 
 def _layout(found: Found) -> Layout:
     singles = [Shape((a,), (0,)) for a in range(len(found.singles))]
-    return Layout.of(found.hierarchy, [*singles, *(shape for shape, _ in found.barred), *found.shapes])
+    barred = [shape for shape, _ in found.barred]
+    return Layout.of(found.hierarchy, [*singles, *barred, *(known.shape for known in found.known())])
 
 
-def _edge(found: Found, number: int) -> Edge:
+def _edge(found: Found, known: Known) -> Edge:
     """A two-way table, shrunk and scaled to the one-way counts."""
-    shape, table = found.shapes[number], found.tables[number]
+    shape = known.shape
     (a, b), (la, lb) = shape
-    smooth = shrunk(table.values, found.expected[number], variance=float(table.variance))
+    smooth = shrunk(known.counts, known.expected, variance=known.variance)
     down, across = (
         found.hierarchy.spread(a, la, found.singles[a]),
         found.hierarchy.spread(b, lb, found.singles[b]),

@@ -1,0 +1,95 @@
+"""Rounds of private selection: what they find decides who gets the rest of the price."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import maquette as mq
+from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.mechanisms.sculpt import stages
+from maquette.mechanisms.sculpt.allot import Exchange
+from maquette.models.measurement import NoisyTable, Receipt, Size
+from maquette.models.rows import generator
+from maquette.models.sculpt import fit
+from maquette.models.sculpt.bins import Hierarchy
+from maquette.models.sculpt.found import Found
+from maquette.models.sculpt.layout import Shape
+
+SIZES = (6, 6, 6, 6, 6, 6, 6)
+DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=size) for i, size in enumerate(SIZES)))
+
+
+def released(columns):
+    queries = mq.marginals(DOMAIN, k=3)
+    table = mq.open(columns, domain=DOMAIN)
+    return mq.release(table, queries, epsilon=0.3, delta=1e-9, mechanism="sculpt")
+
+
+def independent(count=20_000):
+    rng = generator("independent")
+    return {f"x{i}": rng.integers(0, size, count) for i, size in enumerate(SIZES)}
+
+
+def chained(count=20_000):
+    """Each column follows the one before: pairs say all."""
+    rng = generator("chained")
+    columns = independent(count)
+    for i in range(1, len(SIZES)):
+        follows = rng.random(count) < 0.6
+        columns[f"x{i}"] = np.where(follows, columns[f"x{i - 1}"], columns[f"x{i}"])
+    return columns
+
+
+def chosen_in(monkeypatch, columns):
+    """The release, and the calls that measured pairs again."""
+    again = []
+    plain = stages.measure_pairs_again
+
+    def noted(curator, exchange, found, *, price):
+        again.append(price)
+        plain(curator, exchange, found, price=price)
+
+    monkeypatch.setattr(stages, "measure_pairs_again", noted)
+    return released(columns), again
+
+
+def test_nothing_of_third_order_leaves_the_rest_to_the_pairs(monkeypatch):
+    made, again = chosen_in(monkeypatch, chained())
+    assert len(again) == 1
+    assert made.parameters["two_way_tables"] + made.parameters["three_way_tables"] <= 21 + stages.PER_ROUND
+
+
+def test_third_order_is_followed_up(monkeypatch):
+    columns = independent()
+    for target, first, second in ((2, 0, 1), (5, 3, 4)):
+        columns[f"x{target}"] = (columns[f"x{first}"] + columns[f"x{second}"]) % 6
+    made, again = chosen_in(monkeypatch, columns)
+    assert not again
+    rows = {name: column.astype(int) for name, column in made.database.columns.items()}
+    # one in six by chance, and by what pairs say
+    assert np.mean((rows["x0"] + rows["x1"]) % 6 == rows["x2"]) > 0.3
+    assert np.mean((rows["x3"] + rows["x4"]) % 6 == rows["x5"]) > 0.3
+
+
+def test_two_measurements_count_by_their_precision():
+    hierarchy = Hierarchy.from_counts(DOMAIN, [np.full(6, 100.0)] * 7)
+    found = Found(Size(600, None, None), hierarchy, 600.0, [np.full(6, 100.0)] * 7, [1.0] * 7, [])
+    shape = Shape((0, 1), (0, 0))
+    for value, variance in ((10, 4), (20, 1)):
+        table = NoisyTable(hierarchy.table(*shape), np.full(36, value), Fraction(variance), Receipt(-1, ""))
+        found.add(shape, table, found.product(shape))
+    (known,) = found.known()
+    assert known.counts == pytest.approx(np.full(36, 18.0))
+    assert known.variance == pytest.approx(0.8)
+    carving = fit.begin(found, m=300, rng=generator("rows"))
+    place = carving.layout.place(7)
+    assert carving.targets.counts[place] == pytest.approx(np.full(36, 9.0))
+    assert len(carving.layout.shapes) == 8
+
+
+@pytest.mark.parametrize("unit", ["epsilon", "rho"])
+@pytest.mark.parametrize("relation", list(Relation))
+def test_prices_and_variances_are_each_others_inverse(unit, relation):
+    exchange = Exchange.of(unit, relation)
+    assert exchange.price(exchange.variance(0.07)) == pytest.approx(0.07)
