@@ -11,6 +11,8 @@ from benchmarks.peers import quoted
 
 HEAD = "| table | epsilon | system | max | mean L1 | mean abs | processor s | peak MB |"
 RULE = "|---|---|---|---|---|---|---|---|"
+CHANGED = "2026-11-16T05:54"
+"""When the accuracy of `sculpt` or the counting of privacy last changed; older figures are marked."""
 
 
 def main() -> None:
@@ -49,7 +51,9 @@ def lines(
 
 
 def _once(figure: dict[str, Any]) -> str:
-    return ", 1 run" if figure.get("runs") == 1 else ""
+    runs = figure.get("runs", 3)
+    told = "" if runs == 3 else f", {runs} run" + ("s" if runs > 1 else "")
+    return told + (", earlier version" if figure.get("date", CHANGED) < CHANGED else "")
 
 
 def _ours(figure: dict[str, Any]) -> list[tuple[str, list[float]]]:
@@ -93,7 +97,8 @@ def _cell(value: float | None) -> str:
 def _figures(path: Path) -> Iterator[dict[str, Any]]:
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
-            yield json.loads(line)["figures"]
+            measured = json.loads(line)
+            yield {"date": measured["date"]} | measured["figures"]
 
 
 if __name__ == "__main__":

@@ -144,6 +144,8 @@ def test_the_summary_shows_the_newest_figures_and_says_what_is_quoted():
     assert "| **residual**, rows and answers | 0.5 |" in next(summary.lines(summary.newest([both]), [], 2))
     once = summary.newest([both | {"runs": 1}])
     assert "rows and answers, 1 run |" in next(summary.lines(once, [], 2))
+    old = summary.newest([both | {"runs": 2, "date": "2026-11-16T04:00:00+00:00"}])
+    assert "rows and answers, 2 runs, earlier version |" in next(summary.lines(old, [], 2))
     apart = list(summary.lines(summary.newest([both | {"rows max": 0.75}]), [], 2))
     assert "**residual**, rows | 0.75" in apart[0]
     assert "**residual**, answers | 0.5" in apart[1]
