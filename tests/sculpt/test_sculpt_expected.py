@@ -1,0 +1,174 @@
+"""What the planner expects of `sculpt`: fitted constants, their spread, and the choices that follow."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from benchmarks import calibrate, sizes
+from benchmarks.__main__ import RESULTS
+
+import maquette as mq
+from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.mechanisms.base import Task
+from maquette.mechanisms.choose import plan, preferred
+from maquette.mechanisms.sculpt import calibrated, expect
+from maquette.mechanisms.sculpt.interests import interests
+
+ADULT = (16, 42, 16, 15, 6, 5, 2, 99, 85, 74, 7, 9, 41, 2)
+"""Sizes like those of a census table."""
+
+
+def domain_of(*cells: int) -> Domain:
+    return Domain(tuple(Attribute(f"x{i}", Kind.ORDINAL, codes=size) for i, size in enumerate(cells)))
+
+
+def told(queries: mq.Queries, *, n: int, rho: float) -> expect.Expected:
+    task = Task(queries, Relation.ADD_REMOVE, "rho", Fraction(rho), 0.05)
+    return expect.expected(task, interests(queries), n=n)
+
+
+def test_the_shipped_constants_are_those_of_the_simulations():
+    simulations = calibrate.figures(RESULTS / "calibrate.jsonl")
+    found = calibrate.fit(simulations)
+    assert found["SIMULATIONS"] == len(simulations) >= 100
+    assert calibrate.CONSTANTS.read_text(encoding="utf-8") == calibrate.write(found)
+    for name, value in found.items():
+        shipped = getattr(calibrated, name)
+        assert (list(shipped) if isinstance(shipped, tuple) else shipped) == value
+
+
+def test_the_stated_spread_is_not_that_of_the_fitted_simulations():
+    """Held out, about nine of ten lie within the stated multiples; and a spread of nothing would be caught."""
+    simulations = calibrate.figures(RESULTS / "calibrate.jsonl")
+    seen = [(f, calibrate.form(f)) for f in simulations if not f["seed"] % calibrate.HELD_OUT]
+    ratios = np.array(
+        [f["max"] / expect.power(calibrated.LARGEST, s.terms) for f, s in seen if isinstance(s, expect.Form)]
+    )
+    low, high = calibrated.LARGEST_WITHIN
+    inside = ((ratios >= low * 0.99) & (ratios <= high * 1.01)).mean()
+    assert 0.85 <= inside <= 0.95
+    assert low < 0.9
+    assert high > 1.1
+
+
+def test_a_fit_finds_a_power_law_again():
+    """Errors that follow one exactly give its exponents back, and a spread of nothing."""
+    truth = (0.3, 0.6, -0.2, 0.1, 0.2, -0.1, -0.3, 0.05)
+    figures = []
+    for seed in range(120):
+        case = calibrate.case(seed)
+        figure = {
+            "seed": seed,
+            "n": case.n,
+            "sizes": case.sizes,
+            "k": case.k,
+            "unit": "rho",
+            "price": 0.01 * case.epsilon,
+        }
+        form = calibrate.form(figure)
+        if isinstance(form, expect.Form):
+            errors = (expect.power(truth, form.terms),) * 2
+        else:
+            errors = 0.5 * form.largest, 2 * form.mean_l1
+        figures.append(figure | {"max": errors[0], "L1": errors[1]})
+    found = calibrate.fit(figures)
+    assert found["LARGEST"] == pytest.approx(truth, abs=2e-3)
+    assert found["LARGEST_WITHIN"] == [1.0, 1.0]
+    assert found["CLEAR_LARGEST"] == pytest.approx([math.log(0.5), 1], abs=2e-3)
+    assert found["CLEAR_MEAN_L1"] == pytest.approx([math.log(2), 1, 0], abs=2e-3)
+    worse = [f | {"max": 3 * f["max"]} for f in figures]
+    assert math.exp(calibrate.fit(worse)["LARGEST"][0] - found["LARGEST"][0]) == pytest.approx(3, rel=1e-2)
+
+
+def test_cases_are_the_same_every_time_and_inside_their_limits():
+    for seed in range(40):
+        case = calibrate.case(seed)
+        assert case == calibrate.case(seed)
+        low, high, _, _ = calibrate.STYLES[case.style]
+        assert all(low <= size <= high for size in case.sizes)
+        assert 500 <= case.n <= 200_000
+        assert 0.1 <= case.epsilon <= 10
+        assert case.k <= len(case.sizes)
+        assert calibrate.queries_of(case.sizes, case.k) <= calibrate.MOST_QUERIES
+    small = next(c for c in map(calibrate.case, range(400)) if c.style == "tiny" and c.n < 3_000)
+    found = calibrate.simulate(small)
+    assert 0 < found["max"] <= 1
+    assert 0 < found["L1"] <= 2
+    assert found["price"] > 0
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_more_records_and_more_budget_are_expected_to_help(k):
+    queries = mq.marginals(domain_of(*ADULT), k=k)
+    by_n = [told(queries, n=n, rho=0.02) for n in (1_000, 10_000, 100_000, 1_000_000, 10**8)]
+    by_rho = [told(queries, n=50_000, rho=rho) for rho in (1e-4, 1e-3, 0.01, 0.1, 1.0, 100.0)]
+    for found in (by_n, by_rho):
+        assert [e.largest for e in found] == sorted((e.largest for e in found), reverse=True)
+        assert [e.mean_l1 for e in found] == sorted((e.mean_l1 for e in found), reverse=True)
+
+
+def test_a_plan_says_how_far_the_expectation_can_be_trusted():
+    queries = mq.marginals(domain_of(*ADULT), k=2)
+    made = plan(queries, n=48_842, epsilon=1.0, delta=1e-9, mechanisms=["sculpt"])
+    low, high = calibrated.LARGEST_WITHIN
+    assert f"90 % of tables within {low:g} to {high:g} times" in str(made)
+    assert "mean L1 of a marginal about" in made.forecasts[0].notes[0]
+    assert made.forecasts[0].guaranteed is None
+
+
+def test_other_mechanisms_are_taken_where_they_are_better():
+    """Small universes without a delta, thresholds with one; what is chosen has the smaller true error."""
+    bits = mq.marginals(domain_of(2, 2, 2), k=2)
+    pure = plan(bits, n=5_000, epsilon=1.0)
+    assert preferred(pure, bits) in ("laplace", "linf", "histogram-laplace", "smalldb")
+    steps = mq.prefixes(domain_of(1000), "x0")
+    assert preferred(plan(steps, n=50_000, epsilon=1.0, delta=1e-9), steps) != "sculpt"
+    whole = mq.marginals(domain_of(*ADULT), k=2)
+    assert preferred(plan(whole, n=48_842, epsilon=1.0, delta=1e-9), whole) == "sculpt"
+
+
+def test_the_choice_on_a_small_universe_is_better_than_carved_rows():
+    """Means over twenty releases each lie seven deviations apart."""
+    case = calibrate.Case(5, 5_000, (3, 2, 2), 2, 1.0, 0.0, "tiny", 0.6, 1.0)
+    made = calibrate.table(case)
+    queries = mq.marginals(made.domain, k=2)
+    private = made.open()
+    true = private._engine.answer(queries) / case.n
+
+    def error(mechanism: str) -> float:
+        off = [_released(private, queries, mechanism).answers.fractions - true for _ in range(20)]
+        return float(np.mean([np.abs(o).max() for o in off]))
+
+    chosen = preferred(plan(queries, n=case.n, epsilon=1.0), queries)
+    assert chosen == "histogram-laplace"
+    assert error(chosen) < error("sculpt")
+
+
+def _released(private: mq.Table, queries: mq.Queries, mechanism: str) -> mq.Release:
+    ledger = mq.Ledger.memory(
+        budget=mq.Budget(1.0),
+        relation=Relation.ADD_REMOVE,
+        domain_fingerprint=private.domain.fingerprint,
+        name="x",
+    )
+    return mq.release(private, queries, epsilon=1.0, mechanism=mechanism, ledger=ledger)
+
+
+def test_error_against_rows_is_drawn():
+    lines = [
+        json.dumps({"figures": {"k": 2, "rows": rows, "m": m, "rows max": 0.1 / m, "rows L1": 1 / m}})
+        for rows, m in ((500, 500), (1_000, 1_000), ("small", 700), (500, 501))
+    ]
+    lines.append(json.dumps({"figures": {"k": 2, "rows": 9, "failed": ["no"]}}))
+    found = sizes.newest(lines)
+    assert {key: figure["m"] for key, figure in found.items()} == {
+        (2, 500): 501,
+        (2, 1_000): 1_000,
+        (2, "small"): 700,
+    }
+    drawn = sizes.draw(found)
+    assert drawn.startswith("<svg")
+    assert "mean L1 distance" in drawn
+    assert sizes.run(None) == []
