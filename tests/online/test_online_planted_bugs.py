@@ -1,5 +1,6 @@
 """Privacy bugs of online answering, planted one by one: each is seen by a check that passes without it."""
 
+from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 from maquette.accounting import events
 from maquette.accounting.budget import UNITS, Budget, Cost
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger.transaction import Transaction
 from maquette.domain import Relation
-from maquette.errors import MechanismError
+from maquette.errors import KeyReused, LedgerError, MechanismError
 from maquette.gate import online, sparse
-from maquette.gate.online import OnlineCurator
+from maquette.gate.online import Guess, OnlineCurator
 from maquette.models.testing import Terms
 from maquette.queries import where
 from support.online_variants import probability
@@ -29,6 +31,13 @@ class Loud(RecordingNoise):
 
     def laplace(self, exact, *, scale):
         return self._record("laplace", exact + (10**6 if exact.any() else 0), scale=scale)
+
+
+class Quiet(RecordingNoise):
+    """Every test is near: noise that lowers every score."""
+
+    def laplace(self, exact, *, scale):
+        return self._record("laplace", exact - (10**6 if exact.any() else 0), scale=scale)
 
 
 def curator_at(location, *, noise=None):
@@ -86,7 +95,46 @@ def stores_before_it_shows(folder) -> bool:
     return len(steps) == 2 and not stored and shown.value is not None
 
 
+def ends_a_batch_with_the_first_far_guess(folder) -> bool:
+    curator = curator_at(folder / "e.ledger", noise=Loud())
+    curator.open_epoch(TERMS)
+    three = [Guess(QUERY, guess) for guess in range(3)]
+    try:
+        found = [len(curator.test_all(three)) for _ in range(2)]
+    except LedgerError:  # a test outside of every epoch
+        return False
+    return found == [1, 1] and curator.epoch is None
+
+
+def _test_all_of_them(self, guesses):
+    values = [self._look(one.queries, one.guess, self._open) for one in guesses]
+    records = [self._record("test", one, {"guess": i}, number=self._step + i) for i, one in enumerate(values)]
+    return [online.tested(self._follow(e)) for e in self._ledger.record_all(records, parent=self._key)]
+
+
+def keeps_out_of_an_epoch_that_another_process_closed(folder) -> bool:
+    """The other process tested the same first guess and found it far: the second has no threshold any more."""
+    terms = Terms(2, 1, *[Fraction(1, 2)] * 3)
+    one = curator_at(folder / "f.ledger", noise=Loud())
+    one.open_epoch(terms)
+    other = curator_at(folder / "f.ledger", noise=Loud())
+    assert one.test(QUERY, guess=0).far
+    with suppress(KeyReused, LedgerError):
+        other._noise = Quiet()
+        other.test_all([Guess(QUERY, 0), Guess(QUERY, 1)])
+    steps = Ledger.open(folder / "f.ledger").children("session")
+    return sum(e.body["ask"] == "test" for e in steps) == 1
+
+
 BUGS = {
+    "a batch goes on after a far guess": (
+        ends_a_batch_with_the_first_far_guess,
+        lambda patch: patch.setattr(OnlineCurator, "test_all", _test_all_of_them),
+    ),
+    "a batch is stored behind the step of another process": (
+        keeps_out_of_an_epoch_that_another_process_closed,
+        lambda patch: patch.setattr(Transaction, "require_new", lambda self, keys: None),
+    ),
     "the threshold is drawn again after a restart": (
         keeps_its_threshold,
         lambda patch: patch.setattr(sparse, "unseal", lambda arrays: np.random.default_rng().integers(10**9)),
