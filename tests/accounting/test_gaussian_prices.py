@@ -1,0 +1,57 @@
+"""From a price in mu^2 / 2 to noise and back: never above the price, never too little noise, close to both."""
+
+import math
+from fractions import Fraction
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maquette.accounting import UNITS
+from maquette.gate import calibrate
+from maquette.gate.draw.price import pricing
+from maquette.mechanisms import laws
+from maquette.models.measurement import Gaussian, Laplace
+from maquette.queries.base import Sensitivity
+
+PRICES = st.fractions(min_value=Fraction(1, 10**9), max_value=50, max_denominator=10**10)
+SQUARES = st.fractions(min_value=Fraction(1, 100), max_value=10**6, max_denominator=1000)
+
+
+def floor_units(price: Fraction) -> int:
+    return math.floor(price * UNITS)
+
+
+@settings(deadline=None)
+@given(price=PRICES, square=SQUARES, denominator=st.sampled_from([1, 7, 2**20]))
+def test_gaussian_noise_costs_its_price_and_not_more(price, square, denominator):
+    moved = Sensitivity(square, square, Fraction(1))
+    plan = calibrate.smoothed(moved, half_square=price, denominator=denominator, coordinates=3)
+    cost = plan.event.cost("mu^2/2")
+    assert cost.units <= floor_units(price)
+    assert cost.units >= floor_units(price) * (1 - 1e-9) - 1
+    variance = plan.sigma_squared * denominator**2
+    assert plan.event.mu_squared == square * denominator**2 / (variance - Fraction(9, 4))
+    assert Fraction(plan.drawn) ** 2 == variance
+    assert plan.event.log_ratio == 3 * Fraction(22, 10**20)
+    planned = laws.drawn(Gaussian(price), moved, unit="mu^2/2", denominator=denominator)
+    assert math.isclose(planned.sigma_squared, plan.sigma_squared, rel_tol=1e-2 if price < 1e-8 else 1e-3)
+
+
+@settings(deadline=None)
+@given(price=PRICES)
+def test_choices_and_draws_cost_their_price_and_not_more(price):
+    chosen = calibrate.selection(price=price, unit="mu^2/2").event
+    drawn = pricing(price=price, unit="mu^2/2", resolution=3, what="x", ledger_unit="mu^2/2").event
+    for event in (chosen, drawn):
+        units = event.cost("mu^2/2").units
+        assert floor_units(price) * (1 - 1e-4) - 1 <= units <= floor_units(price)
+
+
+@settings(deadline=None)
+@given(price=PRICES)
+def test_pure_noise_costs_its_price_and_not_more(price):
+    epsilon = laws.pure_epsilon(Fraction(floor_units(price), UNITS), "mu^2/2")
+    one = Sensitivity(Fraction(1), Fraction(1), Fraction(1))
+    if epsilon * UNITS >= 1:
+        event = calibrate.laplace(one, epsilon=Laplace(epsilon).epsilon, denominator=1).event
+        assert event.cost("mu^2/2").units <= floor_units(price)
