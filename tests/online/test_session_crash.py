@@ -173,7 +173,7 @@ def test_the_check_catches_an_answer_that_was_shown_before_it_was_stored(folder,
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_processes_on_one_session_agree_and_pay_once(folder, child, kind):
     location, journal = new_ledger(folder)
-    child.tell(location=str(location), numbers=[list(range(24)), list(range(23, -1, -1))], kind=kind)
+    child.tell(location=str(location), numbers=[list(range(24)), list(range(23, -1, -1))], kinds=[kind, kind])
     one, other = child.hear()["answers"]
     assert one == other
     assert len(one) == 24
@@ -183,3 +183,25 @@ def test_two_processes_on_one_session_agree_and_pay_once(folder, child, kind):
     if kind == "tests":
         far = sum(p.kind == "paid" for p in watching.history())
         assert far // 4 <= steps["epoch"] <= far // 4 + 1
+
+
+def test_two_processes_in_two_sessions_of_one_ledger_keep_its_total_and_share_answers(folder, child):
+    location, journal = new_ledger(folder)
+    halves = [list(range(24)), list(range(23, -1, -1))]
+    child.tell(location=str(location), numbers=halves, kinds=["measures", "tests"])
+    one, other = child.hear()["answers"]
+    assert one.keys() == other.keys()
+    with Ledger.open(location) as ledger:
+        ledger.verify()
+        spent = {kind: sum(e.units for e in ledger.children(kind)) for kind in ("measures", "tests")}
+        envelopes = {kind: ledger.find(kind) for kind in spent}
+        assert all(0 < spent[kind] <= envelopes[kind].units for kind in spent)
+        assert ledger.spent_units == sum(e.units for e in envelopes.values()) <= ledger.total_units
+    taken = 0
+    for kind in spent:
+        steps = check(location, journal, opened(location, kind))
+        assert steps["measure"] + steps["test"] + steps["note"] == 24
+        taken += steps["note"]
+    # they began at opposite ends, so what the one came to last the other had been answered
+    assert taken > 0
+    assert sum(one[n] == other[n] for n in one) >= taken

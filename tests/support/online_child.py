@@ -98,7 +98,7 @@ def _together(order: Order) -> dict[str, Any] | None:
     for place, numbers in enumerate(order["numbers"]):
         pids.append(os.fork())
         if pids[-1] == 0:
-            own = opened(order["location"], order["kind"])
+            own = opened(order["location"], order["kinds"][place])
             answers = {n: own.ask(question(n), key=f"k{n}").value for n in numbers}
             Path(f"{order['location']}.{place}").write_text(json.dumps(answers))
             os._exit(0)

@@ -76,7 +76,7 @@ class Desk:
     def lent(self, question: Question) -> Lent | None:
         """The answer of another session, if its error is one that this session may state."""
         if self.rules.alpha is not None:
-            within = self.rules.alpha
+            within = self.rules.alpha * (1 + 1e-9)  # stated errors meet alpha up to rounding
         else:
             within = math.nextafter(USELESS, 0) if self.size() is None else worst(self.settle())
         return self._shelf.find(question.meaning, within=within)
