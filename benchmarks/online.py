@@ -132,7 +132,7 @@ def draw(figures: list[dict[str, Any]]) -> str:
         "spec": {
             "width": 260,
             "height": 90,
-            "mark": {"type": "bar", "color": "#1f5f8b"},
+            "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1, "color": "#1f5f8b"},
             "encoding": {
                 "y": {"field": "design", "type": "nominal", "title": None, "sort": list(DESIGNS)},
                 "x": {
