@@ -47,6 +47,7 @@ def test_a_small_table_gives_few_answers_that_say_something(monkeypatch):
     def ask_on() -> None:
         for text in TEXTS:
             answer = session.ask(text)
+            assert session.questions_left == 9 - len(errors)
             assert abs(answer.value - truth(table, text)) <= answer.error
             errors.append(answer.error)
 

@@ -73,6 +73,15 @@ class Desk:
             for step in self.curator.catch_up():
                 self.state.take(step)
 
+    def questions_left(self) -> int:
+        """How many new questions are taken at most; where each is measured, no more than can be paid."""
+        left = self.rules.questions - self.state.questions
+        settings = self._settings
+        if settings is None or settings.terms is not None or settings.survey is not None:
+            return left
+        assert settings.measure is not None
+        return min(left, int(self.curator.left // price_of(settings.measure)))
+
     def lent(self, question: Question) -> Lent | None:
         """The answer of another session, if its error is one that this session may state."""
         if self.rules.alpha is not None:

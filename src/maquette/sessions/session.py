@@ -77,10 +77,10 @@ class Session:
 
     @property
     def questions_left(self) -> int:
-        """How many new questions it still takes; repeats are not counted."""
+        """How many new questions it still takes at most; repeats are not counted."""
         with self._lock:
             self._desk.sync()
-            return self._desk.rules.questions - self._desk.state.questions
+            return self._desk.questions_left()
 
     @property
     def watermark(self) -> str | None:
