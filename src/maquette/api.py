@@ -35,7 +35,7 @@ from maquette.mechanisms.choose import (
     required,
     suited,
 )
-from maquette.mechanisms.residual import ripples
+from maquette.mechanisms.residual import planned_ripple, ripples
 from maquette.mechanisms.smalldb import SmallDb
 from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
@@ -286,10 +286,13 @@ class _Request:
         """Refuse a mechanism whose noise is only close to exact where the ledger has nothing set aside for that."""
         if self.budget.pure:
             return
+        there = min(cost.slack, book.balance().slack_left)
         needed = ripples(self.queries) if chosen.name in PROJECTING else 0
+        if there < needed and self.budget.accounting == "zcdp":
+            needed = planned_ripple(self.task, per="cell" if chosen.name == "residual-cells" else "marginal")
         if self.budget.accounting == "gaussian" and chosen.name in NOISE_BY_GAUSS:
             needed += math.ceil(log_ratio(self.queries.count) * SLACK_UNITS)
-        if min(cost.slack, book.balance().slack_left) < needed:
+        if there < needed:
             raise MechanismError(
                 f"mechanism '{chosen.name}' draws noise that is not exact, within a proven bound, and ledger "
                 f"'{book.name}' with {book.budget} has too little of its promise set aside for that; use mechanism "

@@ -17,6 +17,7 @@ from maquette.errors import BudgetExceeded, LedgerError, MechanismError, Paramet
 from maquette.gate import calibrate
 from maquette.gate.curator import Curator
 from maquette.mechanisms.choose import MECHANISMS, suited
+from maquette.mechanisms.residual import ripples
 from maquette.models.measurement import Gaussian
 from maquette.queries.base import Sensitivity
 from support.cli_files import call, desk, refused
@@ -327,3 +328,12 @@ def test_a_release_by_the_command_line(tmp_path):
     made = own.release("--delta", 1e-9, "--accounting", "zcdp", "--mechanism", "gaussian", "--json")
     assert made.json["budget"]["accounting"] == "zcdp"
     refused(own.release("--accounting", "x"), "accounting")
+
+
+def test_little_slack_is_enough_where_little_is_needed():
+    ledger = book(Budget(26.0, 1e-9))
+    assert 0 < ledger.slack_total < ripples(mq.marginals(DOMAIN, k=[1, 2, 3]))
+    wide = mq.marginals(DOMAIN, k=[1, 2, 3])
+    release = mq.release(people(), wide, epsilon=26.0, delta=1e-9, mechanism="residual", ledger=ledger)
+    assert ledger.slack_spent <= ledger.slack_total
+    assert release.certificate is not None

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from maquette.accounting.budget import SLACK_UNITS
 from maquette.accounting.gaussian import smoothing_of
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
@@ -22,7 +23,7 @@ from maquette.models.measurement import Gaussian, Residual, Size
 from maquette.models.residual import ResidualModel, below, cell_variance
 from maquette.queries.base import Margin, Queries
 from maquette.queries.limits import MOST_ANSWERS
-from maquette.queries.residual import projected_axes, shift_squared
+from maquette.queries.residual import projected_axes, ripple, shift_squared
 from maquette.theory import gaussian
 
 Weighting = Literal["marginal", "cell"]
@@ -297,6 +298,17 @@ def ripples(queries: Queries) -> int:
     """The most slack units that the projections of all residuals below the workload can take: one per removed axis."""
     asked = shape.margins_of(queries) or []
     return sum(len(part) for part in below(queries.domain, [a.margin for a in asked]))
+
+
+def planned_ripple(task: Task, *, per: Weighting) -> int:
+    """The slack units that the projections will take at the variances planned for this task, and one for rounding."""
+    asked = shape.margins_of(task.queries) or []
+    margins, variances = ResidualMechanism("residual", per)._plan(task, asked).request()
+    gap = Fraction(0)
+    for margin, variance in zip(margins, variances, strict=True):
+        sizes = tuple(task.queries.domain[name].size for name in margin)
+        gap += ripple(sizes, variance, projected_axes(sizes, variance))
+    return math.ceil(gap * SLACK_UNITS) + 1
 
 
 def _up(value: float) -> Fraction:
