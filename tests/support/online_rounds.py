@@ -114,8 +114,9 @@ def _planned() -> list[Round]:
         Round(kind, point, early=True) for kind in KINDS for point in ("before-reserve", "after-reserve")
     ]
     found += [Round("tests", point, many=True) for point, _ in both[:3]]
-    found += [Round("measures", point, v) for point, top in paid + both for v in range(1, top + 1)]
-    found += [Round("tests", point, v) for point, top in both for v in range(1, top + 1)]
+    for visit in range(1, 5):
+        found += [Round("measures", point, visit) for point, top in paid + both if visit <= top]
+        found += [Round("tests", point, visit) for point, top in both if visit <= top]
     return found
 
 
