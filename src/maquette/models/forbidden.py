@@ -66,4 +66,4 @@ def _projected(
     kept = [name for name in names if name in attributes]
     order = [kept.index(name) for name in attributes if name in kept]
     spread = [size if name in kept else 1 for name, size in zip(attributes, shape, strict=True)]
-    return allowed.any(axis=beyond).transpose(order).reshape(spread)
+    return np.transpose(np.asarray(allowed.any(axis=beyond)), order).reshape(spread)
