@@ -25,7 +25,7 @@ from maquette.theory import existence
 
 _NEARER = 4.0
 _DEVIATIONS, _LOOSE = 4.0, 0.5
-"""Where no two attributes are looked at together, which was not simulated."""
+"""Where no two attributes are looked at together, which was not simulated, or without a delta, which was too rarely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def expected(task: Task, wanted: Interests, *, n: int) -> Expected:
         largest = power(calibrated.CLEAR_LARGEST, seen.largest_terms)
         mean = power(calibrated.CLEAR_MEAN_L1, seen.mean_terms)
         return Expected(min(1.0, largest), min(2.0, mean), calibrated.CLEAR_LARGEST_WITHIN)
-    if not wanted.pairs:
+    if not wanted.pairs or task.unit == "epsilon":
         rough = _sums(task.queries) * (_DEVIATIONS * seen.noise + _LOOSE / math.sqrt(n))
         return Expected(min(1.0, rough), None, None)
     largest = _sums(task.queries) * power(calibrated.LARGEST, seen.terms)
