@@ -12,7 +12,7 @@ from maquette.models.answers import SmallDatabase
 from maquette.models.sculpt.carve import Carving, Targets
 from maquette.models.sculpt.found import Found, Known
 from maquette.models.sculpt.layout import Layout, Shape
-from maquette.models.sculpt.shrink import fitted, freedom_squared, shrunk
+from maquette.models.sculpt.shrink import fitted, freedoms_squared, shrunk
 from maquette.models.sculpt.start import Edge, first_rows, given, spanning
 
 _SINGLE_FREEDOM = 0.5
@@ -101,7 +101,7 @@ def targets(found: Found, layout: Layout, m: int) -> Targets:
         place = layout.place(len(found.singles) + len(found.barred) + i)
         counts[place] = known.counts
         deviations[place] = np.sqrt(known.variance)
-        freedom[place] = np.sqrt(freedom_squared(known.counts, known.expected, variance=known.variance))
+        freedom[place] = np.sqrt(freedoms_squared(known.counts, known.expected, variance=known.variance))
     return Targets(counts * scale, deviations * scale, freedom, base)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LEAST, _MOST = 1e-3, 25.0
+_PLAIN = 4.0
+"""Deviations from what was expected that are no chance."""
 _ROUNDS = 30
 _GUESS = 0.25
 """The squared prior deviation that weighs the cells while tau is estimated."""
@@ -24,10 +26,25 @@ def freedom_squared(noisy: NDArray[Any], expected: NDArray[np.float64], *, varia
     return float(np.clip((weights * surplus).sum() / weights.sum(), _LEAST, _MOST))
 
 
+def freedoms_squared(
+    noisy: NDArray[Any], expected: NDArray[np.float64], *, variance: float
+) -> NDArray[np.float64]:
+    """tau^2 of every cell: that of the table, and more where a cell by itself is plainly not as expected.
+
+    Most tables have a few cells that stand far out of the rest (hardly anybody is both); what holds for the rest would
+    pull them back.
+    """
+    common = freedom_squared(noisy, expected, variance=variance)
+    expected, deviation = expected + 1.0, np.sqrt(variance)
+    gaps = np.abs(noisy - expected)
+    own = ((gaps - deviation) / expected) ** 2
+    return np.clip(np.where(gaps > _PLAIN * deviation, np.maximum(common, own), common), _LEAST, _MOST)
+
+
 def shrunk(noisy: NDArray[Any], expected: NDArray[np.float64], *, variance: float) -> NDArray[np.float64]:
     """The posterior mean of a table's counts, not negative."""
     expected = expected + 1.0
-    real = freedom_squared(noisy, expected - 1.0, variance=variance) * expected**2
+    real = freedoms_squared(noisy, expected - 1.0, variance=variance) * expected**2
     return np.maximum(expected + real / (real + variance) * (noisy - expected), 0.0)
 
 
