@@ -263,7 +263,8 @@ def _say_release(made: Release, place: Path, *, as_json: bool) -> None:
     if made.account is not None:
         account = made.account
         console.say(
-            f"  {console.bar(account.spent / account.total)} {account.unit} {account.left:.6g} left in the ledger"
+            f"  {console.bar(account.spent / account.total)} {100 * account.left / account.total:.1f} % left in the ledger "
+            f"({account.unit} {account.left:.6g})"
         )
     for note in made.notes:
         console.say(f"  note: {note}")
