@@ -262,10 +262,8 @@ def _say_release(made: Release, place: Path, *, as_json: bool) -> None:
     console.facts(made.facts())
     if made.account is not None:
         account = made.account
-        console.say(
-            f"  {console.bar(account.spent / account.total)} {100 * account.left / account.total:.1f} % left in the ledger "
-            f"({account.unit} {account.left:.6g})"
-        )
+        used, left = console.bar(account.spent / account.total), 100 * account.left / account.total
+        console.say(f"  {used} {left:.1f} % left in the ledger ({account.unit} {account.left:.6g})")
     for note in made.notes:
         console.say(f"  note: {note}")
     console.say(f"wrote {place}; read {place / REPORT} in a browser")
