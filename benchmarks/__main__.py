@@ -12,6 +12,7 @@ import os
 import pkgutil
 import platform
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -44,6 +45,16 @@ def measure(name: str, data: Path | None) -> list[dict[str, Any]]:
     command = f"python -m benchmarks {name}" + ("" if data is None else " --data DIR")
     around = surroundings()
     return [{"benchmark": name, "command": command} | around | {"figures": figure} for figure in figures]
+
+
+def append_each(name: str, command: str, figures: Iterable[dict[str, Any]]) -> None:
+    """Print and keep every figure as it comes, for benchmarks whose parts can be run on their own."""
+    around = {"benchmark": name, "command": command} | surroundings()
+    for figure in figures:
+        line = json.dumps(around | {"figures": figure})
+        print(line, flush=True)
+        with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -246,7 +246,7 @@ def compared(data: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    from benchmarks.__main__ import RESULTS, surroundings
+    from benchmarks.__main__ import RESULTS, append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibrate", description=__doc__)
     parser.add_argument("--fit", action="store_true", help="write the constants from the simulations so far")
@@ -266,11 +266,9 @@ def main() -> None:
         for figure in compared(chosen.check):
             print(json.dumps(figure), flush=True)
     else:
-        around = {"benchmark": "calibrate", "command": "python -m benchmarks calibrate"} | surroundings()
         done = {figure["seed"] for figure in figures(place)}
-        for figure in simulated([seed for seed in range(*chosen.seeds) if seed not in done]):
-            with place.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(around | {"figures": figure}) + "\n")
+        wanted = [seed for seed in range(*chosen.seeds) if seed not in done]
+        append_each("calibrate", "python -m benchmarks calibrate", simulated(wanted))
 
 
 def _ordered(

@@ -140,7 +140,7 @@ def _panel(axis: str, points: dict[int, dict[str, Any]], field: str, title: str)
 
 
 def main() -> None:
-    from benchmarks.__main__ import RESULTS, surroundings
+    from benchmarks.__main__ import RESULTS, append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     parser.add_argument("--point", help="one point in JSON; prints its figures and appends nothing")
@@ -155,12 +155,8 @@ def main() -> None:
         for axis, points in newest(place.read_text(encoding="utf-8").splitlines()).items():
             (chosen.plot / f"scaling-{axis}.svg").write_text(draw(axis, points), encoding="utf-8")
     else:
-        around = {"benchmark": "scaling", "command": "python -m benchmarks scaling"} | surroundings()
-        for figure in measure_all(chosen.axis, chosen.mechanism):
-            line = json.dumps(around | {"figures": figure})
-            print(line, flush=True)
-            with place.open("a", encoding="utf-8") as stream:
-                stream.write(line + "\n")
+        figures_of = measure_all(chosen.axis, chosen.mechanism)
+        append_each("scaling", "python -m benchmarks scaling", figures_of)
 
 
 if __name__ == "__main__":

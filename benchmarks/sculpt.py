@@ -10,7 +10,6 @@ each, a process per case. Figures of other systems are quoted from `peers/quoted
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +49,7 @@ def cases(
 
 
 def main() -> None:
-    from benchmarks.__main__ import RESULTS, surroundings
+    from benchmarks.__main__ import append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sculpt", description=__doc__)
     parser.add_argument("--data", type=Path, default=None)
@@ -68,12 +67,7 @@ def main() -> None:
         mechanisms=tuple(chosen.mechanism),
         runs=chosen.runs,
     )
-    around = {"benchmark": "sculpt", "command": "python -m benchmarks sculpt --data DIR"} | surroundings()
-    for figure in found:
-        line = json.dumps(around | {"figures": figure})
-        print(line, flush=True)
-        with (RESULTS / "sculpt.jsonl").open("a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
+    append_each("sculpt", "python -m benchmarks sculpt --data DIR", found)
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def _panel(field: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    from benchmarks.__main__ import RESULTS, surroundings
+    from benchmarks.__main__ import RESULTS, append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description=__doc__)
     parser.add_argument("--data", type=Path, default=None)
@@ -105,12 +105,8 @@ def main() -> None:
         return
     if chosen.data is None:
         parser.error("adult is needed: --data DIR")
-    around = {"benchmark": "sizes", "command": "python -m benchmarks sizes --data DIR"} | surroundings()
-    for figure in points(chosen.data, orders=tuple(chosen.k)):
-        line = json.dumps(around | {"figures": figure})
-        print(line, flush=True)
-        with place.open("a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
+    figures = points(chosen.data, orders=tuple(chosen.k))
+    append_each("sizes", "python -m benchmarks sizes --data DIR", figures)
 
 
 if __name__ == "__main__":

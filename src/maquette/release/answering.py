@@ -92,7 +92,7 @@ def _impossible(asked: Queries) -> bool:
 
 
 def _certified(release: Release, asked: Queries) -> Estimate | None:
-    """One of the workload's own queries where rows carry the answers: the certificate judges the rows themselves."""
+    """One of the workload's own queries where they are answered by carved rows: the certificate judges that answer."""
     if release.certificate is None or not isinstance(release.model, SculptModel):
         return None
     return _from_workload(release, asked, most=1)
