@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,21 +87,12 @@ class Hierarchy:
 
     def table(self, attributes: Sequence[int], levels: Sequence[int]) -> Binned:
         """As the gate is asked for it."""
-        margin: Margin = tuple(self.domain.names[a] for a in attributes)
+        margin: Margin = tuple(self.domain.attributes[a].name for a in attributes)
         return Binned(margin, tuple(self.cuts[a][level] for a, level in zip(attributes, levels, strict=True)))
 
     def finest(self, attributes: Sequence[int], most: float) -> Levels:
         """The finest levels whose table has at most `most` bins; the coarser attribute is refined first."""
-        levels = [len(self.cuts[a]) - 1 for a in attributes]
-        while True:
-            options = [
-                (self.bins(a, levels[i]), i)
-                for i, a in enumerate(attributes)
-                if levels[i] > 0 and self.cells(attributes, _finer(levels, i)) <= most
-            ]
-            if not options:
-                return tuple(levels)
-            levels = _finer(levels, min(options)[1])
+        return _finest(tuple(tuple(map(len, self.cuts[a])) for a in attributes), most)
 
     def working(self, attribute: int, level: int) -> NDArray[np.int64]:
         """The bin of every code of the finest level."""
@@ -116,5 +108,18 @@ def inside(fine: Sequence[int], coarse: Sequence[int]) -> NDArray[np.int64]:
     return np.searchsorted(np.asarray(coarse), np.asarray(fine), side="right") - 1
 
 
-def _finer(levels: Sequence[int], place: int) -> list[int]:
-    return [level - 1 if i == place else level for i, level in enumerate(levels)]
+@lru_cache(maxsize=2**13)
+def _finest(ladders: tuple[tuple[int, ...], ...], most: float) -> Levels:
+    """`Hierarchy.finest` by the bins of every level: thousands of tables share a few sizes."""
+    levels = [len(ladder) - 1 for ladder in ladders]
+    while True:
+        bins = [ladder[level] for ladder, level in zip(ladders, levels, strict=True)]
+        cells = math.prod(bins)
+        able = [
+            (bins[i], i)
+            for i, level in enumerate(levels)
+            if level > 0 and cells // bins[i] * ladders[i][level - 1] <= most
+        ]
+        if not able:
+            return tuple(levels)
+        levels[min(able)[1]] -= 1

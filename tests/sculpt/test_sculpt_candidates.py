@@ -1,0 +1,71 @@
+"""Tables that might be measured next: their resolutions, and what the rows so far say of them."""
+
+import math
+from itertools import permutations
+
+import numpy as np
+
+from maquette.domain import Attribute, Domain, Kind
+from maquette.models.measurement import Size
+from maquette.models.rows import generator
+from maquette.models.sculpt import fit
+from maquette.models.sculpt.bins import Hierarchy
+from maquette.models.sculpt.found import Found
+from maquette.models.sculpt.layout import Layout, Shape
+
+SIZES = (2, 5, 9, 14, 30, 600)
+DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=size) for i, size in enumerate(SIZES)))
+
+
+def hierarchy():
+    rng = generator("one-way counts")
+    return Hierarchy.from_counts(DOMAIN, [rng.random(size) for size in SIZES])
+
+
+def stepwise(levels, attributes, most):
+    """The finest levels by the definition: refine the attribute with the fewest bins that can still be refined."""
+    found = [len(levels.cuts[a]) - 1 for a in attributes]
+    while True:
+        able = []
+        for i, a in enumerate(attributes):
+            finer = [level - (i == j) for j, level in enumerate(found)]
+            if found[i] > 0 and levels.cells(attributes, finer) <= most:
+                able.append((levels.bins(a, found[i]), i, finer))
+        if not able:
+            return tuple(found)
+        found = min(able)[2]
+
+
+def test_the_finest_levels_follow_their_definition():
+    levels = hierarchy()
+    seen = set()
+    for key in permutations(range(len(SIZES)), 3):
+        for most in (1, 8.0, 30, 77.7, 500, 1e9):
+            found = levels.finest(key, most)
+            assert found == stepwise(levels, key, most)
+            seen.add(found)
+            least = math.prod(levels.bins(a, len(levels.cuts[a]) - 1) for a in key)
+            assert levels.cells(key, found) <= max(most, least)
+    assert len(seen) > 50
+
+
+def test_rows_are_counted_in_further_tables_as_a_layout_counts_them():
+    levels = hierarchy()
+    singles = [np.full(size, 300 / size) for size in SIZES]
+    found = Found(Size(300, None, None), levels, 300.0, singles, [1.0] * len(SIZES), [])
+    carving = fit.begin(found, m=300, rng=generator("rows"))
+    shapes = [
+        Shape((0, 5, 3), (0, 4, 1)),
+        Shape((1, 2), (0, 1)),
+        Shape((5,), (0,)),
+        Shape((1, 2), (1, 0)),
+        Shape((4, 3, 2), (2, 0, 0)),
+        Shape((1, 2), (0, 1)),
+    ]
+    layout = Layout.of(levels, shapes)
+    plain = layout.count(carving.rows)
+    counted = fit.counts_of(carving, shapes)
+    assert len(counted) == len(shapes)
+    for i, counts in enumerate(counted):
+        assert counts.tolist() == plain[layout.place(i)].tolist()
+        assert counts.sum() == 300
