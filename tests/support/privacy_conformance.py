@@ -22,6 +22,7 @@ from maquette.mechanisms.choose import MECHANISMS
 from maquette.models.measurement import Residual
 from maquette.queries.base import Queries
 from maquette.queries.residual import ripple
+from maquette.request import Request
 from support import privacy_loss
 from support.privacy_doubles import (
     Call,
@@ -85,7 +86,7 @@ def mechanism_case(
             "post": "none",
             "typical_rows": 1000,
         }
-        request = api._Request(
+        request = Request(
             queries=queries(curator.domain),
             budget=budget,
             relation=curator.relation,

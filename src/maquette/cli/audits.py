@@ -68,7 +68,7 @@ def reconstruct(
     from maquette.domain import Relation
 
     _check.one_of(["all", *ATTACKS], attack=attack)
-    _check.one_of([str(r) for r in Relation], relation=relation)
+    between = Relation.named(relation)
     chosen: list[Attack] = [one for one in ATTACKS if attack in ("all", one)]
     if folder is not None:
         found = _published(folder, people_file, hidden, delimiter, chosen)
@@ -79,7 +79,7 @@ def reconstruct(
             chosen,
             epsilon=epsilon,
             delta=delta,
-            relation=Relation(relation),
+            relation=between,
             mechanism=mechanism,
             bits=bits,
             points=points,

@@ -60,11 +60,10 @@ def bound(
       maquette bound --universe 65536 --queries 65535 --shape thresholds --n 100000 --epsilon 1
       maquette bound --domain people.domain.json --prefixes age --n 20000 --epsilon 1
     """
-    from maquette import _check
     from maquette.domain import Domain, Relation
     from maquette.theory import overview
 
-    _check.one_of([str(r) for r in Relation], relation=relation)
+    between = Relation.named(relation)
     if plot is not None:
         from maquette.cli.bound_plot import check_place
 
@@ -91,7 +90,7 @@ def bound(
         epsilon=epsilon,
         delta=delta,
         beta=beta,
-        relation=Relation(relation),
+        relation=between,
     )
     _say(setting, alpha=alpha, plot=plot, as_json=as_json)
 

@@ -48,12 +48,12 @@ def create(
     from maquette.accounting.ledger import Ledger
     from maquette.domain import Domain, Relation
 
-    _check.one_of([str(r) for r in Relation], relation=relation)
+    between = Relation.named(relation)
     _check.one_of(("gaussian", "zcdp"), accounting=accounting)
     with Ledger.create(
         location,
         budget=Budget(epsilon, delta, "gaussian" if accounting == "gaussian" else "zcdp"),
-        relation=Relation(relation),
+        relation=between,
         domain_fingerprint=Domain.load(domain).fingerprint,
         name=name or (Path(location).stem if "://" not in location else "ledger"),
     ) as book:

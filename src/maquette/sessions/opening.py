@@ -11,11 +11,11 @@ from pathlib import Path
 from maquette import _check
 from maquette.accounting.budget import UNITS, Budget, Cost, share_of_slack
 from maquette.accounting.ledger import Ledger
-from maquette.api import open_ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate.online import OnlineCurator
 from maquette.gate.owner import Table
+from maquette.ledgers import open_ledger
 from maquette.sessions.rules import Rules
 from maquette.sessions.session import Session
 
@@ -58,7 +58,7 @@ def session(
     """
     rules = Rules(
         budget=Budget(epsilon, delta),
-        relation=_relation(relation),
+        relation=Relation.named(relation),
         beta=beta,
         alpha=alpha,
         mechanism=mechanism,
@@ -111,11 +111,6 @@ def _set_aside(book: Ledger, analyst: str, share: float) -> str:
     body = {"ask": "share", "analyst": analyst, "share": share, "amount": units / UNITS}
     book.reserve(name, request=request, tag="analyst", cost=cost, body=body, envelope=True)
     return name
-
-
-def _relation(relation: Relation | str) -> Relation:
-    _check.one_of([str(r) for r in Relation], relation=str(relation))
-    return Relation(relation)
 
 
 def _names(table: Table, attributes: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -1,0 +1,94 @@
+"""The ledger that pays for a table: where it is, how it counts, and made where there is none yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from maquette import _check
+from maquette.accounting.budget import Accounting, Budget
+from maquette.accounting.ledger import Ledger
+from maquette.domain import Relation
+from maquette.errors import LedgerError
+from maquette.gate.owner import Table
+
+Place = Ledger | str | Path | None
+"""A ledger, where one is or will be, or None for the table's own."""
+
+
+def open_ledger(table: Table, ledger: Place, *, relation: Relation, budget: Budget) -> Ledger:
+    """The ledger that pays for a table: the given one, the file at a path (made if absent), or the table's own.
+
+    Without a location a table from a file keeps its ledger beside the file, and a table from memory keeps one in
+    memory for as long as its handle lives.
+    """
+    if isinstance(ledger, Ledger):
+        book = ledger
+    else:
+        location = _own_place(table) if ledger is None else ledger
+        book = (
+            _in_memory(table, relation, budget)
+            if location is None
+            else _at(location, table, relation, budget)
+        )
+    book.require(relation=relation, domain_fingerprint=table.domain.fingerprint)
+    return book
+
+
+def close_opened(book: Ledger, table: Table, *, given: Place) -> None:
+    """Close what `open_ledger` opened; a ledger that was given, and one in memory, stay open."""
+    if book is not given and book is not _MEMORY.get(table):
+        book.close()
+
+
+def counted(table: Table, ledger: Place) -> Accounting | None:
+    """How the ledger that is there counts a delta; None where it will be made, or is pure."""
+    if isinstance(ledger, Ledger):
+        return None if ledger.budget.pure else ledger.budget.accounting
+    location = _own_place(table) if ledger is None else ledger
+    if location is None:
+        return None if table not in _MEMORY else counted(table, _MEMORY[table])
+    if "://" not in str(location) and not Path(location).exists():
+        return None
+    with Ledger.open(location) as book:
+        return counted(table, book)
+
+
+def _own_place(table: Table) -> Path | None:
+    """Where a table keeps its ledger by itself, if a file may be put there."""
+    place = table.ledger_location
+    if place is not None and not place.exists():
+        why = _check.kept_from_writing(place.parent)
+        if why is not None:
+            raise LedgerError(
+                f"a table keeps its ledger beside its file, as {place.name}, but the folder {place.parent} {why}; name "
+                "another place for it with ledger= (--ledger on the command line), always the same one for this table"
+            )
+    return place
+
+
+def _at(location: str | Path, table: Table, relation: Relation, budget: Budget) -> Ledger:
+    if "://" not in str(location) and not Path(location).exists():
+        try:
+            return Ledger.create(
+                location,
+                budget=budget,
+                relation=relation,
+                domain_fingerprint=table.domain.fingerprint,
+                name=table.name,
+            )
+        except LedgerError:
+            if not Path(location).exists():
+                raise
+    return Ledger.open(location)
+
+
+def _in_memory(table: Table, relation: Relation, budget: Budget) -> Ledger:
+    if table not in _MEMORY:
+        _MEMORY[table] = Ledger.memory(
+            budget=budget, relation=relation, domain_fingerprint=table.domain.fingerprint, name=table.name
+        )
+    return _MEMORY[table]
+
+
+_MEMORY: WeakKeyDictionary[Table, Ledger] = WeakKeyDictionary()
