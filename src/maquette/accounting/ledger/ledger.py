@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from fractions import Fraction
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, bindparam, select
-
-from maquette.accounting.budget import UNITS, Budget, Cost, accounting_of
-from maquette.accounting.conversions import float_down
-from maquette.accounting.ledger import birth, faults, schema
+from maquette.accounting.budget import Budget, Cost
+from maquette.accounting.ledger import birth, faults
 from maquette.accounting.ledger.birth import Identity
-from maquette.accounting.ledger.chain import Row, canonical
-from maquette.accounting.ledger.entry import Balance, Entry, EntryKind, Outline, Receipt, Record
-from maquette.accounting.ledger.rows import check_head, find, find_all, read_payloads, to_entry
+from maquette.accounting.ledger.chain import canonical
+from maquette.accounting.ledger.entry import Entry, Record
+from maquette.accounting.ledger.reading import LedgerReader
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
 from maquette.accounting.ledger.transaction import Reservation, Transaction
-from maquette.accounting.ledger.verify import verify
 from maquette.accounting.ledger.writer import Writer
 from maquette.domain import Relation
-from maquette.errors import LedgerError, ParameterError
+from maquette.errors import ParameterError
 
 T = TypeVar("T")
 
-_PAGE = 500
-_CHILDREN = (
-    select(schema.entry)
-    .where(schema.entry.c.parent == bindparam("holder"), schema.entry.c.seq > bindparam("after"))
-    .order_by(schema.entry.c.seq)
-    .limit(_PAGE)
-)
-_OUTLINE = (
-    select(schema.entry.c.seq, schema.entry.c.key, schema.entry.c.parent, schema.entry.c.tag)
-    .where(schema.entry.c.kind == "reserve", schema.entry.c.seq > bindparam("after"))
-    .order_by(schema.entry.c.seq)
-)
 
-
-class Ledger:
+class Ledger(LedgerReader):
     """An append-only account of privacy loss, durable before any value is returned.
 
     Guarantee: the reservations of all processes together never exceed the budget; a reservation stays charged
@@ -57,25 +36,8 @@ class Ledger:
 
     def __init__(self, store: Store) -> None:
         """Use `create`, `open` or `memory`."""
-        self._store = store
         self._writer = Writer(store)
-        self._pid = os.getpid()
-        store.check_present()
-        with store.reading() as connection:
-            row = connection.execute(select(schema.account)).mappings().one_or_none()
-            if row is None:
-                raise LedgerError(f"the ledger {store.location} has lost its account; restore a backup")
-            check_head(connection, seq=row["seq"], head=row["head"])
-        try:
-            self._identity = Identity(
-                name=str(row["name"]),
-                budget=Budget(float(row["epsilon"]), float(row["delta"]), accounting_of(str(row["unit"]))),
-                relation=Relation(row["relation"]),
-                domain_fingerprint=str(row["domain_fingerprint"]),
-            )
-        except (ValueError, TypeError, ParameterError):
-            raise LedgerError(f"the ledger {store.location} is damaged: its account cannot be read") from None
-        self._salt = bytes(row["salt"])
+        super().__init__(store)
 
     @classmethod
     def create(
@@ -102,94 +64,10 @@ class Ledger:
         birth.create(store, _identity(name, budget, relation, domain_fingerprint))
         return cls(store)
 
-    @property
-    def name(self) -> str:
-        return self._identity.name
-
-    @property
-    def location(self) -> str:
-        """Where it is kept, without a password."""
-        return self._store.location
-
-    @property
-    def budget(self) -> Budget:
-        return self._identity.budget
-
-    @property
-    def relation(self) -> Relation:
-        return self._identity.relation
-
-    @property
-    def domain_fingerprint(self) -> str:
-        return self._identity.domain_fingerprint
-
-    @property
-    def salt(self) -> bytes:
-        """The secret that hides the table in its commitment. Never shown."""
-        return self._salt
-
-    @property
-    def commitment(self) -> str | None:
-        """The commitment to the table that this ledger belongs to, once bound."""
-        found = self._account()["commitment"]
-        return None if found is None else str(found)
-
     def bind(self, commitment: str) -> None:
         """Tie the ledger to one table, for good; LedgerError if it is tied to another."""
         _words(commitment=commitment)
         self._submit(lambda t: t.bind(commitment))
-
-    def require(self, *, relation: Relation, domain_fingerprint: str) -> None:
-        """Refuse a table with another domain or neighbouring relation than the ledger was made for."""
-        if relation != self.relation:
-            raise LedgerError(
-                f"ledger '{self.name}' counts {self.relation} neighbours, not {relation}; budgets of different "
-                "relations do not add up, use a ledger made for this one"
-            )
-        if domain_fingerprint != self.domain_fingerprint:
-            raise LedgerError(
-                f"ledger '{self.name}' was made for another domain; give the domain file it was made with, "
-                "or the table's own ledger"
-            )
-
-    def balance(self) -> Balance:
-        """What is spent and left at this moment, over all processes."""
-        row = self._account()
-        return Balance(
-            total_units=int(row["total"]),
-            spent_units=int(row["spent"]),
-            slack_total=int(row["slack_total"]),
-            slack_spent=int(row["slack_spent"]),
-            head=Receipt(int(row["seq"]), str(row["head"])),
-        )
-
-    @property
-    def total_units(self) -> int:
-        return self.balance().total_units
-
-    @property
-    def spent_units(self) -> int:
-        return self.balance().spent_units
-
-    @property
-    def left_units(self) -> int:
-        return self.balance().left_units
-
-    @property
-    def slack_total(self) -> int:
-        return self.balance().slack_total
-
-    @property
-    def slack_spent(self) -> int:
-        return self.balance().slack_spent
-
-    @property
-    def slack_left(self) -> int:
-        return self.balance().slack_left
-
-    def left(self) -> float:
-        """What is left, in the budget's unit, rounded down."""
-        return float_down(Fraction(self.left_units, UNITS))
 
     def reserve(
         self,
@@ -282,108 +160,13 @@ class Ledger:
         """Close an envelope: what its children did not reserve goes back, what they did stays charged."""
         return self._submit(lambda t: t.settle(key), key)
 
-    def find(self, key: str) -> Entry | None:
-        """The reservation under a key, with its answer if there is one."""
-        self._own_process()
-        with self._store.reading() as connection:
-            return find(connection, key)
-
-    def entries(
-        self,
-        *,
-        kind: EntryKind | None = None,
-        parent: str | None = None,
-        after: int = 0,
-        payloads: bool = False,
-    ) -> Iterator[Entry]:
-        """The chain in order, from the entry after `after`; with `payloads`, answers carry their bytes."""
-        self._own_process()
-        query = select(schema.entry).order_by(schema.entry.c.seq).limit(_PAGE)
-        if kind is not None:
-            query = query.where(schema.entry.c.kind == kind)
-        if parent is not None:
-            query = query.where(schema.entry.c.parent == parent)
-        while True:
-            with self._store.reading() as connection:
-                rows = connection.execute(query.where(schema.entry.c.seq > after)).mappings().all()
-                page = [_with_payload(connection, row) if payloads else to_entry(row) for row in rows]
-            yield from page
-            if len(page) < _PAGE:
-                return
-            after = page[-1].seq
-
-    def children(self, parent: str, *, after: int = 0) -> Iterator[Entry]:
-        """The reservations inside an envelope in order, each with its answer, from those after entry `after`."""
-        self._own_process()
-        while True:
-            with self._store.reading() as connection:
-                rows = connection.execute(_CHILDREN, {"holder": parent, "after": after}).mappings().all()
-                found = find_all(connection, {str(row["key"]) for row in rows})
-            yield from (entry for row in rows if (entry := found[str(row["key"])]) is not None)
-            if len(rows) < _PAGE:
-                return
-            after = int(rows[-1]["seq"])
-
-    def outline(self, *, after: int = 0) -> list[Outline]:
-        """Where all reservations after entry `after` belong, without what they hold: quick to look through."""
-        self._own_process()
-        with self._store.reading() as connection:
-            return [Outline(*row) for row in connection.execute(_OUTLINE, {"after": after})]
-
-    def receipt(self, entry: Entry | None = None) -> Receipt:
-        """The place of an entry (of its answer, if it has one) in the chain; without an entry, the end."""
-        if entry is None:
-            return self.balance().head
-        return entry.answered or Receipt(entry.seq, entry.head)
-
-    def verify(self, receipt: Receipt | None = None) -> Receipt:
-        """Read the whole chain again and return its end; LedgerError names the first entry that is wrong.
-
-        Finds edits, cuts and reordering by itself; that the ledger was replaced by an older or another version of
-        itself is found with a receipt from before.
-        """
-        self._own_process()
-        with self._store.reading() as connection:
-            end = verify(connection, location=self.location, receipt=receipt)
-            self._store.check_pages(connection)
-            return end
-
-    def close(self) -> None:
-        """Close the connections. Nothing is lost without it; a ledger in memory is forgotten."""
-        if self._pid == os.getpid():
-            self._store.close()
-
-    def __enter__(self) -> Ledger:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"Ledger({self.name!r}, {self.budget}, {self.relation}, at {self.location})"
-
     def _submit(self, work: Callable[[Transaction], T], *keys: str) -> T:
         self._own_process()
         return self._writer.submit(work, keys=keys)
 
-    def _account(self) -> Mapping[str, Any]:
-        self._own_process()
-        with self._store.reading() as connection:
-            return dict(connection.execute(select(schema.account)).mappings().one())
-
-    def _own_process(self) -> None:
-        """After a fork, use no lock and no connection of the parent."""
-        if self._pid == os.getpid():
-            return
-        if not self._store.crosses_fork:
-            raise LedgerError(
-                "a ledger in memory cannot be shared with a forked process; give the ledger a file"
-            )
-        self._store.abandon()
+    def _leave_parent(self) -> None:
+        super()._leave_parent()
         self._writer = Writer(self._store)
-        self._pid = os.getpid()
 
 
 def _identity(name: str, budget: Budget, relation: Relation, domain_fingerprint: str) -> Identity:
@@ -420,11 +203,3 @@ def _body(body: Mapping[str, Any]) -> str:
         raise ParameterError(
             "expected body as a dictionary that JSON can hold, without NaN or infinities"
         ) from None
-
-
-def _with_payload(connection: Connection, row: Row) -> Entry:
-    found = to_entry(row)
-    if found.kind != "answer" or found.payload_sha256 is None:
-        return found
-    data = read_payloads(connection, {found.key: found.payload_sha256})
-    return replace(found, payload=data[found.key], answered=Receipt(found.seq, found.head))
