@@ -45,6 +45,7 @@ from maquette.queries.residual import projected_axes, ripple, shift_squared
 from maquette.vault.engine import MemoryEngine
 
 _ACCOUNT_BITS = 100
+_AT_A_TIME = 2_000
 
 
 class Curator(Payer):
@@ -201,7 +202,7 @@ class Curator(Payer):
             request,
             tables.distance_sensitivity(len(binned), self.relation),
             self._priced(price),
-            lambda: tables.distances(self._engine.binned(binned), references),
+            lambda: self._far(binned, references),
             coordinates=len(binned),
         )
         return values, law
@@ -226,12 +227,20 @@ class Curator(Payer):
         plan = tables.plan_choices(count=count, price=price, relation=self.relation, unit=self.unit)
 
         def look() -> list[NDArray[np.int64]]:
-            scores = tables.distances(self._engine.binned(binned), references) - penalties
+            scores = self._far(binned, references) - penalties
             return [tables.choose(self._noise, plan, scores, binned)]
 
         request = {"ask": "select tables", "penalties": penalties.tolist()} | _named(binned, references)
         ((chosen,), _) = self._ask(plan.event, request, look)
         return tuple(int(i) for i in chosen)
+
+    def _far(self, binned: Sequence[Binned], references: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+        """Every table's L1 distance; where the rows are in memory, some tables are counted at a time."""
+        step = _AT_A_TIME if isinstance(self._engine, MemoryEngine) else len(binned)
+        parts = [slice(start, start + step) for start in range(0, len(binned), step)]
+        return np.concatenate(
+            [tables.distances(self._engine.binned(binned[part]), references[part]) for part in parts]
+        )
 
     def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
         """A query whose released answer is far off, chosen by its error in counts.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -13,6 +15,7 @@ from maquette.domain import Relation
 from maquette.mechanisms.base import Curator, Progress, Task
 from maquette.mechanisms.sculpt import stages
 from maquette.mechanisms.sculpt.allot import Exchange, one_way_share
+from maquette.mechanisms.sculpt.candidates import Triples, looked_at
 from maquette.mechanisms.sculpt.interests import Interests
 from maquette.mechanisms.sculpt.stages import Purse
 from maquette.models.measurement import Size
@@ -26,7 +29,10 @@ GRIPS = (0.0, 0.01, 0.02, 0.05, 0.1)
 MORE_SWEEPS = 3
 MOST_ROWS = 250_000
 """Rows of a small database unless another number is asked for."""
-MOST_TRIPLES = 5_000
+MOST_TRIPLES = 20_000
+"""Three-way tables that are compared with the rows to choose a few."""
+MOST_MEASURED = 5_000
+"""Three-way tables that are measured all at once; every visit of a row costs as much again for each."""
 
 
 @dataclass(slots=True)
@@ -41,11 +47,11 @@ class Run:
 
     def measured(self, size: Size, purse: Purse, exchange: Exchange) -> tuple[Found, Polished]:
         """All stages in order; the rows are carved between them where a stage needs to know them."""
-        pairs, triples = self.wanted.pairs, self.triples()
-        domain = self.curator.domain
-        sizes = [domain.cells(domain.names[a] for a in triple) for triple in triples]
+        pairs, domain = self.wanted.pairs, self.curator.domain
+        cells = domain.shape
+        sizes = [math.prod(cells[a] for a in triple) for triple in self.triples(MOST_MEASURED)]
         third = stages.third_order(exchange, size, sizes, price=purse.whole)
-        first = one_way_share(size.divisor, purse.whole, sum(domain.shape), exchange)
+        first = one_way_share(size.divisor, purse.whole, sum(cells), exchange)
         if not pairs:
             first = float(purse.left) / purse.whole
         self.progress("measuring one-way tables", 0.0)
@@ -66,7 +72,7 @@ class Run:
                 self.curator,
                 exchange,
                 found,
-                triples,
+                self.triples(MOST_MEASURED, found.scores),
                 partial(_believed, carving, found),
                 price=float(purse.left),
             )
@@ -80,7 +86,7 @@ class Run:
         The second can hardly find more than the first did. Where a second look at the pairs is worth more than
         that, it gets what is left.
         """
-        triples = self.triples()
+        triples = self.triples(MOST_TRIPLES, found.scores)
         candidates = [*triples, *self.wanted.pairs]
         for last in (False, True):
             self.progress("choosing three-way tables", 0.4 if last else 0.3)
@@ -119,10 +125,9 @@ class Run:
         fit.sweep(carving, grips=grips, more=more, tell=lambda share: self.progress("carving rows", share))
         return carving
 
-    def triples(self) -> list[tuple[int, ...]]:
-        """The triples of interest, the most often asked first, as many as can be looked at."""
-        wanted = self.wanted.triples
-        return sorted(wanted, key=lambda triple: -wanted[triple])[:MOST_TRIPLES]
+    def triples(self, most: int, scores: Mapping[tuple[int, ...], float] | None = None) -> Triples:
+        """The triples of interest, as many as can be looked at."""
+        return looked_at(self.wanted.triples, self.curator.domain.names, most=most, scores=scores)
 
     def rows(self, found: Found) -> int:
         """How many rows: as asked, else the noisy number of records up to a limit."""
@@ -139,7 +144,7 @@ def size_of(curator: Curator, purse: Purse) -> Size:
 def _believed(carving: Carving, found: Found, shapes: list[Shape]) -> list[NDArray[np.float64]]:
     """What the rows so far say of further tables, in counts of the table."""
     scale = found.total / max(len(carving.rows), 1)
-    return [counts * scale for counts in fit.counts_of(carving, shapes)]
+    return [counts.astype(np.float64) * scale for counts in fit.counts_of(carving, shapes)]
 
 
 def _barred(found: Found) -> list[tuple[Shape, NDArray[np.bool_]]]:

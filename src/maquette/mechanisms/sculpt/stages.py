@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ _UNASKED = 0.1
 _CLEAR, _ENOUGH = 15.0, 50.0
 _CHOICE_SHARE = 0.15
 _RESOLUTIONS = (0.1, 0.3, 1.0)
+_AT_A_TIME = 2_000
 
 
 class Purse:
@@ -222,28 +224,40 @@ def measure_worst(
             for scale in _RESOLUTIONS
         )
     )
-    expected = believed(shapes)
-    penalties = [
-        math.sqrt(2 / math.pi) * (np.sqrt(2 * table).sum() + 0.5 * deviation * len(table))
-        for table in expected
-    ]
+    references, penalties = _scored(found, shapes, believed, deviation)
     chosen = curator.select_tables(
         [found.hierarchy.table(*shape) for shape in shapes],
-        [np.rint(table).astype(np.int64) for table in expected],
-        np.rint(penalties).astype(np.int64),
+        references,
+        penalties,
         count=PER_ROUND,
         price=for_choice,
     )
     variance = exchange.exact(rest / len(chosen))
-    _measure(
-        curator,
-        found,
-        [shapes[i] for i in chosen],
-        [expected[i] for i in chosen],
-        [variance] * len(chosen),
-    )
+    taken = [shapes[i] for i in chosen]
+    _measure(curator, found, taken, believed(taken), [variance] * len(taken))
     latest = zip(found.tables[-len(chosen) :], found.expected[-len(chosen) :], strict=True)
     return sum(_surplus(table, belief) for table, belief in latest)
+
+
+def _scored(
+    found: Found,
+    shapes: Sequence[Shape],
+    believed: Callable[[list[Shape]], list[NDArray[np.float64]]],
+    deviation: float,
+) -> tuple[list[NDArray[np.signedinteger[Any]]], NDArray[np.int64]]:
+    """What the rows say of every table, in whole counts, and the distance to it that chance and noise would give.
+
+    Some tables at a time, and in short numbers: there may be tens of thousands.
+    """
+    short = np.int32 if found.total < 2**30 else np.int64
+    references: list[NDArray[np.signedinteger[Any]]] = []
+    penalties: list[float] = []
+    for start in range(0, len(shapes), _AT_A_TIME):
+        for table in believed(list(shapes[start : start + _AT_A_TIME])):
+            references.append(np.rint(table).astype(short))
+            chance = np.sqrt(2 * table).sum() + 0.5 * deviation * len(table)
+            penalties.append(math.sqrt(2 / math.pi) * chance)
+    return references, np.rint(penalties).astype(np.int64)
 
 
 def _surplus(table: NoisyTable, expected: NDArray[np.float64]) -> float:
