@@ -18,6 +18,7 @@ from maquette.queries.base import Queries
 from maquette.sessions.answer import Forecast, Kind, Past, Refusal, SessionAnswer
 from maquette.sessions.belief import check_covered
 from maquette.sessions.desk import Desk
+from maquette.sessions.foretelling import forecast, refuse
 from maquette.sessions.question import Question, Reader
 from maquette.sessions.rules import Rules
 from maquette.sessions.several import MOST, collect, following_note, guess_of, lent_note
@@ -168,7 +169,7 @@ class Session:
         question = self._read(query)
         with self._lock:
             self._desk.sync()
-            return self._desk.forecast(question, any_error=any_error)
+            return forecast(self._desk, question, any_error=any_error)
 
     def synthetic(self, m: int = 1000) -> pyarrow.Table:
         """m rows drawn from the hypothesis: a free by-product, as good as what was asked so far made it."""
@@ -235,11 +236,11 @@ class Session:
         if (lent := self._desk.lent(question)) is not None:
             self._desk.curator.note(lent_note(question, key, lent))
             return "cached"
-        self._desk.refuse(self._desk.forecast(question, any_error=any_error))
+        refuse(self._desk, forecast(self._desk, question, any_error=any_error))
         opened = self._buy_size()
         settings = self._desk.settle()
         if opened:  # price and error depend on the size, so look again
-            self._desk.refuse(self._desk.forecast(question, any_error=any_error))
+            refuse(self._desk, forecast(self._desk, question, any_error=any_error))
         opened = self._desk.survey(settings) or opened
         following = self._desk.follows(question, settings)
         if following is not None:
