@@ -11,7 +11,7 @@ import pytest
 from maquette.accounting.budget import UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.mechanisms import choose
+from maquette.mechanisms import plan as planned
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.choose import MECHANISMS, plan, required
 from maquette.queries import marginals, prefixes, ranges
@@ -190,6 +190,7 @@ def test_targets_out_of_reach():
         (lambda: required(WORKLOAD, alpha=0.0, n=10), "alpha"),
         (lambda: required(WORKLOAD, alpha=0.1, n=0), "n"),
         (lambda: required(WORKLOAD, alpha=0.1, n=10, by="luck"), "by"),
+        (lambda: required(WORKLOAD, alpha=0.1, n=10, relation="cousins"), "relation"),
     ],
 )
 def test_impossible_plans_are_refused(call, words):
@@ -204,6 +205,6 @@ def test_times_grow_with_the_work():
     ).forecasts[0]
     assert large.seconds > small.seconds
     assert large.megabytes > small.megabytes
-    assert choose._duration(0.2) == "< 1 s"
-    assert choose._duration(30) == "30 s"
-    assert choose._duration(600) == "10 min"
+    assert planned._duration(0.2) == "< 1 s"
+    assert planned._duration(30) == "30 s"
+    assert planned._duration(600) == "10 min"

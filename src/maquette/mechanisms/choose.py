@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from html import escape
-from typing import Any, Literal
 
 from maquette import _check
 from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.budget import split as split_units
 from maquette.accounting.gaussian import SMOOTHING
 from maquette.domain import Relation
-from maquette.errors import MechanismError, ParameterError
+from maquette.errors import ParameterError
 from maquette.mechanisms import shape
-from maquette.mechanisms.base import Forecast, Mechanism, Task
+from maquette.mechanisms.base import Mechanism, Task
 from maquette.mechanisms.direct import CUBE, GAUSSIAN, LAPLACE
 from maquette.mechanisms.histogram import HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE
 from maquette.mechanisms.mw import MW
 from maquette.mechanisms.mwem import MWEM
+from maquette.mechanisms.plan import Criterion, Plan, error_by
 from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS
 from maquette.mechanisms.roth import ROTH
 from maquette.mechanisms.sculpt.sculpt import SCULPT
@@ -31,8 +30,6 @@ from maquette.queries.base import Queries
 from maquette.queries.binned import moved
 from maquette.queries.marginals import Marginals
 from maquette.theory import inverse
-
-Criterion = Literal["guaranteed", "expected"]
 
 MECHANISMS: dict[str, Mechanism] = {
     mechanism.name: mechanism
@@ -63,66 +60,6 @@ SMALL = (SCULPT.name, SMALLDB.name, ROTH.name)
 """Those that choose a really small number of rows if asked to; the last two always do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What every mechanism promises for one workload and budget, best guarantee first."""
-
-    workload: str
-    queries: int
-    n: int
-    epsilon: float
-    delta: float
-    relation: Relation
-    beta: float
-    certificate: float
-    forecasts: tuple[Forecast, ...]
-
-    def best(self, by: Criterion = "expected") -> Forecast:
-        """The mechanism with the smallest expected (or guaranteed) error among those that can run."""
-        _check.one_of(("guaranteed", "expected"), by=by)
-        able = [f for f in self.forecasts if f.refusal is None]
-        if not able:
-            reasons = "; ".join(f"{f.mechanism}: {f.refusal}" for f in self.forecasts)
-            raise MechanismError(f"no mechanism can answer this workload at this budget ({reasons})")
-        other: Criterion = "expected" if by == "guaranteed" else "guaranteed"
-        return min(able, key=lambda f: (_value(f, by), _value(f, other)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, JSON-ready."""
-        return asdict(self) | {
-            "relation": str(self.relation),
-            "forecasts": [asdict(f) | {"notes": list(f.notes)} for f in self.forecasts],
-        }
-
-    def __repr__(self) -> str:
-        rows = [_HEADER, *(_cells(f) for f in self.forecasts)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([self._title(), *lines, _LEGEND.format(beta=self.beta)])
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEADER)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(f)) + "</tr>"
-            for f in self.forecasts
-        )
-        return (
-            f"<p>{escape(self._title())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<p><small>{escape(_LEGEND.format(beta=self.beta))}</small></p>"
-        )
-
-    def _title(self) -> str:
-        budget = f"epsilon={self.epsilon:g}" + (f", delta={self.delta:g}" if self.delta else "")
-        return f"Plan for {self.workload}: n={self.n:,}, {budget}, {self.relation}"
-
-
-_HEADER = ("mechanism", "guaranteed", "expected", "time", "memory", "rows", "remark")
-_LEGEND = (
-    "guaranteed: largest error over all queries, as a fraction of the records, except with probability {beta:g}; "
-    "expected: typical largest error by formula or simulation, no promise"
-)
-
-
 def preferred(made: Plan, queries: Queries) -> str:
     """The mechanism that a release takes by itself.
 
@@ -136,7 +73,7 @@ def preferred(made: Plan, queries: Queries) -> str:
         made.delta
         and mixed
         and carved is not None
-        and _value(best, "expected") >= _value(carved, "expected") / 2
+        and error_by(best, "expected") >= error_by(carved, "expected") / 2
     ):
         return carved.mechanism
     return best.mechanism
@@ -186,7 +123,7 @@ def plan(
     chosen = [m for m in _chosen(mechanisms) if weight is None or m.name in WEIGHTED]
     forecasts = sorted(
         (mechanism.forecast(task_of(mechanism.name), n=n) for mechanism in chosen),
-        key=lambda f: (f.refusal is not None, _value(f, "guaranteed"), _value(f, "expected")),
+        key=lambda f: (f.refusal is not None, error_by(f, "guaranteed"), error_by(f, "expected")),
     )
     return Plan(
         workload=queries.describe(),
@@ -239,7 +176,7 @@ def required(
         _check.whole(n=n)
 
     def task(at: float, name: str) -> Task:
-        way = suited(name, queries, relation=Relation(relation), epsilon=at, delta=delta)
+        way = suited(name, queries, relation=Relation.named(relation), epsilon=at, delta=delta)
         return _task(
             queries,
             accounting=way,
@@ -256,7 +193,7 @@ def required(
             asked = task(at, mechanism.name)
         except ParameterError:  # below what a ledger counts
             return float("inf")
-        return _value(mechanism.forecast(asked, n=size), by)
+        return error_by(mechanism.forecast(asked, n=size), by)
 
     found: list[Requirement] = []
     for mechanism in _chosen(mechanisms):
@@ -287,7 +224,7 @@ def _task(
 ) -> Task:
     """The public task that a release with these parameters would run."""
     _check.fraction(beta=beta)
-    _check.one_of([str(r) for r in Relation], relation=str(relation))
+    between = Relation.named(relation)
     _check.one_of(("auto", "none", "consistent", "lp", "l2"), post=post)
     if not 0 <= certificate < 1:
         raise ParameterError(f"expected 0 <= certificate < 1, got certificate={certificate!r}")
@@ -296,7 +233,7 @@ def _task(
     units, _ = split_units(budget.total_units, [1 - share, share])
     if units < 1:
         raise ParameterError(f"the budget {budget} is too small to be divided")
-    return Task(queries, Relation(relation), budget.unit, Fraction(units, UNITS), beta, post)
+    return Task(queries, between, budget.unit, Fraction(units, UNITS), beta, post)
 
 
 def suited(
@@ -332,38 +269,8 @@ def _chosen(mechanisms: Sequence[str] | None) -> list[Mechanism]:
     return [MECHANISMS[name] for name in mechanisms]
 
 
-def _value(forecast: Forecast, by: Criterion) -> float:
-    value = forecast.guaranteed if by == "guaranteed" else forecast.expected
-    return float("inf") if value is None else value
-
-
 def _need(requirement: Requirement) -> tuple[bool, float, float]:
     infinite = float("inf")
     refused = requirement.refusal is not None
     n = infinite if requirement.n is None else requirement.n
     return refused, n, infinite if requirement.epsilon is None else requirement.epsilon
-
-
-def _cells(forecast: Forecast) -> tuple[str, ...]:
-    if forecast.refusal is not None:
-        return (forecast.mechanism, "-", "-", "-", "-", "-", forecast.refusal)
-    remark = forecast.notes[0] if forecast.notes else ""
-    return (
-        forecast.mechanism,
-        _error(forecast.guaranteed),
-        _error(forecast.expected),
-        _duration(forecast.seconds),
-        f"{forecast.megabytes:,.0f} MB",
-        "yes" if forecast.gives_rows else "answers only",
-        remark,
-    )
-
-
-def _error(value: float | None) -> str:
-    return "-" if value is None else "none (vacuous)" if value >= 1 else f"{value:.3g}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return "< 1 s"
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
