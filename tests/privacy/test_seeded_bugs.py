@@ -13,11 +13,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette import api
+from maquette import api, request
 from maquette.accounting.budget import Cost
 from maquette.accounting.events import LaplaceEvent, SelectionEvent
 from maquette.domain import Relation
-from maquette.gate import calibrate
+from maquette.gate import calibrate, tabulator
 from maquette.gate import curator as gate
 from maquette.gate.curator import Curator
 from maquette.gate.noise import SeededNoise, SystemNoise
@@ -156,7 +156,9 @@ def _(patch):
 
 @bug("add/remove shift of residuals under replace-one", checks.exactly("residuals, some axes", REP))
 def _(patch):
-    changed(patch, gate, "shift_squared", lambda real: lambda sizes, relation, axes: real(sizes, AR, axes))
+    changed(
+        patch, tabulator, "shift_squared", lambda real: lambda sizes, relation, axes: real(sizes, AR, axes)
+    )
 
 
 @bug("the curator asks for the wrong relation", MARGINALS)
@@ -271,7 +273,7 @@ def _(patch):
     def split(units, shares):
         return [math.ceil(units * share) + 1 for share in shares]
 
-    patch.setattr(api, "split", split)
+    patch.setattr(request, "split", split)
     patch.setattr(Curator, "_take", lambda self, cost: None)
 
 
@@ -290,18 +292,18 @@ def _(patch):
         scale = math.prod(table.shape[a] for a in axes)
         return table * scale, scale
 
-    patch.setattr(gate, "_project", project)
+    patch.setattr(tabulator, "_project", project)
 
 
 @bug("axes projected whose ripple is not negligible", checks.exactly("residuals, no axes"))
 def _(patch):
-    patch.setattr(gate, "projected_axes", lambda sizes, variance: tuple(range(len(sizes))))
-    patch.setattr(gate, "ripple", lambda sizes, variance, axes: Fraction(0))
+    patch.setattr(tabulator, "projected_axes", lambda sizes, variance: tuple(range(len(sizes))))
+    patch.setattr(tabulator, "ripple", lambda sizes, variance, axes: Fraction(0))
 
 
 @bug("the sampler's gap is not charged to delta", checks.exactly("residuals, all axes"))
 def _(patch):
-    patch.setattr(gate, "ripple", lambda sizes, variance, axes: Fraction(0))
+    patch.setattr(tabulator, "ripple", lambda sizes, variance, axes: Fraction(0))
 
 
 @bug("noise of another table's answer reused from a cache", checks.exactly("laplace"))

@@ -1,9 +1,11 @@
-"""The questions that can be asked of a private table, one method each on top of `Payer._ask`: pay, look, return."""
+"""The questions that can be asked of a private table, one method each on top of `Payer._ask`: pay, look, return.
+
+Those about tables of counts are in `gate/tabulator.py`.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -12,43 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.budget import Budget
-from maquette.accounting.events import Event, GaussianEvent, SmoothedEvent
-from maquette.accounting.gaussian import log_ratio, smoothing_of
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import ParameterError
-from maquette.gate import calibrate, tables
+from maquette.gate import calibrate
 from maquette.gate.draw.judge import error_of
 from maquette.gate.draw.price import pricing
 from maquette.gate.draw.run import STAYS_CHARGED, held_by, join_words, run, split_words
 from maquette.gate.noise import Noise, SeededNoise
-from maquette.gate.noise.samplers import sqrt_up
 from maquette.gate.owner import Table
-from maquette.gate.payer import Payer
 from maquette.gate.scores import check_answers, count_errors, signed_errors
+from maquette.gate.tabulator import Tabulator
 from maquette.models import measurement
 from maquette.models.answers import Answers
 from maquette.models.draw import Draw, Drawn
-from maquette.models.measurement import (
-    LargestError,
-    Measurement,
-    NoisyTable,
-    Residual,
-    Size,
-)
+from maquette.models.measurement import LargestError, Measurement, Size
 from maquette.models.weighting import Weighting
 from maquette.queries import canonical_hash
-from maquette.queries.base import Group, Margin, Queries, Sensitivity
-from maquette.queries.binned import Binned
+from maquette.queries.base import Group, Queries, Sensitivity
 from maquette.queries.pieces import LONG, pieces
-from maquette.queries.residual import projected_axes, ripple, shift_squared
 from maquette.vault.engine import MemoryEngine
 
-_ACCOUNT_BITS = 100
-_AT_A_TIME = 2_000
 
-
-class Curator(Payer):
+class Curator(Tabulator):
     """Answers questions about one table out of one allowance, reserved under one key of the ledger."""
 
     def size(self, *, price: Fraction) -> Size:
@@ -97,150 +85,6 @@ class Curator(Payer):
             coordinates=queries.count,
         )
         return Measurement(queries, values, law, receipt)
-
-    def measure_residuals(
-        self, margins: Sequence[Margin], *, variances: Sequence[Fraction]
-    ) -> tuple[Residual, ...]:
-        """Residuals of margins: integer noise of the given variances on each table, then the means removed.
-
-        Guarantee: rho-zCDP with rho = sum of shift^2 / (2 variance) (`queries/residual.py`); the noises together
-            are one Gaussian in coordinates scaled to variance 1, and that is the event in the ledger. Where mu^2 / 2 is
-            counted the noise is wider by the smoothing, and costs as much as asked. The noisy tables before the
-            projection are stored in the ledger, which is protected like the data, and never leave it.
-        """
-        if len(variances) != len(margins) or any(variance <= 0 for variance in variances):
-            raise ParameterError(f"expected {len(margins)} variances > 0, one per margin")
-        sizes = [tuple(self.domain[name].size for name in margin) for margin in margins]
-        smoothing = smoothing_of(self.unit)
-        sigmas = [sqrt_up(Fraction(variance) + smoothing) for variance in variances]
-        drawn = [Fraction(sigma) ** 2 for sigma in sigmas]
-        axes = [projected_axes(shape, variance) for shape, variance in zip(sizes, drawn, strict=True)]
-        event = self._residual_event(sizes, axes, drawn)
-
-        def look() -> list[NDArray[np.int64]]:
-            tables = self._engine.margins(list(margins))
-            return [
-                self._noise.gaussian(tables[margin].ravel(), sigma=sigma)
-                for margin, sigma in zip(margins, sigmas, strict=True)
-            ]
-
-        request = {
-            "ask": "residuals",
-            "margins": [list(m) for m in margins],
-            "sigmas": [s.hex() for s in sigmas],
-        }
-        tables, receipt = self._ask(event, request, look)
-        return tuple(
-            Residual(margin, removed, *_project(table.reshape(shape), removed), variance, receipt)
-            for margin, removed, table, shape, variance in zip(
-                margins, axes, tables, sizes, drawn, strict=True
-            )
-        )
-
-    def _residual_event(
-        self, sizes: Sequence[tuple[int, ...]], axes: Sequence[tuple[int, ...]], drawn: Sequence[Fraction]
-    ) -> Event:
-        moved = [shift_squared(s, self.relation, a) for s, a in zip(sizes, axes, strict=True)]
-        gap = sum((_up(ripple(*part)) for part in zip(sizes, drawn, axes, strict=True)), start=Fraction(0))
-
-        def over(less: Fraction) -> Fraction:
-            return sum((_up(m / (v - less)) for m, v in zip(moved, drawn, strict=True)), start=Fraction(0))
-
-        smoothing = max(smoothing_of(self.unit), smoothing_of(self._ledger.budget.unit))
-        if smoothing > smoothing_of(self.unit):
-            calibrate.check_wide(drawn)
-        if not smoothing:
-            return GaussianEvent(sigma_squared=Fraction(1), l2_squared=over(smoothing), total_variation=gap)
-        ratio = gap + log_ratio(sum(math.prod(shape) for shape in sizes))
-        return SmoothedEvent(
-            sigma_squared=Fraction(1),
-            l2_squared=over(Fraction(0)),
-            mu_squared=over(smoothing),
-            ripple=gap,
-            log_ratio=ratio,
-        )
-
-    def measure_tables(
-        self, binned: Sequence[Binned], *, variances: Sequence[Fraction]
-    ) -> tuple[NoisyTable, ...]:
-        """Tables in bins, each with noise of its own variance, in one payment: Gaussian for rho, Laplace for epsilon.
-
-        Guarantee: see `gate/tables.py`.
-        """
-        plan = tables.plan_tables(
-            self.domain,
-            binned,
-            variances,
-            relation=self.relation,
-            unit=self.unit,
-            ledger_unit=self._ledger.budget.unit,
-        )
-        request = {
-            "ask": "tables",
-            "tables": [table.to_json() for table in binned],
-            "noise": [spread.hex() for spread in plan.drawn],
-        }
-        values, receipt = self._ask(
-            plan.event, request, lambda: plan.draw(self._noise, self._engine.binned(binned))
-        )
-        return tuple(
-            NoisyTable(table, counts, variance, receipt)
-            for table, counts, variance in zip(binned, values, plan.variances, strict=True)
-        )
-
-    def distances(
-        self, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]], *, price: Fraction
-    ) -> tuple[NDArray[np.int64], measurement.Noise]:
-        """The L1 distance in counts of every private table to a public one, plus noise.
-
-        Guarantee: `price`, for a vector of distances that one record moves by 1 each (2 under replace-one).
-        """
-        tables.check_tables(self.domain, binned)
-        tables.check_references(binned, references)
-        request = {"ask": "distances"} | _named(binned, references)
-        values, law, _ = self._noisy(
-            request,
-            tables.distance_sensitivity(len(binned), self.relation),
-            self._priced(price),
-            lambda: self._far(binned, references),
-            coordinates=len(binned),
-        )
-        return values, law
-
-    def select_tables(
-        self,
-        binned: Sequence[Binned],
-        references: Sequence[NDArray[np.int64]],
-        penalties: NDArray[np.int64],
-        *,
-        count: int,
-        price: Fraction,
-    ) -> tuple[int, ...]:
-        """Up to `count` tables far from their references, less a public penalty, no two of them sharing two attributes.
-
-        Guarantee: `price` for all choices together; see `gate/tables.py`.
-        """
-        tables.check_tables(self.domain, binned)
-        tables.check_references(binned, references)
-        if penalties.dtype.kind != "i" or penalties.shape != (len(binned),) or count < 1:
-            raise ParameterError("expected one whole penalty per table and at least one choice")
-        plan = tables.plan_choices(count=count, price=price, relation=self.relation, unit=self.unit)
-
-        def look() -> list[NDArray[np.int64]]:
-            scores = self._far(binned, references) - penalties
-            return [tables.choose(self._noise, plan, scores, binned)]
-
-        request = {"ask": "select tables", "penalties": penalties.tolist()} | _named(binned, references)
-        ((chosen,), _) = self._ask(plan.event, request, look)
-        return tuple(int(i) for i in chosen)
-
-    def _far(self, binned: Sequence[Binned], references: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
-        """Every table's L1 distance; where the rows are in memory, some tables are counted at a time."""
-        step = _AT_A_TIME if isinstance(self._engine, MemoryEngine) else len(binned)
-        parts = [slice(start, start + step) for start in range(0, len(binned), step)]
-        return np.concatenate(
-            [tables.distances(self._engine.binned(binned[part]), references[part]) for part in parts]
-        )
 
     def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
         """A query whose released answer is far off, chosen by its error in counts.
@@ -379,13 +223,6 @@ def _one_per(groups: int) -> Sensitivity:
     return Sensitivity(Fraction(groups), Fraction(groups), Fraction(1))
 
 
-def _project(table: NDArray[np.int64], axes: Sequence[int]) -> tuple[NDArray[np.int64], int]:
-    """Remove the means over `axes`, in whole numbers: the result is over the product of their sizes."""
-    for axis in axes:
-        table = table * table.shape[axis] - table.sum(axis=axis, keepdims=True)
-    return table, math.prod(table.shape[axis] for axis in axes)
-
-
 def _digest(answers: Answers) -> str:
     hasher = hashlib.sha256(str(answers.denominator).encode())
     for start in range(0, len(answers), LONG):
@@ -393,21 +230,8 @@ def _digest(answers: Answers) -> str:
     return hasher.hexdigest()
 
 
-def _named(binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
-    """Tables and public references as parts of a request."""
-    hasher = hashlib.sha256()
-    for reference in references:
-        hasher.update(np.ascontiguousarray(reference, dtype=np.int64).tobytes())
-    return {"tables": [table.to_json() for table in binned], "references": hasher.hexdigest()}
-
-
 def _digest_of(values: Sequence[NDArray[Any]]) -> str:
     hasher = hashlib.sha256()
     for column in values:
         hasher.update(np.ascontiguousarray(column).astype(np.uint64).tobytes() + b"/")
     return hasher.hexdigest()
-
-
-def _up(value: Fraction) -> Fraction:
-    """Rounded up to a fixed grid, so that sums stay short."""
-    return Fraction(math.ceil(value * 2**_ACCOUNT_BITS), 2**_ACCOUNT_BITS)
