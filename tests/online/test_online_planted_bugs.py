@@ -1,6 +1,7 @@
 """Privacy bugs of online answering, planted one by one: each is seen by a check that passes without it."""
 
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,10 +13,11 @@ from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.transaction import Transaction
 from maquette.domain import Relation
 from maquette.errors import KeyReused, LedgerError, MechanismError
-from maquette.gate import online, sparse
+from maquette.gate import online, sparse, tables
 from maquette.gate.online import Guess, OnlineCurator
 from maquette.models.testing import Terms
 from maquette.queries import where
+from support.online_survey import weigh
 from support.online_variants import probability
 from support.privacy_conformance import TINY
 from support.privacy_doubles import RecordingNoise, ledger_for, set_aside, table_of
@@ -126,7 +128,32 @@ def keeps_out_of_an_epoch_that_another_process_closed(folder) -> bool:
     return sum(e.body["ask"] == "test" for e in steps) == 1
 
 
+def surveys_for_what_it_charges(_folder) -> bool:
+    found = weigh(Relation.ADD_REMOVE, "zcdp")
+    return found.surveys == 2 and found.lost <= found.charged
+
+
+def _draw_half(self, noise, counts):
+    narrow = replace(self, drawn=tuple(spread / 2 for spread in self.drawn))
+    return _DRAW(narrow, noise, counts)
+
+
+def _charge_for_one(domain, binned, variances, **options):
+    plan = _PLAN(domain, binned, variances, **options)
+    return replace(plan, event=replace(plan.event, l2_squared=plan.event.l2_squared / len(binned)))
+
+
+_DRAW, _PLAN = tables.TablePlan.draw, tables.plan_tables
+
 BUGS = {
+    "the tables of a survey carry half their noise": (
+        surveys_for_what_it_charges,
+        lambda patch: patch.setattr(tables.TablePlan, "draw", _draw_half),
+    ),
+    "the tables of a survey are charged as one": (
+        surveys_for_what_it_charges,
+        lambda patch: patch.setattr(tables, "plan_tables", _charge_for_one),
+    ),
     "a batch goes on after a far guess": (
         ends_a_batch_with_the_first_far_guess,
         lambda patch: patch.setattr(OnlineCurator, "test_all", _test_all_of_them),
