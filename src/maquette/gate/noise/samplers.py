@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -155,22 +156,27 @@ def sqrt_up(value: Fraction) -> float:
 
 
 def _opendp() -> Any:
-    import opendp.prelude as dp
+    """The parts of opendp that are used; its prelude takes a second, for table libraries that nobody needs here."""
+    from opendp import domains, measurements, measures, metrics
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    return dp
+    return SimpleNamespace(domains=domains, m=measurements, measures=measures, metrics=metrics)
+
+
+def _vectors(dp: Any) -> Any:
+    return dp.domains.vector_domain(dp.domains.atom_domain(T=_WHOLE))
 
 
 def _opendp_laplace(exact: Counts, scale: float) -> Counts:
     dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T=_WHOLE)), dp.l1_distance(T=_WHOLE)
+    space = _vectors(dp), dp.metrics.l1_distance(T=_WHOLE)
     return _released(dp.m.make_laplace(*space, scale=scale), exact)
 
 
 def _opendp_gaussian(exact: Counts, sigma: float) -> Counts:
     dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T=_WHOLE)), dp.l2_distance(T=float)
+    space = _vectors(dp), dp.metrics.l2_distance(T=float)
     return _released(dp.m.make_gaussian(*space, scale=sigma), exact)
 
 
@@ -181,10 +187,14 @@ def _opendp_select(scores: Counts, scale: float, method: Selection) -> int:
 @lru_cache(maxsize=64)
 def _noisy_max(scale: float, method: Selection) -> Callable[[list[int]], int]:
     dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T=_WHOLE)), dp.linf_distance(T=_WHOLE)
+    space = _vectors(dp), dp.metrics.linf_distance(T=_WHOLE)
     # opendp draws Gumbel noise under zCDP (the exponential mechanism) and exponential noise under pure epsilon
     # (permute-and-flip); each is charged as what it is
-    measure = dp.zero_concentrated_divergence() if method == "exponential" else dp.max_divergence()
+    measure = (
+        dp.measures.zero_concentrated_divergence()
+        if method == "exponential"
+        else dp.measures.max_divergence()
+    )
     return dp.m.make_noisy_max(*space, measure, scale=scale)
 
 
