@@ -1,6 +1,7 @@
 """Run benchmarks by name and append what they measured to benchmarks/results/NAME.jsonl.
 
-A benchmark is a module of this package with `run(data: Path | None) -> list[dict]`; every dict is one figure.
+A benchmark is a module of this package with `run(data: Path | None) -> list[dict]`; every dict is one figure. A figure
+that can be measured by itself names the `command` for that; the others carry the command of the whole run.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ def surroundings() -> dict[str, Any]:
 def measure(name: str, data: Path | None) -> list[dict[str, Any]]:
     """Run one benchmark; each figure carries the command that repeats it."""
     figures = importlib.import_module(f"benchmarks.{name}").run(data)
-    command = f"python -m benchmarks {name}" + ("" if data is None else " --data DIR")
+    whole = f"python -m benchmarks {name}" + ("" if data is None else " --data DIR")
     around = surroundings()
-    return [{"benchmark": name, "command": command} | around | {"figures": figure} for figure in figures]
+    return [_record(name, figure, around, whole) for figure in figures]
 
 
-def append_each(name: str, command: str, figures: Iterable[dict[str, Any]]) -> None:
+def append_each(name: str, figures: Iterable[dict[str, Any]]) -> None:
     """Print and keep every figure as it comes, for benchmarks whose parts can be run on their own."""
-    around = {"benchmark": name, "command": command} | surroundings()
+    around = surroundings()
     for figure in figures:
-        line = json.dumps(around | {"figures": figure})
+        line = json.dumps(_record(name, figure, around))
         print(line, flush=True)
         with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as stream:
             stream.write(line + "\n")
@@ -72,6 +73,17 @@ def main(arguments: list[str] | None = None) -> None:
             RESULTS.mkdir(exist_ok=True)
             with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as stream:
                 stream.writelines(line + "\n" for line in lines)
+
+
+def _record(
+    name: str, figure: dict[str, Any], around: dict[str, Any], whole: str | None = None
+) -> dict[str, Any]:
+    """One line of the results. A part of a benchmark has to name its own command."""
+    command = figure.get("command", whole)
+    if command is None:
+        raise ValueError(f"a figure of {name} that was measured by itself has to name its command")
+    told = {key: value for key, value in figure.items() if key != "command"}
+    return {"benchmark": name, "command": command} | around | {"figures": told}
 
 
 def _cpu() -> str:

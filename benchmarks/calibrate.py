@@ -159,14 +159,19 @@ def run(data: Path | None) -> list[dict[str, Any]]:
     del data
     from benchmarks.__main__ import RESULTS
 
-    done = {figure["seed"] for figure in figures(RESULTS / "calibrate.jsonl")}
-    return list(simulated([seed for seed in range(COUNT) if seed not in done]))
+    return list(simulated(missing(RESULTS / "calibrate.jsonl")))
+
+
+def missing(path: Path) -> list[int]:
+    """The seeds of which a file has no simulation."""
+    done = {figure["seed"] for figure in figures(path)}
+    return [seed for seed in range(COUNT) if seed not in done]
 
 
 def simulated(seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
     for seed in seeds:
         print(f"simulation {seed} ...", file=sys.stderr)
-        yield simulate(case(seed))
+        yield simulate(case(seed)) | {"command": f"python -m benchmarks.calibrate --seeds {seed} {seed + 1}"}
 
 
 def figures(path: Path) -> list[dict[str, Any]]:
@@ -245,7 +250,7 @@ def compared(data: Path) -> Iterator[dict[str, Any]]:
             }
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     from benchmarks.__main__ import RESULTS, append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibrate", description=__doc__)
@@ -254,9 +259,12 @@ def main() -> None:
         "--check", type=Path, help="compare expected and true errors on tables of this folder"
     )
     parser.add_argument(
-        "--seeds", nargs=2, type=int, default=(0, COUNT), help="first seed, and the one after the last"
+        "--seeds",
+        nargs=2,
+        type=int,
+        help="first seed, and the one after the last, simulated anew; those that are missing if absent",
     )
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     place = RESULTS / "calibrate.jsonl"
     if chosen.fit:
         found = fit(figures(place))
@@ -266,9 +274,7 @@ def main() -> None:
         for figure in compared(chosen.check):
             print(json.dumps(figure), flush=True)
     else:
-        done = {figure["seed"] for figure in figures(place)}
-        wanted = [seed for seed in range(*chosen.seeds) if seed not in done]
-        append_each("calibrate", "python -m benchmarks calibrate", simulated(wanted))
+        append_each("calibrate", simulated(range(*chosen.seeds) if chosen.seeds else missing(place)))
 
 
 def _ordered(

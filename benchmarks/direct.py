@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 import maquette as mq
+from benchmarks import _accuracy
+from maquette.queries.marginals import Marginals
 
 TABLES = {"adult": "adult.csv", "msnbc": "msnbc.parquet", "salary": "salary.parquet"}
 EPSILON, DELTA, RUNS = 1.0, 1e-9, 3
@@ -45,13 +47,8 @@ def _measure(data: Path, name: str, *, k: int, mechanism: str) -> dict[str, Any]
     } | means
 
 
-def _once(table: mq.Table, queries: Any, truth: np.ndarray, mechanism: str) -> dict[str, float]:
-    ledger = mq.Ledger.memory(
-        budget=mq.Budget(EPSILON, DELTA),
-        relation=mq.Relation.ADD_REMOVE,
-        domain_fingerprint=table.domain.fingerprint,
-        name="benchmark",
-    )
+def _once(table: mq.Table, queries: Marginals, truth: np.ndarray, mechanism: str) -> dict[str, float]:
+    ledger = _accuracy.ledger(queries, mechanism, epsilon=EPSILON, delta=DELTA)
     started = time.process_time()
     release = mq.release(table, queries, epsilon=EPSILON, delta=DELTA, mechanism=mechanism, ledger=ledger)
     seconds = time.process_time() - started

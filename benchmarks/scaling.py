@@ -63,13 +63,19 @@ def measure_all(axes: list[str] | None = None, mechanism: str = "sculpt") -> Ite
             yield _in_fresh_process(replace(point, mechanism=mechanism))
 
 
+def command(point: Point) -> str:
+    """What measures one point again; it prints and appends nothing."""
+    return f"python -m benchmarks.scaling --point '{json.dumps(asdict(point))}'"
+
+
 def _in_fresh_process(point: Point) -> dict[str, Any]:
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    command = [sys.executable, "-m", "benchmarks.scaling", "--point", json.dumps(asdict(point))]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | one_thread)
+    words = [sys.executable, "-m", "benchmarks.scaling", "--point", json.dumps(asdict(point))]
+    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | one_thread)
+    again = {"command": command(point)}
     if done.returncode:
-        return asdict(point) | {"x": point.x, "failed": done.stderr.strip().splitlines()[-1:]}
-    return json.loads(done.stdout.splitlines()[-1])
+        return asdict(point) | {"x": point.x, "failed": done.stderr.strip().splitlines()[-1:]} | again
+    return json.loads(done.stdout.splitlines()[-1]) | again
 
 
 def figures(point: Point) -> dict[str, Any]:
@@ -139,7 +145,7 @@ def _panel(axis: str, points: dict[int, dict[str, Any]], field: str, title: str)
     }
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     from benchmarks.__main__ import RESULTS, append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
@@ -147,7 +153,7 @@ def main() -> None:
     parser.add_argument("--axis", nargs="+", choices=list(AXES), default=None)
     parser.add_argument("--mechanism", default="sculpt")
     parser.add_argument("--plot", type=Path, help="draw the figures measured so far into this folder")
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     place = RESULTS / "scaling.jsonl"
     if chosen.point:
         print(json.dumps(figures(Point(**json.loads(chosen.point)))))
@@ -155,8 +161,7 @@ def main() -> None:
         for axis, points in newest(place.read_text(encoding="utf-8").splitlines()).items():
             (chosen.plot / f"scaling-{axis}.svg").write_text(draw(axis, points), encoding="utf-8")
     else:
-        figures_of = measure_all(chosen.axis, chosen.mechanism)
-        append_each("scaling", "python -m benchmarks scaling", figures_of)
+        append_each("scaling", measure_all(chosen.axis, chosen.mechanism))
 
 
 if __name__ == "__main__":

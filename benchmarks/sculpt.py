@@ -45,10 +45,22 @@ def cases(
                 for mechanism in [m for m in mechanisms if m in MECHANISMS]:
                     case = _accuracy.Case(name, k, epsilon, mechanism, runs)
                     print(f"{_accuracy.describe(case)} ...", file=sys.stderr)
-                    yield _accuracy.measure(case, data) | {"quoted": quoted.beside(name, k, epsilon)}
+                    yield _accuracy.measure(case, data) | {
+                        "quoted": quoted.beside(name, k, epsilon),
+                        "command": command(case),
+                    }
 
 
-def main() -> None:
+def command(case: _accuracy.Case) -> str:
+    """What measures one case again."""
+    folder = "" if case.table == "xor" else " --data DIR"
+    return (
+        f"python -m benchmarks.sculpt{folder} --table {case.table} --epsilon {case.epsilon:g} --k {case.k} "
+        f"--mechanism {case.mechanism} --runs {case.runs}"
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
     from benchmarks.__main__ import append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sculpt", description=__doc__)
@@ -58,7 +70,7 @@ def main() -> None:
     parser.add_argument("--k", nargs="+", type=int, default=ORDERS)
     parser.add_argument("--mechanism", nargs="+", default=WANTED)
     parser.add_argument("--runs", type=int, default=3)
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     found = cases(
         chosen.data,
         names=tuple(chosen.table),
@@ -67,7 +79,7 @@ def main() -> None:
         mechanisms=tuple(chosen.mechanism),
         runs=chosen.runs,
     )
-    append_each("sculpt", "python -m benchmarks sculpt --data DIR", found)
+    append_each("sculpt", found)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,12 +25,15 @@ def run(data: Path | None) -> list[dict[str, Any]]:
     return [] if data is None else list(points(data))
 
 
-def points(data: Path, *, orders: tuple[int, ...] = (2, 3)) -> Iterator[dict[str, Any]]:
+def points(
+    data: Path, *, orders: Sequence[int] = (2, 3), sizes: Sequence[int | Literal["small"]] = ROWS
+) -> Iterator[dict[str, Any]]:
     """One figure per order and size, as they are done."""
     for k in orders:
-        for rows in ROWS:
+        for rows in sizes:
             print(f"{k}-way marginals, {rows} rows ...", file=sys.stderr)
-            yield _accuracy.measure(_accuracy.Case("adult", k, 1.0, "sculpt", RUNS, rows), data)
+            found = _accuracy.measure(_accuracy.Case("adult", k, 1.0, "sculpt", RUNS, rows), data)
+            yield found | {"command": f"python -m benchmarks.sizes --data DIR --k {k} --rows {rows}"}
 
 
 def newest(lines: list[str]) -> dict[tuple[int, int | str], dict[str, Any]]:
@@ -91,22 +94,26 @@ def _panel(field: str) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     from benchmarks.__main__ import RESULTS, append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description=__doc__)
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--k", nargs="+", type=int, default=(2, 3))
+    parser.add_argument("--rows", nargs="+", type=_size, default=ROWS, help="numbers, or small")
     parser.add_argument("--plot", type=Path, help="draw the figures measured so far into this SVG")
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     place = RESULTS / "sizes.jsonl"
     if chosen.plot:
         chosen.plot.write_text(draw(newest(place.read_text(encoding="utf-8").splitlines())), encoding="utf-8")
         return
     if chosen.data is None:
         parser.error("adult is needed: --data DIR")
-    figures = points(chosen.data, orders=tuple(chosen.k))
-    append_each("sizes", "python -m benchmarks sizes --data DIR", figures)
+    append_each("sizes", points(chosen.data, orders=chosen.k, sizes=chosen.rows))
+
+
+def _size(word: str) -> int | Literal["small"]:
+    return "small" if word == "small" else int(word)
 
 
 if __name__ == "__main__":

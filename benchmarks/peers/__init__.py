@@ -15,4 +15,4 @@ def run(data: Path | None) -> list[dict[str, Any]]:
     from benchmarks.peers import again
 
     python = os.environ.get("MAQUETTE_PEER_PYTHON")
-    return [] if python is None or data is None else [again.measure(c, data, python) for c in again.CASES]
+    return [] if python is None or data is None else list(again.measure_all(again.CASES, data, python))

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,14 @@ CASES = (
     *(Case("mst", name, 1.0) for name in ("adult", "msnbc", "salary", "chicago_taxi", "nist_acs")),
     *(Case("aim", name, 1.0) for name in ("adult-reduced", "msnbc")),
 )
+
+
+def measure_all(cases: Iterable[Case], data: Path, python: str) -> Iterator[dict[str, Any]]:
+    """One figure per case, as they are done, each with what measures it again."""
+    for case in cases:
+        print(f"{_describe(case)} ...", file=sys.stderr)
+        again = f"python -m benchmarks.peers.again --data DIR --only {_name(case)}"
+        yield measure(case, data, python) | {"command": again}
 
 
 def measure(case: Case, data: Path, python: str) -> dict[str, Any]:
@@ -100,27 +109,25 @@ def _call(case: Case, python: str, source: Path, target: Path) -> dict[str, Any]
     return {"rho": rho} | json.loads(done.stdout.splitlines()[-1])
 
 
+def _name(case: Case) -> str:
+    return f"{case.mechanism}:{case.table}"
+
+
 def _describe(case: Case) -> str:
     told = "" if case.mechanism == "mst" else f", {case.size:g} MB model, for {case.order}-way marginals"
     return f"{case.mechanism.upper()} on mbi{told}: {case.table}, epsilon {case.epsilon:g}, rows"
 
 
-def main() -> None:
-    from benchmarks.__main__ import RESULTS, surroundings
+def main(arguments: list[str] | None = None) -> None:
+    from benchmarks.__main__ import append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.again", description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--only", nargs="*", default=None, help="MECHANISM:TABLE, such as mst:adult")
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     python = os.environ["MAQUETTE_PEER_PYTHON"]
-    around = {"benchmark": "peers", "command": "python -m benchmarks peers --data DIR"} | surroundings()
-    for case in CASES:
-        if chosen.only is None or f"{case.mechanism}:{case.table}" in chosen.only:
-            print(f"{_describe(case)} ...", file=sys.stderr)
-            line = json.dumps(around | {"figures": measure(case, chosen.data, python)})
-            print(line, flush=True)
-            with (RESULTS / "peers.jsonl").open("a", encoding="utf-8") as stream:
-                stream.write(line + "\n")
+    wanted = [case for case in CASES if chosen.only is None or _name(case) in chosen.only]
+    append_each("peers", measure_all(wanted, chosen.data, python))
 
 
 if __name__ == "__main__":

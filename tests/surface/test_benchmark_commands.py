@@ -1,0 +1,83 @@
+"""A figure that can be measured by itself carries the command that measures it, and it alone, again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+from benchmarks import __main__ as command
+from benchmarks import _accuracy, calibrate, scaling, sculpt, sizes
+from benchmarks.peers import again
+
+
+@pytest.fixture
+def results(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    monkeypatch.setenv("MAQUETTE_PEER_PYTHON", "python")
+    return tmp_path
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """What would have been measured; nothing is."""
+    seen = []
+
+    def note(case, *_options):
+        seen.append(case)
+        return {"what": "noted"}
+
+    monkeypatch.setattr(_accuracy, "measure", note)
+    monkeypatch.setattr(again, "measure", note)
+    monkeypatch.setattr(calibrate, "simulate", note)
+    monkeypatch.setattr(scaling, "figures", note)
+    return seen
+
+
+def figures_of(name, folder):
+    match name:
+        case "sculpt":
+            return sculpt.cases(folder, names=("adult", "xor"), epsilons=(0.1, 10.0), runs=1)
+        case "sizes":
+            return sizes.points(folder)
+        case "calibrate":
+            return calibrate.simulated([3, 17])
+        case _:
+            return again.measure_all(again.CASES, folder, "python")
+
+
+MAINS = {"sculpt": sculpt.main, "sizes": sizes.main, "calibrate": calibrate.main, "peers": again.main}
+
+
+@pytest.mark.parametrize("name", MAINS)
+def test_every_figure_of_a_part_names_what_repeats_it(name, results, measured, tmp_path):
+    command.append_each(name, figures_of(name, tmp_path))
+    first, lines = list(measured), (results / f"{name}.jsonl").read_text().splitlines()
+    assert len(first) == len(lines) > 1
+    for case, line in zip(first, lines, strict=True):
+        stored = json.loads(line)
+        assert "command" not in stored["figures"]
+        measured.clear()
+        MAINS[name](words(stored["command"], tmp_path))
+        assert measured == [case]
+
+
+def test_a_point_of_a_scale_too(measured):
+    for point in (scaling.Point("rows", rows=500), scaling.Point("records", n=10, mechanism="residual")):
+        measured.clear()
+        scaling.main(words(scaling.command(point), None))
+        assert measured == [point]
+
+
+def test_a_part_without_a_command_is_refused(results):
+    with pytest.raises(ValueError, match="has to name its command"):
+        command.append_each("sculpt", [{"what": "x"}])
+    assert not (results / "sculpt.jsonl").exists()
+
+
+def words(told, folder):
+    """The words behind the module's name, with a real folder."""
+    python, dash, module, *rest = shlex.split(told)
+    assert (python, dash) == ("python", "-m")
+    assert module.startswith("benchmarks.")
+    return [str(folder) if word == "DIR" else word for word in rest]
