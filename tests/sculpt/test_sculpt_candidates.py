@@ -1,11 +1,18 @@
 """Tables that might be measured next: their resolutions, and what the rows so far say of them."""
 
 import math
-from itertools import permutations
+from fractions import Fraction
+from itertools import combinations, permutations
 
 import numpy as np
+import pytest
 
-from maquette.domain import Attribute, Domain, Kind
+import maquette as mq
+from maquette.accounting.budget import Budget, Cost
+from maquette.accounting.ledger import Ledger
+from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.gate import tabulator
+from maquette.gate.curator import SeededCurator
 from maquette.models.measurement import Size
 from maquette.models.rows import generator
 from maquette.models.sculpt import fit
@@ -69,3 +76,38 @@ def test_rows_are_counted_in_further_tables_as_a_layout_counts_them():
     for i, counts in enumerate(counted):
         assert counts.tolist() == plain[layout.place(i)].tolist()
         assert counts.sum() == 300
+
+
+def far(step):
+    """Noisy distances of fifteen tables from nothing, and a choice among them, counted `step` tables at a time."""
+    budget = Budget(50.0, 1e-6)
+    ledger = Ledger.memory(
+        budget=budget, relation=Relation.ADD_REMOVE, domain_fingerprint=DOMAIN.fingerprint, name="far"
+    )
+    whole = Cost(budget.total_units, budget.slack_units)
+    ledger.reserve("far", request="0" * 64, tag="release", cost=whole, body={}, envelope=True)
+    rng = generator("records")
+    table = mq.open({f"x{i}": rng.integers(0, size, 400) for i, size in enumerate(SIZES)}, domain=DOMAIN)
+    curator = SeededCurator(table, ledger, key="far", budget=budget, seed=3)
+    levels = hierarchy()
+    asked = [levels.table(pair, levels.finest(pair, 40)) for pair in combinations(range(len(SIZES)), 2)]
+    nothing = [np.full(table.cells, -i, dtype=np.int32) for i, table in enumerate(asked)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tabulator, "_AT_A_TIME", step)
+        values, _ = curator.distances(asked, nothing, price=Fraction(1))
+        chosen = curator.select_tables(
+            asked, nothing, np.zeros(len(asked), dtype=np.int64), count=2, price=Fraction(1)
+        )
+    cells = np.array([table.cells for table in asked])
+    return values, 400 + np.arange(len(asked)) * cells, chosen
+
+
+def test_distances_do_not_depend_on_how_many_tables_are_counted_at_a_time():
+    values, exact, chosen = far(1000)
+    assert np.abs(values - exact).max() < 40
+    assert np.ptp(exact) > 400
+    assert len(chosen) == 2
+    for step in (1, 4, 15):
+        again = far(step)
+        assert values.tolist() == again[0].tolist()
+        assert chosen == again[2]

@@ -90,6 +90,12 @@ DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=4) for i in ran
 PLACES = 20
 
 
+def test_fewer_triples_are_compared_where_many_records_are_counted():
+    assert running._comparable(50_000.0) == running.MOST_TRIPLES
+    assert running._comparable(1e6) == 10_000
+    assert running._comparable(1e9) == running.MOST_MEASURED
+
+
 def wide_columns(late):
     """Nothing depends on anything, but the three late columns together."""
     rng = generator("wide")

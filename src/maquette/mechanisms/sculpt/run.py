@@ -31,6 +31,8 @@ MOST_ROWS = 250_000
 """Rows of a small database unless another number is asked for."""
 MOST_TRIPLES = 20_000
 """Three-way tables that are compared with the rows to choose a few."""
+_COMPARED = 1e10
+"""Pairs of a record and a triple that are counted in a round: half a minute."""
 MOST_MEASURED = 5_000
 """Three-way tables that are measured all at once; every visit of a row costs as much again for each."""
 
@@ -86,7 +88,7 @@ class Run:
         The second can hardly find more than the first did. Where a second look at the pairs is worth more than
         that, it gets what is left.
         """
-        triples = self.triples(MOST_TRIPLES, found.scores)
+        triples = self.triples(_comparable(found.total), found.scores)
         candidates = [*triples, *self.wanted.pairs]
         for last in (False, True):
             self.progress("choosing three-way tables", 0.4 if last else 0.3)
@@ -139,6 +141,11 @@ def size_of(curator: Curator, purse: Purse) -> Size:
     if curator.relation is Relation.REPLACE_ONE:
         return curator.size(price=Fraction(0))
     return curator.size(price=purse.part(stages.SIZE_SHARE))
+
+
+def _comparable(total: float) -> int:
+    """How many triples are compared in a round, by the released number of records."""
+    return min(MOST_TRIPLES, max(MOST_MEASURED, int(_COMPARED / total)))
 
 
 def _believed(carving: Carving, found: Found, shapes: list[Shape]) -> list[NDArray[np.float64]]:
