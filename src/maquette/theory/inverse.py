@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from maquette import _check
+from maquette.theory.search import smallest
 
 
 def records(bound: Callable[[int], float], *, alpha: float, most: int = 10**18) -> int | None:
@@ -14,16 +15,7 @@ def records(bound: Callable[[int], float], *, alpha: float, most: int = 10**18) 
     Holds when: the bound does not rise in n; it is asked at whole numbers only.
     """
     _check.positive(alpha=alpha)
-    high = 1
-    while bound(high) > alpha:
-        if high >= most:
-            return None
-        high = min(high * 2, most)
-    low = high // 2  # fails, or is 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if bound(middle) <= alpha else (middle, high)
-    return high
+    return smallest(lambda n: bound(n) <= alpha, most=most)
 
 
 def epsilon(bound: Callable[[float], float], *, alpha: float, most: float = 1e4) -> float | None:

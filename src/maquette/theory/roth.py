@@ -14,7 +14,7 @@ import math
 
 from maquette import _check
 from maquette.errors import ParameterError
-from maquette.theory import existence
+from maquette.theory import existence, search
 from maquette.theory.existence import LETTERS, Facts, Form
 from maquette.theory.multisets import log_multisets
 from maquette.theory.smalldb import Records
@@ -55,24 +55,15 @@ def rows_for(facts: Facts, *, alpha: float, only: str = LETTERS) -> tuple[int, s
     _check.positive(alpha=alpha)
     if alpha >= 1:
         return 1, "a"  # every fraction is within 1
-    found = [(_smallest(form, alpha), form.letter) for form in existence.forms(facts, only=only)]
+    found = [(_rows(form, alpha), form.letter) for form in existence.forms(facts, only=only)]
     reached = [(m, letter) for m, letter in found if m is not None]
     if not reached:
         raise ParameterError(f"no number of rows reaches alpha={alpha!r} by the forms {', '.join(only)}")
     return min(reached)
 
 
-def _smallest(form: Form, alpha: float) -> int | None:
-    high = 1
-    while form.alpha(high) > alpha:
-        high *= 2
-        if high > 2**60:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if form.alpha(middle) <= alpha else (middle, high)
-    return high
+def _rows(form: Form, alpha: float) -> int | None:
+    return search.smallest(lambda m: form.alpha(m) <= alpha, most=2**60)
 
 
 def _log_range(facts: Facts, rows: int) -> float:

@@ -1,4 +1,4 @@
-"""The whole number m at which a falling error plus a growing price is least."""
+"""The whole number that is enough, and the one at which a falling error plus a growing price is least."""
 
 from __future__ import annotations
 
@@ -9,6 +9,23 @@ Curve = Callable[[int], float]
 
 _FAR = 10**18
 """No search goes beyond; reached only where more rows cost nothing."""
+
+
+def smallest(enough: Callable[[int], bool], *, most: int | None = None) -> int | None:
+    """The smallest whole number that is enough, or None if not even `most` is.
+
+    Holds when: whatever is above a number that is enough is enough too.
+    """
+    high = 1
+    while not enough(high):
+        if most is not None and high >= most:
+            return None
+        high = 2 * high if most is None else min(2 * high, most)
+    low = high // 2  # not enough, or 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def valley(fall: Curve, rise: Curve, *, most: int = _FAR) -> int:

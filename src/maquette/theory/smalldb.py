@@ -291,16 +291,8 @@ def _records_of_itself(facts: Facts, alpha: float, epsilon: float, beta: float, 
         log_range = _log_range(facts, n, base)
         return selection(log_range=log_range, n=n, epsilon=epsilon, beta=beta, span=facts.span) <= alpha
 
-    high = 1
-    while not enough(high):
-        high *= 2
-        if high > 2**60:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return Records(float(high), high, "c")
+    n = search.smallest(enough, most=2**60)
+    return None if n is None else Records(float(n), n, "c")
 
 
 def _exact(n: float) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from maquette import _check
+from maquette.theory import search
 
 
 def growth(*, vc: int, points: int) -> int:
@@ -62,11 +63,6 @@ def free_error(*, rows: int, vc: int) -> float:
 def free_rows(*, alpha: float, vc: int) -> int:
     """The smallest m with `free_error` <= alpha."""
     _check.positive(alpha=alpha)
-    high = 1
-    while free_error(rows=high, vc=vc) > alpha:
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if free_error(rows=middle, vc=vc) <= alpha else (middle, high)
-    return high
+    found = search.smallest(lambda rows: free_error(rows=rows, vc=vc) <= alpha)
+    assert found is not None  # the error falls to 0
+    return found
