@@ -8,7 +8,7 @@ import pytest
 from maquette.domain import Relation
 from maquette.mechanisms.choose import MECHANISMS
 from maquette.queries import marginals, prefixes, union
-from support.privacy_replay import ODD, SOURCES, SURVEY, check_replay, neighbours_of, release, table
+from support.privacy_replay import ODD, SOURCES, SUITED, SURVEY, check_replay, neighbours_of, release, table
 
 PAIRS_PER_MECHANISM = 200
 ROWS = 60
@@ -27,13 +27,7 @@ OPTIONS = {
     "mw": {"epsilon": 1.0, "delta": 1e-6},
     "mwem": {"epsilon": 1.0, "delta": 1e-6},
 }
-QUERIES = {
-    "sculpt": union(marginals(SURVEY, k=3), prefixes(SURVEY, "age")),
-    "smalldb": prefixes(SURVEY, "age"),
-    "roth": prefixes(SURVEY, "age"),
-    "mw": prefixes(SURVEY, "age"),
-    "mwem": prefixes(SURVEY, "age"),
-    "tree": prefixes(SURVEY, "age"),
+QUERIES = SUITED | {
     "laplace": union(marginals(SURVEY, k=2), prefixes(SURVEY, "age")),
     "linf": union(marginals(SURVEY, k=1), prefixes(SURVEY, "age")),
 }

@@ -5,19 +5,11 @@ import pytest
 
 from maquette.domain import Relation
 from maquette.mechanisms.choose import MECHANISMS
-from maquette.queries import marginals, prefixes, union
-from support.privacy_replay import SOURCES, SURVEY, check_replay, neighbours_of, release, table
+from maquette.queries import marginals
+from support.privacy_replay import SOURCES, SUITED, SURVEY, check_replay, neighbours_of, release, table
 
 PAIRS = 6
-QUERIES = {
-    "sculpt": union(marginals(SURVEY, k=3), prefixes(SURVEY, "age")),
-    "smalldb": prefixes(SURVEY, "age"),
-    "roth": prefixes(SURVEY, "age"),
-    "mw": prefixes(SURVEY, "age"),
-    "mwem": prefixes(SURVEY, "age"),
-    "tree": prefixes(SURVEY, "age"),
-    "linf": marginals(SURVEY, k=1),
-}
+QUERIES = SUITED | {"linf": marginals(SURVEY, k=1)}
 MORE = {"sculpt": {"rows": 40}, "roth": {"weight": "score"}}
 
 

@@ -40,6 +40,12 @@ SURVEY = Domain(
     ),
     na_values=("?",),
 )
+_AGES = mq.prefixes(SURVEY, "age")
+SUITED: dict[str, Queries] = {
+    "sculpt": mq.union(mq.marginals(SURVEY, k=3), _AGES),
+    **dict.fromkeys(("smalldb", "roth", "mw", "mwem", "tree"), _AGES),
+}
+"""Workloads of mechanisms that would refuse, or make little of, the pairs of attributes that the others get."""
 
 ODD: tuple[Record, ...] = (
     ("", "", "", ""),

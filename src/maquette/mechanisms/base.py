@@ -175,6 +175,11 @@ class Forecast:
     """Why it cannot run here, or None."""
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def refused(cls, mechanism: str, why: str) -> Forecast:
+        """Of a mechanism that cannot run here."""
+        return cls(mechanism, None, None, 0.0, 0.0, False, why)
+
 
 class Mechanism(Protocol):
     """A named strategy."""

@@ -41,7 +41,7 @@ class Direct:
         """The bound and the typical error before any data is touched."""
         refused = self.refusal(task)
         if refused is not None:
-            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+            return Forecast.refused(self.name, refused)
         count = max(task.queries.count, 1)
         way = consistent.route(task)
         tables = len(shape.margins_of(task.queries) or shape.classes_of(task.queries))

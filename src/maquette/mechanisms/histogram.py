@@ -54,7 +54,7 @@ class Histogram:
         """The bound and the typical error before any data is touched."""
         refused = self.refusal(task)
         if refused is not None:
-            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+            return Forecast.refused(self.name, refused)
         cells = shape.universe(task.queries)
         count = task.queries.count
         time = costs.measuring(n=n, cells=cells, tables=1, answers=cells + count)

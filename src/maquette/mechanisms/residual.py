@@ -133,7 +133,7 @@ class ResidualMechanism:
         """The bound and the typical error before any data is touched."""
         refused = self.refusal(task)
         if refused is not None:
-            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+            return Forecast.refused(self.name, refused)
         count = max(task.queries.count, 1)
         asked = shape.margins_of(task.queries) or []
         way = consistent.route(task)

@@ -55,7 +55,7 @@ class Roth:
         """The bound and the typical error for a total weight of n, before any data is touched."""
         refused = self.refusal(task, n=n)
         if refused is not None:
-            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+            return Forecast.refused(self.name, refused)
         if trivial.constant(task):
             return Forecast(self.name, 0.0, 0.0, 0.05, 100.0, False)
         parts = split_price(task)

@@ -66,7 +66,7 @@ class InRounds(ABC):
         """The bound and the typical error before any data is touched."""
         refused = self.refusal(task)
         if refused is not None:
-            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+            return Forecast.refused(self.name, refused)
         memory = costs.holding(self.tables * shape.universe(task.queries) + task.queries.count)
         if trivial.constant(task):
             return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)

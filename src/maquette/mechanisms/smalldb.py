@@ -87,7 +87,7 @@ class SmallDb:
             return Forecast(self.name, 0.0, 0.0, 0.05, 100.0, False)
         refused = self.refusal(task, n=n)
         if refused is not None:
-            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+            return Forecast.refused(self.name, refused)
         parts = split_price(task)
         epsilon = pure_epsilon(parts.answers, task.unit)
         asked, route = self.plan(task, n=n, epsilon=epsilon)

@@ -65,7 +65,7 @@ class Tree:
         """The bound and the typical error before any data is touched."""
         refused = self.refusal(task)
         if refused is not None:
-            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
+            return Forecast.refused(self.name, refused)
         cells, count = shape.universe(task.queries), task.queries.count
         time = costs.measuring(n=n, cells=2 * cells, tables=len(_widths(task)), answers=2 * cells + count)
         memory = costs.holding(3 * cells + count)

@@ -30,50 +30,45 @@ Codes = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
+class _OfOne:
+    """A class of sets of cells of one attribute: a small database is a list of its cells."""
+
+    kind: ClassVar[str]
+    attribute: str
+
+    @property
+    def attributes(self) -> Margin:
+        return (self.attribute,)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "attribute": self.attribute}
+
+    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
+        return {self.attribute: values[0]}
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds(_OfOne):
     """Every prefix of one ordered attribute."""
 
     kind: ClassVar[str] = "thresholds"
     bases: ClassVar[tuple[Base, ...]] = ("tree", "flat", "sequence")
-    attribute: str
-
-    @property
-    def attributes(self) -> Margin:
-        return (self.attribute,)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "attribute": self.attribute}
-
-    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
-        return {self.attribute: values[0]}
 
 
 @dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(_OfOne):
     """Every interval of one ordered attribute."""
 
     kind: ClassVar[str] = "intervals"
     bases: ClassVar[tuple[Base, ...]] = ("tree", "flat")
-    attribute: str
-
-    @property
-    def attributes(self) -> Margin:
-        return (self.attribute,)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "attribute": self.attribute}
-
-    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
-        return {self.attribute: values[0]}
 
 
 @dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(_OfOne):
     """A nested family of sets of cells of one attribute: its histogram, a hierarchy, a dyadic tree."""
 
     kind: ClassVar[str] = "nested sets"
     bases: ClassVar[tuple[Base, ...]] = ("flat",)
-    attribute: str
     runs: tuple[Run, ...]
     size: int
 
@@ -84,18 +79,11 @@ class Nested:
             raise ParameterError(f"expected sets of cells 0 .. {self.size - 1} of '{self.attribute}'")
 
     @property
-    def attributes(self) -> Margin:
-        return (self.attribute,)
-
-    @property
     def family(self) -> Family:
         return family(self.runs, self.size)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "attribute": self.attribute, "runs": [list(run) for run in self.runs]}
-
-    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
-        return {self.attribute: values[0]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from maquette.release import plots, words
+from maquette.release.page import template
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from maquette.release.evaluation import Evaluation
 
 ANSWERS, ROWS, STATED = "answers", "rows", "stated for all at once"
@@ -18,7 +16,7 @@ MOST_GROUPS = 16
 
 def render(evaluation: Evaluation) -> str:
     """The whole page as text."""
-    page = _template().render(
+    page = template("evaluation.html.j2").render(
         evaluation=evaluation,
         words=words,
         largest=_plot(evaluation, "largest"),
@@ -43,17 +41,3 @@ def _plot(evaluation: Evaluation, figure: str) -> str | None:
     label = "; ".join(f"{m.group}: {m.statement} {m.points:.3g} percentage points" for m in marks)
     name = "Largest" if figure == "largest" else "Mean absolute"
     return plots.errors(marks, told, label=f"Not private. {name} true error per group. {label}")
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("maquette.release", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("evaluation.html.j2")

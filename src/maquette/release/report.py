@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maquette.release import glance, plots, words
+from maquette.release.page import template
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from maquette.release.release import Release
 
 MOST_GROUPS = 16
@@ -39,7 +37,7 @@ class GroupErrors:
 def render(release: Release) -> str:
     """The whole page as text."""
     groups = group_errors(release)
-    page = _template().render(
+    page = template("report.html.j2").render(
         release=release,
         words=words,
         odds=math.exp(min(release.budget.epsilon, 50.0)),
@@ -157,17 +155,3 @@ def _workload_hash(release: Release) -> str:
     from maquette.queries import canonical_hash
 
     return canonical_hash(release.workload)
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("maquette.release", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2")
