@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from maquette.models.answers import SmallDatabase
 from maquette.models.sculpt.carve import Carving, Targets
 from maquette.models.sculpt.found import Found, Known
-from maquette.models.sculpt.layout import Layout, Shape
+from maquette.models.sculpt.layout import Layout, Shape, count_shapes
 from maquette.models.sculpt.shrink import fitted, freedoms_squared, shrunk
 from maquette.models.sculpt.start import Edge, first_rows, given, spanning
-from maquette.queries.counting import count_tables
 
 _SINGLE_FREEDOM = 0.5
 _NEVER = -25.0
@@ -126,15 +125,7 @@ def _edge(found: Found, known: Known) -> Edge:
 
 def counts_of(carving: Carving, shapes: list[Shape]) -> list[NDArray[np.int64]]:
     """How many rows lie in the cells of further tables, flat."""
-    hierarchy = carving.layout.hierarchy
-    asked = [tuple(f"{a}/{level}" for a, level in zip(*shape, strict=True)) for shape in shapes]
-    columns: dict[str, NDArray[np.uint16]] = {}
-    sizes: dict[str, int] = {}
-    for a, level in {place for shape in shapes for place in zip(*shape, strict=True)}:
-        columns[f"{a}/{level}"] = hierarchy.working(a, level).astype(np.uint16)[carving.rows[:, a]]
-        sizes[f"{a}/{level}"] = hierarchy.bins(a, level)
-    counted = count_tables(sizes, columns, list(dict.fromkeys(asked)), rows=len(carving.rows))
-    return [counted[margin].reshape(-1) for margin in asked]
+    return count_shapes(carving.layout.hierarchy, shapes, carving.rows)
 
 
 def codes(found: Found, rows: NDArray[np.uint16], *, rng: np.random.Generator) -> SmallDatabase:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.models.sculpt.bins import Hierarchy, Levels, inside
+from maquette.queries.counting import count_tables
 
 WIDEST = 3
 """Attributes of the widest table that rows are carved to."""
@@ -77,8 +77,6 @@ class Layout:
     """By attribute: its run in `members`."""
     members: NDArray[np.int32]
     """What a visit of an attribute needs of every table that holds it, in columns (see `_member`)."""
-    firsts: NDArray[np.int64]
-    """One member of every table."""
 
     @classmethod
     def of(cls, hierarchy: Hierarchy, shapes: Sequence[Shape]) -> Layout:
@@ -100,14 +98,11 @@ class Layout:
                 end += int(sizes[i].prod())
         offsets = np.concatenate([[0], np.cumsum(sizes.prod(axis=1))]).astype(np.int64)
         runs: list[list[list[int]]] = [[] for _ in used]
-        owners: list[list[int]] = [[] for _ in used]
         for i, shape in enumerate(shapes):
             places = [(a, ordered[a].index(level)) for a, level in zip(*shape, strict=True)]
             for j, (a, _) in enumerate(places):
                 runs[a].append(_member(levelled, places, j, sizes[i], int(offsets[i]), weights_at[i]))
-                owners[a].append(i)
         members = np.array([row for run in runs for row in run], dtype=np.int32).reshape(-1, COLUMNS)
-        _, firsts = np.unique([i for run in owners for i in run], return_index=True)
         return cls(
             hierarchy=hierarchy,
             levelled=levelled,
@@ -119,7 +114,6 @@ class Layout:
             weights=end,
             pointers=np.cumsum([0, *map(len, runs)]).astype(np.int64),
             members=members,
-            firsts=firsts.astype(np.int64),
         )
 
     @property
@@ -132,9 +126,21 @@ class Layout:
 
     def count(self, rows: NDArray[np.uint16]) -> NDArray[np.float64]:
         """How many rows lie in every cell."""
-        counts = np.zeros(self.cells)
-        _count(rows, self.levelled.maps.ravel(), self.members[self.firsts], counts)
-        return counts
+        return np.concatenate(count_shapes(self.hierarchy, self.shapes, rows), dtype=np.float64)
+
+
+def count_shapes(
+    hierarchy: Hierarchy, shapes: Sequence[Shape], rows: NDArray[np.uint16]
+) -> list[NDArray[np.int64]]:
+    """How many rows lie in the cells of every table, flat."""
+    asked = [tuple(f"{a}/{level}" for a, level in zip(*shape, strict=True)) for shape in shapes]
+    columns: dict[str, NDArray[np.uint16]] = {}
+    sizes: dict[str, int] = {}
+    for a, level in {place for shape in shapes for place in zip(*shape, strict=True)}:
+        columns[f"{a}/{level}"] = hierarchy.working(a, level).astype(np.uint16)[rows[:, a]]
+        sizes[f"{a}/{level}"] = hierarchy.bins(a, level)
+    counted = count_tables(sizes, columns, list(dict.fromkeys(asked)), rows=len(rows))
+    return [counted[margin].reshape(-1) for margin in asked]
 
 
 LEVEL, SIZE, MAP, OWN = range(4)
@@ -185,14 +191,3 @@ def _member(
         *(offset, *cell_strides),
         *(len(places), *copies),
     ]
-
-
-@numba.njit(cache=True, nogil=True)
-def _count(rows: Any, maps: Any, members: Any, counts: Any) -> None:
-    for c in range(members.shape[0]):
-        t = members[c]
-        for r in range(rows.shape[0]):
-            cell = t[CELL] + t[CELL_OWN] * maps[t[MAP] + rows[r, t[OWN]]]
-            cell += t[CELL_FIRST] * maps[t[FIRST_MAP] + rows[r, t[FIRST]]]
-            cell += t[CELL_SECOND] * maps[t[SECOND_MAP] + rows[r, t[SECOND]]]
-            counts[cell] += 1.0
