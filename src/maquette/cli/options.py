@@ -18,7 +18,7 @@ DomainFile = Annotated[
 ]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget; alone it means pure epsilon.")]
 Delta = Annotated[
-    float, typer.Option(help="With a delta the budget is (epsilon, delta), counted through zCDP.")
+    float, typer.Option(help="With a delta the budget is (epsilon, delta), by Gaussian DP or zCDP.")
 ]
 Beta = Annotated[float, typer.Option(help="Chance that a stated error is exceeded.")]
 RelationName = Annotated[
