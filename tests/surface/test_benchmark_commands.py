@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import asdict
 
 import pytest
 from benchmarks import __main__ as command
@@ -46,6 +47,7 @@ def figures_of(name, folder):
             return again.measure_all(again.CASES, folder, "python")
 
 
+STORED = command.RESULTS
 MAINS = {"sculpt": sculpt.main, "sizes": sizes.main, "calibrate": calibrate.main, "peers": again.main}
 
 
@@ -60,6 +62,18 @@ def test_every_figure_of_a_part_names_what_repeats_it(name, results, measured, t
         measured.clear()
         MAINS[name](words(stored["command"], tmp_path))
         assert measured == [case]
+
+
+@pytest.mark.parametrize("name", [*MAINS, "scaling"])
+def test_the_stored_figures_name_what_repeats_them(name, results, measured, tmp_path):
+    lines = (STORED / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    for line in lines[:: max(1, len(lines) // 10)]:
+        stored = json.loads(line)
+        measured.clear()
+        (MAINS | {"scaling": scaling.main})[name](words(stored["command"], tmp_path))
+        (case,) = measured
+        told = json.loads(json.dumps(asdict(case)))
+        assert {key: stored["figures"].get(key) for key in told} == told
 
 
 def test_a_point_of_a_scale_too(measured):
