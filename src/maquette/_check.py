@@ -24,6 +24,13 @@ def fraction(**values: float) -> None:
             raise ParameterError(f"expected 0 < {name} < 1, got {name}={value!r}")
 
 
+def fraction_or_zero(**values: float) -> None:
+    """Each value is 0 or lies between 0 and 1."""
+    for name, value in values.items():
+        if not (_is_number(value) and 0 <= value < 1):
+            raise ParameterError(f"expected 0 <= {name} < 1, got {name}={value!r}")
+
+
 def whole(*, least: int = 1, **values: int) -> None:
     """Each value is a whole number, `least` or more."""
     for name, value in values.items():

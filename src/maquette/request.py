@@ -16,7 +16,7 @@ from maquette.accounting.gaussian import log_ratio
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
-from maquette.mechanisms.base import Mechanism, Task
+from maquette.mechanisms.base import POSTS, Mechanism, Task
 from maquette.mechanisms.choose import (
     MECHANISMS,
     NOISE_BY_GAUSS,
@@ -54,7 +54,7 @@ class Request:
     def __post_init__(self) -> None:
         _check.fraction(beta=self.beta)
         _check.one_of(["auto", *MECHANISMS], mechanism=self.mechanism)
-        _check.one_of(("auto", "none", "consistent", "lp", "l2"), post=self.post)
+        _check.one_of(POSTS, post=self.post)
         _check.whole(typical_rows=self.typical_rows)
         if self.weight is not None and self.mechanism not in ("auto", *WEIGHTED):
             raise ParameterError(
@@ -69,8 +69,7 @@ class Request:
             constraints.compile(
                 self.queries.domain
             )  # what no record can meet is refused before anything is paid
-        if not 0 <= self.certificate < 1:
-            raise ParameterError(f"expected 0 <= certificate < 1, got certificate={self.certificate!r}")
+        _check.fraction_or_zero(certificate=self.certificate)
 
     @property
     def prices(self) -> tuple[Fraction, Fraction]:

@@ -73,8 +73,7 @@ class Budget:
         _check.positive(epsilon=self.epsilon)
         if self.epsilon > _LARGEST_EPSILON:
             raise ParameterError(f"expected epsilon <= {_LARGEST_EPSILON}, got epsilon={self.epsilon!r}")
-        if not _is_delta(self.delta):
-            raise ParameterError(f"expected 0 <= delta < 1, got delta={self.delta!r}")
+        _check.fraction_or_zero(delta=self.delta)
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
         if self.pure:
@@ -128,10 +127,6 @@ def split(units: int, shares: Sequence[Fraction]) -> list[int]:
         reached += share
         parts.append(math.floor(units * reached) - before)
     return parts
-
-
-def _is_delta(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1
 
 
 @lru_cache(maxsize=256)

@@ -232,8 +232,7 @@ def _check_before_opening(epsilon: float, delta: float, beta: float, certificate
 
     Budget(epsilon, delta)
     _check.fraction(beta=beta)
-    if not 0 <= certificate < 1:
-        raise ParameterError(f"expected 0 <= certificate < 1, got certificate={certificate!r}")
+    _check.fraction_or_zero(certificate=certificate)
 
 
 def _say_interrupted(ledger: str | None, *, drawing: str) -> None:

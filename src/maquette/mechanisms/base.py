@@ -24,6 +24,8 @@ from maquette.queries.binned import Binned
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of it that is done."""
+POSTS = ("auto", "none", "consistent", "lp", "l2")
+"""Ways of post-processing, by name."""
 
 
 class Curator(Protocol):
@@ -120,7 +122,7 @@ class Task:
     """What may be spent, in `unit`, certificate not included."""
     beta: float
     post: str = "auto"
-    """Post-processing: auto, none, consistent, lp or l2."""
+    """Post-processing, one of `POSTS`."""
     rows: int | None = None
     """How many rows the small database should have; None leaves it to the mechanism."""
     weight: str | None = None

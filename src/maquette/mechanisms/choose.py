@@ -14,7 +14,7 @@ from maquette.accounting.gaussian import SMOOTHING
 from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.mechanisms import shape
-from maquette.mechanisms.base import Mechanism, Task
+from maquette.mechanisms.base import POSTS, Mechanism, Task
 from maquette.mechanisms.direct import CUBE, GAUSSIAN, LAPLACE
 from maquette.mechanisms.histogram import HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE
 from maquette.mechanisms.mw import MW
@@ -225,9 +225,8 @@ def _task(
     """The public task that a release with these parameters would run."""
     _check.fraction(beta=beta)
     between = Relation.named(relation)
-    _check.one_of(("auto", "none", "consistent", "lp", "l2"), post=post)
-    if not 0 <= certificate < 1:
-        raise ParameterError(f"expected 0 <= certificate < 1, got certificate={certificate!r}")
+    _check.one_of(POSTS, post=post)
+    _check.fraction_or_zero(certificate=certificate)
     budget = Budget(epsilon, delta, accounting)
     share = Fraction(str(certificate))
     units, _ = split_units(budget.total_units, [1 - share, share])

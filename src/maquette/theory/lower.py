@@ -59,8 +59,7 @@ def counts(window: Window, *, epsilon: float, beta: float, relation: Relation) -
     """
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise ParameterError(f"expected epsilon >= 0 and finite, got epsilon={epsilon!r}")
-    if not 0 <= beta < 1:
-        raise ParameterError(f"expected 0 <= beta < 1, got beta={beta!r}")
+    _check.fraction_or_zero(beta=beta)
     back = math.exp(-hops(relation) * epsilon)  # e^-(h epsilon), so that nothing overflows
     room = max(0.0, (1 - beta) * back - beta)
     return window.gap * window.points / 4 * room / ((1 - beta) * (back + 1))
@@ -88,8 +87,7 @@ def recovered(*, epsilon: float, delta: float = 0.0, steps: int = 1, prior: floa
     _check.whole(steps=steps)
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise ParameterError(f"expected epsilon >= 0 and finite, got epsilon={epsilon!r}")
-    if not 0 <= delta < 1:
-        raise ParameterError(f"expected 0 <= delta < 1, got delta={delta!r}")
+    _check.fraction_or_zero(delta=delta)
     if not 0.5 <= prior <= 1:
         raise ParameterError(f"expected 0.5 <= prior <= 1, got prior={prior!r}")
     back = math.exp(-steps * epsilon)

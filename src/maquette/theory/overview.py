@@ -9,7 +9,6 @@ from typing import Literal
 
 from maquette import _check
 from maquette.domain import Relation
-from maquette.errors import ParameterError
 from maquette.theory import direct, existence, inverse, lower, smalldb, textbook
 from maquette.theory.existence import Facts
 
@@ -35,8 +34,7 @@ class Setting:
         _check.whole(n=self.n)
         _check.positive(epsilon=self.epsilon)
         _check.fraction(beta=self.beta)
-        if not 0 <= self.delta < 1:
-            raise ParameterError(f"expected 0 <= delta < 1, got delta={self.delta!r}")
+        _check.fraction_or_zero(delta=self.delta)
 
     @property
     def n_public(self) -> bool:
