@@ -55,7 +55,7 @@ def _farthest(cells: tuple[int, ...], closed: bool) -> Farthest:
         return Farthest(middle if cells[0] > 1 or not closed else 0, exact=True, spread=True)
     if max(cells) > MOST_CELLS:
         return Farthest(2 * middle, exact=False, spread=False)
-    moved, spread = _best_pair(_corners(cells), cells)
+    moved, spread = _best_pair(_corners(cells), cells, closed)
     if not closed and middle >= moved:
         return Farthest(middle, exact=True, spread=True)
     return Farthest(moved, exact=True, spread=spread)
@@ -85,13 +85,15 @@ def _below(first: _Corner, middle: _Corner, last: _Corner) -> bool:
     return (middle.f - first.f) * (last.p - first.p) <= (last.f - first.f) * (middle.p - first.p)
 
 
-def _best_pair(hull: list[_Corner], cells: tuple[int, ...]) -> tuple[int, bool]:
+def _best_pair(hull: list[_Corner], cells: tuple[int, ...], closed: bool) -> tuple[int, bool]:
+    """Of two records inside the declared cells. One such cell beside a null cell is shared by both of them."""
     best, spread = 0, False
     for i, one in enumerate(hull):
         for other in hull[i:]:
             moved = one.f + other.f - 2 * one.p * other.p
             if moved >= best:
-                differs = all(a + b <= m or m == 1 for a, b, m in zip(one.a, other.a, cells, strict=True))
+                pairs = zip(one.a, other.a, cells, strict=True)
+                differs = all(a + b <= m or (m == 1 and closed) for a, b, m in pairs)
                 spread = differs or (spread and moved == best)
                 best = moved
     return best, spread

@@ -203,7 +203,8 @@ class Ranges(TableQueries):
         return [self.domain[name] for name in self.over]
 
     def _farthest(self) -> Farthest:
-        columns = self._columns
+        """An attribute of one cell in all is the same in every record, and left out."""
+        columns = [c for c in self._columns if c.size > 1] or self._columns[:1]
         return farthest_boxes([c.cells for c in columns], closed=all(_closed(c) for c in columns))
 
 
