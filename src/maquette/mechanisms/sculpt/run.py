@@ -25,8 +25,9 @@ from maquette.models.sculpt.found import Found
 from maquette.models.sculpt.layout import WIDEST, Shape
 from maquette.models.sculpt.polish import Polished, polish
 
-GRIPS = (0.0, 0.01, 0.02, 0.05, 0.1)
-MORE_SWEEPS = 3
+GRIPS = (0.0, 0.02, 0.1)
+"""Of the sweeps that rows need at least; rows that were swept before begin with the second."""
+MORE_SWEEPS = 5
 MOST_ROWS = 250_000
 """Rows of a small database unless another number is asked for."""
 MOST_TRIPLES = 20_000
@@ -80,7 +81,7 @@ class Run:
             )
         else:
             carving = self.in_rounds(found, carving, purse, exchange)
-        return found, self.finished(fit.extend(carving, found, rng=self.rng))
+        return found, self.finished(fit.extend(carving, found, rng=self.rng), GRIPS[1:])
 
     def in_rounds(self, found: Found, carving: Carving, purse: Purse, exchange: Exchange) -> Carving:
         """Two rounds, each of which chooses tables by what the rows so far get wrong.
@@ -111,12 +112,12 @@ class Run:
 
     def carve(self, found: Found) -> Polished:
         """Rows for tables that are all measured already."""
-        return self.finished(fit.begin(found, m=self.rows(found), rng=self.rng))
+        return self.finished(fit.begin(found, m=self.rows(found), rng=self.rng), GRIPS)
 
-    def finished(self, carving: Carving) -> Polished:
+    def finished(self, carving: Carving, grips: tuple[float, ...]) -> Polished:
         """Rows carved to everything measured, and polished."""
         return polish(
-            self.carved(carving, GRIPS, MORE_SWEEPS),
+            self.carved(carving, grips, MORE_SWEEPS),
             self.wanted.pairs,
             grip=GRIPS[-1],
             rng=self.rng,
