@@ -28,12 +28,13 @@ class Interests:
 
 def interests(queries: Queries) -> Interests:
     """Every pair and triple of attributes that some query looks at together."""
-    place = {name: i for i, name in enumerate(queries.domain.names)}
+    place = {attribute.name: i for i, attribute in enumerate(queries.domain)}
+    varied = {attribute.name for attribute in queries.domain if attribute.size > 1}
     pairs: Weighted = {}
     triples: Weighted = {}
     used: set[int] = set()
     for margin, weight in _sets(queries):
-        names = tuple(sorted(place[name] for name in margin if queries.domain[name].size > 1))
+        names = sorted(place[name] for name in margin if name in varied)
         used.update(names)
         for order, found in ((2, pairs), (3, triples)):
             if len(names) <= WIDEST_SET:
