@@ -1,0 +1,61 @@
+"""Which triples `sculpt` compares, where there are too many, must not depend on the private table."""
+
+import numpy as np
+import pytest
+
+from maquette.domain import Relation
+from maquette.mechanisms.sculpt import run as running
+from maquette.queries import marginals
+from support.privacy_replay import SOURCES, SURVEY, check_replay, neighbours_of, release, table
+
+OPTIONS = {"mechanism": "sculpt", "epsilon": 0.5, "delta": 1e-6, "rows": 40}
+QUERIES = marginals(SURVEY, k=3)
+
+
+def replays(relation, folder, *, before=lambda rows: None):
+    """One release on tape, then the same from neighbouring tables; `before` hears of every table."""
+    generator = np.random.default_rng(4)
+    rows = table(generator, 60)
+    before(rows)
+    first = release(SOURCES["csv"](rows, folder / "first"), QUERIES, relation, None, **OPTIONS)
+    for number, other in enumerate(neighbours_of(rows, generator, relation, 12)):
+        before(other)
+        source = SOURCES["csv"](other, folder / str(number))
+        check_replay(first, release(source, QUERIES, relation, first.run.calls, **OPTIONS), "rho")
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Two of the four triples are compared; the lists of what was."""
+    monkeypatch.setattr(running, "MOST_TRIPLES", 2)
+    found = []
+    plain = running.looked_at
+
+    def noted(wanted, names, *, most, scores=None):
+        found.append((most, scores is not None, tuple(plain(wanted, names, most=most, scores=scores))))
+        return list(found[-1][2])
+
+    monkeypatch.setattr(running, "looked_at", noted)
+    return found
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_the_triples_compared_follow_from_released_values(relation, asked, tmp_path):
+    replays(relation, tmp_path)
+    compared = {triples for most, scored, triples in asked if most == 2 and scored}
+    assert len(compared) == 1
+    assert len(compared.pop()) == 2
+
+
+def test_an_order_by_the_private_table_is_seen(asked, tmp_path, monkeypatch):
+    rows = []
+    noted = running.looked_at
+
+    def leaking(wanted, names, *, most, scores=None):
+        chosen = noted(wanted, names, most=most, scores=scores)
+        return chosen if len(rows[-1]) == 60 else chosen[::-1]
+
+    monkeypatch.setattr(running, "looked_at", leaking)
+    with pytest.raises(AssertionError, match="the loss is"):
+        replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
+    assert asked
