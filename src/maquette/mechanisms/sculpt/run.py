@@ -26,7 +26,7 @@ from maquette.models.sculpt.layout import WIDEST, Shape
 from maquette.models.sculpt.polish import Polished, polish
 
 GRIPS = (0.0, 0.02, 0.1)
-"""Of the sweeps that rows need at least; rows that were swept before begin with the second."""
+"""Of the sweeps that rows need at least; rows that met most of the tables before begin with the second."""
 MORE_SWEEPS = 5
 MOST_ROWS = 250_000
 """Rows of a small database unless another number is asked for."""
@@ -81,7 +81,8 @@ class Run:
             )
         else:
             carving = self.in_rounds(found, carving, purse, exchange)
-        return found, self.finished(fit.extend(carving, found, rng=self.rng), GRIPS[1:])
+        grips = GRIPS if third.everything else GRIPS[1:]
+        return found, self.finished(fit.extend(carving, found, rng=self.rng), grips)
 
     def in_rounds(self, found: Found, carving: Carving, purse: Purse, exchange: Exchange) -> Carving:
         """Two rounds, each of which chooses tables by what the rows so far get wrong.
