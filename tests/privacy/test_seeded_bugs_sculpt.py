@@ -14,6 +14,7 @@ from maquette.gate import tables
 from maquette.gate.curator import Curator
 from maquette.models.measurement import Size
 from maquette.models.sculpt.bins import Hierarchy
+from maquette.queries.binned import Binned
 from support import privacy_checks as checks
 from support.privacy_cases import CONCENTRATED, DELTA, LINE, pairs
 from support.privacy_conformance import Case, mechanism_case
@@ -48,6 +49,18 @@ def halved_noise(patch):
         return replace(made, drawn=tuple(spread / 2 for spread in made.drawn))
 
     patch.setattr(tables, "plan_tables", plan)
+
+
+def counted_twice(patch):
+    """A bin that belongs to two groups: the first group holds all records."""
+    real = Binned.folded
+
+    def folded(self, counts):
+        found = real(self, counts).copy()
+        found[0] = counts.sum()
+        return found
+
+    patch.setattr(Binned, "folded", folded)
 
 
 def wrong_score(patch):
@@ -135,6 +148,8 @@ CATALOGUE: list[tuple[Callable, checks.Check]] = [
     (halved_noise, checks.exactly("tables, rho")),
     (halved_noise, checks.exactly("tables, pure")),
     (halved_noise, WHOLE),
+    (counted_twice, checks.exactly("tables in groups, rho")),
+    (counted_twice, checks.exactly("tables in groups, pure")),
     (wrong_score, checks.exactly("distances, rho")),
     (permute_and_flip, OPPOSED),
     (choices_at_one_price, checks.exactly("select tables, pure")),

@@ -81,7 +81,7 @@ def test_two_measurements_count_by_their_precision():
         found.add(shape, table, found.product(shape))
     (known,) = found.known()
     assert known.counts == pytest.approx(np.full(36, 18.0))
-    assert known.variance == pytest.approx(0.8)
+    assert known.variances == pytest.approx(np.full(36, 0.8))
     carving = fit.begin(found, m=300, rng=generator("rows"))
     place = carving.layout.place(7)
     assert carving.targets.counts[place] == pytest.approx(np.full(36, 9.0))

@@ -174,11 +174,16 @@ def _judged(structure: Structure, base: Base, *values: list[int]) -> Callable[[A
 HALVES = Binned(("a", "b"), ((0, 2), (0, 1)))
 WHOLE = Binned(("b", "c"), ((0, 1), (0, 1)))
 LINE = Binned(("a",), ((0, 1, 2),))
+CROSSED = Binned(("a", "b"), ((0, 2), (0, 1)), (0, 1, 1, 0))
 TABLES = [HALVES, WHOLE, LINE]
 
 
 def _tables(curator: Any) -> Any:
     return curator.measure_tables(TABLES, variances=[Fraction(300), Fraction(800), Fraction(2001, 2)])
+
+
+def _grouped(curator: Any) -> Any:
+    return curator.measure_tables([CROSSED, LINE], variances=[Fraction(300), Fraction(800)])
 
 
 def _references() -> list[Any]:
@@ -200,6 +205,8 @@ def _select_tables(curator: Any) -> Any:
 QUESTION_CASES = [
     Case("tables, pure", PURE, _tables),
     Case("tables, rho", CONCENTRATED, _tables),
+    Case("tables in groups, pure", PURE, _grouped),
+    Case("tables in groups, rho", CONCENTRATED, _grouped),
     Case("distances, pure", PURE, _distances),
     Case("distances, rho", CONCENTRATED, _distances),
     Case("select tables, pure", PURE, _select_tables),

@@ -1,7 +1,8 @@
 """Tables over a few attributes, each cut into contiguous bins: partitions of the universe at any resolution.
 
 A record lies in exactly one bin of a table. So adding or removing one moves one count by 1, and replacing one moves
-two counts by 1 at most, whatever the cuts are; that is the sensitivity the gate charges for.
+two counts by 1 at most, whatever the cuts are; that is the sensitivity the gate charges for. Bins may be counted
+together in groups: a bin belongs to exactly one group, so the same holds for groups.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ Cuts = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Binned:
-    """One table: attributes and, for each, where its bins begin."""
+    """One table: attributes and, for each, where its bins begin; the group of every bin where some count together."""
 
     margin: Margin
     cuts: tuple[Cuts, ...]
+    groups: tuple[int, ...] | None = None
+    """By bin, the last attribute running fastest: numbers from 0, every one of them used."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -37,8 +40,18 @@ class Binned:
         return tuple(len(cut) for cut in self.cuts)
 
     @property
-    def cells(self) -> int:
+    def bins(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def cells(self) -> int:
+        """Counts that the table has: one per bin, or per group."""
+        return self.bins if self.groups is None else max(self.groups) + 1
+
+    @property
+    def ungrouped(self) -> Binned:
+        """The same bins, each counted by itself."""
+        return Binned(self.margin, self.cuts)
 
     def check(self, domain: Domain) -> None:
         """Refuse what is not a partition of this universe."""
@@ -50,10 +63,34 @@ class Binned:
                 raise WorkloadError(
                     f"the cuts of '{name}' must rise from 0 and stay below its {domain[name].size} cells"
                 )
+        if self.groups is not None:
+            used = set(self.groups)
+            if len(self.groups) != self.bins or used != set(range(len(used))):
+                raise WorkloadError(
+                    "every bin needs a group, and the groups are numbered from 0 without gaps"
+                )
+
+    def folded(self, counts: NDArray[Any]) -> NDArray[Any]:
+        """Counts of bins, flat, added up in the groups."""
+        if self.groups is None:
+            return counts
+        found = np.zeros(self.cells, dtype=counts.dtype)
+        np.add.at(found, np.asarray(self.groups), counts)
+        return found
 
     def to_json(self) -> list[Any]:
-        """What names this table in a request."""
-        return [list(self.margin), [list(cut) for cut in self.cuts]]
+        """What names this table in a request, and stores it; groups as runs of bins."""
+        named: list[Any] = [list(self.margin), [list(cut) for cut in self.cuts]]
+        if self.groups is None:
+            return named
+        runs = [[group, len(list(run))] for group, run in itertools.groupby(self.groups)]
+        return [*named, runs]
+
+    @classmethod
+    def from_json(cls, named: Sequence[Any]) -> Binned:
+        margin, cuts, *rest = named
+        groups = tuple(group for group, times in rest[0] for _ in range(times)) if rest else None
+        return cls(tuple(margin), tuple(tuple(cut) for cut in cuts), groups)
 
 
 def full(domain: Domain, margin: Margin) -> Binned:
@@ -80,7 +117,10 @@ def count_binned(
     *,
     into: Sequence[NDArray[Any]] | None = None,
 ) -> list[NDArray[np.int64]]:
-    """The counts of every table, flat, in the order asked. The arrays of an earlier call go on counting as `into`."""
+    """The counts of all bins of every table, flat, in the order asked; `folded` adds them up in groups.
+
+    The arrays of an earlier call go on counting as `into`.
+    """
     names = {(name, cut) for table in tables for name, cut in zip(table.margin, table.cuts, strict=True)}
     keys = {pair: f"{i}" for i, pair in enumerate(sorted(names))}
     coarse = {keys[name, cut]: _coarse(domain, columns, name, cut) for name, cut in names}

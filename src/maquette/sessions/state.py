@@ -234,7 +234,7 @@ def about(question: Question, client: str | None) -> dict[str, Any]:
 
 def binned_of(body: Mapping[str, Any]) -> list[Binned]:
     """The tables that a stored step of a survey asked for."""
-    return [Binned(tuple(margin), tuple(map(tuple, cuts))) for margin, cuts in body["tables"]]
+    return [Binned.from_json(named) for named in body["tables"]]
 
 
 def law_of(event: Event) -> Noise:

@@ -116,7 +116,7 @@ class _BatchEngine(ABC):
         counts = count_binned(self._domain, {name: np.zeros(0, dtype=np.uint8) for name in names}, tables)
         for batch in self._batches(names):
             count_binned(self._domain, batch, tables, into=counts)
-        return counts
+        return [table.folded(counted) for table, counted in zip(tables, counts, strict=True)]
 
     def _no_counts(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
         return count_margins(

@@ -18,6 +18,8 @@ from maquette.domain import Relation
 from maquette.queries.binned import moved
 
 _GRID = 2**20
+_HIDDEN, _RESOLVED = 0.1, 0.8
+"""Parts of the tables in full resolution between which the shares pass from free to equal ones."""
 _ROOM = 1 - 1e-9
 """The part of a price that is planned with; the rest covers the gate's rounding."""
 
@@ -90,10 +92,15 @@ def allot(
 ) -> NDArray[np.float64]:
     """A price for every table that minimises the summed risk at the given total; 0 leaves a table out.
 
-    Separable, so a Lagrange multiplier does it: each table takes its best multiple of the equal share.
+    Separable, so a Lagrange multiplier does it: each table takes its best multiple of the equal share, or none. The
+    more tables an equal share resolves in full, the nearer to it is the least multiple: where everything is resolved
+    the noise of single cells is all that is left, and the largest is least where all have the same.
     """
     share = price / len(scores)
-    grid = np.concatenate([[0.0], share * 2.0 ** np.arange(-1, 4.5, 0.5)])
+    deviation = math.sqrt(facts.exchange.variance(share))
+    full = np.mean([facts.bins(score, deviation) >= size for score, size in zip(scores, cells, strict=True)])
+    least = -float(np.clip((_RESOLVED - full) / (_RESOLVED - _HIDDEN), 0, 1))
+    grid = np.concatenate([[0.0], share * 2.0 ** np.arange(least, 4.25, 0.25)])
     risks = np.array(
         [
             [weight * facts.risk(score, size, option) for option in grid]

@@ -21,17 +21,15 @@ from maquette.mechanisms.residual import RESIDUAL
 from maquette.mechanisms.sculpt import clear, own
 from maquette.mechanisms.sculpt.allot import Exchange
 from maquette.mechanisms.sculpt.expect import expected, small_rows
-from maquette.mechanisms.sculpt.interests import interests
+from maquette.mechanisms.sculpt.interests import Interests, interests
 from maquette.mechanisms.sculpt.run import MOST_ROWS, Run, size_of
 from maquette.mechanisms.sculpt.stages import Purse
 from maquette.models import constraints
 from maquette.models.answers import SmallDatabase
-from maquette.models.measurement import NoisyTable, Size
 from maquette.models.sculpt import fit
 from maquette.models.sculpt.found import Found
 from maquette.models.sculpt.model import SculptModel
 from maquette.models.sculpt.polish import Polished
-from maquette.queries.binned import Binned, count_binned
 
 MOST_PAIRS = 10_000
 NO_PROMISE = "no error is promised in advance: the rows are found by search; see the certificate"
@@ -107,7 +105,7 @@ class Sculpt:
             size=size,
             guarantee=Guarantee(1.0, task.beta, f"vacuous: {NO_PROMISE}"),
             parameters=_facts(found, database, directly),
-            model=_model(found, database, size, pure=task.unit == "epsilon"),
+            model=_model(found, database, task, wanted),
         )
 
     def _sized(self, task: Task, *, n: int) -> Task:
@@ -154,16 +152,12 @@ def _answering(
     return database if task.rows else _database(found, carved.pool, rng)
 
 
-def _model(found: Found, database: SmallDatabase, size: Size, *, pure: bool) -> SculptModel:
-    """Every measured table once, by its best measurement."""
-    best: dict[Binned, NoisyTable] = {}
-    for table in [*found.single_tables, *found.tables]:
-        if table.asked not in best or table.variance < best[table.asked].variance:
-            best[table.asked] = table
+def _model(found: Found, database: SmallDatabase, task: Task, wanted: Interests) -> SculptModel:
+    pure = task.unit == "epsilon"
+    stages = 1 + bool(wanted.pairs) * (1 if pure else 2) + 2 * bool(wanted.triples)
+    measured = [*found.single_tables, *found.tables]
     domain = found.hierarchy.domain
-    counts = count_binned(domain, database.columns, list(best))
-    rows = [table.astype(np.float64) for table in counts]
-    return SculptModel.of(domain, list(best.values()), rows, size, pure=pure)
+    return SculptModel.of(domain, measured, database.columns, found.size, pure=pure, stages=stages)
 
 
 def _facts(found: Found, database: SmallDatabase, directly: Sequence[own.Direct]) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from maquette.models.sculpt.bins import Hierarchy
 from maquette.models.sculpt.denoise import denoise
 from maquette.models.sculpt.found import Found
 from maquette.models.sculpt.layout import Shape
+from maquette.models.sculpt.mosaic import mosaic
+from maquette.models.sculpt.shrink import shrunk
 from maquette.models.tree import fit as fit_tree
 from maquette.models.tree import widths
 from maquette.queries.binned import Binned, Cuts
@@ -32,6 +34,10 @@ FINE_SHARE, COARSE_SHARE, ROUNDS_SHARE = 0.7, 0.35, 0.2
 PER_ROUND = 4
 FIRST_ROUND = Fraction(3, 10)
 """Of what the rounds may spend; what it finds decides about the rest."""
+FIRST_LOOK, FIRST_BINS, FEW_BINS = 0.3, 0.5, 32
+"""What the first look at a two-way table costs, and its bins, as parts of the whole; so few bins are all taken."""
+HEAVY = 8.0
+"""Records of a cell that is cut, in deviations of the table's noise."""
 BRANCHES = 16
 _UNASKED = 0.1
 _CLEAR, _ENOUGH = 15.0, 50.0
@@ -143,7 +149,11 @@ def measure_pairs(
     *,
     price: float,
 ) -> None:
-    """Two-way tables at the resolution that their noise can bear, the price by the predicted risk."""
+    """Two-way tables at the resolution that their noise can bear, the price by the predicted risk.
+
+    In two looks: the first, in half the bins, tells which cells are heavy; in the second these are cut as finely as
+    the noise can bear. Not so for Laplace noise, of which two looks are worth less than one at the price of both.
+    """
     facts = Facts(found.total, exchange)
     keys = list(pairs)
     raised = np.maximum(scores, doubt / 2)
@@ -151,12 +161,32 @@ def measure_pairs(
     cells = [found.hierarchy.cells(pair, (0, 0)) for pair in keys]
     prices = allot(facts, list(raised), cells, list(pairs.values()), price=price)
     kept = [i for i in range(len(keys)) if prices[i] > 0]
-    variances = [exchange.exact(prices[i]) for i in kept]
+    deviations = [math.sqrt(exchange.variance(prices[i])) for i in kept]
+    shares = (1.0,) if exchange.unit == "epsilon" else (FIRST_LOOK, 1 - FIRST_LOOK)
     shapes: list[Shape] = []
-    for i, variance in zip(kept, variances, strict=True):
-        most = facts.bins(float(scores[i]), math.sqrt(variance))
+    for i, deviation in zip(kept, deviations, strict=True):
+        most = facts.bins(float(scores[i]), deviation)
+        if len(shares) > 1:
+            most = max(min(most, FEW_BINS), FIRST_BINS * most)
         shapes.append(Shape(keys[i], found.hierarchy.finest(keys[i], most)))
-    _measure(curator, found, shapes, [found.product(shape) for shape in shapes], variances)
+    expected = [found.product(shape) for shape in shapes]
+    for look, share in enumerate(shares):
+        if look:
+            _cut_heavy(found, shapes, [HEAVY * deviation for deviation in deviations])
+        variances = [exchange.exact(prices[i] * share) for i in kept]
+        _measure(curator, found, shapes, expected, variances, cut=look > 0)
+
+
+def _cut_heavy(found: Found, shapes: Sequence[Shape], most: Sequence[float]) -> None:
+    """Cut the cells in which a released table has more than so many records."""
+    known = {one.shape: one for one in found.known()}
+    for shape, limit in zip(shapes, most, strict=True):
+        seen = known[shape]
+        masses = shrunk(seen.counts, seen.expected, variance=seen.variances)
+        singles = [found.singles[a] for a in shape.attributes]
+        cut = mosaic(found.hierarchy, shape, masses, singles, most=limit)
+        if cut is not None:
+            found.mosaics[shape] = cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,13 +314,16 @@ def measure_pairs_again(curator: Curator, exchange: Exchange, found: Found, *, p
     scale = price / sum(spent.values())
     shapes = list(spent)
     variances = [exchange.exact(paid * scale) for paid in spent.values()]
-    _measure(curator, found, shapes, [found.product(shape) for shape in shapes], variances)
+    _measure(curator, found, shapes, [found.product(shape) for shape in shapes], variances, cut=True)
 
 
 def _prices(exchange: Exchange, found: Found) -> dict[Shape, float]:
-    """What was paid for every two-way table, the last time it was measured."""
-    pairs = [(s, t) for s, t in zip(found.shapes, found.tables, strict=True) if len(s.attributes) == 2]
-    return {shape: exchange.price(float(table.variance)) for shape, table in pairs}
+    """What was paid for every two-way table."""
+    paid: dict[Shape, float] = {}
+    for shape, table in zip(found.shapes, found.tables, strict=True):
+        if len(shape.attributes) == 2:
+            paid[shape] = paid.get(shape, 0.0) + exchange.price(float(table.variance))
+    return paid
 
 
 def _measure(
@@ -299,8 +332,11 @@ def _measure(
     shapes: Sequence[Shape],
     expected: Sequence[NDArray[np.float64]],
     variances: Sequence[Fraction],
+    *,
+    cut: bool = False,
 ) -> None:
-    asked = [found.hierarchy.table(*shape) for shape in shapes]
+    """Measure tables; with `cut` those that have been cut are."""
+    asked = [found.cut(shape) if cut else found.hierarchy.table(*shape) for shape in shapes]
     measured = curator.measure_tables(asked, variances=variances)
     for shape, table, belief in zip(shapes, measured, expected, strict=True):
         found.add(shape, table, belief)

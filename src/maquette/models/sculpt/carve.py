@@ -19,6 +19,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.models.sculpt import patches
 from maquette.models.sculpt.layout import (
     ALONG,
     ALONG_FIRST,
@@ -81,8 +82,7 @@ class Carving:
         self._weights = np.ones(layout.weights, dtype=np.float32)
         self._scratch = np.ones(layout.levelled.maps.shape[1:], dtype=np.float32)
         self._rng = rng
-        tables = np.repeat(_neighbours(layout), np.diff(layout.offsets))
-        self._crowding = np.minimum(1.0, _FEW / tables)
+        self._crowding = np.minimum(1.0, _FEW / _neighbours(layout))
 
     @property
     def lacking(self) -> NDArray[np.float64]:
@@ -111,6 +111,11 @@ class Carving:
             np.exp(fast).astype(np.float32),
             self.counts,
             self._scratch,
+            layout.patchwork.pointers,
+            layout.patchwork.members,
+            layout.patchwork.bins,
+            layout.patchwork.starts,
+            layout.patchwork.runs,
             self._rng.integers(1, 2**63, dtype=np.uint64),
         )
         return moved / max(m * d, 1)
@@ -132,6 +137,7 @@ class Carving:
         np.clip(self.slow, -_LARGEST_LOG, _LARGEST_LOG, out=self.slow)
         potential = targets.base + np.clip(self.slow + fast * lacking, -_LARGEST_LOG, _LARGEST_LOG)
         layout = self.layout
+        self._weights[: layout.patchwork.cells] = np.exp(potential[: layout.patchwork.cells])
         _set_weights(
             np.exp(potential), layout.orders, layout.sizes, layout.offsets, layout.weights_at, self._weights
         )
@@ -139,9 +145,12 @@ class Carving:
 
 
 def _neighbours(layout: Layout) -> NDArray[np.float64]:
-    """For every table, how many tables meet in its busiest attribute."""
+    """For every cell, how many tables meet in the busiest attribute of its table."""
     busy = np.diff(layout.pointers).astype(np.float64)
-    return np.array([max(busy[a] for a in shape.attributes) for shape in layout.shapes])
+    small = [(patch.attributes, patch.count) for patch in layout.patchwork.patches]
+    attributes = [shape.attributes for shape in layout.shapes]
+    tables = [*small, *zip(attributes, np.diff(layout.offsets).tolist(), strict=True)]
+    return np.concatenate([np.full(cells, max(busy[a] for a in held)) for held, cells in tables])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -176,6 +185,11 @@ def _sweep(
     gains: Any,
     counts: Any,
     scratch: Any,
+    patch_pointers: Any,
+    patch_members: Any,
+    patch_bins: Any,
+    starts: Any,
+    runs: Any,
     seed: Any,
 ) -> int:
     state = seed
@@ -196,6 +210,12 @@ def _sweep(
                 level = t[LEVEL]
                 for x in range(t[SIZE]):
                     scratch[level, x] *= weights[start + x]
+            for q in range(patch_pointers[a], patch_pointers[a + 1]):
+                t = patch_members[q]
+                line = t[patches.LINES] + row[t[patches.OTHER]]
+                for r in range(starts[line], starts[line + 1]):
+                    for x in range(runs[r, 0], runs[r, 1]):
+                        scratch[0, x] *= weights[runs[r, 2]]
             for level in range(depth - 2, -1, -1):
                 for x in range(bins[a, level]):
                     scratch[level, x] *= scratch[level + 1, parents[a, level, x]]
@@ -233,5 +253,18 @@ def _sweep(
                     place = t[p] + t[p + 2] * first + t[p + 3] * second
                     weights[place + t[p + 1] * left] *= up
                     weights[place + t[p + 1] * came] *= down
+            for q in range(patch_pointers[a], patch_pointers[a + 1]):
+                t = patch_members[q]
+                base = t[patches.BINS] + t[patches.OTHER_STEP] * row[t[patches.OTHER]]
+                gone = patch_bins[base + t[patches.OWN_STEP] * old]
+                here = patch_bins[base + t[patches.OWN_STEP] * new]
+                if gone == here:
+                    continue
+                if gone >= 0:
+                    counts[gone] -= 1.0
+                    weights[gone] *= gains[gone]
+                if here >= 0:
+                    counts[here] += 1.0
+                    weights[here] /= gains[here]
             row[a] = new
     return moved

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from maquette.models.answers import SmallDatabase
 from maquette.models.sculpt.carve import Carving, Targets
-from maquette.models.sculpt.found import Found, Known
+from maquette.models.sculpt.found import Found, Inner, Known
 from maquette.models.sculpt.layout import Layout, Shape, count_shapes
 from maquette.models.sculpt.shrink import fitted, freedoms_squared, shrunk
 from maquette.models.sculpt.start import Edge, first_rows, given, spanning
@@ -46,8 +46,9 @@ def begin(found: Found, *, m: int, rng: np.random.Generator) -> Carving:
 def extend(carving: Carving, found: Found, *, rng: np.random.Generator) -> Carving:
     """The same rows and potentials with the tables that were released since."""
     layout = _layout(found)
-    slow = np.zeros(layout.cells)
-    slow[: len(carving.slow)] = carving.slow
+    before, now = carving.layout.patchwork.cells, layout.patchwork.cells
+    slow = np.zeros(layout.cells)  # patches may have changed, and begin anew
+    slow[now : now + len(carving.slow) - before] = carving.slow[before:]
     return Carving(layout, targets(found, layout, len(carving.rows)), carving.rows, rng=rng, slow=slow)
 
 
@@ -99,23 +100,37 @@ def targets(found: Found, layout: Layout, m: int) -> Targets:
         base[place] = np.where(allowed, 0.0, _NEVER)
     for i, known in enumerate(found.known()):
         place = layout.place(len(found.singles) + len(found.barred) + i)
-        counts[place] = known.counts
-        deviations[place] = np.sqrt(known.variance)
-        freedom[place] = np.sqrt(freedoms_squared(known.counts, known.expected, variance=known.variance))
+        _set(known, place, counts, deviations, freedom)
+    for i, inner in enumerate(found.inner()):
+        _set(inner, layout.patchwork.place(i), counts, deviations, freedom)
     return Targets(counts * scale, deviations * scale, freedom, base)
+
+
+def _set(
+    measured: Known | Inner,
+    place: slice,
+    counts: NDArray[np.float64],
+    deviations: NDArray[np.float64],
+    freedom: NDArray[np.float64],
+) -> None:
+    variances = measured.variances
+    counts[place] = measured.counts
+    deviations[place] = np.sqrt(variances)
+    freedom[place] = np.sqrt(freedoms_squared(measured.counts, measured.expected, variance=variances))
 
 
 def _layout(found: Found) -> Layout:
     singles = [Shape((a,), (0,)) for a in range(len(found.singles))]
     barred = [shape for shape, _ in found.barred]
-    return Layout.of(found.hierarchy, [*singles, *barred, *(known.shape for known in found.known())])
+    shapes = [*singles, *barred, *(known.shape for known in found.known())]
+    return Layout.of(found.hierarchy, shapes, [inner.patch for inner in found.inner()])
 
 
 def _edge(found: Found, known: Known) -> Edge:
     """A two-way table, shrunk and scaled to the one-way counts."""
     shape = known.shape
     (a, b), (la, lb) = shape
-    smooth = shrunk(known.counts, known.expected, variance=known.variance)
+    smooth = shrunk(known.counts, known.expected, variance=known.variances)
     down, across = (
         found.hierarchy.spread(a, la, found.singles[a]),
         found.hierarchy.spread(b, lb, found.singles[b]),

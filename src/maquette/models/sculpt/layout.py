@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.models.sculpt.bins import Hierarchy, Levels, inside
+from maquette.models.sculpt.patches import Patch, Patchwork
 from maquette.queries.counting import count_tables
 
 WIDEST = 3
@@ -61,7 +62,10 @@ class Levelled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Many tables side by side in one flat run of cells, and again once per attribute for the weights."""
+    """Many tables side by side in one flat run of cells, and again once per attribute for the weights.
+
+    The cells of patches stand first, in both.
+    """
 
     hierarchy: Hierarchy
     levelled: Levelled
@@ -77,9 +81,10 @@ class Layout:
     """By attribute: its run in `members`."""
     members: NDArray[np.int32]
     """What a visit of an attribute needs of every table that holds it, in columns (see `_member`)."""
+    patchwork: Patchwork
 
     @classmethod
-    def of(cls, hierarchy: Hierarchy, shapes: Sequence[Shape]) -> Layout:
+    def of(cls, hierarchy: Hierarchy, shapes: Sequence[Shape], patches: Sequence[Patch] = ()) -> Layout:
         count = len(shapes)
         used: list[set[int]] = [{0} for _ in hierarchy.cuts]
         for shape in shapes:
@@ -89,14 +94,15 @@ class Layout:
         levelled = Levelled.of(hierarchy, ordered)
         sizes = np.ones((count, WIDEST), dtype=np.int64)
         weights_at = np.zeros((count, WIDEST), dtype=np.int64)
-        end = 0
+        patchwork = Patchwork.of(len(used), patches)
+        end = patchwork.cells
         for i, shape in enumerate(shapes):
             for j, (a, level) in enumerate(zip(*shape, strict=True)):
                 sizes[i, j] = hierarchy.bins(a, level)
             for j in range(len(shape.attributes)):
                 weights_at[i, j] = end
                 end += int(sizes[i].prod())
-        offsets = np.concatenate([[0], np.cumsum(sizes.prod(axis=1))]).astype(np.int64)
+        offsets = patchwork.cells + np.concatenate([[0], np.cumsum(sizes.prod(axis=1))]).astype(np.int64)
         runs: list[list[list[int]]] = [[] for _ in used]
         for i, shape in enumerate(shapes):
             places = [(a, ordered[a].index(level)) for a, level in zip(*shape, strict=True)]
@@ -114,6 +120,7 @@ class Layout:
             weights=end,
             pointers=np.cumsum([0, *map(len, runs)]).astype(np.int64),
             members=members,
+            patchwork=patchwork,
         )
 
     @property
@@ -126,7 +133,8 @@ class Layout:
 
     def count(self, rows: NDArray[np.uint16]) -> NDArray[np.float64]:
         """How many rows lie in every cell."""
-        return np.concatenate(count_shapes(self.hierarchy, self.shapes, rows), dtype=np.float64)
+        tables = count_shapes(self.hierarchy, self.shapes, rows)
+        return np.concatenate([self.patchwork.count(rows), *tables], dtype=np.float64)
 
 
 def count_shapes(

@@ -15,8 +15,8 @@ from maquette.domain import Domain
 from maquette.models.histogram import SIZE_SHARE, parse_size, query_weights, size_tail, store_size
 from maquette.models.measurement import Gaussian, Laplace, Noise, NoisyTable, Size
 from maquette.models.tails import sum_tail
-from maquette.queries.base import Queries
-from maquette.queries.binned import Binned
+from maquette.queries.base import Columns, Queries
+from maquette.queries.binned import Binned, count_binned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,8 +34,9 @@ class SculptModel:
     """Answers what is a sum of bins of one measured table.
 
     Accuracy: the value is the rows' own, moved into the interval of the noisy sum if it lies outside; the stated
-        error reaches the far end of that interval. Which table is used depends on its bins and variance, which were
-        fixed before its noise was drawn.
+        error reaches the far end of that interval. Which table is used depends on bins that earlier noise had a say
+        in, so every stage of measuring has its share of the failure probability: whatever decides between them, at
+        most one fails more often than its share.
     """
 
     kind: ClassVar[str] = "sculpt"
@@ -44,28 +45,32 @@ class SculptModel:
     size: Size
     pure: bool
     """Laplace noise, else Gaussian."""
+    stages: int
+    """How often it was decided, by what had been released, what to measure next; from public inputs."""
 
     @classmethod
     def of(
         cls,
         domain: Domain,
         measured: Sequence[NoisyTable],
-        rows: Sequence[NDArray[np.float64]],
+        rows: Columns,
         size: Size,
         *,
         pure: bool,
+        stages: int,
     ) -> SculptModel:
-        """`rows` are the counts of the released rows in the bins of every table."""
-        tables = tuple(
-            Measured(
-                table.asked,
-                table.values.astype(np.float64),
-                counts / max(counts.sum(), 1.0),
-                float(table.variance),
-            )
-            for table, counts in zip(measured, rows, strict=True)
-        )
-        return cls(domain, tables, size, pure)
+        """Every table once, by all its measurements; `rows` are the released ones."""
+        looks: dict[Binned, list[NoisyTable]] = {}
+        for table in measured:
+            looks.setdefault(table.asked, []).append(table)
+        bins = list(dict.fromkeys(asked.ungrouped for asked in looks))
+        counted = dict(zip(bins, count_binned(domain, rows, bins), strict=True))
+        tables: list[Measured] = []
+        for asked, same in looks.items():
+            counts, variance = _together(same, pure=pure)
+            held = asked.folded(counted[asked.ungrouped]).astype(np.float64)
+            tables.append(Measured(asked, counts, held / max(held.sum(), 1.0), variance))
+        return cls(domain, tuple(tables), size, pure, stages)
 
     def estimate(self, asked: Queries, *, beta: float) -> tuple[float, float] | None:
         """One query as a fraction, and its error except with probability beta; None if it is not covered."""
@@ -73,7 +78,7 @@ class SculptModel:
         if found is None:
             return None
         table, weights = found
-        share = beta * (1 if self.size.public else 1 - SIZE_SHARE)
+        share = beta / self.stages * (1 if self.size.public else 1 - SIZE_SHARE)
         sizes, counts = np.unique(np.abs(weights[weights != 0]), return_counts=True)
         groups = [(float(count), float(size)) for size, count in zip(sizes, counts, strict=True)]
         noise = sum_tail(self._law(table.variance), groups, beta=share) if groups else 0.0
@@ -88,6 +93,7 @@ class SculptModel:
             "kind": self.kind,
             "size": store_size(self.size),
             "pure": self.pure,
+            "stages": self.stages,
             "tables": [table.asked.to_json() for table in self.tables],
             "variances": [table.variance for table in self.tables],
         }
@@ -101,11 +107,11 @@ class SculptModel:
     def from_arrays(
         cls, domain: Domain, spec: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> SculptModel:
-        asked = [Binned(tuple(m), tuple(tuple(cut) for cut in cuts)) for m, cuts in spec["tables"]]
+        asked = [Binned.from_json(named) for named in spec["tables"]]
         ends = np.cumsum([table.cells for table in asked])[:-1]
         counts, shares = (np.split(arrays[name], ends) for name in ("counts", "shares"))
         tables = tuple(map(Measured, asked, counts, shares, spec["variances"])) if asked else ()
-        return cls(domain, tables, parse_size(spec["size"]), spec["pure"])
+        return cls(domain, tables, parse_size(spec["size"]), spec["pure"], spec.get("stages", 1))
 
     def _law(self, variance: float) -> Noise:
         if self.pure:
@@ -121,12 +127,36 @@ class SculptModel:
         weights = query_weights(asked) if able else None
         if weights is None:
             return None
-        found = [(t, w) for t in able if (w := _on_bins(t.asked, names, weights)) is not None]
+        found = [(t, w) for t in able if (w := _on_cells(t.asked, names, weights)) is not None]
         return min(found, key=lambda pair: pair[0].variance * float((pair[1] ** 2).sum()), default=None)
 
 
+def _together(same: Sequence[NoisyTable], *, pure: bool) -> tuple[NDArray[np.float64], float]:
+    """One table by its measurements: Gaussian ones by their precision, of Laplace ones the best.
+
+    Accuracy: averages of sub-Gaussian noise are sub-Gaussian with their variance.
+    """
+    if pure:
+        same = [min(same, key=lambda table: table.variance)]
+    precisions = [1 / float(table.variance) for table in same]
+    counts = np.average([table.values for table in same], axis=0, weights=precisions)
+    return counts, 1 / sum(precisions)
+
+
+def _on_cells(
+    table: Binned, names: Sequence[str], weights: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
+    """A query's weights as weights on the cells of a table, flat; None if it is not constant on them."""
+    bins = _on_bins(table, names, weights)
+    if bins is None or table.groups is None:
+        return bins
+    groups = np.asarray(table.groups)
+    found = np.empty(table.cells)
+    found[groups] = bins
+    return found if np.array_equal(found[groups], bins) else None
+
+
 def _on_bins(table: Binned, names: Sequence[str], weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """A query's weights as weights on the bins of a table, flat; None if it is not constant on them."""
     order = [names.index(name) for name in table.margin if name in names]
     low = high = weights.transpose(order)
     for axis, name in enumerate(name for name in table.margin if name in names):

@@ -81,7 +81,8 @@ def _towards(
     carving: Carving, fine: Layout, average: NDArray[np.float64], rng: np.random.Generator
 ) -> Carving:
     """The same carving with the fine tables as further targets."""
-    layout = Layout.of(fine.hierarchy, [*carving.layout.shapes, *fine.shapes])
+    patches = carving.layout.patchwork.patches
+    layout = Layout.of(fine.hierarchy, [*carving.layout.shapes, *fine.shapes], patches)
     targets = carving.targets
     return Carving(
         layout,

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Variance = float | NDArray[np.float64]
+"""Of the noise, the same in all cells or by cell."""
+
 _LEAST, _MOST = 1e-3, 25.0
-_PLAIN = 4.0
-"""Deviations from what was expected that are no chance."""
+_PLAIN, _MOST_PLAIN = 4.0, 1e4
+"""Deviations from what was expected that are no chance, and the largest tau^2 of such a cell."""
 _ROUNDS = 30
 _GUESS = 0.25
 """The squared prior deviation that weighs the cells while tau is estimated."""
 
 
-def freedom_squared(noisy: NDArray[Any], expected: NDArray[np.float64], *, variance: float) -> float:
+def freedom_squared(noisy: NDArray[Any], expected: NDArray[np.float64], *, variance: Variance) -> float:
     """tau^2: the mean squared log-interaction of a table against what was expected, noise taken off.
 
     A weighted mean of ((Y - E)^2 - variance) / E^2; cells that the noise drowns count little.
@@ -27,7 +30,7 @@ def freedom_squared(noisy: NDArray[Any], expected: NDArray[np.float64], *, varia
 
 
 def freedoms_squared(
-    noisy: NDArray[Any], expected: NDArray[np.float64], *, variance: float
+    noisy: NDArray[Any], expected: NDArray[np.float64], *, variance: Variance
 ) -> NDArray[np.float64]:
     """tau^2 of every cell: that of the table, and more where a cell by itself is plainly not as expected.
 
@@ -38,10 +41,10 @@ def freedoms_squared(
     expected, deviation = expected + 1.0, np.sqrt(variance)
     gaps = np.abs(noisy - expected)
     own = ((gaps - deviation) / expected) ** 2
-    return np.clip(np.where(gaps > _PLAIN * deviation, np.maximum(common, own), common), _LEAST, _MOST)
+    return np.where(gaps > _PLAIN * deviation, np.maximum(common, np.minimum(own, _MOST_PLAIN)), common)
 
 
-def shrunk(noisy: NDArray[Any], expected: NDArray[np.float64], *, variance: float) -> NDArray[np.float64]:
+def shrunk(noisy: NDArray[Any], expected: NDArray[np.float64], *, variance: Variance) -> NDArray[np.float64]:
     """The posterior mean of a table's counts, not negative."""
     expected = expected + 1.0
     real = freedoms_squared(noisy, expected - 1.0, variance=variance) * expected**2

@@ -1,0 +1,175 @@
+"""Heavy cells of a two-way table cut into smaller ones: finer bins where the records are, not along whole attributes.
+
+Bins follow the one-way tables, so a cell holds many records where two attributes depend on each other, or where one
+value is so common that its bin cannot be cut. What lies inside such a cell is hidden. A released table tells which
+cells these are.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.models.sculpt.bins import Hierarchy, Levels, inside
+from maquette.models.sculpt.layout import Shape
+from maquette.queries.binned import Binned
+
+_MOST_BINS = 2**17
+"""Bins of the grid on which the cells of a mosaic are drawn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mosaic:
+    """A two-way table whose heavy cells are cut; the others stay as they are."""
+
+    shape: Shape
+    """The table that was cut."""
+    levels: Levels
+    """The finest level that a cut needs, of either attribute."""
+    groups: NDArray[np.int64]
+    """The cell of every bin at these levels, flat."""
+    parents: NDArray[np.int64]
+    """The cell of the uncut table that holds each cell; it is cut where it holds several."""
+
+    @property
+    def pieces(self) -> NDArray[np.int64]:
+        """In how many cells each cell of the uncut table lies."""
+        return np.bincount(self.parents)
+
+    def table(self, hierarchy: Hierarchy) -> Binned:
+        """As the gate is asked for it."""
+        whole = hierarchy.table(self.shape.attributes, self.levels)
+        return Binned(whole.margin, whole.cuts, tuple(self.groups.tolist()))
+
+    def drawn(self, hierarchy: Hierarchy) -> NDArray[np.int64]:
+        """The cell of every pair of working codes."""
+        down, across = (
+            hierarchy.working(a, level) for a, level in zip(self.shape.attributes, self.levels, strict=True)
+        )
+        bins = hierarchy.bins(self.shape.attributes[1], self.levels[1])
+        return self.groups[np.add.outer(down * bins, across)]
+
+    def folded(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Counts of bins at these levels, flat, as counts of cells."""
+        return np.bincount(self.groups, counts).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A bin of one attribute by a bin of the other, each at a level of its own."""
+
+    levels: Levels
+    spans: tuple[tuple[int, int], ...]
+    """The codes from one on, up to another."""
+    parent: int
+
+
+def mosaic(
+    hierarchy: Hierarchy,
+    shape: Shape,
+    masses: NDArray[np.float64],
+    singles: Sequence[NDArray[np.float64]],
+    *,
+    most: float,
+) -> Mosaic | None:
+    """Cut every cell of more than `most` records, again and again; None where there is nothing to cut.
+
+    `masses` are the records of each cell as far as they are known, `singles` the one-way counts of both attributes,
+    by which it is told what a part may hold: the root of its share, since a cell that is heavy may be so by few of
+    its values. The attribute whose bin is the heavier one is cut first. At most as many cells are added as there
+    are, the heaviest are cut first.
+    """
+    below = [np.concatenate([[0.0], np.cumsum(single / single.sum())]) for single in singles]
+    heap = [
+        (-float(masses[cell]), cell, _whole(hierarchy, shape, cell))
+        for cell in np.flatnonzero(masses > most).tolist()
+    ]
+    heapq.heapify(heap)
+    done: list[_Box] = []
+    serial, room = len(masses), len(masses)
+    while heap and room > 0:
+        mass, _, box = heapq.heappop(heap)
+        parts = _parts(hierarchy, shape, box, below)
+        room -= max(len(parts) - 1, 0)
+        if not parts:
+            done.append(box)
+        for part, share in parts:
+            suspect = mass * math.sqrt(share)
+            heapq.heappush(heap, (suspect, serial, part)) if -suspect > most else done.append(part)
+            serial += 1
+    cut = [box for box in [*done, *(box for _, _, box in heap)] if box.levels != shape.levels]
+    return _drawn(hierarchy, shape, len(masses), cut) if cut else None
+
+
+def _whole(hierarchy: Hierarchy, shape: Shape, cell: int) -> _Box:
+    across = hierarchy.bins(shape.attributes[1], shape.levels[1])
+    spans: list[tuple[int, int]] = []
+    for a, level, number in zip(*shape, divmod(cell, across), strict=True):
+        cuts = (*hierarchy.cuts[a][level], hierarchy.domain.attributes[a].size)
+        spans.append((cuts[number], cuts[number + 1]))
+    return _Box(shape.levels, tuple(spans), cell)
+
+
+def _parts(
+    hierarchy: Hierarchy, shape: Shape, box: _Box, below: Sequence[NDArray[np.float64]]
+) -> list[tuple[_Box, float]]:
+    """A box cut once, each part with its share of the records; none if it cannot be cut."""
+    heavy = [float(b[stop] - b[start]) for b, (start, stop) in zip(below, box.spans, strict=True)]
+    for side in sorted((0, 1), key=lambda side: -heavy[side]):
+        smaller = _cut(hierarchy, shape.attributes[side], box.levels[side], *box.spans[side])
+        if smaller is None:
+            continue
+        level, spans = smaller
+        shares = np.array([below[side][stop] - below[side][start] for start, stop in spans]) + 1e-12
+        return [
+            (
+                _Box(
+                    tuple(level if s == side else box.levels[s] for s in (0, 1)),
+                    tuple(span if s == side else box.spans[s] for s in (0, 1)),
+                    box.parent,
+                ),
+                share,
+            )
+            for span, share in zip(spans, (shares / shares.sum()).tolist(), strict=True)
+        ]
+    return []
+
+
+def _cut(
+    hierarchy: Hierarchy, attribute: int, level: int, start: int, stop: int
+) -> tuple[int, list[tuple[int, int]]] | None:
+    """The coarsest finer level that cuts a bin, and the bins inside."""
+    for finer in range(level - 1, -1, -1):
+        cuts = hierarchy.cuts[attribute][finer]
+        inner = cuts[bisect_left(cuts, start + 1) : bisect_left(cuts, stop)]
+        if inner:
+            return finer, list(zip((start, *inner), (*inner, stop), strict=True))
+    return None
+
+
+def _drawn(hierarchy: Hierarchy, shape: Shape, cells: int, cut: Sequence[_Box]) -> Mosaic | None:
+    """The whole cells, then the parts, drawn on the grid of the finest levels; None where that has too many bins."""
+    levels = tuple(min(box.levels[side] for box in cut) for side in (0, 1))
+    if hierarchy.cells(shape.attributes, levels) > _MOST_BINS:
+        return None
+    parts = np.array([box.parent for box in cut], dtype=np.int64)
+    whole = np.setdiff1d(np.arange(cells), parts)
+    numbers = np.zeros(cells, dtype=np.int64)
+    numbers[whole] = np.arange(len(whole))
+    fine = [hierarchy.cuts[a][level] for a, level in zip(shape.attributes, levels, strict=True)]
+    coarse = [hierarchy.cuts[a][level] for a, level in zip(*shape, strict=True)]
+    down, across = (inside(f, c) for f, c in zip(fine, coarse, strict=True))
+    groups = numbers[np.add.outer(down * len(coarse[1]), across)]
+    for number, box in enumerate(cut, start=len(whole)):
+        rows, columns = (
+            slice(bisect_left(f, start), bisect_left(f, stop))
+            for f, (start, stop) in zip(fine, box.spans, strict=True)
+        )
+        groups[rows, columns] = number
+    return Mosaic(shape, levels, groups.ravel(), np.concatenate([whole, parts]))

@@ -1,0 +1,65 @@
+"""Which cells of a two-way table `sculpt` cuts must not depend on the private table."""
+
+import numpy as np
+import pytest
+
+from maquette.domain import Relation
+from maquette.mechanisms.sculpt import stages
+from maquette.queries import marginals
+from support.privacy_replay import SOURCES, SURVEY, check_replay, neighbours_of, release, table
+
+OPTIONS = {"mechanism": "sculpt", "epsilon": 0.5, "delta": 1e-6, "rows": 40}
+QUERIES = marginals(SURVEY, k=2)
+
+
+def replays(relation, folder, *, before=lambda rows: None):
+    """One release on tape, then the same from neighbouring tables; `before` hears of every table."""
+    generator = np.random.default_rng(5)
+    rows = table(generator, 60)
+    before(rows)
+    first = release(SOURCES["csv"](rows, folder / "first"), QUERIES, relation, None, **OPTIONS)
+    for number, other in enumerate(neighbours_of(rows, generator, relation, 12)):
+        before(other)
+        source = SOURCES["csv"](other, folder / str(number))
+        check_replay(first, release(source, QUERIES, relation, first.run.calls, **OPTIONS), "rho")
+
+
+@pytest.fixture
+def cut(monkeypatch):
+    """Few bins at first and a low bar: cells are cut; the tables that were."""
+    monkeypatch.setattr(stages, "FIRST_BINS", 1e-3)
+    monkeypatch.setattr(stages, "FEW_BINS", 1)
+    monkeypatch.setattr(stages, "HEAVY", 1e-3)
+    found = []
+    plain = stages.mosaic
+
+    def noted(hierarchy, shape, masses, singles, *, most):
+        made = plain(hierarchy, shape, masses, singles, most=most)
+        found.append((shape, None if made is None else tuple(made.groups.tolist())))
+        return made
+
+    monkeypatch.setattr(stages, "mosaic", noted)
+    return found
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_the_cells_cut_follow_from_released_values(relation, cut, tmp_path):
+    replays(relation, tmp_path)
+    each = {}
+    for shape, groups in cut:
+        each.setdefault(shape, set()).add(groups)
+    assert any(groups != {None} for groups in each.values())
+    assert all(len(groups) == 1 for groups in each.values())
+
+
+def test_cuts_by_the_private_table_are_seen(cut, tmp_path, monkeypatch):
+    rows = []
+    noted = stages.mosaic
+
+    def leaking(hierarchy, shape, masses, singles, *, most):
+        return noted(hierarchy, shape, masses, singles, most=most if len(rows[-1]) == 60 else 1e9)
+
+    monkeypatch.setattr(stages, "mosaic", leaking)
+    with pytest.raises(AssertionError):
+        replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
+    assert cut

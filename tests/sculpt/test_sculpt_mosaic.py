@@ -1,0 +1,224 @@
+"""Heavy cells cut into smaller ones: the tables asked for, what is known from them, rows carved to them."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.errors import WorkloadError
+from maquette.gate.tables import plan_tables
+from maquette.mechanisms.sculpt import stages
+from maquette.mechanisms.sculpt.allot import Exchange, Facts, allot
+from maquette.models.measurement import NoisyTable, Receipt, Size
+from maquette.models.rows import generator
+from maquette.models.sculpt import fit
+from maquette.models.sculpt.bins import Hierarchy
+from maquette.models.sculpt.found import Found
+from maquette.models.sculpt.layout import Layout, Shape
+from maquette.models.sculpt.model import SculptModel
+from maquette.models.sculpt.mosaic import mosaic
+from maquette.models.sculpt.polish import polish
+from maquette.queries import where
+from maquette.queries.binned import Binned, count_binned
+from maquette.queries.counting import count_margins
+
+DOMAIN = Domain(
+    (
+        Attribute("name", Kind.ORDINAL, codes=30),
+        Attribute("place", Kind.ORDINAL, codes=24),
+        Attribute("flag", Kind.CATEGORICAL, codes=2),
+    )
+)
+NOWHERE = Receipt(-1, "")
+GROUPED = Binned(("name", "flag"), ((0, 10, 20), (0, 1)), (0, 1, 2, 2, 0, 3))
+
+
+def rows(count=20_000):
+    """Two of five have the first name, and those live at even places only: inside bins of places it is hidden."""
+    rng = generator("mosaic rows")
+    name = np.where(rng.random(count) < 0.4, 0, rng.integers(1, 30, count))
+    place = rng.integers(0, 24, count)
+    place = np.where(name == 0, place // 2 * 2, place)
+    return {
+        "name": name.astype(np.uint8),
+        "place": place.astype(np.uint8),
+        "flag": (rng.random(count) < 0.5).astype(np.uint8),
+    }
+
+
+def found_of(columns):
+    n = len(columns["name"])
+    singles = [np.bincount(columns[x.name], minlength=x.size).astype(float) for x in DOMAIN]
+    return Found(
+        Size(n, None, None), Hierarchy.from_counts(DOMAIN, singles), float(n), singles, [1.0] * 3, []
+    )
+
+
+def measure(found, columns, shape, variance):
+    """As the gate would, with no noise."""
+    asked = found.cut(shape)
+    counts = asked.folded(count_binned(DOMAIN, columns, [asked.ungrouped])[0])
+    found.add(shape, NoisyTable(asked, counts, Fraction(variance), NOWHERE), found.product(shape))
+
+
+def looked_twice():
+    """Two tables in coarse bins, and again with their heavy cells cut; only the first has something hidden."""
+    columns = rows()
+    found = found_of(columns)
+    shapes = [Shape(pair, found.hierarchy.finest(pair, most)) for pair, most in (((0, 1), 40), ((1, 2), 12))]
+    for shape in shapes:
+        measure(found, columns, shape, 3000)
+    stages._cut_heavy(found, shapes, [250.0, 250.0])
+    for shape in shapes:
+        measure(found, columns, shape, 1000)
+    return columns, found, shapes[0]
+
+
+@pytest.mark.parametrize("groups", [(0, 1, 2, 2, 0), (0, 1, 2, 2, 0, 4), (0, 1, 2, 2, 0, -1)])
+def test_every_bin_needs_a_group(groups):
+    table = Binned(GROUPED.margin, GROUPED.cuts, groups)
+    with pytest.raises(WorkloadError, match="group"):
+        plan_tables(DOMAIN, [table], [Fraction(1)], relation=Relation.ADD_REMOVE, unit="rho")
+
+
+def test_a_record_lies_in_one_group():
+    for name in range(30):
+        for flag in range(2):
+            record = {"name": np.array([name]), "place": np.array([0]), "flag": np.array([flag])}
+            counts = GROUPED.folded(count_binned(DOMAIN, record, [GROUPED.ungrouped])[0])
+            assert counts.shape == (GROUPED.cells,) == (4,)
+            assert counts.sum() == 1
+
+
+def test_grouped_tables_are_stored_and_named_apart():
+    assert Binned.from_json(GROUPED.to_json()) == GROUPED
+    assert Binned.from_json(GROUPED.ungrouped.to_json()) == GROUPED.ungrouped
+    assert GROUPED.to_json() != GROUPED.ungrouped.to_json()
+
+
+def test_heavy_cells_are_cut_and_the_others_left():
+    columns = rows()
+    found = found_of(columns)
+    shape = Shape((0, 1), found.hierarchy.finest((0, 1), 40))
+    counts = count_binned(DOMAIN, columns, [found.hierarchy.table(*shape)])[0].astype(float)
+    cut = mosaic(found.hierarchy, shape, counts, found.singles[:2], most=500.0)
+    assert cut is not None
+    cells = cut.table(found.hierarchy)
+    cells.check(DOMAIN)
+    smaller = cells.folded(count_binned(DOMAIN, columns, [cells.ungrouped])[0])
+    assert np.array_equal(np.bincount(cut.parents, smaller), counts)
+    assert np.array_equal(cut.pieces > 1, counts > 500)
+    assert len(cut.parents) <= 2 * len(counts)
+    assert counts.max() > 1000 > smaller.max()
+
+
+def test_a_table_of_light_cells_is_not_cut():
+    found = found_of(rows())
+    shape = Shape((0, 1), found.hierarchy.finest((0, 1), 40))
+    masses = np.full(found.hierarchy.cells(*shape), 100.0)
+    assert mosaic(found.hierarchy, shape, masses, found.singles[:2], most=101.0) is None
+
+
+def test_single_values_cannot_be_cut():
+    found = found_of(rows())
+    shape = Shape((0, 1), (0, 0))
+    masses = np.full(30 * 24, 1e6)
+    assert mosaic(found.hierarchy, shape, masses, found.singles[:2], most=1.0) is None
+
+
+def test_two_looks_are_put_together_by_their_precision():
+    columns, found, shape = looked_twice()
+    known, _ = found.known()
+    pieces = found.mosaics[shape].pieces
+    assert known.variances == pytest.approx(1 / (1 / 3000 + 1 / (1000 * pieces)))
+    assert known.counts == pytest.approx(count_binned(DOMAIN, columns, [found.hierarchy.table(*shape)])[0])
+
+
+def test_only_parts_with_something_hidden_are_looked_at_apart():
+    columns, found, shape = looked_twice()
+    assert len(found.mosaics) == 2
+    (inner,) = found.inner()
+    assert inner.patch.attributes == shape.attributes
+    assert inner.patch.count == len(inner.counts)
+    assert (inner.patch.cells[0] >= 0).sum() > 12
+    true = count_margins(DOMAIN, columns, [("name", "place")])["name", "place"]
+    for cell in range(inner.patch.count):
+        assert inner.counts[cell] == pytest.approx(true[inner.patch.cells == cell].sum())
+    assert np.abs(inner.counts - inner.expected).sum() > 0.3 * inner.expected.sum()
+
+
+def test_rows_are_carved_to_what_was_hidden():
+    columns, found, shape = looked_twice()
+    true = count_margins(DOMAIN, columns, [("name", "place")])["name", "place"]
+
+    def largest(found):
+        carving = fit.begin(found, m=20_000, rng=generator("carve mosaic"))
+        fit.sweep(carving, grips=(0.0, 0.01, 0.02, 0.05, 0.1), more=0, tell=lambda _: None)
+        again = Layout.of(found.hierarchy, carving.layout.shapes, carving.layout.patchwork.patches)
+        assert np.array_equal(carving.counts, again.count(carving.rows))
+        rows = polish(carving, [(0, 1)], grip=0.1, rng=generator("polish mosaic"), tell=lambda _: None).rows
+        made = fit.codes(found, rows, rng=generator("codes")).columns
+        got = count_margins(DOMAIN, made, [("name", "place")])["name", "place"]
+        return np.abs(got - true).max()
+
+    cut = largest(found)
+    found.mosaics.clear()
+    del found.shapes[2:], found.tables[2:], found.expected[2:]
+    assert cut < 0.5 * largest(found)
+    assert shape in found.shapes
+
+
+def test_rows_go_on_when_the_patches_change():
+    _, found, _ = looked_twice()
+    carving = fit.begin(found, m=5000, rng=generator("extend"))
+    fit.sweep(carving, grips=(0.0, 0.01), more=0, tell=lambda _: None)
+    tables = carving.slow[carving.layout.patchwork.cells :]
+    assert len(tables) < len(carving.slow)
+    found.mosaics.clear()
+    del found.shapes[2:], found.tables[2:], found.expected[2:]
+    without = fit.extend(carving, found, rng=generator("extend"))
+    assert without.layout.patchwork.cells == 0
+    assert np.array_equal(without.slow, tables)
+
+
+def test_a_query_on_whole_groups_has_an_interval():
+    columns = rows(2000)
+    counts = GROUPED.folded(count_binned(DOMAIN, columns, [GROUPED.ungrouped])[0])
+    tables = [NoisyTable(GROUPED, counts + 3, Fraction(9), NOWHERE)]
+    model = SculptModel.of(DOMAIN, tables, columns, Size(2000, None, None), pure=False, stages=3)
+    alike = model.estimate(where(DOMAIN, "name >= 20 and flag = 1"), beta=0.05)
+    assert alike is not None
+    assert abs(alike[0] - counts[3] / 2000) <= alike[1] < 0.02
+    assert model.estimate(where(DOMAIN, "name >= 20 and flag = 0"), beta=0.05) is None
+    spec, arrays = model.to_arrays()
+    again = SculptModel.from_arrays(DOMAIN, spec, arrays)
+    assert again.estimate(where(DOMAIN, "name >= 20 and flag = 1"), beta=0.05) == alike
+
+
+def test_several_looks_narrow_an_interval_and_several_stages_widen_it():
+    columns = rows(2000)
+    table = Binned(("flag",), ((0, 1),))
+    counts = count_binned(DOMAIN, columns, [table])[0]
+
+    def width(looks, stages):
+        noisy = [NoisyTable(table, counts, Fraction(100), NOWHERE)] * looks
+        model = SculptModel.of(DOMAIN, noisy, columns, Size(2000, None, None), pure=False, stages=stages)
+        found = model.estimate(where(DOMAIN, "flag = 1"), beta=0.05)
+        assert found is not None
+        return found[1]
+
+    assert width(4, 1) == pytest.approx(width(1, 1) / 2)
+    assert width(1, 3) == pytest.approx(width(1, 1) * np.sqrt(np.log(120) / np.log(40)))
+
+
+def test_where_all_tables_are_resolved_none_has_less_than_an_equal_share():
+    facts = Facts(1e6, Exchange.of("rho", Relation.ADD_REMOVE))
+    scores, cells = [50_000.0, 1000.0, 20_000.0, 3000.0], [4, 12, 40, 20]
+    prices = allot(facts, scores, cells, [1.0] * 4, price=0.01)
+    assert prices.sum() == pytest.approx(0.01)
+    assert prices.min() > 0.6 * prices.max()
+    hidden = allot(
+        Facts(1e4, facts.exchange), [s / 100 for s in scores], [4, 3000, 4000, 5000], [1.0] * 4, price=1e-4
+    )
+    assert hidden.min() < 0.5 * hidden.max()
