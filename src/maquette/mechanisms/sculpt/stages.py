@@ -34,7 +34,7 @@ FINE_SHARE, COARSE_SHARE, ROUNDS_SHARE = 0.7, 0.35, 0.2
 PER_ROUND = 4
 FIRST_ROUND = Fraction(3, 10)
 """Of what the rounds may spend; what it finds decides about the rest."""
-FIRST_LOOK, FIRST_BINS, FEW_BINS = 0.3, 0.5, 32
+FIRST_LOOK, FIRST_BINS, FEW_BINS = 0.3, 0.5, 48
 """What the first look at a two-way table costs, and its bins, as parts of the whole; so few bins are all taken."""
 HEAVY = 8.0
 """Records of a cell that is cut, in deviations of the table's noise."""
