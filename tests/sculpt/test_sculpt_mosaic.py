@@ -212,6 +212,31 @@ def test_several_looks_narrow_an_interval_and_several_stages_widen_it():
     assert width(1, 3) == pytest.approx(width(1, 1) * np.sqrt(np.log(120) / np.log(40)))
 
 
+class Till:
+    """A curator that adds up what is asked of it, on the ledger's grid, and answers without noise."""
+
+    def __init__(self, columns):
+        self.columns = columns
+        self.units = 0
+
+    def measure_tables(self, binned, *, variances):
+        plan = plan_tables(DOMAIN, binned, variances, relation=Relation.ADD_REMOVE, unit="mu^2/2")
+        self.units += plan.event.cost("mu^2/2").units
+        counts = [t.folded(count_binned(DOMAIN, self.columns, [t.ungrouped])[0]) for t in binned]
+        return [NoisyTable(t, c, v, NOWHERE) for t, c, v in zip(binned, counts, variances, strict=True)]
+
+
+def test_two_looks_never_cost_more_than_their_price():
+    columns = rows(2000)
+    exchange = Exchange.of("mu^2/2", Relation.ADD_REMOVE)
+    pairs = {(0, 1): 1.0, (0, 2): 1.0, (1, 2): 1.0}
+    for units in generator("prices").integers(10**6, 10**8, 60).tolist():
+        till = Till(columns)
+        scores = np.array([800.0, 5.0, 5.0])
+        stages.measure_pairs(till, exchange, found_of(columns), pairs, scores, 10.0, price=units / 10**12)
+        assert 0.999 * units < till.units <= units
+
+
 def test_where_all_tables_are_resolved_none_has_less_than_an_equal_share():
     facts = Facts(1e6, Exchange.of("rho", Relation.ADD_REMOVE))
     scores, cells = [50_000.0, 1000.0, 20_000.0, 3000.0], [4, 12, 40, 20]

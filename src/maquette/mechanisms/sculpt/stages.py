@@ -159,10 +159,11 @@ def measure_pairs(
     raised = np.maximum(scores, doubt / 2)
     found.scores = dict(zip(keys, raised.tolist(), strict=True))
     cells = [found.hierarchy.cells(pair, (0, 0)) for pair in keys]
+    shares = (1.0,) if exchange.unit == "epsilon" else (FIRST_LOOK, 1 - FIRST_LOOK)
+    price -= (len(shares) - 1) / UNITS  # each payment is rounded up to the ledger's grid
     prices = allot(facts, list(raised), cells, list(pairs.values()), price=price)
     kept = [i for i in range(len(keys)) if prices[i] > 0]
     deviations = [math.sqrt(exchange.variance(prices[i])) for i in kept]
-    shares = (1.0,) if exchange.unit == "epsilon" else (FIRST_LOOK, 1 - FIRST_LOOK)
     shapes: list[Shape] = []
     for i, deviation in zip(kept, deviations, strict=True):
         most = facts.bins(float(scores[i]), deviation)
