@@ -3,8 +3,10 @@
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from maquette import open as open_table
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.gate.tables import plan_tables
@@ -89,6 +91,15 @@ def test_a_record_lies_in_one_group():
             counts = GROUPED.folded(count_binned(DOMAIN, record, [GROUPED.ungrouped])[0])
             assert counts.shape == (GROUPED.cells,) == (4,)
             assert counts.sum() == 1
+
+
+def test_the_same_bins_may_be_asked_for_grouped_and_each_by_itself():
+    columns = rows(500)
+    engine = open_table(pd.DataFrame(columns), domain=DOMAIN)._engine
+    grouped, single, again = engine.binned([GROUPED, GROUPED.ungrouped, GROUPED])
+    assert np.array_equal(single, count_binned(DOMAIN, columns, [GROUPED.ungrouped])[0])
+    assert np.array_equal(grouped, GROUPED.folded(single))
+    assert np.array_equal(grouped, again)
 
 
 def test_grouped_tables_are_stored_and_named_apart():

@@ -51,7 +51,7 @@ class Binned:
     @property
     def ungrouped(self) -> Binned:
         """The same bins, each counted by itself."""
-        return Binned(self.margin, self.cuts)
+        return self if self.groups is None else Binned(self.margin, self.cuts)
 
     def check(self, domain: Domain) -> None:
         """Refuse what is not a partition of this universe."""

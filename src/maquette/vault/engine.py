@@ -113,10 +113,12 @@ class _BatchEngine(ABC):
     def binned(self, tables: Sequence[Binned]) -> list[Integers]:
         used = {name for table in tables for name in table.margin} or {self._domain.names[0]}
         names = [name for name in self._domain.names if name in used]
-        counts = count_binned(self._domain, {name: np.zeros(0, dtype=np.uint8) for name in names}, tables)
+        bins = list(dict.fromkeys(table.ungrouped for table in tables))
+        counts = count_binned(self._domain, {name: np.zeros(0, dtype=np.uint8) for name in names}, bins)
         for batch in self._batches(names):
-            count_binned(self._domain, batch, tables, into=counts)
-        return [table.folded(counted) for table, counted in zip(tables, counts, strict=True)]
+            count_binned(self._domain, batch, bins, into=counts)
+        counted = dict(zip(bins, counts, strict=True))
+        return [table.folded(counted[table.ungrouped]) for table in tables]
 
     def _no_counts(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
         return count_margins(
