@@ -32,7 +32,7 @@ def _opposed(curator):
 
 OPPOSED = checks.of_case(Case("opposed tables", CONCENTRATED, _opposed), REP)
 WHOLE = checks.of_case(mechanism_case("sculpt", queries=pairs, delta=DELTA, rows=30, epsilon=2.0), AR)
-REPLAYED = checks.of_case(mechanism_case("sculpt", queries=pairs, delta=DELTA, rows=30, epsilon=40.0), AR)
+REPLAYED = checks.of_case(mechanism_case("sculpt", queries=pairs, delta=DELTA, rows=30, epsilon=20.0), AR)
 
 
 def wrong_l2(patch):

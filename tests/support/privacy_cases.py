@@ -182,7 +182,7 @@ def _tables(curator: Any) -> Any:
     return curator.measure_tables(TABLES, variances=[Fraction(300), Fraction(800), Fraction(2001, 2)])
 
 
-def _grouped(curator: Any) -> Any:
+def _crossed(curator: Any) -> Any:
     return curator.measure_tables([CROSSED, LINE], variances=[Fraction(300), Fraction(800)])
 
 
@@ -205,8 +205,8 @@ def _select_tables(curator: Any) -> Any:
 QUESTION_CASES = [
     Case("tables, pure", PURE, _tables),
     Case("tables, rho", CONCENTRATED, _tables),
-    Case("tables in groups, pure", PURE, _grouped),
-    Case("tables in groups, rho", CONCENTRATED, _grouped),
+    Case("tables in groups, pure", PURE, _crossed),
+    Case("tables in groups, rho", CONCENTRATED, _crossed),
     Case("distances, pure", PURE, _distances),
     Case("distances, rho", CONCENTRATED, _distances),
     Case("select tables, pure", PURE, _select_tables),
