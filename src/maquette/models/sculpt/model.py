@@ -34,9 +34,10 @@ class SculptModel:
     """Answers what is a sum of bins of one measured table.
 
     Accuracy: the value is the rows' own, moved into the interval of the noisy sum if it lies outside; the stated
-        error reaches the far end of that interval. Which table is used depends on bins that earlier noise had a say
-        in, so every stage of measuring has its share of the failure probability: whatever decides between them, at
-        most one fails more often than its share.
+        error reaches the far end of that interval. Inside one stage of measuring, the table that would be used
+        follows from bins and variances that were fixed before the stage's noise was drawn; which stage is used may
+        follow from later noise, so each has its share of the failure probability. Averages over stages would break
+        this: whether a table was measured again as it was had been decided by its first noise.
     """
 
     kind: ClassVar[str] = "sculpt"
@@ -59,17 +60,18 @@ class SculptModel:
         pure: bool,
         stages: int,
     ) -> SculptModel:
-        """Every table once, by all its measurements; `rows` are the released ones."""
-        looks: dict[Binned, list[NoisyTable]] = {}
+        """Every table once, by its best measurement; `rows` are the released ones."""
+        best: dict[Binned, NoisyTable] = {}
         for table in measured:
-            looks.setdefault(table.asked, []).append(table)
-        bins = list(dict.fromkeys(asked.ungrouped for asked in looks))
+            if table.asked not in best or table.variance < best[table.asked].variance:
+                best[table.asked] = table
+        bins = list(dict.fromkeys(asked.ungrouped for asked in best))
         counted = dict(zip(bins, count_binned(domain, rows, bins), strict=True))
         tables: list[Measured] = []
-        for asked, same in looks.items():
-            counts, variance = _together(same, pure=pure)
+        for asked, table in best.items():
             held = asked.folded(counted[asked.ungrouped]).astype(np.float64)
-            tables.append(Measured(asked, counts, held / max(held.sum(), 1.0), variance))
+            counts = table.values.astype(np.float64)
+            tables.append(Measured(asked, counts, held / max(held.sum(), 1.0), float(table.variance)))
         return cls(domain, tuple(tables), size, pure, stages)
 
     def estimate(self, asked: Queries, *, beta: float) -> tuple[float, float] | None:
@@ -129,18 +131,6 @@ class SculptModel:
             return None
         found = [(t, w) for t in able if (w := _on_cells(t.asked, names, weights)) is not None]
         return min(found, key=lambda pair: pair[0].variance * float((pair[1] ** 2).sum()), default=None)
-
-
-def _together(same: Sequence[NoisyTable], *, pure: bool) -> tuple[NDArray[np.float64], float]:
-    """One table by its measurements: Gaussian ones by their precision, of Laplace ones the best.
-
-    Accuracy: averages of sub-Gaussian noise are sub-Gaussian with their variance.
-    """
-    if pure:
-        same = [min(same, key=lambda table: table.variance)]
-    precisions = [1 / float(table.variance) for table in same]
-    counts = np.average([table.values for table in same], axis=0, weights=precisions)
-    return counts, 1 / sum(precisions)
 
 
 def _on_cells(
