@@ -1,27 +1,18 @@
 """Which cells of a two-way table `sculpt` cuts must not depend on the private table."""
 
-import numpy as np
 import pytest
 
 from maquette.domain import Relation
 from maquette.mechanisms.sculpt import stages
 from maquette.queries import marginals
-from support.privacy_replay import SOURCES, SURVEY, check_replay, neighbours_of, release, table
+from support.privacy_replay import SURVEY, replay_neighbours
 
 OPTIONS = {"mechanism": "sculpt", "epsilon": 0.5, "delta": 1e-6, "rows": 40}
 QUERIES = marginals(SURVEY, k=2)
 
 
 def replays(relation, folder, *, before=lambda rows: None):
-    """One release on tape, then the same from neighbouring tables; `before` hears of every table."""
-    generator = np.random.default_rng(5)
-    rows = table(generator, 60)
-    before(rows)
-    first = release(SOURCES["csv"](rows, folder / "first"), QUERIES, relation, None, **OPTIONS)
-    for number, other in enumerate(neighbours_of(rows, generator, relation, 12)):
-        before(other)
-        source = SOURCES["csv"](other, folder / str(number))
-        check_replay(first, release(source, QUERIES, relation, first.run.calls, **OPTIONS), "rho")
+    replay_neighbours(QUERIES, relation, folder, seed=5, before=before, **OPTIONS)
 
 
 @pytest.fixture

@@ -253,3 +253,23 @@ def check_replay(one: Seen, other: Seen, unit: str) -> None:
         raise Divergence("something was printed, logged or shown that depends on the table")
     if _public(one.heard) != _public(other.heard):
         raise Divergence("the progress depends on the table")
+
+
+def replay_neighbours(
+    queries: Any,
+    relation: Relation,
+    folder: Path,
+    *,
+    seed: int,
+    before: Callable[[Any], None] = lambda rows: None,
+    **options: Any,
+) -> None:
+    """One release on tape, then the same from neighbouring tables; `before` hears of every table."""
+    generator = np.random.default_rng(seed)
+    rows = table(generator, 60)
+    before(rows)
+    first = release(SOURCES["csv"](rows, folder / "first"), queries, relation, None, **options)
+    for number, other in enumerate(neighbours_of(rows, generator, relation, 12)):
+        before(other)
+        source = SOURCES["csv"](other, folder / str(number))
+        check_replay(first, release(source, queries, relation, first.run.calls, **options), "rho")
