@@ -117,7 +117,14 @@ def whole_release(rng: np.random.Generator) -> dict[str, Any]:
     codes = values("two bumps", 2**64, 10_000, rng)
     table = mq.open({"x": codes}, domain=domain)
     start, cpu = time.perf_counter(), time.process_time()
-    made = mq.release(table, mq.prefixes(domain, "x"), epsilon=1.0, mechanism="smalldb", typical_rows=10_000)
+    made = mq.release(
+        table,
+        mq.prefixes(domain, "x"),
+        epsilon=1.0,
+        mechanism="smalldb",
+        typical_rows=10_000,
+        ledger="memory",
+    )
     assert made.certificate is not None
     return {
         "what": "seconds of one release through the gate: all 2^64 thresholds, certified",
@@ -288,7 +295,7 @@ def _factor(counter: Any, n: int) -> float:
 def released_error(domain: Domain, queries: Any, codes: NDArray[np.uint64], mechanism: str) -> float:
     """One release at epsilon 1, the whole budget for the mechanism, against the truth."""
     table = mq.open({"x": codes}, domain=domain)
-    options: dict[str, Any] = {"mechanism": mechanism, "epsilon": 1.0, "certificate": 0.0}
+    options: dict[str, Any] = {"mechanism": mechanism, "epsilon": 1.0, "certificate": 0.0, "ledger": "memory"}
     made = mq.release(table, queries, **options | ({} if mechanism == "smalldb" else {"rows": 1000}))
     exact = np.searchsorted(np.sort(codes), np.arange(queries.count, dtype=np.uint64), side="right") / len(
         codes

@@ -58,7 +58,9 @@ def release(
     Guarantee: (epsilon, delta)-DP under `relation`; pure if delta is 0. Charged to the ledger before the table is
         looked at. The same request again (or the same `key`) returns the stored values and costs nothing; another
         `key` pays anew. `accounting` is how a ledger that is made here counts a delta: "gaussian" or "zcdp", by default
-        the one in which the mechanism needs less noise; a ledger that is there counts as it was made to.
+        the one in which the mechanism needs less noise; a ledger that is there counts as it was made to. Without
+        `ledger` a table from a file has its ledger beside the file, and a table from memory is refused; "memory" keeps
+        one that is forgotten with the table's handle, and warns.
     Accuracy: `release.guarantee` in advance and, for the share `certificate` of the budget, `release.certificate`
         afterwards; per group of queries if `groups`. With `weight`, the name of a declared attribute, records count by
         its value (mechanism `roth`): fractions are of the total weight, and so are the errors. `rows` is the size of

@@ -1,4 +1,4 @@
-"""The error tree: every error that a user can meet, with the numbers as attributes.
+"""The error tree: every error and warning that a user can meet, with the numbers as attributes.
 
 A message says what was expected, what was found and what to do next. Behind the gate no message
 carries a private value, a count of rows or a row number.
@@ -63,3 +63,11 @@ class BudgetExceeded(LedgerError):
         self.unit = unit
         self.needed = needed
         self.left = left
+
+
+class MaquetteWarning(UserWarning):
+    """The root of all warnings of this package: it goes on, but not as one may think."""
+
+
+class MemoryLedgerWarning(MaquetteWarning):
+    """A ledger in memory: what was spent is forgotten with the handle of the table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -9,28 +10,28 @@ from maquette import _check
 from maquette.accounting.budget import Accounting, Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
-from maquette.errors import LedgerError
+from maquette.errors import LedgerError, MemoryLedgerWarning
 from maquette.gate.owner import Table
 
 Place = Ledger | str | Path | None
-"""A ledger, where one is or will be, or None for the table's own."""
+"""A ledger, where one is or will be, "memory", or None for the one beside the table's file."""
+
+MEMORY = "memory"
+"""The word that asks for a ledger in memory; a file of this name is given as "./memory"."""
 
 
 def open_ledger(table: Table, ledger: Place, *, relation: Relation, budget: Budget) -> Ledger:
     """The ledger that pays for a table: the given one, the file at a path (made if absent), or the table's own.
 
-    Without a location a table from a file keeps its ledger beside the file, and a table from memory keeps one in
-    memory for as long as its handle lives.
+    Without a location a table from a file keeps its ledger beside the file, and a table from memory is refused:
+    nothing would remember what its people were charged. "memory" keeps one as long as the handle lives, and warns.
     """
     if isinstance(ledger, Ledger):
         book = ledger
+    elif (location := _place(table, ledger)) == MEMORY:
+        book = _in_memory(table, relation, budget)
     else:
-        location = _own_place(table) if ledger is None else ledger
-        book = (
-            _in_memory(table, relation, budget)
-            if location is None
-            else _at(location, table, relation, budget)
-        )
+        book = _at(location, table, relation, budget)
     book.require(relation=relation, domain_fingerprint=table.domain.fingerprint)
     return book
 
@@ -45,8 +46,8 @@ def counted(table: Table, ledger: Place) -> Accounting | None:
     """How the ledger that is there counts a delta; None where it will be made, or is pure."""
     if isinstance(ledger, Ledger):
         return None if ledger.budget.pure else ledger.budget.accounting
-    location = _own_place(table) if ledger is None else ledger
-    if location is None:
+    location = _place(table, ledger)
+    if location == MEMORY:
         return None if table not in _MEMORY else counted(table, _MEMORY[table])
     if "://" not in str(location) and not Path(location).exists():
         return None
@@ -54,10 +55,18 @@ def counted(table: Table, ledger: Place) -> Accounting | None:
         return counted(table, book)
 
 
-def _own_place(table: Table) -> Path | None:
-    """Where a table keeps its ledger by itself, if a file may be put there."""
+def _place(table: Table, ledger: str | Path | None) -> str | Path:
+    """Where the ledger is or will be; without a word about it beside the table's file, if one may be put there."""
+    if ledger is not None:
+        return ledger
     place = table.ledger_location
-    if place is not None and not place.exists():
+    if place is None:
+        raise LedgerError(
+            f"'{table.name}' has no file of its own to keep a ledger beside, and without one nothing remembers what "
+            "its people were charged; name a place for it with ledger= (--ledger on the command line), such as "
+            'ledger="people.ledger", always the same one for these people. ledger="memory" forgets it with the process'
+        )
+    if not place.exists():
         why = _check.kept_from_writing(place.parent)
         if why is not None:
             raise LedgerError(
@@ -85,6 +94,13 @@ def _at(location: str | Path, table: Table, relation: Relation, budget: Budget) 
 
 def _in_memory(table: Table, relation: Relation, budget: Budget) -> Ledger:
     if table not in _MEMORY:
+        warnings.warn(
+            f"the ledger of '{table.name}' is kept in memory and forgotten with this handle: another run, or another "
+            "handle on the same people, starts a second budget for them, pays again for the same request, and nothing "
+            'can be verified later; for real data name a file, such as ledger="people.ledger"',
+            MemoryLedgerWarning,
+            stacklevel=4,
+        )
         _MEMORY[table] = Ledger.memory(
             budget=budget, relation=relation, domain_fingerprint=table.domain.fingerprint, name=table.name
         )

@@ -40,6 +40,7 @@ def test_released_answers_keep_the_stated_error(mechanism, relation):
             mechanism=mechanism,
             beta=BETA,
             certificate=0.0,
+            ledger="memory",
         )
         assert made.mechanism == mechanism
         assert sum(payment.amount for payment in made.spending) <= made.account.total

@@ -173,6 +173,7 @@ def test_a_weighted_release_states_shares_of_the_total_weight(relation):
         weight="spend",
         rows=20,
         beta=1e-8,
+        ledger="memory",
     )
     weights = weights_of(columns) / GRID
     exact = np.asarray(queries.on_rows(columns, weights=weights_of(columns))) / GRID / weights.sum()
@@ -192,11 +193,11 @@ def test_a_weighted_release_states_shares_of_the_total_weight(relation):
 def test_the_same_request_is_free_and_another_weight_is_another_request():
     table, _ = opened(100)
     asked = {"epsilon": 1.0, "mechanism": "roth", "rows": 4, "total_epsilon": 2.0}
-    first = mq.release(table, prefixes(DOMAIN, "age"), weight="spend", **asked)
-    again = mq.release(table, prefixes(DOMAIN, "age"), weight="spend", **asked)
+    first = mq.release(table, prefixes(DOMAIN, "age"), weight="spend", ledger="memory", **asked)
+    again = mq.release(table, prefixes(DOMAIN, "age"), weight="spend", ledger="memory", **asked)
     assert first.answers.numerators.tolist() == again.answers.numerators.tolist()
     assert again.account.spent == first.account.spent
-    other = mq.release(table, prefixes(DOMAIN, "age"), weight="sex", **asked)
+    other = mq.release(table, prefixes(DOMAIN, "age"), weight="sex", ledger="memory", **asked)
     assert other.account.spent > first.account.spent
 
 
@@ -218,12 +219,12 @@ def test_what_cannot_be_weighed_is_refused_before_any_data_is_touched(options, s
 
     table = mq.Table(Untouchable(), name="x", source="x")  # type: ignore[arg-type]
     with pytest.raises(MaquetteError, match=said):
-        mq.release(table, prefixes(DOMAIN, "age"), epsilon=1.0, **options)
+        mq.release(table, prefixes(DOMAIN, "age"), epsilon=1.0, ledger="memory", **options)
 
 
 def test_weights_choose_the_mechanism_and_the_planner_lists_no_other():
     table, _ = opened(100)
-    made = mq.release(table, prefixes(DOMAIN, "age"), epsilon=1.0, weight="spend", rows=4)
+    made = mq.release(table, prefixes(DOMAIN, "age"), epsilon=1.0, weight="spend", rows=4, ledger="memory")
     assert made.mechanism == "roth"
     planned = mq.plan(prefixes(DOMAIN, "age"), n=1000, epsilon=1.0, weight="spend")
     assert [f.mechanism for f in planned.forecasts] == ["roth"]
@@ -238,7 +239,9 @@ def test_real_valued_queries_on_weighted_records():
     columns = {"kind": rng.integers(0, 4, 500), "w": rng.integers(0, 5, 500)}
     table = mq.open({k: v.tolist() for k, v in columns.items()}, domain=domain)
     queries = weights(domain, matrix, attributes=["kind"])
-    made = mq.release(table, queries, epsilon=4.0, mechanism="roth", weight="w", rows=12, beta=1e-8)
+    made = mq.release(
+        table, queries, epsilon=4.0, mechanism="roth", weight="w", rows=12, beta=1e-8, ledger="memory"
+    )
     held = np.bincount(columns["kind"], weights=columns["w"] / 4, minlength=4)
     gap = np.abs(made.answers.fractions - matrix @ held / held.sum()).max()
     assert gap <= made.certificate.alpha

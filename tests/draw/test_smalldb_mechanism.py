@@ -94,7 +94,9 @@ def test_every_class_is_recognised_and_released(name, relation):
     assert route is not None
     assert isinstance(route.structure, structure)
     table = mq.open(columns_of(200), domain=DOMAIN)
-    release = mq.release(table, queries, epsilon=1.0, relation=relation, mechanism="smalldb", rows=6)
+    release = mq.release(
+        table, queries, epsilon=1.0, relation=relation, mechanism="smalldb", rows=6, ledger="memory"
+    )
     assert release.database is not None
     assert release.database.m == 6
     assert set(release.database.columns) == set(DOMAIN.names)
@@ -109,7 +111,9 @@ def test_every_class_is_recognised_and_released(name, relation):
 
 def test_a_budget_with_delta_buys_more_by_bounded_range():
     table = mq.open(columns_of(200), domain=DOMAIN)
-    release = mq.release(table, prefixes(DOMAIN, "age"), epsilon=1.0, delta=1e-6, mechanism="smalldb", rows=6)
+    release = mq.release(
+        table, prefixes(DOMAIN, "age"), epsilon=1.0, delta=1e-6, mechanism="smalldb", rows=6, ledger="memory"
+    )
     rho = float(release.budget.total_units) / 1e12
     assert float(Fraction(release.parameters["epsilon of the draw"])) == pytest.approx(
         math.sqrt(8 * rho * 0.95 * 0.95), rel=1e-3
@@ -136,7 +140,7 @@ class Untouchable:
 def test_no_exact_path_is_refused_before_any_data_is_touched(queries, rows, said):
     table = mq.Table(Untouchable(), name="x", source="x")  # type: ignore[arg-type]
     with pytest.raises(MechanismError, match=said):
-        mq.release(table, queries, epsilon=1.0, mechanism="smalldb", rows=rows)
+        mq.release(table, queries, epsilon=1.0, mechanism="smalldb", rows=rows, ledger="memory")
 
 
 def test_refusals_name_the_class_its_cost_the_nearest_class_and_another_mechanism():
@@ -177,16 +181,18 @@ def test_options_are_given_with_the_mechanism_and_make_another_request():
     table = mq.open(columns_of(60), domain=DOMAIN)
     queries = prefixes(DOMAIN, "pay")
     asked = {"epsilon": 1.0, "total_epsilon": 5.0}
-    aimed = mq.release(table, queries, mechanism=mq.SmallDb(alpha=0.25), **asked)
+    aimed = mq.release(table, queries, mechanism=mq.SmallDb(alpha=0.25), ledger="memory", **asked)
     assert aimed.parameters["m"] == 4
-    flat = mq.release(table, queries, mechanism=mq.SmallDb(alpha=0.25, base="flat"), **asked)
+    flat = mq.release(table, queries, mechanism=mq.SmallDb(alpha=0.25, base="flat"), ledger="memory", **asked)
     assert flat.parameters["base"] == "flat"
     assert flat.account.spent > aimed.account.spent
-    again = mq.release(table, queries, mechanism=mq.SmallDb(alpha=0.25), **asked)
+    again = mq.release(table, queries, mechanism=mq.SmallDb(alpha=0.25), ledger="memory", **asked)
     assert again.account.spent == flat.account.spent
     assert again.answers.numerators.tolist() == aimed.answers.numerators.tolist()
     rows = {a.name: np.random.default_rng(0).integers(0, a.size, (20, 7)) for a in DOMAIN}
-    listed = mq.release(table, marginals(DOMAIN, k=3), mechanism=mq.SmallDb(candidates=rows), **asked)
+    listed = mq.release(
+        table, marginals(DOMAIN, k=3), mechanism=mq.SmallDb(candidates=rows), ledger="memory", **asked
+    )
     assert listed.parameters["sampler"] == "candidates"
     assert listed.database.m == 7
     others = {name: codes[::-1] for name, codes in rows.items()}
@@ -268,7 +274,9 @@ def test_the_guarantee_holds_in_many_runs(relation, options):
     asked = {"mechanism": "smalldb", "epsilon": 0.5, "rows": 3, "beta": 0.3, "certificate": 0.0} | options
     worse = near = 0
     for i in range(RUNS):
-        made = mq.release(table, queries, relation=relation, key=f"k{i}", total_epsilon=RUNS, **asked)
+        made = mq.release(
+            table, queries, relation=relation, key=f"k{i}", total_epsilon=RUNS, ledger="memory", **asked
+        )
         gap = np.abs(made.answers.fractions - exact).max()
         worse += gap > made.guarantee.alpha
         near += gap > made.guarantee.alpha / 8
@@ -286,4 +294,4 @@ def test_rows_that_would_take_hours_are_refused_with_the_time():
     assert route.refusal(route.most_rows()) is None
     table = mq.Table(Untouchable(), name="x", source="x")  # type: ignore[arg-type]
     with pytest.raises(MechanismError, match="hours"):
-        mq.release(table, chain, epsilon=1.0, mechanism="smalldb", rows=2000)
+        mq.release(table, chain, epsilon=1.0, mechanism="smalldb", rows=2000, ledger="memory")

@@ -46,6 +46,7 @@ def made(request):
         mechanism="smalldb",
         rows=10,
         beta=1e-8,
+        ledger="memory",
     )
 
 
@@ -98,7 +99,9 @@ def test_it_is_stored_in_format_2_and_read_back(made, tmp_path):
 def test_a_release_with_listed_answers_stays_in_format_1(tmp_path):
     domain = Domain((Attribute("cell", Kind.ORDINAL, codes=8),))
     table = mq.open({"cell": [1, 2, 3]}, domain=domain)
-    small = mq.release(table, prefixes(domain, "cell"), epsilon=1.0, mechanism="smalldb", rows=3)
+    small = mq.release(
+        table, prefixes(domain, "cell"), epsilon=1.0, mechanism="smalldb", rows=3, ledger="memory"
+    )
     folder = small.save(tmp_path / "small.maquette", report=False)
     assert json.loads((folder / "release.json").read_text())["format"] == 1
 
@@ -118,7 +121,7 @@ def test_all_intervals_of_many_cells_are_released_too():
     table = mq.open({"cell": codes.tolist()}, domain=LONG)
     queries = ranges(LONG, "cell")
     assert queries.count > 2**28
-    made = mq.release(table, queries, epsilon=4.0, mechanism="smalldb", rows=5, beta=1e-8)
+    made = mq.release(table, queries, epsilon=4.0, mechanism="smalldb", rows=5, beta=1e-8, ledger="memory")
     assert isinstance(made.answers, Unlisted)
     rows = made.database.columns["cell"]
     steps = np.union1d(codes, rows)

@@ -18,7 +18,7 @@ MARK = "nothing here is private"
 @pytest.fixture
 def made(monkeypatch):
     monkeypatch.setattr(api, "Curator", lambda *args, **given: SeededCurator(*args, **given, seed=5))
-    return mq.release(table_of(TINY, HISTOGRAM), marginals(TINY, k=2), epsilon=1.0)
+    return mq.release(table_of(TINY, HISTOGRAM), marginals(TINY, k=2), epsilon=1.0, ledger="memory")
 
 
 def test_a_release_with_seeded_noise_says_so_everywhere(made, tmp_path):
@@ -33,7 +33,7 @@ def test_a_release_with_seeded_noise_says_so_everywhere(made, tmp_path):
 
 
 def test_a_release_with_real_noise_has_no_watermark():
-    made = mq.release(table_of(TINY, HISTOGRAM), marginals(TINY, k=2), epsilon=1.0)
+    made = mq.release(table_of(TINY, HISTOGRAM), marginals(TINY, k=2), epsilon=1.0, ledger="memory")
     assert made.watermark is None
     assert MARK not in repr(made)
 
@@ -42,7 +42,12 @@ def test_a_release_with_real_noise_has_no_watermark():
 @pytest.mark.parametrize("mechanism", ["laplace", "linf", "histogram-laplace"])
 def test_released_answers_are_fractions_however_much_noise_there_is(mechanism, post):
     made = mq.release(
-        table_of(TINY, HISTOGRAM), marginals(TINY, k=2), epsilon=0.01, mechanism=mechanism, post=post
+        table_of(TINY, HISTOGRAM),
+        marginals(TINY, k=2),
+        epsilon=0.01,
+        mechanism=mechanism,
+        post=post,
+        ledger="memory",
     )
     assert made.answers.numerators.dtype == np.int64
     assert made.answers.numerators.min() >= 0

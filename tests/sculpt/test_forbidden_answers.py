@@ -83,7 +83,12 @@ def test_cleared_answers_say_how_far_they_were_moved():
 def test_forbidden_cells_are_zero_in_the_answers_and_when_asked_for(mechanism, epsilon):
     asked = mq.marginals(DOMAIN, k=2)
     made = mq.release(
-        mq.open(frame(), domain=DOMAIN), asked, epsilon=epsilon, delta=1e-6, mechanism=mechanism
+        mq.open(frame(), domain=DOMAIN),
+        asked,
+        epsilon=epsilon,
+        delta=1e-6,
+        mechanism=mechanism,
+        ledger="memory",
     )
     for margin, place in asked.slices.items():
         good = possible(DOMAIN, margin)
@@ -101,7 +106,9 @@ def test_stated_errors_hold_though_records_break_the_constraints(mechanism):
     private = mq.open(frame(keeps=False), domain=DOMAIN)
     asked = mq.marginals(DOMAIN, k=2)
     true = private._engine.answer(asked) / N
-    made = mq.release(private, asked, epsilon=5.0, delta=1e-6, mechanism=mechanism, beta=1e-6)
+    made = mq.release(
+        private, asked, epsilon=5.0, delta=1e-6, mechanism=mechanism, beta=1e-6, ledger="memory"
+    )
     off = np.abs(made.answers.fractions - true).max()
     assert off > 0.01
     assert off <= made.certificate.alpha

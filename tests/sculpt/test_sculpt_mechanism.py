@@ -46,7 +46,7 @@ def errors(release, private):
 
 def test_a_release_of_marginals_with_a_delta_is_sculpted():
     private = opened()
-    made = mq.release(private, mq.marginals(DOMAIN, k=2), epsilon=1.0, delta=1e-6, beta=1e-6)
+    made = mq.release(private, mq.marginals(DOMAIN, k=2), epsilon=1.0, delta=1e-6, beta=1e-6, ledger="memory")
     assert made.mechanism == "sculpt"
     assert made.certificate is not None
     assert made.database is not None
@@ -56,7 +56,7 @@ def test_a_release_of_marginals_with_a_delta_is_sculpted():
 
 
 def test_without_a_delta_the_planner_decides():
-    made = mq.release(opened(), mq.marginals(DOMAIN, k=1), epsilon=1.0)
+    made = mq.release(opened(), mq.marginals(DOMAIN, k=1), epsilon=1.0, ledger="memory")
     assert made.mechanism != "sculpt"
 
 
@@ -65,7 +65,13 @@ def test_without_a_delta_the_planner_decides():
 def test_rows_know_what_a_product_does_not(relation, delta):
     private = opened()
     made = mq.release(
-        private, mq.marginals(DOMAIN, k=2), epsilon=4.0, delta=delta, mechanism="sculpt", relation=relation
+        private,
+        mq.marginals(DOMAIN, k=2),
+        epsilon=4.0,
+        delta=delta,
+        mechanism="sculpt",
+        relation=relation,
+        ledger="memory",
     )
     counts = [np.bincount(frame()[a.name], minlength=a.size) / N for a in DOMAIN]
     places = [(i, j) for i in range(4) for j in range(i + 1, 4)]
@@ -82,7 +88,7 @@ def test_ranges_and_marginals_in_one_workload():
         mq.prefixes(DOMAIN, "age"),
         mq.boxes(DOMAIN, [{"age": (10, 30), "job": (3, 3)}, {"age": (40, 59), "owner": (1, 1)}]),
     )
-    made = mq.release(private, asked, epsilon=2.0, delta=1e-6, mechanism="sculpt")
+    made = mq.release(private, asked, epsilon=2.0, delta=1e-6, mechanism="sculpt", ledger="memory")
     assert made.parameters["parts_measured_directly"] == 1
     assert made.answers.numerators.shape == (asked.count,)
     true = private._engine.answer(asked) / N
@@ -91,7 +97,7 @@ def test_ranges_and_marginals_in_one_workload():
 
 
 def test_the_number_of_rows_is_a_choice():
-    made = mq.release(opened(), mq.marginals(DOMAIN, k=2), epsilon=1.0, delta=1e-6, rows=333)
+    made = mq.release(opened(), mq.marginals(DOMAIN, k=2), epsilon=1.0, delta=1e-6, rows=333, ledger="memory")
     assert made.database.m == 333
 
 
@@ -103,7 +109,7 @@ def test_whole_marginals_are_measured_where_they_stand_clear():
         (first ^ (rng.random((N, 16)) < np.linspace(0.05, 0.5, 16))).astype(int), columns=list(bits.names)
     )
     private = mq.open(rows, domain=bits)
-    made = mq.release(private, mq.marginals(bits, k=2), epsilon=10.0, delta=1e-6, beta=1e-6)
+    made = mq.release(private, mq.marginals(bits, k=2), epsilon=10.0, delta=1e-6, beta=1e-6, ledger="memory")
     assert made.mechanism == "sculpt"
     assert made.parameters["post"] == "rows"
     true = private._engine.answer(made.workload) / N
@@ -114,7 +120,9 @@ def test_whole_marginals_are_measured_where_they_stand_clear():
 def test_declared_zeros_hold_in_every_row():
     spec = DOMAIN.to_dict() | {"constraints": [{"never": {"job": [0, 1], "owner": [1]}}]}
     domain = Domain.from_dict(spec)
-    made = mq.release(opened(domain=domain), mq.marginals(domain, k=2), epsilon=1.0, delta=1e-6)
+    made = mq.release(
+        opened(domain=domain), mq.marginals(domain, k=2), epsilon=1.0, delta=1e-6, ledger="memory"
+    )
     columns = made.database.columns
     assert not ((columns["job"] <= 1) & (columns["owner"] == 1)).any()
 
@@ -146,7 +154,13 @@ def test_an_interrupted_run_goes_on_from_what_was_paid(tmp_path, monkeypatch):
 
 def test_answers_come_with_a_certificate_or_an_interval():
     made = mq.release(
-        opened(), mq.marginals(DOMAIN, k=2), epsilon=1.0, delta=1e-6, mechanism="sculpt", beta=1e-6
+        opened(),
+        mq.marginals(DOMAIN, k=2),
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism="sculpt",
+        beta=1e-6,
+        ledger="memory",
     )
     answer = made.answer("owner = 1 and region = 0")
     truth = float(((frame().owner == 1) & (frame().region == 0)).mean())

@@ -81,11 +81,19 @@ def test_a_size_that_was_asked_for_answers_for_itself():
     columns["x1"] = columns["x0"] % 9
     queries = mq.marginals(DOMAIN, k=2)
     asked = mq.release(
-        mq.open(columns, domain=DOMAIN), queries, epsilon=1.0, delta=1e-9, mechanism="sculpt", rows=700
+        mq.open(columns, domain=DOMAIN),
+        queries,
+        epsilon=1.0,
+        delta=1e-9,
+        mechanism="sculpt",
+        rows=700,
+        ledger="memory",
     )
     own = asked.database.answer(queries).fractions
     assert np.array_equal(np.asarray(asked.answers.fractions), own)
-    free = mq.release(mq.open(columns, domain=DOMAIN), queries, epsilon=1.0, delta=1e-9, mechanism="sculpt")
+    free = mq.release(
+        mq.open(columns, domain=DOMAIN), queries, epsilon=1.0, delta=1e-9, mechanism="sculpt", ledger="memory"
+    )
     own = free.database.answer(queries).fractions
     assert not np.array_equal(np.asarray(free.answers.fractions), own)
     assert np.abs(np.asarray(free.answers.fractions) - own).max() < 0.02

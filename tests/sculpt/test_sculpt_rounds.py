@@ -23,7 +23,7 @@ DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=size) for i, si
 def released(columns):
     queries = mq.marginals(DOMAIN, k=3)
     table = mq.open(columns, domain=DOMAIN)
-    return mq.release(table, queries, epsilon=0.3, delta=1e-9, mechanism="sculpt")
+    return mq.release(table, queries, epsilon=0.3, delta=1e-9, mechanism="sculpt", ledger="memory")
 
 
 def independent(count=20_000):

@@ -69,9 +69,11 @@ def ledger(private: mq.Table) -> mq.Ledger:
 def test_other_mechanisms_and_other_words_are_refused_before_anything_is_paid():
     private = opened()
     with pytest.raises(MechanismError, match="rows='small' is for the mechanisms sculpt"):
-        mq.release(private, QUERIES, epsilon=1.0, delta=1e-6, rows="small", mechanism="residual")
+        mq.release(
+            private, QUERIES, epsilon=1.0, delta=1e-6, rows="small", mechanism="residual", ledger="memory"
+        )
     with pytest.raises(ParameterError, match="rows"):
-        mq.release(private, QUERIES, epsilon=1.0, delta=1e-6, rows="tiny")
+        mq.release(private, QUERIES, epsilon=1.0, delta=1e-6, rows="tiny", ledger="memory")
 
 
 def test_the_command_line_takes_the_word(tmp_path):

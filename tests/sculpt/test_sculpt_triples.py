@@ -131,7 +131,9 @@ def test_structure_of_late_columns_is_found(monkeypatch):
     asked = asked_tables(monkeypatch)
     late = late_triple()
     table = mq.open(wide_columns(late), domain=DOMAIN)
-    made = mq.release(table, mq.marginals(DOMAIN, k=3), epsilon=0.5, delta=1e-9, mechanism="sculpt")
+    made = mq.release(
+        table, mq.marginals(DOMAIN, k=3), epsilon=0.5, delta=1e-9, mechanism="sculpt", ledger="memory"
+    )
     assert sum(len(candidate) == 3 for candidate in asked[0]) == PLACES
     assert late in asked[0]
     a, b, c = (made.database.columns[f"x{i}"].astype(int) for i in late)

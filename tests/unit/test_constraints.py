@@ -268,13 +268,23 @@ def test_released_rows_meet_the_constraints_whatever_the_records_are(mechanism):
         name: rng.integers(0, size, 400) for name, size in zip(domain.names, domain.shape, strict=True)
     }
     made = mq.release(
-        table_of(domain, records), mq.marginals(domain, k=2), epsilon=1.0, delta=1e-9, mechanism=mechanism
+        table_of(domain, records),
+        mq.marginals(domain, k=2),
+        epsilon=1.0,
+        delta=1e-9,
+        mechanism=mechanism,
+        ledger="memory",
     )
     assert made.database is not None
     assert ready.compile(domain).allowed(made.database.columns).all()
     free = people()
     other = mq.release(
-        table_of(free, records), mq.marginals(free, k=2), epsilon=1.0, delta=1e-9, mechanism=mechanism
+        table_of(free, records),
+        mq.marginals(free, k=2),
+        epsilon=1.0,
+        delta=1e-9,
+        mechanism=mechanism,
+        ledger="memory",
     )
     assert other.database is not None
     assert not ready.compile(domain).allowed(other.database.columns).all()
@@ -288,7 +298,12 @@ def test_rows_are_mended_if_a_mechanism_does_not_know_of_constraints(monkeypatch
     }
     monkeypatch.setattr(consistent, "allowed_only", lambda _task, weights: weights)
     made = mq.release(
-        table_of(domain, records), mq.marginals(domain, k=2), epsilon=1.0, delta=1e-9, mechanism="residual"
+        table_of(domain, records),
+        mq.marginals(domain, k=2),
+        epsilon=1.0,
+        delta=1e-9,
+        mechanism="residual",
+        ledger="memory",
     )
     assert made.database is not None
     assert ready.compile(domain).allowed(made.database.columns).all()
@@ -328,7 +343,7 @@ def test_smalldb_refuses_a_domain_with_constraints():
     domain = Domain((Attribute("a", Kind.ORDINAL, codes=8),), constraints=(Never({"a": [0]}),))
     table = table_of(domain, {"a": np.arange(8)})
     with pytest.raises(MechanismError, match="constraints"):
-        mq.release(table, mq.prefixes(domain, "a"), epsilon=1.0, mechanism="smalldb")
+        mq.release(table, mq.prefixes(domain, "a"), epsilon=1.0, mechanism="smalldb", ledger="memory")
 
 
 def test_the_command_explains_mistakes(tmp_path):

@@ -102,6 +102,7 @@ def _made(epsilon: float, mechanism: str):
         mechanism=mechanism,
         post="none",
         certificate=0,
+        ledger="memory",
     )
     return made, codes
 
@@ -130,6 +131,6 @@ def test_an_attribute_that_no_query_looks_at_cannot_be_attacked():
         published.attack(made, codes, hidden="height")
     lone = marginals(made.domain, attributes=[("sick",)])
     table = {a.name: a.decode(codes[a.name])[0].tolist() for a in made.domain}
-    only = release(owner.open(table, domain=made.domain), lone, epsilon=1.0, certificate=0)
+    only = release(owner.open(table, domain=made.domain), lone, epsilon=1.0, certificate=0, ledger="memory")
     with pytest.raises(WorkloadError, match="known attributes"):
         published.attack(only, codes, hidden="sick")

@@ -126,6 +126,7 @@ def test_no_rounding_of_the_cost_passes_the_price(epsilon, relation):
             mechanism="tree",
             certificate=share,
             total_epsilon=10,
+            ledger="memory",
         )
         assert made.mechanism == "tree"
 
@@ -143,7 +144,14 @@ def test_releases_stay_within_what_they_state(make, relation, delta):
     table, columns = opened(DOMAIN, 3000)
     queries = make(DOMAIN, "age")
     made = mq.release(
-        table, queries, epsilon=1.0, delta=delta, relation=relation, mechanism="tree", beta=1e-8
+        table,
+        queries,
+        epsilon=1.0,
+        delta=delta,
+        relation=relation,
+        mechanism="tree",
+        beta=1e-8,
+        ledger="memory",
     )
     exact = np.asarray(queries.on_rows(columns)) / 3000
     gap = np.abs(made.answers.fractions - exact).max()
@@ -158,7 +166,7 @@ def test_releases_stay_within_what_they_state(make, relation, delta):
 
 def test_a_domain_of_one_attribute_gets_rows():
     table, _ = opened(AGE, 400)
-    made = mq.release(table, prefixes(AGE, "age"), epsilon=2.0, mechanism="tree", rows=100)
+    made = mq.release(table, prefixes(AGE, "age"), epsilon=2.0, mechanism="tree", rows=100, ledger="memory")
     assert made.database.m == 100
     assert made.parameters["levels"] == 2
     assert (np.diff(made.answers.fractions) >= 0).all()
@@ -181,6 +189,7 @@ def test_the_stated_error_holds_in_many_runs():
             beta=0.2,
             key=f"k{i}",
             total_epsilon=100,
+            ledger="memory",
         )
         worse += np.abs(made.answers.fractions - exact).max() > made.guarantee.alpha
     assert worse <= binom.isf(1e-6, 60, 0.2)

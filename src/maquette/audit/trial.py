@@ -7,6 +7,7 @@ as it stands.
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable
 from secrets import SystemRandom
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from maquette import _check
 from maquette.audit import reconstruct
 from maquette.audit.finding import Finding
 from maquette.domain import Domain, Relation
-from maquette.errors import ParameterError
+from maquette.errors import MemoryLedgerWarning, ParameterError
 from maquette.queries import weights
 from maquette.queries.base import Queries
 from maquette.queries.dimension import vc_dimension
@@ -48,15 +49,18 @@ def releasing(
 
     def answer(domain: Domain, queries: Queries, people: dict[str, NDArray[np.int64]]) -> NDArray[np.float64]:
         columns = {a.name: a.decode(people[a.name])[0].tolist() for a in domain}
-        made = release(
-            owner.open(columns, domain=domain, name="made-up people"),
-            queries,
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            mechanism=mechanism,
-            certificate=0.0,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MemoryLedgerWarning)  # nobody is charged: the people are made up
+            made = release(
+                owner.open(columns, domain=domain, name="made-up people"),
+                queries,
+                epsilon=epsilon,
+                delta=delta,
+                relation=relation,
+                mechanism=mechanism,
+                certificate=0.0,
+                ledger="memory",
+            )
         return reconstruct.released_counts(made)
 
     return answer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maquette.cli.console import Progress
+from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
     from maquette.domain import Domain
@@ -15,8 +16,22 @@ if TYPE_CHECKING:
 Source = Annotated[
     str, typer.Argument(metavar="TABLE", help="The private table: CSV, Parquet, Arrow, DuckDB.")
 ]
+
+
+def _durable(place: str | None) -> str | None:
+    if place == "memory":
+        raise ParameterError(
+            "a ledger in memory would end with this command, and the next one would start a second budget for the same "
+            "people; give --ledger a file, such as people.ledger (./memory for a file of this name)"
+        )
+    return place
+
+
 LedgerPlace = Annotated[
-    str | None, typer.Option(help="Ledger path or URL; made on first use. Beside the table if absent.")
+    str | None,
+    typer.Option(
+        help="Ledger path or URL; made on first use. Beside the table if absent.", callback=_durable
+    ),
 ]
 TotalEpsilon = Annotated[
     float | None, typer.Option(help="Total of a new ledger; this command's epsilon if absent.")

@@ -55,7 +55,7 @@ class Table:
 
     @property
     def ledger_location(self) -> Path | None:
-        """Where its ledger is kept if no other place is named: beside the file; None for a table in memory."""
+        """Where its ledger is kept if no other place is named: beside the file; None where there is none."""
         return self._ledger_location
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
