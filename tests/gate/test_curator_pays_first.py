@@ -88,7 +88,7 @@ def test_the_ledger_refuses_too_where_the_curator_would_not():
 
 
 class _Committed(Untouchable):
-    def commitment(self, salt: bytes) -> str:
+    def commitment(self, salt: bytes, *, like: str | None = None) -> str:
         return "one for all"
 
 

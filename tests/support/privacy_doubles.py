@@ -116,7 +116,7 @@ class TapeCurator(Curator):
 class LooseEngine(MemoryEngine):
     """The production engine with one commitment for all tables, so that many tables can share a ledger."""
 
-    def commitment(self, salt: bytes) -> str:
+    def commitment(self, salt: bytes, *, like: str | None = None) -> str:
         return "one for all"
 
 
@@ -126,7 +126,7 @@ class Untouchable:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
 
-    def commitment(self, salt: bytes) -> str:
+    def commitment(self, salt: bytes, *, like: str | None = None) -> str:
         return "untouchable"
 
     def __getattr__(self, name: str) -> Any:

@@ -28,6 +28,7 @@ class TallyLedger:
     """Reserve and answer, nothing else; what was charged is in `slips`."""
 
     salt = b"tally"
+    commitment = None
 
     def __init__(self, *, budget: Budget, relation: Relation) -> None:
         self.budget = budget

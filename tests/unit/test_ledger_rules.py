@@ -225,7 +225,7 @@ def test_a_ledger_is_bound_to_one_table(make):
     ledger.bind("c" * 64)
     ledger.bind("c" * 64)
     assert ledger.commitment == "c" * 64
-    with pytest.raises(LedgerError, match="ledger of another table"):
+    with pytest.raises(LedgerError, match="belongs to another table"):
         ledger.bind("e" * 64)
     assert [e.kind for e in ledger.entries()] == ["open", "bind"]
 

@@ -162,23 +162,6 @@ def test_answers_that_are_no_whole_numbers_are_a_mistake():
         open_engine(rows_of(5), DOMAIN).answer(Fractions())
 
 
-def test_the_commitment_is_bound_to_rows_order_domain_and_salt():
-    def seal(rows: dict, salt: bytes = b"s", domain: Domain = DOMAIN) -> str:
-        return open_engine(rows, domain).commitment(salt)
-
-    rows = rows_of(20)
-    first = seal(rows)
-    assert first == seal(rows_of(20))
-    assert len(first) == 64
-    assert first != seal(rows, b"t")
-    assert first != seal({k: v[1:] for k, v in rows.items()})
-    assert first != seal({k: v[::-1] for k, v in rows.items()})
-    assert first != seal(rows | {"a": [*rows["a"][:-1], (rows["a"][-1] + 1) % 3]})
-    wider = Domain((*DOMAIN.attributes[:2], Attribute("c", Kind.NUMERIC, bounds=(0, 400), bins=4)))
-    zeros = {**rows, "c": [0.0] * 20}
-    assert seal(zeros) != seal(zeros, domain=wider)
-
-
 def test_a_column_cannot_lend_rows_to_another():
     domain = Domain((Attribute("a", Kind.ORDINAL, codes=3), Attribute("b", Kind.ORDINAL, codes=3)))
     one = open_engine({"a": [1, 2], "b": [0, 0]}, domain).commitment(b"s")

@@ -190,7 +190,7 @@ class Payer:
 def _check_owner(table: Table, ledger: Ledger) -> None:
     """A ledger pays for one table only; the first use binds it."""
     ledger.require(relation=ledger.relation, domain_fingerprint=table.domain.fingerprint)
-    ledger.bind(_engine_of(table).commitment(ledger.salt))
+    ledger.bind(_engine_of(table).commitment(ledger.salt, like=ledger.commitment))
 
 
 def _engine_of(table: Table) -> Engine:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, Protocol
@@ -19,6 +17,7 @@ from maquette.queries.binned import Binned, count_binned
 from maquette.queries.counting import count_margins
 from maquette.queries.workload import Workload
 from maquette.vault.coding import Coder, coders
+from maquette.vault.commitment import commit
 from maquette.vault.source import Source
 
 Coded = dict[str, NDArray[Any]]
@@ -54,8 +53,8 @@ class Engine(Protocol):
         """The distinct codes of one attribute, increasing, and how many records have each."""
         ...
 
-    def commitment(self, salt: bytes) -> str:
-        """A keyed digest of the coded rows in order: the same table and salt give the same text."""
+    def commitment(self, salt: bytes, *, like: str | None = None) -> str:
+        """A keyed digest of the multiset of coded records, or by the scheme of `like` if that is an older one."""
         ...
 
 
@@ -135,15 +134,8 @@ class _BatchEngine(ABC):
             np.add.at(counts, place, both)
         return codes, counts
 
-    def commitment(self, salt: bytes) -> str:
-        digests = {name: hmac.new(salt, name.encode(), hashlib.sha256) for name in self._domain.names}
-        for batch in self._batches(self._domain.names):
-            for name, digest in digests.items():
-                digest.update(batch[name].astype(batch[name].dtype.newbyteorder("<"), copy=False).tobytes())
-        seal = hmac.new(salt, self._domain.fingerprint.encode(), hashlib.sha256)
-        for digest in digests.values():
-            seal.update(digest.digest())
-        return seal.hexdigest()
+    def commitment(self, salt: bytes, *, like: str | None = None) -> str:
+        return commit(self._domain, self._batches(self._domain.names), salt, like=like)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._domain!r})"

@@ -96,13 +96,13 @@ class LedgerReader:
         """Refuse a table with another domain or neighbouring relation than the ledger was made for."""
         if relation != self.relation:
             raise LedgerError(
-                f"ledger '{self.name}' counts {self.relation} neighbours, not {relation}; budgets of different "
-                "relations do not add up, use a ledger made for this one"
+                f"ledger '{self.name}' counts {self.relation} neighbours, not {relation}; ask for "
+                f"{self.relation}, budgets of different relations do not add up in one ledger"
             )
         if domain_fingerprint != self.domain_fingerprint:
             raise LedgerError(
                 f"ledger '{self.name}' was made for another domain; give the domain file it was made with, "
-                "or the table's own ledger"
+                "or the table's own ledger. A second ledger for the same people adds to what they have paid"
             )
 
     def balance(self) -> Balance:

@@ -154,10 +154,7 @@ class Transaction:
             self._append("bind", body=canonical({"commitment": commitment}))
             self._commitment = commitment
         elif self._commitment != commitment:
-            raise LedgerError(
-                f"ledger '{self._name}' is the ledger of another table: its records differ from those it was first "
-                "used with; give the table's own ledger, or make a new one for new data"
-            )
+            raise LedgerError(_other_table(self._name, self._commitment))
 
     def _check_same(self, known: Entry, asked: Reservation) -> None:
         same = (known.request, known.tag, known.parent, known.envelope) == (
@@ -236,3 +233,18 @@ class Transaction:
             if rows:
                 self._connection.execute(statement, rows)
         self._rows, self._payloads = [], []
+
+
+def _other_table(name: str, commitment: str) -> str:
+    """What may have happened when a table is not the one that a ledger was bound to, and what to do about it."""
+    ordered = ":" not in commitment  # bound by an earlier version, whose digest knows the order of the rows
+    order = (
+        "or come in another order (this older ledger is bound to the order of its rows), " if ordered else ""
+    )
+    same = "with its rows in the same order, " if ordered else ""
+    return (
+        f"ledger '{name}' belongs to another table: the records of this one were changed, added or removed since, "
+        f"{order}or are read in another way (file, query, encoding, version of maquette). Open the table it was "
+        f"first used with, {same}or give the ledger of this table. A second ledger for the same people adds to what "
+        "they have paid: if you make one, give it no more than is left here and do not use this one again"
+    )

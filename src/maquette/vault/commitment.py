@@ -1,0 +1,142 @@
+"""The commitment to a table: a keyed digest of its coded records, by which a ledger knows its table again.
+
+Scheme 2, for every ledger that is bound now, is a digest of the *multiset* of records. The order of the rows and the
+cuts between batches do not matter, because a database returns a join in any order and a file may be sorted anew.
+
+    digest = HMAC(salt, fingerprint, n, sum over records r of F(r))     F(r) in (Z / 2^64)^4
+
+F is four SipHash-2-4 functions (Aumasson and Bernstein 2012) of the packed record, each under a 128-bit key of its own,
+HMAC(salt, "... lane i"). The salt is 256 random bits that stay in the ledger.
+
+Collisions: let two tables, chosen without the salt, hold record r in numbers that differ by c, 0 < |c| <= n. Were F a
+random function, then given F of all other records each lane of the two sums agrees for at most gcd(c, 2^64) <= n of
+2^64 values, so all four agree with probability at most (n / 2^64)^4: below 2^-120 for n up to 2^34. To that come the
+advantages against SipHash as a pseudo-random function and against HMAC. Sums and not XOR: by XOR a record that is there
+twice would cancel. A record is packed in as many bits per attribute as its declared cells need, so different records
+are different messages.
+
+Secrecy: whoever has the digest without the salt has the output of HMAC under an unknown key, so nothing about the
+table can be guessed and tested. With the salt any guess can be tested; hence the ledger is kept like the table. The
+owner, who has both, could search for a second table with the same sums, which gains nothing that a new ledger does not.
+
+Scheme 1 hashed every column in the order of the rows. A ledger that was bound by it stays bound by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+
+Coded = Mapping[str, NDArray[Any]]
+Words = NDArray[np.uint64]
+
+LANES = 4
+MULTISET = "v2:"
+"""Before a digest of the second scheme; those of the first have no prefix."""
+
+
+def commit(domain: Domain, batches: Iterable[Coded], salt: bytes, *, like: str | None) -> str:
+    """The commitment to the records of all batches, by the scheme of `like` or else the newest.
+
+    Cost: one pass; memory a few words per row of a batch.
+    """
+    scheme: Callable[[Domain, Iterable[Coded], bytes], str] = in_order
+    if like is None or like.startswith(MULTISET):
+        scheme = multiset
+    return scheme(domain, batches, salt)
+
+
+def multiset(domain: Domain, batches: Iterable[Coded], salt: bytes) -> str:
+    """The second scheme: the same records with the same salt give the same text, in whatever order they come."""
+    keys = np.frombuffer(
+        b"".join(_mac(salt, f"maquette records, lane {lane}".encode())[:16] for lane in range(LANES)), "<u8"
+    ).reshape(LANES, 2)
+    sums, n = np.zeros(LANES, dtype=np.uint64), 0
+    for batch in batches:
+        words = pack(domain, batch)
+        add_records(words, keys.astype(np.uint64), sums)
+        n += words.shape[1]
+    sealed = f"maquette table\n{domain.fingerprint}\n{n}\n".encode() + sums.astype("<u8").tobytes()
+    return MULTISET + _mac(salt, sealed).hex()
+
+
+def in_order(domain: Domain, batches: Iterable[Coded], salt: bytes) -> str:
+    """The first scheme, for ledgers of earlier versions: bound to the order of the rows as well."""
+    digests = {name: hmac.new(salt, name.encode(), hashlib.sha256) for name in domain.names}
+    for batch in batches:
+        for name, digest in digests.items():
+            digest.update(batch[name].astype(batch[name].dtype.newbyteorder("<"), copy=False).tobytes())
+    seal = hmac.new(salt, domain.fingerprint.encode(), hashlib.sha256)
+    for digest in digests.values():
+        seal.update(digest.digest())
+    return seal.hexdigest()
+
+
+def pack(domain: Domain, batch: Coded) -> Words:
+    """Every record in as few 64-bit words as the declared cells allow, an array (words, rows); one-to-one."""
+    packed: list[Words] = []
+    free = 0
+    for attribute in domain:
+        codes = batch[attribute.name].astype(np.uint64)
+        bits = (attribute.size - 1).bit_length()
+        if bits > free or not packed:
+            packed.append(codes)
+            free = 64 - bits
+        elif bits:
+            packed[-1] <<= np.uint64(bits)
+            packed[-1] |= codes
+            free -= bits
+    return np.stack(packed)
+
+
+def _mac(salt: bytes, message: bytes) -> bytes:
+    return hmac.new(salt, message, hashlib.sha256).digest()
+
+
+@numba.njit(cache=True, nogil=True)
+def add_records(words: Any, keys: Any, sums: Any) -> None:
+    """Add SipHash-2-4 of every column of `words`, under each key, to that key's sum modulo 2^64."""
+    length = np.uint64((8 * words.shape[0]) % 256) << np.uint64(56)
+    for lane in range(keys.shape[0]):
+        total = sums[lane]
+        for row in range(words.shape[1]):
+            a = keys[lane, 0] ^ np.uint64(0x736F6D6570736575)
+            b = keys[lane, 1] ^ np.uint64(0x646F72616E646F6D)
+            c = keys[lane, 0] ^ np.uint64(0x6C7967656E657261)
+            d = keys[lane, 1] ^ np.uint64(0x7465646279746573)
+            for i in range(words.shape[0] + 1):
+                word = words[i, row] if i < words.shape[0] else length
+                d ^= word
+                a, b, c, d = _round(*_round(a, b, c, d))
+                a ^= word
+            c ^= np.uint64(0xFF)
+            a, b, c, d = _round(*_round(*_round(*_round(a, b, c, d))))
+            total += a ^ b ^ c ^ d
+        sums[lane] = total
+
+
+@numba.njit(cache=True, nogil=True)
+def _round(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
+    a += b
+    c += d
+    b = _turn(b, 13) ^ a
+    d = _turn(d, 16) ^ c
+    a = _turn(a, 32)
+    c += b
+    a += d
+    b = _turn(b, 17) ^ c
+    d = _turn(d, 21) ^ a
+    return a, b, _turn(c, 32), d
+
+
+@numba.njit(cache=True, nogil=True)
+def _turn(word: Any, bits: int) -> Any:
+    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
