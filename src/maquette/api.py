@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -94,13 +95,22 @@ def release(
     name = key or f"release-{request.digest[:20]}"
     try:
         request.check_covered(book, name, chosen)
-        curator = Curator(table, book, key=name, budget=request.budget)
+        curator = Curator(table, book, key=name, budget=request.budget, watch=_watched(progress))
         request.reserve(book, name)
         done = run(curator, request, chosen, key=name, progress=progress)
         book.settle(name)
         return finish(request, chosen, done, book, name, watermark=curator.watermark)
     finally:
         close_opened(book, table, given=ledger)
+
+
+def _watched(progress: Progress | None) -> Callable[[int], None] | None:
+    """How the holder of the table follows a long draw. The share is a guess: the number of levels is private."""
+    if progress is None:
+        return None
+    return lambda levels: progress(
+        f"drawing a small database: {levels} levels counted", levels / (levels + 20)
+    )
 
 
 @dataclass(frozen=True, slots=True)

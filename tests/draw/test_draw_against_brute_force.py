@@ -12,8 +12,8 @@ from scipy.stats import chi2
 from maquette.gate.draw.slices import Slices
 from maquette.gate.draw.uniform import Uniform
 from maquette.gate.draw.wide import Wide
-from maquette.gate.noise.bits import SeededBits
 from support.draw_cases import CASES, Case, law
+from support.seeded import SeededBits
 
 FALSE_ALARM = 1e-6
 DRAWS = 3000

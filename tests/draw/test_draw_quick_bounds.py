@@ -16,8 +16,8 @@ from maquette.gate.draw.slices import Slices
 from maquette.gate.draw.thresholds import Thresholds, quick_mass
 from maquette.gate.draw.uniform import Uniform
 from maquette.gate.draw.wide import Wide
-from maquette.gate.noise.bits import SeededBits
 from support.draw_cases import CASES, law
+from support.seeded import SeededBits
 
 
 def shapes(size: int, n: int) -> list[np.ndarray]:

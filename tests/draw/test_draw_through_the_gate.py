@@ -125,10 +125,11 @@ def test_an_interrupted_draw_stays_charged_and_says_so(monkeypatch):
     assert len(again.draw(Draw(Thresholds("key"), "tree", 4), price=Fraction(1)).values[0]) == 4
 
 
-def test_progress_counts_levels():
-    curator, _ = curator_for(table_of(HUGE))
-    seen: list[int] = []
-    curator.draw(Draw(Thresholds("key"), "tree", 4), price=Fraction(1), report=seen.append)
+def test_the_holder_of_the_table_follows_a_draw_level_by_level():
+    table, seen = table_of(HUGE), list[int]()
+    _, ledger = curator_for(table)
+    watched = Curator(table, ledger, key="r", budget=Budget(1.0), watch=seen.append)
+    watched.draw(Draw(Thresholds("key"), "tree", 4), price=Fraction(1))
     assert seen == list(range(1, len(seen) + 1))
     assert seen
 

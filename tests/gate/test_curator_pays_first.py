@@ -11,7 +11,7 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, MechanismError, ParameterError
-from maquette.gate.curator import Curator, SeededCurator
+from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
 from maquette.models.answers import Answers
 from maquette.models.measurement import Cube, Gaussian, Laplace
@@ -28,6 +28,7 @@ from support.privacy_doubles import (
     set_aside,
     table_of,
 )
+from support.seeded import SeededCurator
 
 PURE, CONCENTRATED = Budget(1.0), Budget(1.0, 1e-6)
 HISTOGRAM = (3, 0, 2, 0, 0, 1, 0, 0, 4, 0, 0, 2)

@@ -12,12 +12,13 @@ from typing import get_args
 
 import pytest
 
-from maquette.accounting.ledger import Ledger, faults
+from maquette.accounting.ledger import Ledger
+from support import crash_points
 from support.ledger_cases import create, digest, pay
 from support.ledger_postgres import new_database, server
 from support.ledger_process import Child, seen_by_clients, wait_for_lines
 
-POINTS = get_args(faults.Point)
+POINTS = get_args(crash_points.Point)
 COST = 7
 
 
@@ -157,11 +158,11 @@ def test_without_the_variable_a_crash_point_does_nothing(monkeypatch):
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, _number: killed.append(pid))
     for value in (None, "", "elsewhere"):
-        monkeypatch.delenv(faults.VARIABLE, raising=False)
+        monkeypatch.delenv(crash_points.VARIABLE, raising=False)
         if value is not None:
-            monkeypatch.setenv(faults.VARIABLE, value)
-        faults.point("after-reserve")
+            monkeypatch.setenv(crash_points.VARIABLE, value)
+        crash_points.point("after-reserve")
     assert not killed
-    monkeypatch.setenv(faults.VARIABLE, "after-reserve")
-    faults.point("after-reserve")
+    monkeypatch.setenv(crash_points.VARIABLE, "after-reserve")
+    crash_points.point("after-reserve")
     assert killed == [os.getpid()]

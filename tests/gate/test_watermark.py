@@ -5,11 +5,11 @@ import pytest
 
 import maquette as mq
 from maquette import api
-from maquette.gate.curator import SeededCurator
 from maquette.queries import marginals
 from maquette.release import document
 from support.privacy_conformance import TINY
 from support.privacy_doubles import table_of
+from support.seeded import SeededCurator
 
 HISTOGRAM = (30, 0, 20, 0, 5, 10, 0, 0, 40, 0, 3, 20)
 MARK = "nothing here is private"

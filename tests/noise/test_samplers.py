@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from maquette.gate import calibrate
-from maquette.gate.noise import SeededNoise, SystemNoise
+from maquette.gate.noise import SystemNoise
 from maquette.gate.noise.bits import SystemBits
 from maquette.gate.noise.samplers import (
     SMALL,
@@ -24,6 +24,7 @@ from maquette.gate.noise.samplers import (
 )
 from support.privacy_laws import Pmf, cube_norm_pmf, gaussian_pmf, laplace_pmf
 from support.privacy_statistics import FALSE_ALARM, chi_square, fits, fits_gaussian, fits_laplace
+from support.seeded import SeededNoise
 
 MANY = 120_000
 FEWER = 60_000

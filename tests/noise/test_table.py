@@ -6,10 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.gate.noise.bits import SeededBits, SystemBits, below
+from maquette.gate.noise.bits import SystemBits, below
 from maquette.gate.noise.laws import CubeRadius, Geometric, HalfGaussian
 from maquette.gate.noise.table import Table
 from support.privacy_laws import DIGITS, Reference, cube_radius, geometric, half_gaussian
+from support.seeded import SeededBits
 
 TOP = 2**64 - 1
 CASES = [

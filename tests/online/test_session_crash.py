@@ -19,8 +19,9 @@ from typing import get_args
 import pytest
 
 from maquette.accounting.budget import Budget
-from maquette.accounting.ledger import Ledger, faults
+from maquette.accounting.ledger import Ledger
 from maquette.sessions import Session
+from support import crash_points
 from support.ledger_process import Child, seen_by_clients, wait_for_lines
 from support.online_cases import book
 from support.online_child import BEFORE_REPLY, EPSILON, KINDS, opened, question
@@ -28,7 +29,7 @@ from support.online_rounds import RANDOM, Round, Seen, plan, seen
 
 ROUNDS = int(os.environ.get("MAQUETTE_CRASH_ROUNDS", "48"))
 PER_LEDGER = 20
-POINTS = {*get_args(faults.Point), BEFORE_REPLY}
+POINTS = {*get_args(crash_points.Point), BEFORE_REPLY}
 MEMORY = Path("/dev/shm")
 
 

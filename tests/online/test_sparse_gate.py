@@ -25,6 +25,7 @@ from maquette.gate.online import OnlineCurator, epoch_cost
 from maquette.gate.owner import Table
 from maquette.models.testing import Terms
 from maquette.queries import marginals, weights, where
+from support import crash_points
 from support.privacy_conformance import TINY
 from support.privacy_doubles import Untouchable, ledger_for, set_aside, table_of
 
@@ -207,20 +208,20 @@ def test_a_restart_counts_the_far_guesses_of_before(tmp_path):
 
 
 def test_the_threshold_and_its_charge_are_one_transaction(tmp_path, monkeypatch):
-    from maquette.accounting.ledger import faults
-
     location = tmp_path / "tiny.ledger"
     curator = curator_on(fresh(location=location), draws=[5, 6])
 
     def fail(_name: str) -> None:
         raise RuntimeError("the process ends here")
 
-    monkeypatch.setattr(faults, "point", fail)
+    crash_points.install(monkeypatch)
+    monkeypatch.setattr(crash_points, "point", fail)
     with pytest.raises(RuntimeError):
         curator.open_epoch(TERMS)
     monkeypatch.undo()
     assert not list(Ledger.open(location).children("session"))
-    monkeypatch.setattr(faults, "point", lambda name: fail(name) if name == "after-answer" else None)
+    crash_points.install(monkeypatch)
+    monkeypatch.setattr(crash_points, "point", lambda name: fail(name) if name == "after-answer" else None)
     with pytest.raises(RuntimeError):
         curator.open_epoch(TERMS)
     monkeypatch.undo()

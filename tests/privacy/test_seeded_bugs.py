@@ -20,7 +20,7 @@ from maquette.domain import Relation
 from maquette.gate import calibrate, tabulator
 from maquette.gate import curator as gate
 from maquette.gate.curator import Curator
-from maquette.gate.noise import SeededNoise, SystemNoise
+from maquette.gate.noise import SystemNoise
 from maquette.gate.noise.bits import SystemBits
 from maquette.models.answers import Answers
 from maquette.models.measurement import Gaussian, LargestError, Measurement, Receipt, Size
@@ -32,6 +32,7 @@ from maquette.vault.engine import MemoryEngine
 from support import privacy_checks as checks
 from support.privacy_cases import CONCENTRATED, PURE, pairs
 from support.privacy_conformance import Case, mechanism_case
+from support.seeded import SeededNoise
 
 AR, REP = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 Plant = Callable[[pytest.MonkeyPatch], None]

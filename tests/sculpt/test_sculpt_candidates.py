@@ -12,13 +12,13 @@ from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.gate import tabulator
-from maquette.gate.curator import SeededCurator
 from maquette.models.measurement import Size
 from maquette.models.rows import generator
 from maquette.models.sculpt import fit
 from maquette.models.sculpt.bins import Hierarchy
 from maquette.models.sculpt.found import Found
 from maquette.models.sculpt.layout import Layout, Shape
+from support.seeded import SeededCurator
 
 SIZES = (2, 5, 9, 14, 30, 600)
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=size) for i, size in enumerate(SIZES)))

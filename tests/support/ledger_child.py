@@ -15,8 +15,9 @@ import sys
 import threading
 from typing import Any
 
-from maquette.accounting.ledger import Ledger, faults
+from maquette.accounting.ledger import Ledger
 from maquette.errors import BudgetExceeded, LedgerError
+from support import crash_points
 from support.forking import fork_workers, say
 from support.ledger_cases import create, pay
 
@@ -24,7 +25,7 @@ from support.ledger_cases import create, pay
 def _work(order: dict[str, Any]) -> None:
     """Pay, look, answer, and only then write down what was seen, as a client of the service would."""
     if order["crash_at"]:
-        os.environ[faults.VARIABLE] = order["crash_at"]
+        os.environ[crash_points.VARIABLE] = order["crash_at"]
     journal = os.open(order["journal"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     ledger = Ledger.open(order["location"])
     threads = [
@@ -104,4 +105,5 @@ def make() -> None:
 
 
 if __name__ == "__main__":
+    crash_points.install()
     {"forkserver": lambda: fork_workers(_work), "clients": clients, "create": make}[sys.argv[1]]()

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from maquette.accounting.budget import Budget
-from maquette.accounting.ledger import Ledger, faults
+from maquette.accounting.ledger import Ledger
 from maquette.queries import boxes
 from maquette.queries.base import Queries
 from maquette.sessions import Session, session
+from support import crash_points
 from support.forking import Order, fork_workers
 from support.online_cases import PEOPLE, book, people
 
@@ -71,11 +72,11 @@ def _work(order: Order) -> None:
     place, _, visit = order["crash_at"].partition(":")
     armed = place not in ("", BEFORE_REPLY)
     if armed and order["early"]:
-        os.environ[faults.VARIABLE] = order["crash_at"]
+        os.environ[crash_points.VARIABLE] = order["crash_at"]
     journal = os.open(order["journal"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     own = opened(order["location"], order["kind"])
     if armed:
-        os.environ[faults.VARIABLE] = order["crash_at"]
+        os.environ[crash_points.VARIABLE] = order["crash_at"]
     if order["many"]:
         answers = own.ask_many([question(number) for number in order["ask"]])
         lines = [f"m{n} {a.value!r}\n" for n, a in zip(order["ask"], answers, strict=True)]
@@ -109,4 +110,5 @@ def _together(order: Order) -> dict[str, Any] | None:
 
 if __name__ == "__main__":
     _warm_up()
+    crash_points.install()
     fork_workers(_work, special=_together)

@@ -15,9 +15,9 @@ from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
 from maquette.gate.curator import Curator
-from maquette.gate.noise import SeededNoise
 from maquette.gate.owner import Table
 from maquette.vault.engine import MemoryEngine
+from support.seeded import SeededNoise
 
 
 class Divergence(AssertionError):
@@ -105,9 +105,9 @@ class ReplayingNoise(RecordingNoise):
 class TapeCurator(Curator):
     """The production curator with another sampler, and nothing else changed."""
 
-    def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget, noise: Any) -> None:
+    def __init__(self, table: Table, ledger: Ledger, *, noise: Any, **options: Any) -> None:
         self._given = noise
-        super().__init__(table, ledger, key=key, budget=budget)
+        super().__init__(table, ledger, **options)
 
     def _source(self) -> Any:
         return self._given

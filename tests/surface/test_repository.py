@@ -143,3 +143,14 @@ def test_the_layers_in_the_documents_are_those_of_the_contract():
     ]
     assert "    " + "\n    ".join(drawn) in (ROOT / "CONTRIBUTING.md").read_text()
     assert " ▸ ".join(drawn) in (ROOT / "docs/architecture.md").read_text()
+
+
+def test_what_is_installed_has_no_test_doubles():
+    """Reproducible noise and ways to kill the process are in the tests alone."""
+    for file in (ROOT / "src").rglob("*.py"):
+        text = file.read_text()
+        assert not re.search(r"class Seeded|SIGKILL|CRASH_AT", text), file
+    found = [
+        file.name for file in (ROOT / "tests" / "support").glob("*.py") if "class Seeded" in file.read_text()
+    ]
+    assert "seeded.py" in found

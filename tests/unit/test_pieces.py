@@ -10,7 +10,6 @@ from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.gate import curator as gate
-from maquette.gate.curator import SeededCurator
 from maquette.gate.scores import count_errors
 from maquette.models import answers as held
 from maquette.models.answers import Answers, SmallDatabase
@@ -18,6 +17,7 @@ from maquette.queries import boxes, marginals, union, weights
 from maquette.queries import pieces as cutting
 from maquette.queries.marginals import Marginals
 from support.privacy_doubles import table_of
+from support.seeded import SeededCurator
 
 DOMAIN = Domain(
     tuple(Attribute(name, Kind.ORDINAL, codes=size) for name, size in zip("abc", (4, 3, 2), strict=True))

@@ -6,7 +6,7 @@ Those about tables of counts are in `gate/tabulator.py`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,6 @@ from maquette.gate import calibrate
 from maquette.gate.draw.judge import error_of
 from maquette.gate.draw.price import pricing
 from maquette.gate.draw.run import STAYS_CHARGED, held_by, join_words, run, split_words
-from maquette.gate.noise import Noise, SeededNoise
 from maquette.gate.owner import Table
 from maquette.gate.scores import check_answers, count_errors, signed_errors
 from maquette.gate.tabulator import Tabulator
@@ -37,9 +36,25 @@ from maquette.vault.engine import MemoryEngine
 
 
 class Curator(Tabulator):
-    """Answers questions about one table out of one allowance, reserved under one key of the ledger."""
+    """Answers questions about one table out of one allowance, reserved under one key of the ledger.
 
-    def size(self, *, price: Fraction) -> Size:
+    `watch` is for the holder of the table and for nobody else: it is called with the number of levels that a draw has
+    counted so far, which depends on the table. Mechanisms do not see it.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        ledger: Ledger,
+        *,
+        key: str,
+        budget: Budget,
+        watch: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__(table, ledger, key=key, budget=budget)
+        self._watch = watch or (lambda _: None)
+
+    def size(self, *, price: Fraction, note: Mapping[str, Any] | None = None) -> Size:
         """The number of records.
 
         Guarantee: exact and free under replace-one, where it is public; under add/remove-one noisy at `price`.
@@ -52,6 +67,7 @@ class Curator(Tabulator):
             self._priced(price),
             lambda: np.array([self._engine.size()], dtype=np.int64),
             coordinates=1,
+            note=note,
         )
         return Size(int(values[0]), noise, receipt)
 
@@ -70,7 +86,9 @@ class Curator(Tabulator):
         )
         return Size(int(values[0]), noise, receipt)
 
-    def measure(self, queries: Queries, *, noise: measurement.Noise) -> Measurement:
+    def measure(
+        self, queries: Queries, *, noise: measurement.Noise, note: Mapping[str, Any] | None = None
+    ) -> Measurement:
         """Answers to a class of queries, plus noise of the asked kind and price.
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
@@ -83,6 +101,7 @@ class Curator(Tabulator):
             lambda: self._engine.answer(queries),
             denominator=queries.denominator,
             coordinates=queries.count,
+            note=note,
         )
         return Measurement(queries, values, law, receipt)
 
@@ -111,13 +130,12 @@ class Curator(Tabulator):
         ((chosen,), _) = self._ask(plan.event, request, look)
         return int(chosen[0])
 
-    def draw(self, asked: Draw, *, price: Fraction, report: Callable[[int], None] | None = None) -> Drawn:
+    def draw(self, asked: Draw, *, price: Fraction) -> Drawn:
         """A small database near the table: SmallDB, drawn exactly.
 
         Guarantee: the exponential mechanism on a score of sensitivity 1 in counts, under both relations, with a public
             base measure (Blum, Ligett and Roth 2008); see `gate/draw`. Paid before the first look: an interrupted
-            draw stays paid, and the same key may draw again. `report` hears how many levels have been counted,
-            which depends on the table: it is for the holder of the data.
+            draw stays paid, and the same key may draw again.
         """
         plan = pricing(
             price=price,
@@ -134,7 +152,7 @@ class Curator(Tabulator):
                     self._engine,
                     base=plan.base,
                     bits=self._noise.bits,
-                    report=report or (lambda _: None),
+                    report=self._watch,
                 )
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(STAYS_CHARGED) from None
@@ -206,17 +224,6 @@ class Curator(Tabulator):
     def _errors(self, queries: Queries, answers: Answers, *, signed: bool = False) -> NDArray[np.int64]:
         score = signed_errors if signed else count_errors
         return score(self._engine.answer(queries), queries.denominator, answers, self._engine.size())
-
-
-class SeededCurator(Curator):
-    """A test double whose noise can be reproduced, and therefore removed. Everything it touches carries a watermark."""
-
-    def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget, seed: int) -> None:
-        self._seed = seed
-        super().__init__(table, ledger, key=key, budget=budget)
-
-    def _source(self) -> Noise:
-        return SeededNoise(self._seed)
 
 
 def _one_per(groups: int) -> Sensitivity:

@@ -25,6 +25,7 @@ from maquette.errors import LedgerError, MechanismError, ParameterError
 from maquette.gate import sparse
 from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
+from maquette.gate.payer import described
 from maquette.gate.payload import pack, unpack
 from maquette.models.measurement import Receipt
 from maquette.models.testing import Epoch, Terms, Tested
@@ -79,7 +80,6 @@ class OnlineCurator(Curator):
         self._seen = 0
         self._paid = Cost(0)
         self._open: _Open | None = None
-        self._about: Mapping[str, Any] = {}
         self._own: list[Step] = []
 
     @property
@@ -144,7 +144,7 @@ class OnlineCurator(Curator):
         records: list[Record] = []
         for one in guesses:
             values = self._look(one.queries, one.guess, held)
-            more = {"query": canonical_hash(one.queries), "guess": one.guess} | dict(one.about)
+            more = described({"query": canonical_hash(one.queries), "guess": one.guess}, one.about)
             records.append(self._record(_TEST, values, more, number=self._step + len(records)))
             if values[0][0]:  # at most one of them counts towards the cap, and the next guess may be another
                 break
@@ -158,10 +158,6 @@ class OnlineCurator(Curator):
         """The same for several things in one transaction; KeyReused if another process has taken one of the steps."""
         records = [self._record(_NOTE, [], one, number=self._step + i) for i, one in enumerate(what)]
         return [self._follow(entry) for entry in self._ledger.record_all(records, parent=self._key)]
-
-    def telling(self, about: Mapping[str, Any]) -> None:
-        """What the ledger's next paid question says about itself, beside its event."""
-        self._about = about
 
     def _check_guess(self, one: Guess) -> None:
         self._check_domain(one.queries)
@@ -189,10 +185,6 @@ class OnlineCurator(Curator):
             noisy, threshold=held.epoch.terms.threshold, shift=held.shift, denominator=denominator
         )
 
-    def _body(self, event: Event, request: dict[str, Any]) -> dict[str, Any]:
-        told, self._about = self._about, {}
-        return super()._body(event, request) | dict(told)
-
     def _store(
         self,
         ask: str,
@@ -217,7 +209,7 @@ class OnlineCurator(Curator):
         self, ask: str, values: list[NDArray[np.int64]], more: Mapping[str, Any], *, number: int | None = None
     ) -> Record:
         """What is stored of a step; this curator's next one if no number is given."""
-        body = {"ask": ask} | dict(more)
+        body = described({"ask": ask}, more)
         digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         step = self._step if number is None else number
         return Record(f"{self._key}/{step:04d}", digest, ask, body, pack(values))

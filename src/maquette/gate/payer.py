@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -85,6 +85,7 @@ class Payer:
         *,
         coordinates: int,
         denominator: int = 1,
+        note: Mapping[str, Any] | None = None,
     ) -> tuple[NDArray[np.int64], measurement.Noise, Receipt]:
         """Pay for noise of the asked kind on so many numbers, look, add it.
 
@@ -125,13 +126,23 @@ class Payer:
                 def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
                     return self._noise.cube(values, base=cube.base)
 
-        ((values,), receipt) = self._ask(event, request, lambda: [draw(exact())])
+        ((values,), receipt) = self._ask(event, request, lambda: [draw(exact())], note=note)
         return values, law, receipt
 
     def _ask(
-        self, event: Event, request: dict[str, Any], look: Callable[[], list[NDArray[np.int64]]]
+        self,
+        event: Event,
+        request: dict[str, Any],
+        look: Callable[[], list[NDArray[np.int64]]],
+        *,
+        note: Mapping[str, Any] | None = None,
     ) -> tuple[list[NDArray[np.int64]], Receipt]:
-        """Pay, look, return."""
+        """Pay, look, return. `note` is what the ledger says about the question beside its event, public too.
+
+        What `look` returns is stored, and its hash is published with receipts: it must be a function of what the
+        payment covers, or carry a random blind.
+        """
+        body = described(event.to_dict() | {"ask": request["ask"]}, note)
         key = f"{self._key}/{self._step:04d}"
         digest = hashlib.sha256(json.dumps([request, event.to_dict()], sort_keys=True).encode()).hexdigest()
         self._take(event.cost(self._budget.unit))
@@ -140,7 +151,7 @@ class Payer:
             request=digest,
             tag=event.tag,
             cost=event.cost(self._ledger.budget.unit),
-            body=self._body(event, request),
+            body=body,
             parent=self._key,
         )
         self._step += 1
@@ -149,10 +160,6 @@ class Payer:
         if entry.payload is None or entry.answered is None:
             raise LedgerError(f"the ledger did not store the answer to '{key}'; nothing is returned")
         return unpack(entry.payload), Receipt(entry.answered.seq, entry.answered.head)
-
-    def _body(self, event: Event, request: dict[str, Any]) -> dict[str, Any]:
-        """What the ledger tells its readers about a question."""
-        return event.to_dict() | {"ask": request["ask"]}
 
     def _take(self, cost: Cost) -> None:
         """Count a cost against this curator's own budget, whatever its ledger still holds."""
@@ -185,6 +192,16 @@ class Payer:
 
     def __reduce__(self) -> Any:
         raise TypeError("a curator holds the private table and cannot be pickled")
+
+
+def described(own: Mapping[str, Any], note: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the ledger says about a step: the gate's own words, and a note that may add to them but not replace any."""
+    replaced = sorted(set(own) & set(note or {}))
+    if replaced:
+        raise ParameterError(
+            f"a note cannot replace what the gate writes about a step: {', '.join(replaced)}"
+        )
+    return dict(own) | dict(note or {})
 
 
 def _check_owner(table: Table, ledger: Ledger) -> None:

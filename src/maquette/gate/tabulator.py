@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -38,8 +38,8 @@ class Tabulator(Payer):
 
         Guarantee: rho-zCDP with rho = sum of shift^2 / (2 variance) (`queries/residual.py`); the noises together
             are one Gaussian in coordinates scaled to variance 1, and that is the event in the ledger. Where mu^2 / 2 is
-            counted the noise is wider by the smoothing, and costs as much as asked. The noisy tables before the
-            projection are stored in the ledger, which is protected like the data, and never leave it.
+            counted the noise is wider by the smoothing, and costs as much as asked. The price is that of the
+            projected tables only, and receipts publish hashes of what is stored: nothing else may be stored.
         """
         if len(variances) != len(margins) or any(variance <= 0 for variance in variances):
             raise ParameterError(f"expected {len(margins)} variances > 0, one per margin")
@@ -53,8 +53,8 @@ class Tabulator(Payer):
         def look() -> list[NDArray[np.int64]]:
             tables = self._engine.margins(list(margins))
             return [
-                self._noise.gaussian(tables[margin].ravel(), sigma=sigma)
-                for margin, sigma in zip(margins, sigmas, strict=True)
+                _relative(self._noise.gaussian(tables[margin].ravel(), sigma=sigma).reshape(shape), removed)
+                for margin, sigma, shape, removed in zip(margins, sigmas, sizes, axes, strict=True)
             ]
 
         request = {
@@ -94,7 +94,11 @@ class Tabulator(Payer):
         )
 
     def measure_tables(
-        self, binned: Sequence[Binned], *, variances: Sequence[Fraction]
+        self,
+        binned: Sequence[Binned],
+        *,
+        variances: Sequence[Fraction],
+        note: Mapping[str, Any] | None = None,
     ) -> tuple[NoisyTable, ...]:
         """Tables in bins, each with noise of its own variance, in one payment: Gaussian for rho, Laplace for epsilon.
 
@@ -114,7 +118,7 @@ class Tabulator(Payer):
             "noise": [spread.hex() for spread in plan.drawn],
         }
         values, receipt = self._ask(
-            plan.event, request, lambda: plan.draw(self._noise, self._engine.binned(binned))
+            plan.event, request, lambda: plan.draw(self._noise, self._engine.binned(binned)), note=note
         )
         return tuple(
             NoisyTable(table, counts, variance, receipt)
@@ -176,6 +180,17 @@ class Tabulator(Payer):
         return np.concatenate(
             [tables.distances(self._engine.binned(binned[part]), references[part]) for part in parts]
         )
+
+
+def _relative(table: NDArray[np.int64], axes: Sequence[int]) -> NDArray[np.int64]:
+    """The table less its first slice along each of `axes`: what the projection keeps of it, and nothing more.
+
+    Both maps forget exactly the tables that are constant along one of the axes, so each is a function of the other;
+    this one stays among small whole numbers.
+    """
+    for axis in axes:
+        table = table - table.take([0], axis=axis)
+    return table.ravel()
 
 
 def _project(table: NDArray[np.int64], axes: Sequence[int]) -> tuple[NDArray[np.int64], int]:

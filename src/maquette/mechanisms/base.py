@@ -96,7 +96,7 @@ class Curator(Protocol):
         """
         ...
 
-    def draw(self, asked: Draw, *, price: Fraction, report: Callable[[int], None] | None = None) -> Drawn:
+    def draw(self, asked: Draw, *, price: Fraction) -> Drawn:
         """A small database near the table, drawn exactly by the exponential mechanism."""
         ...
 

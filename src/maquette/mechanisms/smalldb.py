@@ -174,15 +174,9 @@ class SmallDb:
 
 
 def draw(curator: Gate, asked: Draw, *, price: Fraction, progress: Progress) -> Drawn:
-    """Ask the gate, and pass on how many levels have been counted (the share is a guess: their number is private)."""
+    """Ask the gate; how far it has come depends on the table, and is shown to the table's holder by the gate alone."""
     progress("drawing a small database", 0.0)
-    found = curator.draw(
-        asked,
-        price=price,
-        report=lambda levels: progress(
-            f"drawing a small database: {levels} levels counted", levels / (levels + 20)
-        ),
-    )
+    found = curator.draw(asked, price=price)
     progress("drawing a small database", 1.0)
     return found
 

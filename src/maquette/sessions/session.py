@@ -261,26 +261,22 @@ class Session:
     def _measure(self, question: Question, key: str | None, settings: Settings) -> None:
         assert settings.measure is not None
         law = _law(settings.measure)
-        self._desk.curator.telling(
-            about(question, key)
-            | {
-                "answer": self._desk.belief.guess(self._desk.state, question),
-                "size": self._desk.n(),
-                "errors": [settings.error, settings.measure_error],
-                "deviation": law,
-                "threshold": None if settings.terms is None else settings.terms.threshold,
-                "belief": self._desk.belief.named(self._desk.state),
-                "price": str(price_of(settings.measure)),
-            }
-        )
-        self._desk.curator.measure(question.queries, noise=settings.measure)
+        note = about(question, key) | {
+            "answer": self._desk.belief.guess(self._desk.state, question),
+            "size": self._desk.n(),
+            "errors": [settings.error, settings.measure_error],
+            "deviation": law,
+            "threshold": None if settings.terms is None else settings.terms.threshold,
+            "belief": self._desk.belief.named(self._desk.state),
+            "price": str(price_of(settings.measure)),
+        }
+        self._desk.curator.measure(question.queries, noise=settings.measure, note=note)
 
     def _buy_size(self) -> bool:
         if self._desk.size() is not None:
             return False
         price = self._desk.rules.size_price
-        self._desk.curator.telling({"price": str(price)})
-        self._desk.curator.size(price=price)
+        self._desk.curator.size(price=price, note={"price": str(price)})
         for step in self._desk.curator.catch_up():
             self._desk.state.take(step)
         return True

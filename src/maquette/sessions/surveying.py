@@ -70,14 +70,12 @@ class Surveyor:
         plan = plan_tables(
             curator.domain, tables, each, relation=curator.relation, unit=curator.unit
         )  # public: what the gate will draw with
-        curator.telling(
-            {
-                "tables": [table.to_json() for table in tables],
-                "asked": str(variance),
-                "variances": [str(drawn) for drawn in plan.variances],
-            }
-        )
-        curator.measure_tables(tables, variances=each)
+        note = {
+            "tables": [table.to_json() for table in tables],
+            "asked": str(variance),
+            "variances": [str(drawn) for drawn in plan.variances],
+        }
+        curator.measure_tables(tables, variances=each, note=note)
         for step in curator.catch_up():
             self._state.take(step)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from maquette.accounting.budget import Budget, Cost
-from maquette.accounting.ledger import birth, faults
+from maquette.accounting.ledger import birth
 from maquette.accounting.ledger.birth import Identity
 from maquette.accounting.ledger.chain import canonical
 from maquette.accounting.ledger.entry import Entry, Record
@@ -87,13 +88,13 @@ class Ledger(LedgerReader):
         KeyReused. What the budget does not cover raises BudgetExceeded, and nothing is written.
 
         An `envelope` pays for no look by itself: it sets an amount aside for reservations that name it as `parent`,
-        which then draw on it and not on the ledger's total. `settle` returns the rest.
+        which then draw on it and not on the ledger's total. `settle` returns the rest. Its body gets 128 random
+        bits, so that nobody can check a guess about an earlier entry by a head that is published after it.
         """
+        if envelope:
+            body = dict(body) | {"blind": secrets.token_hex(16)}
         asked = _reservation(key, request, tag, cost, body, parent, envelope=envelope)
-        faults.point("before-reserve")
-        entry = self._submit(lambda t: t.reserve(asked), key, *([] if parent is None else [parent]))
-        faults.point("after-reserve")
-        return entry
+        return self._submit(lambda t: t.reserve(asked), key, *([] if parent is None else [parent]))
 
     def answer(self, key: str, payload: bytes) -> Entry:
         """Store the answer of a reservation. Durable when it returns; return its `payload`, not your own.
@@ -101,10 +102,7 @@ class Ledger(LedgerReader):
         The first answer of a key stays: a second one returns what is stored.
         """
         data = bytes(payload)
-        faults.point("before-answer")
-        entry = self._submit(lambda t: t.answer(key, data), key)
-        faults.point("after-answer")
-        return entry
+        return self._submit(lambda t: t.answer(key, data), key)
 
     def record(
         self,
@@ -131,10 +129,7 @@ class Ledger(LedgerReader):
                 return entry
             return transaction.answer(key, data)
 
-        faults.point("before-answer")
-        entry = self._submit(both, key, *([] if parent is None else [parent]))
-        faults.point("after-answer")
-        return entry
+        return self._submit(both, key, *([] if parent is None else [parent]))
 
     def record_all(self, records: Sequence[Record], *, parent: str) -> list[Entry]:
         """Store several values that cost nothing, in one transaction: all are durable when it returns, or none is.
@@ -151,10 +146,7 @@ class Ledger(LedgerReader):
                 found.append(transaction.answer(one.key, bytes(record.payload)))
             return found
 
-        faults.point("before-answer")
-        entries = self._submit(together, parent, *(one.key for one in asked))
-        faults.point("after-answer")
-        return entries
+        return self._submit(together, parent, *(one.key for one in asked))
 
     def settle(self, key: str) -> Entry:
         """Close an envelope: what its children did not reserve goes back, what they did stays charged."""

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from maquette.accounting.ledger import faults
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.transaction import Transaction
 from maquette.errors import LedgerError, MaquetteError
@@ -132,6 +131,5 @@ class Writer:
                 job.attempt(transaction)
             if transaction.dirty:
                 transaction.finish()
-                faults.point("mid-transaction")
         for job in batch:
             job.finish()

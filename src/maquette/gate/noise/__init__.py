@@ -1,5 +1,5 @@
 """Exact noise and private choice, and where their randomness comes from."""
 
-from maquette.gate.noise.samplers import Noise, SeededNoise, SystemNoise
+from maquette.gate.noise.samplers import Noise, SystemNoise
 
-__all__ = ["Noise", "SeededNoise", "SystemNoise"]
+__all__ = ["Noise", "SystemNoise"]

@@ -26,16 +26,6 @@ class SystemBits:
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
-class SeededBits:
-    """A reproducible stream for tests. Whoever knows the seed knows the noise: nothing drawn with it is private."""
-
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.Generator(np.random.PCG64(seed))
-
-    def words(self, count: int) -> Words:
-        return self._generator.integers(0, 2**64, size=count, dtype=np.uint64, endpoint=False)
-
-
 def below(bits: Bits, limit: int, count: int) -> NDArray[np.int64]:
     """Uniform whole numbers in 0 .. limit-1, exactly, by rejection. `limit` <= 2**62."""
     unfair = 2**64 % limit

@@ -2,7 +2,6 @@
 
 `SystemNoise` is the one that production uses. Small requests and very wide laws go to opendp's reviewed
 samplers, large requests to our table of the same law (see `table.py` for why and how exactly).
-`SeededNoise` is for tests: a type of its own whose watermark stays on everything that it touched.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.gate.noise.bits import Bits, SeededBits, SystemBits, below
+from maquette.gate.noise.bits import Bits, SystemBits, below
 from maquette.gate.noise.laws import CubeRadius, Geometric, HalfGaussian
 from maquette.gate.noise.table import table
 
@@ -117,28 +116,6 @@ class SystemNoise(TableNoise):
 
     def select(self, scores: Counts, *, scale: float, method: Selection) -> int:
         return _opendp_select(scores, scale, method)
-
-
-class SeededNoise(TableNoise):
-    """Reproducible noise for tests. Not private: whoever knows the seed can take it off again."""
-
-    watermark: str | None = "seeded test run: the noise is reproducible, nothing here is private"
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(SeededBits(seed))
-        self._generator = np.random.Generator(np.random.PCG64([seed, 1]))
-
-    def gaussian(self, exact: Counts, *, sigma: float) -> Counts:
-        if sigma <= WIDE:
-            return super().gaussian(exact, sigma=sigma)
-        # rounded is close enough at this width, where nothing is private anyway
-        return exact + np.rint(self._generator.normal(scale=sigma, size=len(exact))).astype(np.int64)
-
-    def select(self, scores: Counts, *, scale: float, method: Selection) -> int:
-        lifted = scores / scale
-        if method == "exponential":
-            return int(np.argmax(lifted + self._generator.gumbel(size=len(scores))))
-        return int(np.argmax(lifted + self._generator.exponential(size=len(scores))))
 
 
 def float_up(value: Fraction) -> float:
