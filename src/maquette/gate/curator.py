@@ -52,7 +52,7 @@ class Curator(Tabulator):
         watch: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__(table, ledger, key=key, budget=budget)
-        self._watch = watch or (lambda _: None)
+        self._watch: Callable[[int], None] = watch or _unwatched
 
     def size(self, *, price: Fraction, note: Mapping[str, Any] | None = None) -> Size:
         """The number of records.
@@ -224,6 +224,10 @@ class Curator(Tabulator):
     def _errors(self, queries: Queries, answers: Answers, *, signed: bool = False) -> NDArray[np.int64]:
         score = signed_errors if signed else count_errors
         return score(self._engine.answer(queries), queries.denominator, answers, self._engine.size())
+
+
+def _unwatched(levels: int) -> None:
+    """Nobody follows the draw."""
 
 
 def _one_per(groups: int) -> Sensitivity:
