@@ -11,6 +11,7 @@ from typing import Literal
 from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
+from maquette.errors import BudgetExceeded, MechanismError, ParameterError, WorkloadError
 from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
 from maquette.ledgers import close_opened, counted, open_ledger
@@ -28,6 +29,8 @@ from maquette.request import Request
 
 __all__ = ["Plan", "open_ledger", "plan", "release", "required"]
 
+REFUSALS = (ParameterError, WorkloadError, MechanismError, BudgetExceeded)
+"""Decided from public numbers: asked again, the same release is refused again, so what it reserved goes back."""
 TYPICAL_ROWS = 100_000
 """What the choice of a mechanism assumes where the number of rows is private and no guess is given."""
 
@@ -96,8 +99,13 @@ def release(
     try:
         request.check_covered(book, name, chosen)
         curator = Curator(table, book, key=name, budget=request.budget, watch=_watched(progress))
-        request.reserve(book, name)
-        done = run(curator, request, chosen, key=name, progress=progress)
+        entry = request.reserve(book, name)
+        try:
+            done = run(curator, request, chosen, key=name, progress=progress)
+        except REFUSALS:
+            if entry.fresh:  # an older reservation may belong to a run that was cut short and goes on
+                book.settle(name)
+            raise
         book.settle(name)
         return finish(request, chosen, done, book, name, watermark=curator.watermark)
     finally:
@@ -176,7 +184,11 @@ def finish(
             Spending(p.tag, p.units / UNITS, book.budget.unit, p.seq, p.body.get("ask")) for p in payments
         ),
         account=Account(
-            book.name, book.budget.unit, balance.total_units / UNITS, balance.spent_units / UNITS
+            book.name,
+            book.budget.unit,
+            balance.total_units / UNITS,
+            balance.charged_units / UNITS,
+            balance.reserved_units / UNITS,
         ),
         receipts=_receipts(book, key),
         parameters=outcome.parameters | {"key": key},

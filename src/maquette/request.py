@@ -13,7 +13,8 @@ from maquette import _check
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, share_of_slack, split
 from maquette.accounting.events import PureEvent
 from maquette.accounting.gaussian import log_ratio
-from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger import Entry, Ledger
+from maquette.accounting.ledger.entry import reserved_note
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.mechanisms.base import POSTS, Mechanism, Task
@@ -158,15 +159,16 @@ class Request:
 
     def check_covered(self, book: Ledger, key: str, chosen: Mechanism) -> None:
         """Refuse what the ledger cannot pay, before anything is opened or bound."""
-        cost, left = self.cost(book), book.balance().left_units
+        cost, balance = self.cost(book), book.balance()
         if book.find(key) is not None:
             return
         self._check_slack(book, cost, chosen)
-        if cost.units > left:
-            unit, needed, rest = book.budget.unit, cost.units / UNITS, left / UNITS
+        if cost.units > balance.left_units:
+            unit, needed, rest = book.budget.unit, cost.units / UNITS, balance.left_units / UNITS
             raise BudgetExceeded(
-                f"this release needs {unit}={needed:g}, but ledger '{book.name}' has {unit}={rest:g} left; "
-                "ask for a smaller epsilon, or repeat an earlier request, which is free",
+                f"this release needs {unit}={needed:g}, but ledger '{book.name}' has {unit}={rest:g} left"
+                f"{reserved_note(balance.reserved_units, unit)}; ask for a smaller epsilon, or repeat an "
+                "earlier request, which is free",
                 unit=unit,
                 needed=needed,
                 left=rest,
@@ -189,7 +191,7 @@ class Request:
                 "'gaussian', or a ledger made with accounting 'gaussian' and a total nearer to this release's budget"
             )
 
-    def reserve(self, book: Ledger, key: str) -> None:
+    def reserve(self, book: Ledger, key: str) -> Entry:
         """Set the whole budget aside, durably; the key names this release in the ledger from now on."""
         body = {
             "epsilon": self.budget.epsilon,
@@ -197,7 +199,9 @@ class Request:
             "mechanism": self.mechanism,
             "queries": self.queries.describe(),
         }
-        book.reserve(key, request=self.digest, tag="release", cost=self.cost(book), body=body, envelope=True)
+        return book.reserve(
+            key, request=self.digest, tag="release", cost=self.cost(book), body=body, envelope=True
+        )
 
     def cost(self, book: Ledger) -> Cost:
         """The whole budget in what the ledger counts; its share of the slack goes by its share of the total."""

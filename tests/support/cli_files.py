@@ -108,8 +108,11 @@ class Desk:
         return by("release", *usual, *budget, *more)
 
     def spent(self) -> float:
-        """What the ledger says was spent; nothing if there is none."""
-        return call("ledger", "show", self.ledger, "--json").json["spent"] if self.ledger.exists() else 0.0
+        """What the ledger says was spent or reserved; nothing if there is none."""
+        if not self.ledger.exists():
+            return 0.0
+        found = call("ledger", "show", self.ledger, "--json").json
+        return found["spent"] + found["reserved"]
 
 
 def desk(folder: Path) -> Desk:

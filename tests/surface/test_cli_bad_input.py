@@ -338,7 +338,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_goes_on_for_free(own, monkeypa
     monkeypatch.setattr("maquette.api.certify", interrupt)
     ended = own.release()
     refused(ended, "interrupted", "pays nothing twice", code=130)
-    assert "of 1 is set aside or spent" in ended.err
+    assert "of 1 is spent and 0.05 reserved" in ended.err
     monkeypatch.undo()
     assert own.release().code == 0
     assert own.spent() == pytest.approx(1.0)

@@ -42,10 +42,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence
         say("  " + "  ".join(cells).rstrip())
 
 
-def bar(share: float, *, width: int = 40) -> str:
-    """How full something is."""
+def bar(share: float, reserved: float = 0.0, *, width: int = 40) -> str:
+    """How full something is, and how much of the rest is reserved."""
     full = round(width * min(max(share, 0.0), 1.0))
-    return "█" * full + "░" * (width - full)
+    held = round(width * min(max(share + reserved, 0.0), 1.0)) - full
+    return "█" * full + "▒" * held + "░" * (width - full - held)
 
 
 @contextmanager

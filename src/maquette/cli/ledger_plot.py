@@ -11,7 +11,7 @@ from maquette.errors import ParameterError
 if TYPE_CHECKING:
     from maquette.accounting.ledger import Ledger
 
-ASIDE, LOOKED = "set aside or spent", "paid for looks at the table"
+ASIDE, LOOKED = "spent and reserved", "spent on looks at the table"
 
 
 def draw(book: Ledger, path: Path) -> None:

@@ -14,7 +14,7 @@ from maquette.errors import LedgerError
 if TYPE_CHECKING:
     from maquette.accounting.ledger import Ledger
 
-app = typer.Typer(help="Make, show and verify ledgers.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Make, show, verify and settle ledgers.", no_args_is_help=True, rich_markup_mode=None)
 
 WAYS = {"gaussian": "Gaussian differential privacy", "zcdp": "zero-concentrated differential privacy"}
 
@@ -134,6 +134,65 @@ def verify(
         console.say(f"receipt {head}")
 
 
+@app.command("settle")
+def settle(
+    location: Location,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY]...", help="Releases or sessions to end; without any, they are listed."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="End every open one.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """End releases and sessions, and give back what they reserved and were not charged.
+
+    What a step was charged stays charged, answered or not. It is for good: a run that still goes on under such a key is
+    refused at its next step, and the same request then needs another key.
+
+    \b
+    Example:
+      maquette ledger settle people.ledger
+      maquette ledger settle people.ledger release-1c63851c363ff10a59d0
+    """
+    from maquette.accounting.budget import UNITS
+    from maquette.accounting.ledger import Ledger
+
+    with Ledger.open(location) as book:
+        wanted = _to_settle(book, keys or [], every=every)
+        held = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
+        before = book.balance().left_units
+        for key in wanted:
+            book.settle(key)
+        summary = _summary(book) | {"settled": wanted, "given_back": (book.balance().left_units - before) / UNITS}
+    if as_json:
+        console.say_json(summary | {"open": {key: amount for key, amount in held.items() if key not in wanted}})
+    elif wanted:
+        unit, back = summary["unit"], summary["given_back"]
+        console.say(f"ended {', '.join(wanted)}: {unit} {back:.6g} went back, {summary['left']:.6g} is left")
+    elif held:
+        console.table(("reserved", "key"), [(f"{amount:.6g}", key) for key, amount in held.items()], right=(0,))
+        console.say("name the keys to end, or --all; a run that still uses one is refused at its next step")
+    else:
+        console.say("nothing is reserved: every release and session has ended")
+
+
+def _to_settle(book: Ledger, keys: list[str], *, every: bool) -> list[str]:
+    """The open envelopes to end, inner ones first: what they hold goes back through the outer ones."""
+    found = [one.entry for one in book.open_envelopes()]
+    known = {entry.key for entry in found}
+    for key in keys:
+        if key not in known:
+            raise LedgerError(
+                f"no open release or session '{key}' in ledger '{book.name}'; maquette ledger settle without a key lists "
+                "them"
+            )
+    chosen = known if every else set(keys)
+    for entry in found:  # an outer envelope comes before what is inside it
+        if entry.parent in chosen:
+            chosen.add(entry.key)
+    return [entry.key for entry in reversed(found) if entry.key in chosen]
+
+
 def paid_so_far(location: str) -> str:
     """One line about the state of a ledger, for the end of an interrupted run."""
     from maquette.accounting.ledger import Ledger
@@ -143,7 +202,9 @@ def paid_so_far(location: str) -> str:
             summary = _summary(book)
     except LedgerError:
         return ""
-    return f"{summary['unit']} {summary['spent']:.6g} of {summary['total']:.6g} is set aside or spent"
+    return (
+        f"{summary['unit']} {summary['spent']:.6g} of {summary['total']:.6g} is spent and {summary['reserved']:.6g} reserved"
+    )
 
 
 def _summary(book: Ledger) -> dict[str, Any]:
@@ -158,16 +219,18 @@ def _summary(book: Ledger) -> dict[str, Any]:
         "relation": str(book.relation),
         "unit": book.budget.unit,
         "total": balance.total_units / UNITS,
-        "spent": balance.spent_units / UNITS,
+        "spent": balance.charged_units / UNITS,
+        "reserved": balance.reserved_units / UNITS,
         "left": balance.left_units / UNITS,
         "receipt": str(balance.head),
     }
 
 
 def _payments(book: Ledger) -> list[dict[str, Any]]:
-    """Every reservation in order; an open envelope is what it sets aside, a settled one what its parts took."""
+    """Every reservation in order; `reserved` is what an open envelope holds that no step was charged."""
     from maquette.accounting.budget import UNITS
 
+    held = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
     settled = {entry.key for entry in book.entries(kind="settle")}
     answered = {entry.key for entry in book.entries(kind="answer")}
     return [
@@ -180,6 +243,7 @@ def _payments(book: Ledger) -> list[dict[str, Any]]:
             "key": entry.key,
             "parent": entry.parent,
             "amount": entry.units / UNITS,
+            "reserved": held.get(entry.key, 0.0),
             "state": _state(entry.envelope, entry.key in settled, entry.key in answered),
         }
         for entry in book.entries(kind="reserve")
@@ -194,12 +258,14 @@ def _state(envelope: bool, settled: bool, answered: bool) -> str:
 
 def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool) -> None:
     summary = _summary(book)
-    share = summary["spent"] / summary["total"]
+    share, reserved = summary["spent"] / summary["total"], summary["reserved"] / summary["total"]
     way = "" if book.budget.pure else f", counted by {WAYS[book.budget.accounting]}"
     console.say(f"Ledger '{book.name}': {book.budget}, {book.relation} neighbours{way}")
-    console.say(f"  {console.bar(share)} {100 * share:.1f} % spent")
+    held = f", {100 * reserved:.1f} % reserved" if reserved else ""
+    console.say(f"  {console.bar(share, reserved)} {100 * share:.1f} % spent{held}")
+    held = f"{summary['reserved']:.6g} reserved, " if reserved else ""
     console.say(
-        f"  {summary['unit']} {summary['spent']:.6g} spent, {summary['left']:.6g} left of {summary['total']:.6g}"
+        f"  {summary['unit']} {summary['spent']:.6g} spent, {held}{summary['left']:.6g} left of {summary['total']:.6g}"
     )
     if not payments:
         console.say("  nothing was paid yet")
@@ -212,7 +278,7 @@ def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool) -> N
             p["created"][:19].replace("T", " "),
             ("  " if p["parent"] else "") + _label(p),
             f"{p['amount']:.6g}",
-            p["state"],
+            f"{p['state']}, holds {p['reserved']:.6g}" if p["reserved"] else p["state"],
             p["key"],
         )
         for p in shown
@@ -223,6 +289,8 @@ def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool) -> N
             f"  and {len(payments) - len(shown):,} questions that cost nothing; --questions lists them"
         )
     console.say()
+    if reserved:
+        console.say("  maquette ledger settle ends open reservations and gives back what they hold")
     console.say(f"  receipt {summary['receipt']}")
 
 

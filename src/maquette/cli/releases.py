@@ -261,8 +261,10 @@ def _say_release(made: Release, place: Path, *, as_json: bool) -> None:
     console.facts(made.facts())
     if made.account is not None:
         account = made.account
-        used, left = console.bar(account.spent / account.total), 100 * account.left / account.total
-        console.say(f"  {used} {left:.1f} % left in the ledger ({account.unit} {account.left:.6g})")
+        used = console.bar(account.spent / account.total, account.reserved / account.total)
+        held = f", {account.reserved:.6g} reserved" if account.reserved else ""
+        left = 100 * account.left / account.total
+        console.say(f"  {used} {left:.1f} % left in the ledger ({account.unit} {account.left:.6g}{held})")
     for note in made.notes:
         console.say(f"  note: {note}")
     console.say(f"wrote {place}; read {place / REPORT} in a browser")

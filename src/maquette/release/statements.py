@@ -98,11 +98,13 @@ class Account:
     unit: str
     total: float
     spent: float
+    reserved: float = 0.0
+    """Held by releases and sessions that had not ended; releases of versions before this field count it as spent."""
 
     @property
     def left(self) -> float:
         """What can still be spent; crumbs that rounding left are nothing."""
-        left = self.total - self.spent
+        left = self.total - self.spent - self.reserved
         return left if left > CRUMB * self.total else 0.0
 
 

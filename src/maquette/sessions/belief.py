@@ -19,6 +19,7 @@ from maquette.mechanisms.online.settings import (
 )
 from maquette.models.answers import GRID, SmallDatabase
 from maquette.models.hypothesis import Hypothesis, Released, hypothesis_for
+from maquette.models.measurement import Size
 from maquette.sessions.question import Question
 from maquette.sessions.rules import Rules
 from maquette.sessions.state import State
@@ -35,6 +36,23 @@ def settle(rules: Rules, public: Public) -> Settings:
     if rules.lasting:
         return settle_lasting(public)
     return _usual_or_few(public) if rules.alpha is None and rules.bypass else settle_pmw(public)
+
+
+def public_numbers(rules: Rules, domain: Domain, size: Size) -> Public:
+    """Everything that settings are made from, once the size is known."""
+    names = rules.attributes
+    return Public(
+        unit=rules.budget.unit,
+        price=rules.price,
+        size=size,
+        k=rules.questions,
+        beta=rules.beta,
+        alpha=rules.alpha,
+        universe=domain.size if names is None else domain.cells(names),
+        measuring=rules.bypass,
+        domain=domain,
+        attributes=names or domain.names,
+    )
 
 
 def _usual_or_few(public: Public) -> Settings:
@@ -62,11 +80,6 @@ class Belief:
         self._rows, self._step = settings.rows, settings.step
         if self._rules.lasting and self._rules.mechanism == "pmw" and self._rules.update == "refit":
             self._width = settings.answer_error
-
-    @property
-    def universe(self) -> int:
-        names = self._rules.attributes
-        return self._domain.size if names is None else self._domain.cells(names)
 
     def guess(self, state: State, question: Question) -> int:
         """The believed share on the grid of released answers: a whole number over 2^30."""

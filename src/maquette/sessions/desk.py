@@ -7,18 +7,23 @@ from fractions import Fraction
 
 from maquette.accounting.budget import UNITS
 from maquette.domain import Relation
+from maquette.errors import MechanismError
 from maquette.gate.online import OnlineCurator, epoch_cost
 from maquette.mechanisms.online.bypass import worth_testing
 from maquette.mechanisms.online.few import USELESS, worst
 from maquette.mechanisms.online.settings import Public, Settings, price_of
 from maquette.models.measurement import Size
 from maquette.queries.form import from_spec
-from maquette.sessions.belief import Belief, settle
+from maquette.sessions.belief import Belief, public_numbers, settle
 from maquette.sessions.question import Question
 from maquette.sessions.rules import Rules
 from maquette.sessions.shelf import Lent, Shelf
 from maquette.sessions.state import State, binned_of, priced
 from maquette.sessions.surveying import Following, Surveyor
+
+
+class Unplannable(MechanismError):
+    """No question of the session can ever be answered on a table of this size."""
 
 
 class Desk:
@@ -94,7 +99,10 @@ class Desk:
     def settle(self) -> Settings:
         """The settings, once the size is known: a function of public numbers, the same in every process."""
         if self._settings is None:
-            self._settings = settle(self.rules, self.public())
+            try:
+                self._settings = settle(self.rules, self.public())
+            except MechanismError as error:
+                raise Unplannable(str(error)) from None
             self.belief.prepare(self._settings)
         return self._settings
 
@@ -102,18 +110,7 @@ class Desk:
         """Everything that settings are made from, once the size is known."""
         size = self.size()
         assert size is not None
-        return Public(
-            unit=self.unit,
-            price=self.rules.price,
-            size=size,
-            k=self.rules.questions,
-            beta=self.rules.beta,
-            alpha=self.rules.alpha,
-            universe=self.belief.universe,
-            measuring=self.rules.bypass,
-            domain=self.curator.domain,
-            attributes=self.rules.attributes or self.curator.domain.names,
-        )
+        return public_numbers(self.rules, self.curator.domain, size)
 
     def survey(self, settings: Settings) -> bool:
         """Buy what is missing of the survey; False where nothing is."""

@@ -12,15 +12,19 @@ from maquette import _check
 from maquette.accounting.budget import UNITS, Budget, Cost, share_of_slack
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded, ParameterError
+from maquette.errors import BudgetExceeded, MechanismError, ParameterError
 from maquette.gate.online import OnlineCurator
 from maquette.gate.owner import Table
 from maquette.ledgers import open_ledger
+from maquette.models.measurement import Size
+from maquette.sessions.belief import public_numbers, settle
 from maquette.sessions.rules import Rules
 from maquette.sessions.session import Session
 
 QUESTIONS = 10_000
 """How many new questions a session takes if nobody says."""
+LARGEST_TABLE = 1 << 40
+"""Records of a table on which every session that is possible at all can be planned."""
 
 
 def session(
@@ -74,10 +78,26 @@ def session(
     )
     book = open_ledger(table, ledger, relation=rules.relation, budget=total)
     name = key or f"session-{rules.digest(table.domain)[:20]}"
-    parent = None if rules.analyst is None or share is None else _set_aside(book, rules.analyst, share)
+    curator = OnlineCurator(table, book, key=name, budget=rules.budget)  # refuses another table
+    if book.find(name) is None:
+        _check_possible(rules, table, curator)
+    parent = None if rules.analyst is None or share is None else _set_aside(book, rules, share)
     _reserve(book, name, table, rules, parent)
-    curator = OnlineCurator(table, book, key=name, budget=rules.budget)
     return Session(curator, book, rules, key=name)
+
+
+def _check_possible(rules: Rules, table: Table, curator: OnlineCurator) -> None:
+    """Refuse before anything is reserved what no table can have, or not one of this size where that is public."""
+    if rules.alpha is None and rules.bypass:
+        return  # such a session takes an error that its table allows
+    if rules.relation is Relation.REPLACE_ONE:
+        size, where = curator.size(price=Fraction(0)), "this table"
+    else:
+        size, where = Size(LARGEST_TABLE, None, None), "a table of any size"
+    try:
+        settle(rules, public_numbers(rules, table.domain, size))
+    except MechanismError as error:
+        raise MechanismError(f"no session of this kind can be planned on {where}: {error}") from None
 
 
 def _reserve(book: Ledger, name: str, table: Table, rules: Rules, parent: str | None) -> None:
@@ -100,10 +120,20 @@ def _reserve(book: Ledger, name: str, table: Table, rules: Rules, parent: str | 
         )
 
 
-def _set_aside(book: Ledger, analyst: str, share: float) -> str:
+def _set_aside(book: Ledger, rules: Rules, share: float) -> str:
     """The analyst's part of the total: a cap and a promise, for all sessions in that name."""
-    units = math.floor(Fraction(str(share)) * book.balance().total_units)
+    analyst, units = rules.analyst, math.floor(Fraction(str(share)) * book.total_units)
     name = f"analyst-{analyst}"
+    needed = rules.cost(book).units
+    if needed > units and book.find(name) is None:
+        unit = book.budget.unit
+        raise BudgetExceeded(
+            f"the session needs {unit}={needed / UNITS:g}, but a share of {share:g} holds {unit}={units / UNITS:g}; give a "
+            "larger share, or a session with a smaller epsilon",
+            unit=unit,
+            needed=needed / UNITS,
+            left=units / UNITS,
+        )
     request = hashlib.sha256(f"{name} {units}".encode()).hexdigest()
     # in a ledger that counts rho the draws of sessions are exact
     slack = share_of_slack(book.budget, units) if book.budget.accounting == "gaussian" else 0

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from maquette import _check
 from maquette.accounting.budget import UNITS
 from maquette.accounting.ledger import Ledger, Receipt
-from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError, UselessAnswer
+from maquette.errors import (
+    BudgetExceeded,
+    KeyReused,
+    LedgerError,
+    MechanismError,
+    ParameterError,
+    UselessAnswer,
+)
 from maquette.gate.online import OnlineCurator
 from maquette.mechanisms.online.settings import Settings, price_of
 from maquette.models.measurement import Gaussian, Laplace
 from maquette.queries.base import Queries
 from maquette.sessions.answer import Forecast, Kind, Past, Refusal, SessionAnswer
 from maquette.sessions.belief import check_covered
-from maquette.sessions.desk import Desk
+from maquette.sessions.desk import Desk, Unplannable
 from maquette.sessions.foretelling import forecast, refuse
 from maquette.sessions.question import Question, Reader
 from maquette.sessions.rules import Rules
@@ -104,7 +112,7 @@ class Session:
         question = self._read(query)
         if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
             raise ParameterError("expected a key of 1 to 200 printable characters")
-        with self._lock:
+        with self._lock, self._ended_if_unplannable():
             return self._ask(question, key, any_error=any_error)
 
     def ask_many(
@@ -119,7 +127,7 @@ class Session:
         questions = [self._read(query) for query in queries]
         told: list[SessionAnswer | Refusal] = []
         while len(told) < len(questions):
-            with self._lock:
+            with self._lock, self._ended_if_unplannable():
                 told += self._ask_some(questions[len(told) :], any_error=any_error)
         return told
 
@@ -194,6 +202,18 @@ class Session:
             rest = self.left
             self._book.settle(self._key)
             return rest
+
+    @contextmanager
+    def _ended_if_unplannable(self) -> Generator[None]:
+        """A session that can answer nothing on a table of this size keeps no budget."""
+        try:
+            yield
+        except Unplannable as error:
+            rest = self.settle()
+            raise MechanismError(
+                f"{error}; no question can be answered, so the session is ended and {self.unit}={rest:.6g} went back to the "
+                "ledger: open another with a larger alpha or a larger epsilon"
+            ) from None
 
     def _read(self, query: str | Queries) -> Question:
         question = self._reader.read(query)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from maquette.accounting.budget import UNITS, Cost
 from maquette.errors import ParameterError
 
 EntryKind = Literal["open", "bind", "reserve", "answer", "settle"]
@@ -69,6 +70,14 @@ class Record:
     payload: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """An open envelope and what no step of it was charged: settling it gives that back."""
+
+    entry: Entry
+    left: Cost
+
+
 class Outline(NamedTuple):
     """Where a reservation stands and what it belongs to."""
 
@@ -84,14 +93,33 @@ class Balance:
 
     total_units: int
     spent_units: int
+    """Everything that is not left: charged by steps, or reserved."""
     slack_total: int
     slack_spent: int
     head: Receipt
+    reserved_units: int
+    """The part of it that open envelopes hold and no step was charged; settling them gives it back."""
+    slack_reserved: int
 
     @property
     def left_units(self) -> int:
         return self.total_units - self.spent_units
 
     @property
+    def charged_units(self) -> int:
+        """What was paid for steps, for good."""
+        return self.spent_units - self.reserved_units
+
+    @property
     def slack_left(self) -> int:
         return self.slack_total - self.slack_spent
+
+
+def reserved_note(units: int, unit: str) -> str:
+    """What a refusal says about reserved amounts, if there are any."""
+    if not units:
+        return ""
+    return (
+        f" ({unit}={units / UNITS:.6g} more is reserved by releases or sessions that have not ended; maquette ledger "
+        "settle gives back what they do not need)"
+    )

@@ -16,7 +16,8 @@ from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.birth import Identity
 from maquette.accounting.ledger.chain import Row
-from maquette.accounting.ledger.entry import Balance, Entry, EntryKind, Outline, Receipt
+from maquette.accounting.ledger.entry import Balance, Entry, EntryKind, Envelope, Outline, Receipt
+from maquette.accounting.ledger.envelopes import open_envelopes, reserved
 from maquette.accounting.ledger.rows import check_head, find, find_all, read_payloads, to_entry
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.verify import verify
@@ -24,6 +25,7 @@ from maquette.domain import Relation
 from maquette.errors import LedgerError, ParameterError
 
 _PAGE = 500
+_ACCOUNT = select(schema.account)
 _CHILDREN = (
     select(schema.entry)
     .where(schema.entry.c.parent == bindparam("holder"), schema.entry.c.seq > bindparam("after"))
@@ -107,38 +109,51 @@ class LedgerReader:
 
     def balance(self) -> Balance:
         """What is spent and left at this moment, over all processes."""
-        row = self._account()
+        self._own_process()
+        with self._store.reading() as connection:
+            row = connection.execute(_ACCOUNT).mappings().one()
+            held = reserved(connection)
         return Balance(
             total_units=int(row["total"]),
             spent_units=int(row["spent"]),
             slack_total=int(row["slack_total"]),
             slack_spent=int(row["slack_spent"]),
             head=Receipt(int(row["seq"]), str(row["head"])),
+            reserved_units=held.units,
+            slack_reserved=held.slack,
         )
+
+    def open_envelopes(self) -> list[Envelope]:
+        """What releases and sessions that have not ended hold, in the order in which they were opened."""
+        self._own_process()
+        with self._store.reading() as connection:
+            return open_envelopes(connection)
 
     @property
     def total_units(self) -> int:
-        return self.balance().total_units
+        return int(self._account()["total"])
 
     @property
     def spent_units(self) -> int:
-        return self.balance().spent_units
+        return int(self._account()["spent"])
 
     @property
     def left_units(self) -> int:
-        return self.balance().left_units
+        row = self._account()
+        return int(row["total"]) - int(row["spent"])
 
     @property
     def slack_total(self) -> int:
-        return self.balance().slack_total
+        return int(self._account()["slack_total"])
 
     @property
     def slack_spent(self) -> int:
-        return self.balance().slack_spent
+        return int(self._account()["slack_spent"])
 
     @property
     def slack_left(self) -> int:
-        return self.balance().slack_left
+        row = self._account()
+        return int(row["slack_total"]) - int(row["slack_spent"])
 
     def left(self) -> float:
         """What is left, in the budget's unit, rounded down."""
@@ -195,7 +210,8 @@ class LedgerReader:
     def receipt(self, entry: Entry | None = None) -> Receipt:
         """The place of an entry (of its answer, if it has one) in the chain; without an entry, the end."""
         if entry is None:
-            return self.balance().head
+            row = self._account()
+            return Receipt(int(row["seq"]), str(row["head"]))
         return entry.answered or Receipt(entry.seq, entry.head)
 
     def verify(self, receipt: Receipt | None = None) -> Receipt:
@@ -229,7 +245,7 @@ class LedgerReader:
     def _account(self) -> Mapping[str, Any]:
         self._own_process()
         with self._store.reading() as connection:
-            return dict(connection.execute(select(schema.account)).mappings().one())
+            return dict(connection.execute(_ACCOUNT).mappings().one())
 
     def _own_process(self) -> None:
         """After a fork, use no lock and no connection of the parent."""

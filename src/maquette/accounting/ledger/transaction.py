@@ -12,28 +12,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost
 from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.chain import canonical, digest
-from maquette.accounting.ledger.entry import Entry, Receipt
+from maquette.accounting.ledger.entry import Entry, Receipt, reserved_note
+from maquette.accounting.ledger.envelopes import reserved, rest_of
 from maquette.accounting.ledger.rows import check_head, find_all, next_row, to_entry
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError
 
 # built once: making a statement costs more than running it
-_entry = schema.entry.c
 _LOCKED_ACCOUNT = select(schema.account).with_for_update()
 _NEW_STATE = update(schema.account)
 _NEW_ENTRY = insert(schema.entry)
 _NEW_PAYLOAD = insert(schema.payload)
-_SUMS = select(func.coalesce(func.sum(_entry.units), 0), func.coalesce(func.sum(_entry.slack), 0))
-_TAKEN = _SUMS.where(_entry.parent == bindparam("parent"))  # only reservations have a parent
-_child = schema.entry.alias("child").c
-_GIVEN_BACK = _SUMS.where(
-    _entry.kind == "settle", _entry.key.in_(select(_child.key).where(_child.parent == bindparam("parent")))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,7 @@ class Transaction:
             return known
         if asked.parent is None:
             left = Cost(self._total - self._spent, self._slack_total - self._slack_spent)
-            self._check_covered(asked.cost, left, holder=f"ledger '{self._name}'")
+            self._check_covered(asked.cost, left, holder=f"ledger '{self._name}'", whole=True)
             self._spent += asked.cost.units
             self._slack_spent += asked.cost.slack
         else:
@@ -173,7 +167,7 @@ class Transaction:
                 f"key '{asked.key}' was reserved at another cost; give the changed request a new key"
             )
 
-    def _check_covered(self, cost: Cost, left: Cost, *, holder: str) -> None:
+    def _check_covered(self, cost: Cost, left: Cost, *, holder: str, whole: bool = False) -> None:
         if cost.units > left.units:
             unit, scale, needed, rest = self._unit, UNITS, cost.units, left.units
         elif cost.slack > left.slack:
@@ -183,12 +177,17 @@ class Transaction:
             return
         needs, has = float_up(Fraction(needed, scale)), float_down(Fraction(rest, scale))
         raise BudgetExceeded(
-            f"this request needs {unit}={needs:.12g}, but {holder} has {unit}={has:.12g} left; "
-            "ask a smaller workload or accept a larger alpha",
+            f"this request needs {unit}={needs:.12g}, but {holder} has {unit}={has:.12g} left"
+            f"{self._reserved_note() if whole else ''}; ask a smaller workload or accept a larger alpha",
             unit=unit,
             needed=needs,
             left=has,
         )
+
+    def _reserved_note(self) -> str:
+        """What open envelopes hold, for a refusal: it is not left, but it may come back."""
+        self._flush()
+        return reserved_note(reserved(self._connection).units, self._unit)
 
     def _reserved(self, key: str) -> Entry:
         known = self._find(key)
@@ -202,15 +201,16 @@ class Transaction:
         if not holder.envelope:
             raise LedgerError(f"reservation '{parent}' is not an envelope; reserve it with envelope=True")
         if holder.settled is not None:
-            raise LedgerError(f"reservation '{parent}' is settled and pays for nothing more")
+            raise LedgerError(
+                f"reservation '{parent}' is settled: what it had left went back, and it pays for nothing more; ask under "
+                "another key (key=, --key)"
+            )
         return holder
 
     def _rest_of(self, holder: Entry) -> Cost:
-        """What an envelope has left: its amount, less its children's, plus what settled children gave back."""
+        """What an envelope has left, with what this transaction took from it."""
         self._flush()
-        units, slack = self._connection.execute(_TAKEN, {"parent": holder.key}).one()
-        units_back, slack_back = self._connection.execute(_GIVEN_BACK, {"parent": holder.key}).one()
-        return Cost(holder.units - int(units) + int(units_back), holder.slack - int(slack) + int(slack_back))
+        return rest_of(self._connection, holder)
 
     def _find(self, key: str) -> Entry | None:
         if key not in self._known:
