@@ -167,7 +167,7 @@ def test_children_draw_on_their_envelope_and_the_rest_goes_back(make):
     assert ledger.spent_units == 50
     assert ledger.settle("whole").settled == settled.settled
     assert ledger.spent_units == 50
-    with pytest.raises(LedgerError, match="is settled: .* pays for nothing more"):
+    with pytest.raises(LedgerError, match=r"is settled: .* pays for nothing more"):
         pay(ledger, "part-4", 1, parent="whole")
     assert pay(ledger, "part-1", 30, parent="whole").payload == b"seen"
     assert ledger.answer("part-2", b"late").payload == b"late"

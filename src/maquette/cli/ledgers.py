@@ -163,14 +163,21 @@ def settle(
         before = book.balance().left_units
         for key in wanted:
             book.settle(key)
-        summary = _summary(book) | {"settled": wanted, "given_back": (book.balance().left_units - before) / UNITS}
+        summary = _summary(book) | {
+            "settled": wanted,
+            "given_back": (book.balance().left_units - before) / UNITS,
+        }
     if as_json:
-        console.say_json(summary | {"open": {key: amount for key, amount in held.items() if key not in wanted}})
+        console.say_json(
+            summary | {"open": {key: amount for key, amount in held.items() if key not in wanted}}
+        )
     elif wanted:
         unit, back = summary["unit"], summary["given_back"]
         console.say(f"ended {', '.join(wanted)}: {unit} {back:.6g} went back, {summary['left']:.6g} is left")
     elif held:
-        console.table(("reserved", "key"), [(f"{amount:.6g}", key) for key, amount in held.items()], right=(0,))
+        console.table(
+            ("reserved", "key"), [(f"{amount:.6g}", key) for key, amount in held.items()], right=(0,)
+        )
         console.say("name the keys to end, or --all; a run that still uses one is refused at its next step")
     else:
         console.say("nothing is reserved: every release and session has ended")
@@ -183,8 +190,8 @@ def _to_settle(book: Ledger, keys: list[str], *, every: bool) -> list[str]:
     for key in keys:
         if key not in known:
             raise LedgerError(
-                f"no open release or session '{key}' in ledger '{book.name}'; maquette ledger settle without a key lists "
-                "them"
+                f"no open release or session '{key}' in ledger '{book.name}'; maquette ledger settle without a key "
+                "lists them"
             )
     chosen = known if every else set(keys)
     for entry in found:  # an outer envelope comes before what is inside it
@@ -202,9 +209,8 @@ def paid_so_far(location: str) -> str:
             summary = _summary(book)
     except LedgerError:
         return ""
-    return (
-        f"{summary['unit']} {summary['spent']:.6g} of {summary['total']:.6g} is spent and {summary['reserved']:.6g} reserved"
-    )
+    return f"{summary['unit']} {summary['spent']:.6g} of {summary['total']:.6g} is spent and "
+        f"{summary['reserved']:.6g} reserved"
 
 
 def _summary(book: Ledger) -> dict[str, Any]:

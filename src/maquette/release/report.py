@@ -131,9 +131,7 @@ def _budget_plot(release: Release) -> str | None:
         if before > 1e-12 * release.account.total:
             pieces.insert(0, plots.Piece("spent otherwise", before, len(plots.TONES) - 1))
         if release.account.reserved > 1e-12 * release.account.total:
-            pieces.append(
-                plots.Piece("reserved by others", release.account.reserved, len(plots.TONES) - 1)
-            )
+            pieces.append(plots.Piece("reserved by others", release.account.reserved, len(plots.TONES) - 1))
         if release.account.left > 0:
             pieces.append(plots.Piece("left in the ledger", release.account.left, None))
     if not any(piece.amount > 0 for piece in pieces):

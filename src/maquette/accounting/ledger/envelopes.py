@@ -36,7 +36,8 @@ def rest_of(connection: Connection, envelope: Entry) -> Cost:
     left = envelope.units - int(units) + int(units_back), envelope.slack - int(slack) + int(slack_back)
     if min(left) < 0:
         raise LedgerError(
-            f"reservation '{envelope.key}' paid for more than it holds: the ledger was edited; run maquette ledger verify"
+            f"reservation '{envelope.key}' paid for more than it holds: the ledger was edited; run "
+            "maquette ledger verify"
         )
     return Cost(*left)
 

@@ -202,8 +202,8 @@ class Transaction:
             raise LedgerError(f"reservation '{parent}' is not an envelope; reserve it with envelope=True")
         if holder.settled is not None:
             raise LedgerError(
-                f"reservation '{parent}' is settled: what it had left went back, and it pays for nothing more; ask under "
-                "another key (key=, --key)"
+                f"reservation '{parent}' is settled: what it had left went back, and it pays for nothing more; ask "
+                "under another key (key=, --key)"
             )
         return holder
 
