@@ -209,8 +209,8 @@ def paid_so_far(location: str) -> str:
             summary = _summary(book)
     except LedgerError:
         return ""
-    return f"{summary['unit']} {summary['spent']:.6g} of {summary['total']:.6g} is spent and "
-        f"{summary['reserved']:.6g} reserved"
+    unit, reserved = summary["unit"], summary["reserved"]
+    return f"{unit} {summary['spent']:.6g} of {summary['total']:.6g} is spent and {reserved:.6g} reserved"
 
 
 def _summary(book: Ledger) -> dict[str, Any]:

@@ -128,8 +128,8 @@ def _set_aside(book: Ledger, rules: Rules, share: float) -> str:
     if needed > units and book.find(name) is None:
         unit = book.budget.unit
         raise BudgetExceeded(
-            f"the session needs {unit}={needed / UNITS:g}, but a share of {share:g} holds {unit}={units / UNITS:g}; give "
-            "a larger share, or a session with a smaller epsilon",
+            f"the session needs {unit}={needed / UNITS:g}, but a share of {share:g} holds {unit}={units / UNITS:g}; "
+            "give a larger share, or a session with a smaller epsilon",
             unit=unit,
             needed=needed / UNITS,
             left=units / UNITS,

@@ -211,8 +211,8 @@ class Session:
         except Unplannable as error:
             rest = self.settle()
             raise MechanismError(
-                f"{error}; no question can be answered, so the session is ended and {self.unit}={rest:.6g} went back to "
-                "the ledger: open another with a larger alpha or a larger epsilon"
+                f"{error}; no question can be answered, so the session is ended and {self.unit}={rest:.6g} went back "
+                "to the ledger: open another with a larger alpha or a larger epsilon"
             ) from None
 
     def _read(self, query: str | Queries) -> Question:
