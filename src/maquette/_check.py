@@ -17,6 +17,13 @@ def positive(**values: float) -> None:
             raise ParameterError(f"expected {name} > 0 and finite, got {name}={value!r}")
 
 
+def not_negative(**values: float) -> None:
+    """Each value is a finite number, zero or above."""
+    for name, value in values.items():
+        if not (_is_number(value) and math.isfinite(value) and value >= 0):
+            raise ParameterError(f"expected {name} >= 0 and finite, got {name}={value!r}")
+
+
 def fraction(**values: float) -> None:
     """Each value lies strictly between 0 and 1."""
     for name, value in values.items():

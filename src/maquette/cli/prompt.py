@@ -42,6 +42,11 @@ def words(told: SessionAnswer | Forecast) -> str:
     error = "" if told.error is None else f", within {100 * told.error:.2f} points"
     if told.refusal is not None:
         return f"would be refused: {_REFUSED[told.refusal]} ({told.unit} {told.cost:.4g}{error})"
+    if told.kind == "size":
+        return (
+            f"first the number of records, {told.unit} {told.size_cost:.4g}; what the question takes depends on it, "
+            f"altogether at most {told.unit} {told.cost:.4g}"
+        )
     return f"{told.kind}: at most {told.unit} {told.cost:.4g}{error}"
 
 
@@ -98,9 +103,14 @@ class Prompt:
 
     def _ask(self, text: str) -> None:
         told = self._session.forecast(text, any_error=self._any_error)
+        if self._interactive and told.kind == "size" and told.refusal is None:
+            if not typer.confirm(f"  {words(told)}. Buy the number of records?", default=True):
+                return
+            self._session.buy_size()
+            told = self._session.forecast(text, any_error=self._any_error)
         if self._interactive and told.cost > 0 and told.refusal is None and not self._agrees(told):
             return
-        answer = self._session.ask(text, any_error=self._any_error)
+        answer = self._session.ask(text, any_error=self._any_error, at_most=told.cost)
         if self._as_json:
             console.say_json(asdict(answer))
             return

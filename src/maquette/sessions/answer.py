@@ -48,17 +48,20 @@ class Forecast:
     """What a question would cost at most and how good its answer would be, from public state only."""
 
     query: str
-    kind: Literal["free", "cached", "test", "measure"]
-    """test: answered from the hypothesis if it passes, measured otherwise."""
+    kind: Literal["free", "cached", "size", "test", "measure"]
+    """size: the number of records is bought first and decides the rest; test: answered from the hypothesis if it passes
+    its test, measured otherwise."""
     cost: float
-    """The most that it takes, in `unit`. Before the number of records is bought, the price of that number: the rest
-    depends on it."""
+    """The most that it takes, in `unit`. Before the number of records is bought that may be all that is left;
+    `Session.buy_size` buys the number alone, and `ask(at_most=)` sets a limit."""
     error: float | None
     """The largest error that its answer may state; None while the number of records is not known."""
     guess: float | None
     """What the hypothesis believes, without any promise."""
     left: float
     unit: str
+    size_cost: float = 0.0
+    """The part of `cost` for the number of records, exactly."""
     refusal: str | None = None
     """Why it would be refused: questions, epochs or budget that are used up, an error that says nothing; or None."""
 

@@ -29,8 +29,13 @@ def forecast(desk: Desk, question: Question, *, any_error: bool = False) -> Fore
     if desk.state.questions >= desk.rules.questions:
         return told(kind="test", cost=0.0, error=None, guess=None, refusal="questions")
     if desk.size() is None:
-        price = float(desk.rules.size_price)
-        return told(kind="test", cost=price, error=None, guess=desk.belief.first(question))
+        return told(
+            kind="size",
+            cost=float(desk.curator.left),
+            size_cost=float(desk.rules.size_price),
+            error=None,
+            guess=desk.belief.first(question),
+        )
     settings = desk.settle()
     following = desk.follows(question, settings)
     if following is not None:
@@ -99,6 +104,21 @@ def refuse(desk: Desk, told: Forecast) -> None:
         unit=desk.unit,
         needed=told.cost,
         left=told.left,
+    )
+
+
+def limit(told: Forecast, *, spent: Fraction, at_most: float) -> None:
+    """Refuse what may take more than the caller allows, before it is paid."""
+    needed = told.size_cost if told.kind == "size" else told.cost
+    if float(spent) + needed <= at_most:
+        return
+    bought = f"; the number of records is bought, for {told.unit}={float(spent):.6g}" if spent else ""
+    raise BudgetExceeded(
+        f"this question may need {told.unit}={float(spent) + needed:.6g}, and at most {told.unit}={at_most:.6g} was "
+        f"allowed{bought}; allow more, or ask for its forecast",
+        unit=told.unit,
+        needed=float(spent) + needed,
+        left=at_most,
     )
 
 

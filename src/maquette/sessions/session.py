@@ -26,7 +26,7 @@ from maquette.queries.base import Queries
 from maquette.sessions.answer import Forecast, Kind, Past, Refusal, SessionAnswer
 from maquette.sessions.belief import check_covered
 from maquette.sessions.desk import Desk, Unplannable
-from maquette.sessions.foretelling import forecast, refuse
+from maquette.sessions.foretelling import forecast, limit, refuse
 from maquette.sessions.question import Question, Reader
 from maquette.sessions.rules import Rules
 from maquette.sessions.several import MOST, collect, following_note, guess_of, lent_note
@@ -100,8 +100,17 @@ class Session:
         """The end of the ledger's chain: keep it to find out later whether the ledger was cut back."""
         return self._book.receipt()
 
-    def ask(self, query: str | Queries, *, key: str | None = None, any_error: bool = False) -> SessionAnswer:
+    def ask(
+        self,
+        query: str | Queries,
+        *,
+        key: str | None = None,
+        any_error: bool = False,
+        at_most: float | None = None,
+    ) -> SessionAnswer:
         """Answer one question: an SQL predicate, or a class of one query.
+
+        `at_most` is the most that it may take, in `unit`: beyond that it is refused (BudgetExceeded) before it is paid.
 
         Guarantee: a question that was asked before, in whatever words or as its complement, is free and gets the same
             answer; so does a `key` that was used before. A refusal (BudgetExceeded) is decided from public state,
@@ -112,8 +121,10 @@ class Session:
         question = self._read(query)
         if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
             raise ParameterError("expected a key of 1 to 200 printable characters")
+        if at_most is not None:
+            _check.not_negative(at_most=at_most)
         with self._lock, self._ended_if_unplannable():
-            return self._ask(question, key, any_error=any_error)
+            return self._ask(question, key, any_error=any_error, at_most=at_most)
 
     def ask_many(
         self, queries: Iterable[str | Queries], *, any_error: bool = False
@@ -157,7 +168,9 @@ class Session:
         except (BudgetExceeded, UselessAnswer) as error:
             return Refusal(question.text, str(error), error.exit_code)
 
-    def _ask(self, question: Question, key: str | None, *, any_error: bool) -> SessionAnswer:
+    def _ask(
+        self, question: Question, key: str | None, *, any_error: bool, at_most: float | None = None
+    ) -> SessionAnswer:
         for _ in range(_ATTEMPTS):
             self._desk.sync()
             given = self._given(question, key)
@@ -165,7 +178,7 @@ class Session:
                 return given
             before = self._desk.curator.left
             try:
-                kind = self._step(question, key, any_error=any_error)
+                kind = self._step(question, key, any_error=any_error, at_most=at_most)
             except KeyReused:  # another process took this step: see what it did, and try again
                 continue
             self._desk.sync(others=False)
@@ -178,6 +191,12 @@ class Session:
         with self._lock:
             self._desk.sync()
             return forecast(self._desk, question, any_error=any_error)
+
+    def buy_size(self) -> bool:
+        """Buy the number of records, which the first question needs, by itself; False where it is known already."""
+        with self._lock:
+            self._desk.sync()
+            return self._buy_size()
 
     def synthetic(self, m: int = 1000) -> pyarrow.Table:
         """m rows drawn from the hypothesis: a free by-product, as good as what was asked so far made it."""
@@ -242,7 +261,7 @@ class Session:
         value = question.turned(known.value, known.side)
         return self._answer(question, value, known.error, "cached", Fraction(0), known.receipt, known.lender)
 
-    def _step(self, question: Question, key: str | None, *, any_error: bool) -> Kind:
+    def _step(self, question: Question, key: str | None, *, any_error: bool, at_most: float | None) -> Kind:
         """One new step (or several) of the ledger for a question; what it was, for its reader."""
         known = self._desk.state.known.get(question.meaning)
         if question.constant is not None or known is not None:
@@ -256,11 +275,12 @@ class Session:
         if (lent := self._desk.lent(question)) is not None:
             self._desk.curator.note(lent_note(question, key, lent))
             return "cached"
-        refuse(self._desk, forecast(self._desk, question, any_error=any_error))
+        start = self._desk.curator.left
+        self._refuse(question, start, any_error=any_error, at_most=at_most)
         opened = self._buy_size()
         settings = self._desk.settle()
         if opened:  # price and error depend on the size, so look again
-            refuse(self._desk, forecast(self._desk, question, any_error=any_error))
+            self._refuse(question, start, any_error=any_error, at_most=at_most)
         opened = self._desk.survey(settings) or opened
         following = self._desk.follows(question, settings)
         if following is not None:
@@ -274,6 +294,13 @@ class Session:
             self._desk.curator.open_epoch(settings.terms)
             opened = True
         return "paid" if self._test(question, key, settings) or opened else "free"
+
+    def _refuse(self, question: Question, start: Fraction, *, any_error: bool, at_most: float | None) -> None:
+        """Say no, from public state, to what cannot be paid or may not: `start` was left when the question came."""
+        told = forecast(self._desk, question, any_error=any_error)
+        refuse(self._desk, told)
+        if at_most is not None:
+            limit(told, spent=start - self._desk.curator.left, at_most=at_most)
 
     def _test(self, question: Question, key: str | None, settings: Settings) -> bool:
         return self._desk.curator.test_all([guess_of(self._desk, question, key, settings)])[0].far
