@@ -71,7 +71,7 @@ def test_a_limit_refuses_before_it_is_paid():
     own = opened(**KINDS["direct"])
     told = own.forecast("age >= 3")
     before = own.left
-    with pytest.raises(BudgetExceeded, match="at most epsilon=0[.]01 was allowed"):
+    with pytest.raises(BudgetExceeded, match="was allowed"):
         own.ask("age >= 3", at_most=0.01)
     assert own.left == before
     with pytest.raises(BudgetExceeded, match="the number of records is bought"):
