@@ -106,8 +106,8 @@ def test_the_prompt_writes_synthetic_rows(desk, tmp_path):
 def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
     from maquette.cli import asking, prompt
 
-    lines = iter(["sex = 'Male'", "sex = 'Male'", ":quit"])
-    agreed = iter([False, True])
+    lines = iter(["sex = 'Male'", "sex = 'Male'", "sex = 'Male'", ":quit"])
+    agreed = iter([False, True, False, True])  # not the size; the size but not the question; the question
     monkeypatch.setattr(prompt.sys, "stdin", type("Tty", (), {"isatty": lambda self: True})())
     monkeypatch.setattr(prompt.typer, "confirm", lambda text, default: next(agreed))
     monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
@@ -116,6 +116,7 @@ def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
     _, ledger, table, domain = desk
     asking.ask(str(table), domain=domain, epsilon=2.0, alpha=0.2, ledger=str(ledger), quiet=True)
     assert sum("(paid)" in line for line in said) == 1
+    assert next(agreed, None) is None
     assert any("left of 2" in line for line in said)
 
 
