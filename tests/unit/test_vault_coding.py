@@ -67,9 +67,9 @@ def test_categories_in_any_order_keep_their_codes():
     assert coded(a, ["10", "20", "30", "40", "5"]) == [1, 2, 0, 3, 3]
 
 
-def test_text_categories_that_look_like_numbers_stay_text():
+def test_text_categories_that_look_like_numbers_are_text_first_and_numbers_second():
     a = Attribute("zip", Kind.CATEGORICAL, categories=("01301", "1301"), overflow=True)
-    assert coded(a, ["01301", "1301", "1301.0"]) == [0, 1, 2]
+    assert coded(a, ["01301", "1301", "1301.0", "1.301e3"]) == [0, 1, 1, 2]
     assert coded(a, [1301, 1302]) == [1, 2]
     assert coded(a, [1301.0, 1301.5, None]) == [
         1,
@@ -112,7 +112,7 @@ def test_two_named_values_are_text_and_a_column_of_truth_finds_true_and_false():
     assert coded(a, ["Male", "Female", "yes"]) == [1, 0, 2]
     b = Attribute("x", Kind.BOOLEAN, categories=("True", "False"), overflow=True)
     assert coded(b, [True, False]) == [0, 1]
-    assert coded(b, ["True", "true", "TRUE", "yes"]) == [0, 0, 2, 2]
+    assert coded(b, ["True", "true", "TRUE", "yes"]) == [0, 0, 0, 2]
 
 
 def test_numbers_are_binned_clamped_or_overflow_and_other_text_is_missing():
@@ -206,7 +206,7 @@ def test_codes_near_two_to_the_64_are_exact():
         "",
         "1e3",
     ]
-    expected = [top, top, 7, unknown, unknown, unknown, unknown, unknown, unknown, missing, unknown]
+    expected = [top, top, 7, unknown, unknown, unknown, unknown, unknown, unknown, missing, 1000]
     assert coded(a, texts) == expected
     assert coded(a, [top, top + 1, None], pa.uint64()) == [top, unknown, missing]
     assert coded(a, [-1, 5, None], pa.int64()) == [unknown, 5, missing]
@@ -269,7 +269,18 @@ def test_whole_numbers_have_one_grammar():
         "",
         "x",
     ]
-    assert parse_whole_numbers(pa.array(texts)).to_pylist() == [0, 7, 3, 3, 3, 2**64 - 1, *[None] * 7]
+    assert parse_whole_numbers(pa.array(texts)).to_pylist() == [
+        0,
+        7,
+        3,
+        3,
+        3,
+        2**64 - 1,
+        *[None] * 4,
+        1000,
+        None,
+        None,
+    ]
 
 
 class Unspeakable:
@@ -280,7 +291,7 @@ class Unspeakable:
 @pytest.mark.parametrize(
     ("value", "text"),
     [(None, None), (math.nan, None), (True, "true"), (np.bool_(False), "false"), (2.0, "2"), (np.float64(2.5), "2.5"),
-     (3, "3"), ("x", "x"), (decimal.Decimal("1.50"), "1.50"), (Unspeakable(), None), (np.array([1, 2]), None)],
+     (3, "3"), ("x", "x"), (decimal.Decimal("1.50"), "1.5"), (Unspeakable(), None), (np.array([1, 2]), None)],
 )  # fmt: skip
 def test_any_object_has_a_spelling_or_is_missing(value, text):
     assert spell_object(value) == text

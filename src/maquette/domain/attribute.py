@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.domain.values import spelling
 from maquette.errors import DomainError
 
 Scalar = str | int | float | bool
@@ -314,12 +315,3 @@ def _is_scalar(value: object) -> bool:
 
 def _first(*cells: int | None) -> int:
     return next((c for c in cells if c is not None), 0)
-
-
-def spelling(value: Scalar) -> str:
-    """One spelling per value: 1, 1.0 and "1" are the same category."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)

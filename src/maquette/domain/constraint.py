@@ -17,7 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain.attribute import MISSING, Attribute, Kind, Scalar, spelling
+from maquette.domain.attribute import MISSING, Attribute, Kind, Scalar
+from maquette.domain.values import spelling
 from maquette.errors import DomainError
 
 Cell = Scalar | None

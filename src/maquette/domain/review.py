@@ -15,6 +15,7 @@ from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
 from maquette.domain.constraint import Rule
 from maquette.domain.domain import Domain
 from maquette.domain.satisfy import complete, possible
+from maquette.domain.values import key, spelling
 
 Severity = Literal["error", "risk", "note"]
 
@@ -121,13 +122,21 @@ def _names(a: Attribute, domain: Domain) -> Iterator[Finding]:
         return
     missing = {"", *(_word(token) for token in domain.na_values)}
     seen: dict[str, object] = {}
+    alike = {key(_word(spelling(category))): category for category in reversed(a.categories)}
     for category in a.categories:
-        word = _word(str(category))
+        word = _word(spelling(category))
         if word in missing:
             yield Finding("error", a.name, f"category {category!r} is never reached: it is read as missing")
         elif word in seen:
             yield Finding(
                 "error", a.name, f"category {category!r} is never reached: it is read as {seen[word]!r}"
+            )
+        elif alike[key(word)] != category:
+            yield Finding(
+                "note",
+                a.name,
+                f"categories {alike[key(word)]!r} and {category!r} spell the same value: other spellings of it are "
+                "read as the plainer of them",
             )
         seen.setdefault(word, category)
         if word in (OTHER, MISSING):

@@ -1,7 +1,8 @@
 """From raw values to codes: a total function of one value at a time, whatever the value is.
 
-Nothing here raises because of a value, and no value changes the code of another. Columns of text are coded
-through their distinct values, so that the rules of spelling run once per spelling and not once per row.
+Nothing here raises because of a value, and no value changes the code of another. Columns whose values are listed as
+categories are coded through their distinct values in normal form (`maquette.domain.values`), so that the rules of
+spelling run once per spelling and not once per row.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain, Kind
+from maquette.domain.values import EXACT, key, plain_number, spell_float, spelling, trim
 from maquette.errors import DomainError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
 
@@ -22,8 +24,6 @@ Codes = NDArray[Any]
 
 TRUE_WORDS = ("true", "t", "yes", "y")
 FALSE_WORDS = ("false", "f", "no", "n")
-EXACT = 2**53
-"""Whole numbers up to this are exact as 64-bit floating-point numbers."""
 
 
 def coders(domain: Domain) -> dict[str, Coder]:
@@ -53,7 +53,7 @@ class Coder:
         tokens = parse_numbers(self._missing_words, otherwise=np.nan)
         self._missing_numbers = tokens[~np.isnan(tokens)]
         self._rule = number_rule(attribute)
-        self._cells = _word_cells(attribute) if self._rule is None else {}
+        self._listed = None if self._rule else _Listed(attribute, self._missing_words.to_pylist())
 
     def code(self, column: ArrowArray) -> Codes:
         """The code of every value of a column."""
@@ -66,10 +66,12 @@ class Coder:
             return self._look_up(found.indices, self._code_words(words(found.dictionary)))
         if pa.types.is_null(column.type):
             return np.full(len(column), self.attribute.missing_code, dtype=self.dtype)
-        if self._rule is None:
-            found = pc.dictionary_encode(column)
-            return self._look_up(found.indices, self._code_words(words(spell(found.dictionary))))
-        return self._code_numbers(column)
+        column = widened(column)
+        if self._listed is None:
+            return self._code_numbers(column)
+        if pa.types.is_boolean(column.type) and self._listed.numbers:
+            column = column.cast(pa.int8())
+        return self._look_up(*_distinct(column, lambda values: self._code_words(words(spell(values)))))
 
     def _look_up(self, positions: ArrowArray, table: Codes) -> Codes:
         """Codes by position in `table`; no position is a missing value."""
@@ -78,11 +80,9 @@ class Coder:
 
     def _code_words(self, texts: ArrowArray) -> Codes:
         """Codes of trimmed texts."""
+        if self._listed is not None:
+            return np.array([self._listed.cell(text) for text in texts.to_pylist()], dtype=self.dtype)
         missing = _flags(pc.is_in(texts, value_set=self._missing_words))
-        if self._rule is None:
-            unknown = self.attribute.unknown_code
-            codes = np.array([self._cells.get(text, unknown) for text in texts.to_pylist()], dtype=self.dtype)
-            return np.where(missing, self.dtype.type(self.attribute.missing_code), codes)
         otherwise = np.nan if self.attribute.kind is Kind.NUMERIC else np.inf
         values = parse_numbers(
             _truth_digits(texts) if is_truth(self.attribute) else texts, otherwise=otherwise
@@ -90,6 +90,8 @@ class Coder:
         return self._apply(np.where(missing, np.nan, values))
 
     def _code_numbers(self, column: ArrowArray) -> Codes:
+        if pa.types.is_decimal(column.type):  # by its digits, as a text that spells it is read
+            column = column.cast(pa.string())
         values = pc.fill_null(column.cast(pa.float64(), safe=False), np.nan)
         return self._apply(values.to_numpy(zero_copy_only=False))
 
@@ -98,6 +100,50 @@ class Coder:
         if len(self._missing_numbers):
             values = np.where(np.isin(values, self._missing_numbers), np.nan, values)
         return self._rule(values).astype(self.dtype)
+
+
+class _Listed:
+    """Finds the cell of a text among categories: spelled the same, else of the same value. Numbers by value alone."""
+
+    def __init__(self, attribute: Attribute, missing: Iterable[str]) -> None:
+        self.numbers = compares_numbers(attribute)
+        self._truth = self.numbers and is_truth(attribute)
+        self._attribute = attribute
+        self._missing = frozenset(missing)
+        keys = {self._key(word) for word in missing if word}
+        self._missing_keys: set[str] = {k for k in keys if k is not None} | (
+            {"nan"} if self.numbers else set()
+        )
+        spelled: list[str] = words(text_array([spelling(c) for c in attribute.categories or ()])).to_pylist()
+        # of two categories that are spelled alike the first counts; of two spellings of one value the normal one
+        self._exact: dict[str, int] = {}
+        self._alike: dict[str, int] = {}
+        for cell, word in sorted(enumerate(spelled), key=lambda item: self._key(item[1]) != item[1]):
+            self._exact.setdefault(word, cell)
+            self._alike.setdefault(self._key(word) or word, cell)
+        if self.numbers:
+            self._exact = {}
+
+    def cell(self, word: str | None) -> int:
+        if word is None or word in self._missing:
+            return self._attribute.missing_code
+        if word in self._exact:
+            return self._exact[word]
+        read = self._key(word)
+        if read is None:
+            return self._attribute.unknown_code
+        if read in self._missing_keys:
+            return self._attribute.missing_code
+        return self._alike.get(read, self._attribute.unknown_code)
+
+    def _key(self, word: str) -> str | None:
+        if not self.numbers:
+            return key(word)
+        if self._truth and word.lower() in TRUE_WORDS:
+            return "1"
+        if self._truth and word.lower() in FALSE_WORDS:
+            return "0"
+        return "nan" if word.lower().lstrip("+-") == "nan" else plain_number(word)
 
 
 class _HugeCoder(Coder):
@@ -110,6 +156,8 @@ class _HugeCoder(Coder):
     def _code_numbers(self, column: ArrowArray) -> Codes:
         if pa.types.is_floating(column.type):
             return self._code_floats(column)
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
         return self._look_up(*_distinct(column, lambda values: self._code_words(words(spell(values)))))
 
     def _code_floats(self, column: ArrowArray) -> Codes:
@@ -137,15 +185,20 @@ def _distinct(column: ArrowArray, code: Callable[[ArrowArray], Codes]) -> tuple[
 
 
 def number_rule(attribute: Attribute) -> Callable[[Floats], NDArray[np.int64]] | None:
-    """How an attribute that compares as numbers finds the cell of a number; None if it compares as text."""
+    """How an attribute without a list of categories finds the cell of a number; None if it has a list."""
     if attribute.kind is Kind.NUMERIC:
         return attribute.bin_index
     if attribute.codes is not None:
         return functools.partial(_whole_cell, attribute)
-    values = attribute.categories or ()
-    if is_truth(attribute) or all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
-        return functools.partial(_listed_cell, attribute, np.array([float(v) for v in values]))
     return None
+
+
+def compares_numbers(attribute: Attribute) -> bool:
+    """Are values compared as numbers, so that other texts are no values of the attribute?"""
+    values = attribute.categories
+    if values is None or is_truth(attribute):
+        return True
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
 def is_truth(attribute: Attribute) -> bool:
@@ -165,27 +218,6 @@ def _whole_cell(attribute: Attribute, values: Floats) -> NDArray[np.int64]:
     declared = (values >= 0) & (values < attribute.cells) & (np.floor(values) == values)
     codes = np.where(declared, values, attribute.unknown_code).astype(np.int64)
     return np.where(np.isnan(values), attribute.missing_code, codes)
-
-
-def _listed_cell(attribute: Attribute, listed: Floats, values: Floats) -> NDArray[np.int64]:
-    order = np.argsort(listed)
-    place = np.minimum(np.searchsorted(listed[order], values), len(listed) - 1)
-    codes = np.where(listed[order][place] == values, order[place], attribute.unknown_code)
-    return np.where(np.isnan(values), attribute.missing_code, codes)
-
-
-def _word_cells(attribute: Attribute) -> dict[str, int]:
-    """The cell of every declared word; of two categories that are spelled alike the first counts."""
-    assert attribute.categories is not None
-    spelled = words(text_array([_spell_one(c) for c in attribute.categories])).to_pylist()
-    cells: dict[str, int] = {}
-    for code, word in enumerate(spelled):
-        cells.setdefault(word, code)
-    for code, word in enumerate(spelled):
-        if word.lower() in ("true", "false"):  # a column of truth values says "true", some files "True"
-            cells.setdefault(word.lower(), code)
-            cells.setdefault(word.capitalize(), code)
-    return cells
 
 
 def is_text(kind: ArrowType) -> bool:
@@ -216,27 +248,49 @@ def _as_string(texts: ArrowArray) -> ArrowArray:
         return text_array(decoded).cast(pa.string())
 
 
+def widened(column: ArrowArray) -> ArrowArray:
+    """Columns of narrow types as the wider type that every later step knows; the values stay the same.
+
+    A fraction of 32 or 16 bits becomes the 64-bit number of its shortest decimal, as a file would write it: 0.1 stays
+    0.1. Missing values become NaN there.
+    """
+    kind = column.type
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:
+        return column.cast(pa.decimal128(kind.precision, kind.scale))
+    if not (pa.types.is_float16(kind) or pa.types.is_float32(kind)):
+        return column
+    narrow = column.to_numpy(zero_copy_only=False)
+    texts = (
+        column.cast(pa.string())
+        if pa.types.is_float32(kind)
+        else pa.array([str(v) for v in narrow], pa.string())
+    )
+    shortest = pc.fill_null(texts.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
+    wide = narrow.astype(np.float64)
+    return pa.array(np.where(np.floor(wide) == wide, wide, shortest))
+
+
 def spell(values: ArrowArray) -> ArrowArray:
-    """Values of another type as text: whole numbers without a point, truth as true and false, dates as ISO."""
-    if pa.types.is_floating(values.type):
-        return text_array([None if v is None else _spell_one(v) for v in values.to_pylist()])
-    return values.cast(pa.string())
+    """Values of a typed column in normal form; NaN is missing."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return text_array([None if v is None or v != v else spell_float(v) for v in values.to_pylist()])
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        values = values.cast(pa.timestamp(kind.unit, "UTC"))
+    texts = values.cast(pa.string())
+    if pa.types.is_decimal(kind):
+        return text_array([None if t is None else plain_number(t) for t in texts.to_pylist()])
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+        return text_array([None if t is None else trim(t) for t in texts.to_pylist()])
+    return texts
 
 
 def spell_object(value: object) -> str | None:
-    """Any Python value as text; None and NaN are missing. A value that cannot be spelled is missing too."""
+    """Any Python value in normal form; None and NaN are missing. A value that cannot be spelled is missing too."""
     try:
-        return None if value is None or value != value else _spell_one(value)
+        return None if value is None or value != value else spelling(value)
     except Exception:
         return None
-
-
-def _spell_one(value: Any) -> str:
-    if type(value).__module__ == "numpy":
-        value = value.item()
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def parse_numbers(texts: ArrowArray, *, otherwise: float) -> Floats:
@@ -254,6 +308,9 @@ _NUMBER = r"(?i)^[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(e[+-]?[0-9]+)?|inf|infinity|
 
 def parse_whole_numbers(texts: ArrowArray) -> ArrowArray:
     """The whole number below 2^64 that each trimmed text spells, else null."""
+    if pc.any(pc.match_substring(texts, "e", ignore_case=True)).as_py():
+        plain = [t if t is None or "e" not in t.lower() else plain_number(t) for t in texts.to_pylist()]
+        texts = words(text_array(plain))
     digits = pc.replace_substring_regex(texts, pattern=_WHOLE, replacement="\\1")
     digits = pc.if_else(pc.match_substring_regex(texts, pattern=_WHOLE), digits, None)
     fits = pc.less_equal(pc.utf8_length(digits), 20)

@@ -17,7 +17,7 @@ import numpy as np
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import DomainError, SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
-from maquette.vault.coding import FALSE_WORDS, TRUE_WORDS, is_text, parse_numbers, spell, words
+from maquette.vault.coding import FALSE_WORDS, TRUE_WORDS, is_text, parse_numbers, spell, widened, words
 from maquette.vault.readers import open_source
 from maquette.vault.source import Source, fits
 
@@ -94,7 +94,8 @@ class _Column:
         self._gone = words(text_array(["", *self.tokens]))
 
     def look(self, values: ArrowArray) -> None:
-        distinct = pc.unique(pc.dictionary_decode(values) if pa.types.is_dictionary(values.type) else values)
+        plain = pc.dictionary_decode(values) if pa.types.is_dictionary(values.type) else values
+        distinct = pc.unique(widened(plain))
         spelled = words(distinct if is_text(distinct.type) else spell(distinct))
         self.missing |= spelled.null_count > 0
         for token in pc.filter(spelled, pc.is_in(spelled, value_set=self._gone)).to_pylist():

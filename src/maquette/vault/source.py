@@ -9,7 +9,7 @@ from pathlib import Path
 from maquette.domain import Attribute, Domain
 from maquette.errors import SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa
-from maquette.vault.coding import is_text, number_rule
+from maquette.vault.coding import compares_numbers, is_text
 
 Batch = tuple[Mapping[str, ArrowArray], float]
 """Raw columns of some rows, and the share of the source that has been read so far."""
@@ -147,7 +147,7 @@ def _quoted(names: Sequence[str]) -> str:
 def _check_kind(source: Source, attribute: Attribute) -> None:
     found = source.kind(attribute.name)
     if not fits(attribute, found):
-        expected = "numbers" if number_rule(attribute) is not None else "text, numbers, truth values or dates"
+        expected = "numbers" if compares_numbers(attribute) else "text, numbers, truth values or dates"
         raise SourceError(
             f"column '{attribute.name}' of {source.description} has type {found}, but the domain declares it "
             f"{attribute.kind} and expects {expected} (or text that spells them); "
@@ -165,7 +165,7 @@ def fits(attribute: Attribute, kind: ArrowType) -> bool:
         return False
     if pa.types.is_null(kind) or is_text(kind) or _is_number(kind):
         return True
-    return number_rule(attribute) is None and (
+    return not compares_numbers(attribute) and (
         pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind)
     )
 
