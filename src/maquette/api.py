@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
 from maquette.accounting.budget import UNITS, Accounting, Budget
-from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger import Entry, Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MechanismError, ParameterError, WorkloadError
 from maquette.gate.curator import Curator
@@ -23,6 +24,7 @@ from maquette.mechanisms.smalldb import SmallDb
 from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
 from maquette.queries.base import Queries
+from maquette.release.binding import bind
 from maquette.release.release import Release
 from maquette.release.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
 from maquette.request import Request
@@ -106,8 +108,10 @@ def release(
             if entry.fresh:  # an older reservation may belong to a run that was cut short and goes on
                 book.settle(name)
             raise
-        book.settle(name)
-        return finish(request, chosen, done, book, name, watermark=curator.watermark)
+        settled = book.settle(name)
+        made = finish(request, chosen, done, book, settled, watermark=curator.watermark)
+        bind(book, made, key=name)
+        return made
     finally:
         close_opened(book, table, given=ledger)
 
@@ -160,10 +164,10 @@ def _certify(curator: Curator, request: Request, outcome: Outcome, price: Fracti
 
 
 def finish(
-    request: Request, chosen: Mechanism, done: _Done, book: Ledger, key: str, *, watermark: str | None
+    request: Request, chosen: Mechanism, done: _Done, book: Ledger, paid: Entry, *, watermark: str | None
 ) -> Release:
-    """Everything public about the run, in one object."""
-    outcome = done.outcome
+    """Everything public about the run, in one object; made when it was paid in full, however often it is repeated."""
+    outcome, key = done.outcome, paid.key
     balance = book.balance()
     payments = list(book.entries(kind="reserve", parent=key))
     return Release(
@@ -194,7 +198,14 @@ def finish(
         parameters=outcome.parameters | {"key": key},
         notes=outcome.notes,
         watermark=watermark,
+        created=_time(book, paid),
     )
+
+
+def _time(book: Ledger, paid: Entry) -> datetime:
+    assert paid.settled is not None
+    entry = next(book.entries(after=paid.settled.seq - 1))
+    return datetime.fromisoformat(entry.created).replace(microsecond=0)
 
 
 def _certificate(measured: Certificates) -> Certificate:

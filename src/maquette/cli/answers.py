@@ -12,6 +12,10 @@ from maquette.cli import console
 from maquette.cli.options import AsJson
 
 Folder = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
+PaidBy = Annotated[
+    str | None,
+    typer.Option("--ledger", help="The ledger that paid for it, to check it by; one beside it if absent."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -24,6 +28,7 @@ def answer(
     predicates: Annotated[
         list[str], typer.Argument(metavar="PREDICATE...", help="SQL conditions, one or more.")
     ],
+    ledger: PaidBy = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer questions from a release. Costs nothing and needs no access to the table.
@@ -34,7 +39,7 @@ def answer(
     """
     from maquette.release.store import load
 
-    made = load(folder)
+    made = load(folder, ledger=ledger)
     found = [made.answer(text) for text in predicates]
     if as_json:
         console.say_json([asdict(one) for one in found])
@@ -51,6 +56,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write; RELEASE/report.html if absent.")
     ] = None,
+    ledger: PaidBy = None,
 ) -> None:
     """Write the report of a release anew: one HTML file that explains itself.
 
@@ -61,5 +67,5 @@ def report(
     from maquette.release.store import REPORT, load
 
     target = output if output is not None else folder / REPORT
-    load(folder).report(target)
+    load(folder, ledger=ledger).report(target)
     console.say(f"wrote {target}")

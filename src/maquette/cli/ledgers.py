@@ -105,11 +105,14 @@ def verify(
         typer.Option("--receipt", metavar="SEQ:HEAD", help="A receipt that must be in it; may be repeated."),
     ] = None,
     release: Annotated[
-        Path | None, typer.Option("--release", help="A release folder whose receipts must be in it.")
+        Path | None, typer.Option("--release", help="A release folder that must be as it was bound.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read the whole chain again and check every entry. Exit code 2 if anything was changed, cut or rolled back.
+
+    With --release also everything that a release folder states, by the digest that binds it to the ledger. A folder of
+    a version that bound nothing is "not bound": its payments are in the ledger, its statements are not checked.
 
     \b
     Example:
@@ -118,19 +121,27 @@ def verify(
     from maquette.accounting.ledger import Ledger, Receipt
 
     receipts = [Receipt.parse(text) for text in receipt or []]
-    if release is not None:
-        from maquette.release.store import load
-
-        receipts += [Receipt(r.sequence, r.head) for r in load(release).receipts]
+    made = None
     with Ledger.open(location) as book:
         head = book.verify()
+        if release is not None:
+            from maquette.release.store import load
+
+            made = load(release, ledger=book)
+            receipts += [Receipt(r.sequence, r.head) for r in made.receipts]
         for one in receipts:
             book.verify(one)
     if as_json:
-        console.say_json({"whole": True, "sequence": head.seq, "head": head.head, "receipts": len(receipts)})
+        bound = {} if made is None else {"release": made.checked}
+        console.say_json(
+            {"whole": True, "sequence": head.seq, "head": head.head, "receipts": len(receipts)} | bound
+        )
     else:
         found = f", {len(receipts)} receipts found" if receipts else ""
         console.say(f"the ledger is whole: {head.seq} entries{found}")
+        if made is not None:
+            console.say(f"the release {release}: {made.facts()['ledger']}")
+            console.say(f"  its report is not covered; to have one that fits: maquette report {release}")
         console.say(f"receipt {head}")
 
 
@@ -307,6 +318,7 @@ _LABELS = {
     "epoch": "epoch of tests",
     "test": "test",
     "note": "known",
+    "binding": "what the release states",
 }
 
 

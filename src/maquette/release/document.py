@@ -18,7 +18,8 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.measurement import Receipt, Size, as_json, from_json
 from maquette.queries.base import Queries
 from maquette.release.release import Release
-from maquette.release.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
+from maquette.release.statements import Account, Certificate, Exactness, Guarantee, Spending
+from maquette.release.typed import build, read
 
 FORMAT = 2
 """The newest that can be read. A release with listed answers is written in format 1, one without in format 2."""
@@ -66,28 +67,29 @@ def parse(
     model: Any,
 ) -> Release:
     """A release from its document and its arrays."""
+    made = datetime.fromisoformat(read(str, data["created"], where="created"))
     return Release(
         workload=workload,
         answers=answers,
         deviations=deviations,
         database=database,
         model=model,
-        mechanism=data["mechanism"],
+        mechanism=read(str, data["mechanism"], where="mechanism"),
         relation=Relation(data["relation"]),
         budget=Budget(**data["budget"]),
         beta=data["beta"],
         size=_parse_size(data["size"]),
-        guarantee=Guarantee(**_numbers(data["guarantee"])),
-        certificate=None if data["certificate"] is None else _parse_certificate(data["certificate"]),
-        exactness=data["exactness"],
-        spending=tuple(Spending(**payment) for payment in data["spending"]),
-        account=None if data["account"] is None else Account(**data["account"]),
-        receipts=tuple(Receipt(**receipt) for receipt in data["receipts"]),
-        parameters=data["parameters"],
-        notes=tuple(data["notes"]),
-        watermark=data["watermark"],
-        version=data["software"]["version"],
-        created=datetime.fromisoformat(data["created"]),
+        guarantee=build(Guarantee, data["guarantee"], where="guarantee"),
+        certificate=read(Certificate | None, data["certificate"], where="certificate"),
+        exactness=read(Exactness, data["exactness"], where="exactness"),
+        spending=read(tuple[Spending, ...], data["spending"], where="spending"),
+        account=read(Account | None, data["account"], where="account"),
+        receipts=read(tuple[Receipt, ...], data["receipts"], where="receipts"),
+        parameters=read(dict, data["parameters"], where="parameters"),
+        notes=read(tuple[str, ...], data["notes"], where="notes"),
+        watermark=read(str | None, data["watermark"], where="watermark"),
+        version=read(str, data["software"]["version"], where="software.version"),
+        created=made,
     )
 
 
@@ -126,16 +128,5 @@ def _size(size: Size) -> dict[str, Any]:
 
 
 def _parse_size(data: dict[str, Any]) -> Size:
-    receipt = data["receipt"]
-    return Size(data["value"], from_json(data["noise"]), None if receipt is None else Receipt(**receipt))
-
-
-def _parse_certificate(data: dict[str, Any]) -> Certificate:
-    groups = tuple(GroupCertificate(**_numbers(group)) for group in data["groups"])
-    whole = _numbers(data)
-    return Certificate(whole["alpha"], whole["beta"], whole["counts"], groups)
-
-
-def _numbers(data: dict[str, Any]) -> dict[str, Any]:
-    """Infinities are stored as texts."""
-    return {name: float(item) if item in ("inf", "-inf", "nan") else item for name, item in data.items()}
+    receipt = read(Receipt | None, data["receipt"], where="size.receipt")
+    return Size(read(int, data["value"], where="size.value"), from_json(data["noise"]), receipt)

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 LARGEST_TABLE = 5_000_000
 """How many answers `answers_table` puts into words at once."""
 
+CHECKED = {
+    "bound": "everything here is as the ledger bound it when it was made",
+    "not bound": "paid, but not bound: made by a version that bound nothing, edits would not be seen",
+    "no ledger at hand": "not checked: no ledger at hand, edits would not be seen",
+}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Release:
@@ -61,6 +67,8 @@ class Release:
     notes: tuple[str, ...] = ()
     watermark: str | None = None
     """None in production. A text on everything that came from a test double of the gate."""
+    checked: str | None = None
+    """None for a release that was just made; for a loaded one whether it is as its ledger bound it. Not stored."""
     version: str = ""
     created: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
 
@@ -168,6 +176,8 @@ class Release:
             "total weight" if "weight" in self.parameters else "records": f"{self.size.value:,}"
             + (" (public)" if self.size.public else " (noisy)"),
         }
+        if self.checked is not None:
+            lines["ledger"] = CHECKED.get(self.checked, self.checked)
         if self.watermark is not None:
             return {"NOT PRIVATE": self.watermark} | lines
         return lines

@@ -19,19 +19,26 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
-from maquette.errors import MaquetteError, ReleaseError
+from maquette.errors import LedgerError, MaquetteError, ReleaseError
+from maquette.models import from_arrays
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
+from maquette.queries import from_json, to_json
 from maquette.queries.base import Queries
-from maquette.release import document
+from maquette.release import binding, document, reading
 from maquette.release.release import Release
+
+if TYPE_CHECKING:
+    import pyarrow
 
 MANIFEST = "release.json"
 DOMAIN = "domain.json"
@@ -78,19 +85,139 @@ def save(release: Release, path: Path, *, report: bool = True) -> Path:
     return path
 
 
-def load(path: str | Path) -> Release:
-    """Read a release folder; refuses one that is incomplete, changed or of a newer format."""
+def load(path: str | Path, *, ledger: Ledger | str | Path | None = None) -> Release:
+    """Read a release folder; refuses one that is incomplete, changed or of a newer format.
+
+    The folder is held against the ledger that paid for it: the given one, which has to know it, or a file `*.ledger`
+    beside it that holds its receipts. `release.checked` says what came of it. Without a ledger only damage is found:
+    whoever edits a folder can also edit the hashes in it.
+    """
     folder = Path(path)
-    manifest = _manifest(folder)
-    _check_files(folder, manifest)
     try:
-        return _read(folder, manifest)
+        stored = _stored(folder)
+        release = stored.release()
+        return replace(release, checked=_checked(stored, release, ledger))
+    except ReleaseError:
+        raise
+    except LedgerError:
+        raise
     except MaquetteError as error:
         raise ReleaseError(f"{folder}: {error}") from None
-    except (KeyError, TypeError, ValueError, OSError) as error:
+    except Exception as error:  # what a stranger wrote may fail anywhere in the libraries that read it
         raise ReleaseError(
             f"{folder} does not hold a readable release ({type(error).__name__}); fetch it again from its source"
         ) from None
+
+
+def content_digest(release: Release) -> str:
+    """The digest that binds a release to its ledger; the same for the folder it is saved in."""
+    spec, arrays = (None, {}) if release.model is None else release.model.to_arrays()
+    database = release.database
+    return binding.digest(
+        document.plain(document.dump(release) | {"model": spec}),
+        domain=release.domain.to_dict(),
+        workload=json.loads(to_json(release.workload)),
+        numbers=_numbers(
+            release.answers.numerators if release.listed else None,
+            None if release.deviations is None else _float32_up(release.deviations),
+            None if database is None else {name: database.columns[name] for name in release.domain.names},
+            arrays,
+        ),
+        rows=None if database is None else release.rows,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stored:
+    """What the files of a folder hold, each within its bounds, before it is a release."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    domain: dict[str, Any]
+    workload: Any
+    queries: Queries
+    answers: NDArray[Any] | None
+    deviations: NDArray[Any] | None
+    codes: dict[str, NDArray[Any]] | None
+    arrays: dict[str, NDArray[Any]]
+
+    def release(self) -> Release:
+        denominator = self.manifest["answers"]["denominator"]
+        spec = self.manifest["model"]
+        return document.parse(
+            self.manifest,
+            workload=self.queries,
+            answers=Unlisted(denominator) if self.answers is None else Answers(self.answers, denominator),
+            deviations=self.deviations,
+            database=None if self.codes is None else SmallDatabase(self.codes),
+            model=None if spec is None else from_arrays(self.queries.domain, spec, self.arrays),
+        )
+
+    def digest(self) -> str:
+        return binding.digest(
+            {name: value for name, value in self.manifest.items() if name != "files"},
+            domain=self.domain,
+            workload=self.workload,
+            numbers=_numbers(self.answers, self.deviations, self.codes, self.arrays),
+            rows=None if self.codes is None else self._rows(),
+        )
+
+    def _rows(self) -> pyarrow.Table:
+        import pyarrow.parquet
+
+        rows = self.manifest["rows"]
+        with pyarrow.parquet.ParquetFile(self.folder / ROWS) as file:
+            if file.metadata.num_rows != rows or file.schema_arrow.names != list(self.queries.domain.names):
+                raise ReleaseError(f"{self.folder / ROWS} has other rows than the release declares")
+            reading.check_room(self.folder / ROWS, 16 * rows * file.metadata.num_columns)
+            return file.read()
+
+
+def _stored(folder: Path) -> _Stored:
+    manifest = _manifest(folder)
+    _check_files(folder, manifest)
+    domain, workload = reading.read_json(folder / DOMAIN), reading.read_json(folder / WORKLOAD)
+    if not isinstance(domain, dict):
+        raise ReleaseError(f"{folder / DOMAIN} does not hold a domain")
+    queries = from_json(Domain.from_dict(domain), json.dumps(workload))
+    answers, deviations = _read_answers(folder / ANSWERS, queries, manifest)
+    return _Stored(
+        folder,
+        manifest,
+        domain,
+        workload,
+        queries,
+        answers,
+        deviations,
+        _read_codes(folder / CODES, queries.domain, manifest),
+        {} if manifest["model"] is None else reading.read_arrays(folder / MODEL),
+    )
+
+
+def _numbers(
+    answers: NDArray[Any] | None,
+    deviations: NDArray[Any] | None,
+    codes: dict[str, NDArray[Any]] | None,
+    arrays: Mapping[str, NDArray[Any]],
+) -> dict[str, Mapping[str, NDArray[Any]]]:
+    listed = {"numerator": answers, "deviation": deviations}
+    return {
+        "answers": {name: values for name, values in listed.items() if values is not None},
+        "codes": codes or {},
+        "model": arrays,
+    }
+
+
+def _checked(stored: _Stored, release: Release, ledger: Ledger | str | Path | None) -> str:
+    if ledger is None:
+        beside = binding.has_ledgers(stored.folder)
+        return (
+            binding.check_beside(stored.folder, release, stored.digest()) if beside else "no ledger at hand"
+        )
+    if isinstance(ledger, Ledger):
+        return binding.check(ledger, release, stored.digest(), folder=stored.folder)
+    with Ledger.open(ledger) as book:
+        return binding.check(book, release, stored.digest(), folder=stored.folder)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -110,8 +237,6 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _write(release: Release, folder: Path, *, report: bool) -> None:
-    from maquette.queries import to_json
-
     release.domain.save(folder / DOMAIN)
     (folder / WORKLOAD).write_text(to_json(release.workload), encoding="utf-8")
     if release.listed:
@@ -157,58 +282,28 @@ def _write_rows(release: Release, folder: Path) -> None:
     pyarrow.parquet.write_table(codes, folder / CODES, compression="zstd")
 
 
-def _read(folder: Path, manifest: dict[str, Any]) -> Release:
-    from maquette.queries import from_json
-
-    domain = Domain.load(folder / DOMAIN)
-    workload = from_json(domain, (folder / WORKLOAD).read_text(encoding="utf-8"))
-    answers, deviations = _answers(folder, manifest)
-    return document.parse(
-        manifest,
-        workload=workload,
-        answers=answers,
-        deviations=deviations,
-        database=_read_rows(folder / CODES, domain),
-        model=_read_model(folder / MODEL, manifest["model"], workload),
-    )
-
-
-def _answers(folder: Path, manifest: dict[str, Any]) -> tuple[Answers, NDArray[Any] | None]:
-    denominator = manifest["answers"]["denominator"]
+def _read_answers(
+    path: Path, queries: Queries, manifest: dict[str, Any]
+) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     if manifest["format"] == UNLISTED:
-        return Unlisted(denominator), None
-    return _read_answers(folder / ANSWERS, denominator)
-
-
-def _read_answers(path: Path, denominator: int) -> tuple[Answers, NDArray[Any] | None]:
+        return None, None
     import pyarrow.parquet
 
-    table = pyarrow.parquet.read_table(path)
-    numerators = table["numerator"].to_numpy().astype(np.int64)
-    deviations = table["deviation"].to_numpy() if "deviation" in table.column_names else None
-    return Answers(numerators, denominator), deviations
+    names = {"numerator": "i"}
+    if "deviation" in pyarrow.parquet.read_schema(path).names:
+        names |= {"deviation": "f"}
+    found = reading.read_columns(path, names, rows=queries.count)
+    return found["numerator"].astype(np.int64), found.get("deviation")
 
 
-def _read_rows(path: Path, domain: Domain) -> SmallDatabase | None:
-    import pyarrow.parquet
-
-    if not path.exists():
+def _read_codes(path: Path, domain: Domain, manifest: dict[str, Any]) -> dict[str, NDArray[Any]] | None:
+    if manifest["rows"] is None:
         return None
-    table = pyarrow.parquet.read_table(path)
-    columns = {name: table[name].to_numpy() for name in domain.names}
-    for name, codes in columns.items():
+    found = reading.read_columns(path, dict.fromkeys(domain.names, "u"), rows=manifest["rows"])
+    for name, codes in found.items():
         if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < domain[name].size:
             raise ReleaseError(f"a code of '{name}' lies outside the declared cells")
-    return SmallDatabase(columns)
-
-
-def _read_model(path: Path, spec: dict[str, Any] | None, workload: Queries) -> Any:
-    if spec is None:
-        return None
-    from maquette.models import from_arrays
-
-    with np.load(path, allow_pickle=False) as arrays:
-        return from_arrays(workload.domain, spec, dict(arrays))
+    return found
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
@@ -217,12 +312,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     file = folder / MANIFEST
     if not file.is_file():
         raise ReleaseError(f"{folder} is not a release folder: expected a file {MANIFEST} in it")
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
-        raise ReleaseError(
-            f"{file} cannot be read as JSON; fetch the release again from its source"
-        ) from None
+    manifest = reading.read_json(file)
     found = manifest.get("format") if isinstance(manifest, dict) else None
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise ReleaseError(f"{file} is not a release: expected a format number, got {found!r}")
