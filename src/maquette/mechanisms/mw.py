@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.gaussian import rho_of
 from maquette.mechanisms import laws, rounds, shape
 from maquette.mechanisms.base import Curator, Outcome, Progress, Task
 from maquette.mechanisms.rounds import Foreseen, InRounds
@@ -86,15 +88,21 @@ class MultiplicativeWeights(InRounds):
         return theory.best_rounds(lambda t: self._bound(task, t, n=n), most=rounds.most(task))
 
     def _bound(self, task: Task, count: int, *, n: float) -> float:
-        epsilon = rounds.epsilon_of(rounds.split(task).answers / count, task.unit)
-        lost = theory.selection(
-            epsilon=epsilon,
-            log_candidates=math.log(2 * task.queries.count),
-            rounds=count,
-            beta=laws.rest_of(task.beta, task.relation),
+        """The theorem at the price of the answers, a hair less than it so that doubles err on the safe side."""
+        price = rounds.split(task).answers
+        bound = (
+            partial(theory.mw_pure, epsilon=float(price) * (1 - 1e-9))
+            if task.unit == "epsilon"
+            else partial(theory.mw_zcdp, rho=float(rho_of(price, task.unit)) * (1 - 1e-9))
         )
-        learnt = theory.learning(log_universe=math.log(shape.universe(task.queries)), rounds=count)
-        return learnt + (lost + 1) / n + 2 / GRID
+        return bound(
+            n=n,
+            log_universe=math.log(shape.universe(task.queries)),
+            log_queries=math.log(task.queries.count),
+            beta=laws.rest_of(task.beta, task.relation),
+            rounds=count,
+            rounding=1 + 2 * n / GRID,
+        )
 
 
 MW = MultiplicativeWeights()

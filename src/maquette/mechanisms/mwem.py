@@ -140,7 +140,7 @@ class Mwem(InRounds):
         fitted = np.clip(mapped.forward(weights), 0.0, 1.0)
         moved = float(np.abs(fitted - learnt.answers).max())
         # fractions of the released size on one side, of a size that the table surely has on the other
-        proved = learnt.gap + plan.selection / max(least, 1.0) + 1 / GRID
+        proved = theory.mwem_seen(n=max(least, 1.0), gap=learnt.gap + 1 / GRID, lost=plan.selection)
         if proved + moved > plan.error:
             weights, fitted, moved = learnt.weights, learnt.answers, 0.0
         kind = "a fit to all measurements" if moved > 0 else "the hypothesis with the smallest measured gap"
@@ -172,8 +172,13 @@ class Mwem(InRounds):
 
         def error(count: int) -> float:
             selection, width = self._lost(task, share, count)
-            learnt = theory.learning(log_universe=math.log(shape.universe(task.queries)), rounds=count)
-            return learnt + (selection + 2 * (width + drift)) / n + 4 / GRID
+            return theory.mwem(
+                n=n,
+                log_universe=math.log(shape.universe(task.queries)),
+                rounds=count,
+                lost=selection,
+                width=width + drift + 2 * n / GRID,
+            )
 
         count = self.fixed or theory.best_rounds(error, most=rounds.most(task)).rounds
         return _Plan(count, share, error(count), *self._lost(task, share, count))

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
-from maquette.accounting.gaussian import rho_of
 from maquette.domain import Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import consistent, costs, laws, shape, trivial
@@ -170,11 +169,6 @@ def seconds(task: Task, *, rounds: int) -> float:
     """Passes over the weights, and private choices; counting once."""
     each = pass_of(task) / 3e8 + 2 * task.queries.count / _CANDIDATES + 0.003
     return 0.3 + rounds * each
-
-
-def epsilon_of(price: Fraction, unit: str) -> float:
-    """The epsilon of a selection at a price: itself, or sqrt(8 rho) by bounded range; a hair less for rounding."""
-    return (float(price) if unit == "epsilon" else math.sqrt(8 * rho_of(price, unit))) * (1 - 1e-9)
 
 
 def place_of(mapped: HistogramMap, index: int) -> tuple[Piece, int]:

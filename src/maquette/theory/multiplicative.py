@@ -49,28 +49,85 @@ def selection(*, epsilon: float, log_candidates: float, rounds: int, beta: float
     return 2 / epsilon * (log_candidates + math.log(rounds / beta))
 
 
+def mw(*, n: float, log_universe: float, rounds: int, lost: float) -> float:
+    """Largest error of the average of T hypotheses, each moved by the sign of an error that was chosen privately.
+
+    Accuracy: sqrt(ln|X|/(2T)) + lost/n.
+    Holds when: in every round the chosen signed error is at most `lost` counts below the largest one, all rounding of
+        scores and answers included; the step is `step_size`.
+    """
+    _check.positive(n=n)
+    return learning(log_universe=log_universe, rounds=rounds) + lost / n
+
+
 def mw_pure(
-    *, n: float, epsilon: float, log_universe: float, log_queries: float, beta: float, rounds: int
+    *,
+    n: float,
+    epsilon: float,
+    log_universe: float,
+    log_queries: float,
+    beta: float,
+    rounds: int,
+    rounding: float = 0.0,
 ) -> float:
     """Largest error of offline multiplicative weights with signed selection, average iterate, pure epsilon.
 
-    Accuracy: sqrt(ln|X|/(2T)) + (2T/(epsilon n)) ln(2kT/beta), except with probability beta.
-    Holds when: either relation; the scores are +-(q(x) - n q(h)) in counts, sensitivity 1, unrounded.
+    Accuracy: sqrt(ln|X|/(2T)) + (2T/(epsilon n)) ln(2kT/beta), except with probability beta, plus `rounding` counts.
+    Holds when: either relation; the scores are +-(q(x) - n q(h)) in counts, sensitivity 1, off by `rounding` at most.
     """
-    loss = selection(
-        epsilon=epsilon / rounds, log_candidates=math.log(2) + log_queries, rounds=rounds, beta=beta
-    )
-    return learning(log_universe=log_universe, rounds=rounds) + loss / n
+    _check.positive(epsilon=epsilon)
+    return _mw(n, epsilon / rounds, log_universe, log_queries, beta, rounds, rounding)
 
 
 def mw_zcdp(
-    *, n: float, rho: float, log_universe: float, log_queries: float, beta: float, rounds: int
+    *,
+    n: float,
+    rho: float,
+    log_universe: float,
+    log_queries: float,
+    beta: float,
+    rounds: int,
+    rounding: float = 0.0,
 ) -> float:
     """The same for rho-zCDP: sqrt(ln|X|/(2T)) + sqrt(T/(2 rho)) ln(2kT/beta) / n."""
     _check.positive(rho=rho)
-    epsilon = math.sqrt(8 * rho / rounds)
-    loss = selection(epsilon=epsilon, log_candidates=math.log(2) + log_queries, rounds=rounds, beta=beta)
-    return learning(log_universe=log_universe, rounds=rounds) + loss / n
+    return _mw(n, math.sqrt(8 * rho / rounds), log_universe, log_queries, beta, rounds, rounding)
+
+
+def _mw(
+    n: float,
+    epsilon: float,
+    log_universe: float,
+    log_queries: float,
+    beta: float,
+    rounds: int,
+    rounding: float,
+) -> float:
+    lost = selection(epsilon=epsilon, log_candidates=math.log(2) + log_queries, rounds=rounds, beta=beta)
+    return mw(n=n, log_universe=log_universe, rounds=rounds, lost=lost + rounding)
+
+
+def mwem(*, n: float, log_universe: float, rounds: int, lost: float, width: float) -> float:
+    """Largest error of MWEM (Hardt, Ligett and McSherry 2012) before it runs.
+
+    Accuracy: sqrt(ln|X|/(2T)) + (lost + 2 width) / n. It holds for the average iterate of sign steps, and for the
+        iterate with the smallest measured gap where each update is an I-projection to the measured value shrunk by
+        its width (see `mechanisms/mwem.py`).
+    Holds when: in every round the chosen error is at most `lost` counts below the largest one, and no measured
+        count is off by more than `width`, all rounding included.
+    """
+    _check.positive(n=n)
+    return learning(log_universe=log_universe, rounds=rounds) + (lost + 2 * width) / n
+
+
+def mwem_seen(*, n: float, gap: float, lost: float) -> float:
+    """Largest error of the hypothesis of one round of MWEM after it ran: gap + lost/n.
+
+    Holds when: `gap` is the measured gap of the query that was chosen, plus the width of the measurement, as
+        fractions; the rest as for `mwem`, at the same probability.
+    """
+    _check.positive(n=n)
+    return gap + lost / n
 
 
 def mwem_pure(
@@ -83,18 +140,17 @@ def mwem_pure(
     beta: float,
     rounds: int,
 ) -> float:
-    """Largest error of MWEM (Hardt, Ligett and McSherry 2012), pure epsilon, `share` of it on selection.
+    """`mwem` for pure epsilon, `share` of it on selection, with continuous Laplace noise.
 
     Accuracy: sqrt(ln|X|/(2T)) + (2T/(eps_S n)) ln(2Tk/beta) + 2 (T/(eps_M n)) ln(2T/beta), except with probability
-        beta. It holds for the average iterate of sign steps, and for the iterate with the smallest measured gap where
-        each update is an I-projection to the measured value shrunk by its width (see `mechanisms/mwem.py`).
+        beta.
     """
     _check.fraction(share=share)
-    loss = selection(
+    lost = selection(
         epsilon=share * epsilon / rounds, log_candidates=log_queries, rounds=rounds, beta=beta / 2
     )
     width = rounds / ((1 - share) * epsilon) * math.log(2 * rounds / beta)
-    return learning(log_universe=log_universe, rounds=rounds) + (loss + 2 * width) / n
+    return mwem(n=n, log_universe=log_universe, rounds=rounds, lost=lost, width=width)
 
 
 def mwem_zcdp(
@@ -104,10 +160,10 @@ def mwem_zcdp(
     _check.fraction(share=share)
     _check.positive(rho=rho)
     epsilon = math.sqrt(8 * share * rho / rounds)
-    loss = selection(epsilon=epsilon, log_candidates=log_queries, rounds=rounds, beta=beta / 2)
+    lost = selection(epsilon=epsilon, log_candidates=log_queries, rounds=rounds, beta=beta / 2)
     sigma = math.sqrt(rounds / (2 * (1 - share) * rho))
     width = sigma * gaussian.two_sided(math.log(beta / (2 * rounds)))
-    return learning(log_universe=log_universe, rounds=rounds) + (loss + 2 * width) / n
+    return mwem(n=n, log_universe=log_universe, rounds=rounds, lost=lost, width=width)
 
 
 @dataclass(frozen=True, slots=True)
