@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +17,7 @@ from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
 from maquette.ledgers import close_opened, counted, open_ledger
 from maquette.mechanisms import constrained
-from maquette.mechanisms.base import Mechanism, Outcome, Progress
+from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome, Progress
 from maquette.mechanisms.certify import Certificates, certify, certify_drawn
 from maquette.mechanisms.choose import Plan, plan, required
 from maquette.mechanisms.smalldb import SmallDb
@@ -33,8 +33,6 @@ __all__ = ["Plan", "open_ledger", "plan", "release", "required"]
 
 REFUSALS = (ParameterError, WorkloadError, MechanismError, BudgetExceeded)
 """Decided from public numbers: asked again, the same release is refused again, so what it reserved goes back."""
-TYPICAL_ROWS = 100_000
-"""What the choice of a mechanism assumes where the number of rows is private and no guess is given."""
 
 
 def release(
@@ -178,7 +176,7 @@ def finish(
         budget=request.budget,
         beta=request.beta,
         size=outcome.size,
-        guarantee=Guarantee(outcome.guarantee.alpha, outcome.guarantee.beta, outcome.guarantee.bound),
+        guarantee=Guarantee(**asdict(outcome.guarantee)),
         certificate=None if done.certificates is None else _certificate(done.certificates),
         database=outcome.database,
         model=outcome.model,

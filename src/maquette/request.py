@@ -91,6 +91,7 @@ class Request:
             None if self.rows == "small" else self.rows,
             self.weight,
             small=self.rows == "small",
+            typical_rows=self.typical_rows,
         )
 
     def suited(self, chosen: Mechanism) -> Accounting:

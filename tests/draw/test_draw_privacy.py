@@ -17,7 +17,7 @@ import pytest
 from maquette.domain import Relation
 from maquette.gate.draw.price import pricing
 from maquette.gate.noise.laws import exp_minus
-from support.draw_cases import CASES, Case, Table, tables
+from support.draw_cases import CASES, NARROW, Case, Table, tables
 
 PAIRS = 10_000
 PRECISION = 200
@@ -169,6 +169,18 @@ def test_the_unbroken_law_passes_the_same_check():
 )
 def test_seeded_bugs_are_caught(bug, law):
     assert any(small_pairs(CASE, law, relation) for relation in Relation)
+
+
+def per_span(span: Fraction) -> Law:
+    return broken_levels(lambda c, t, s: c.error(t, s) / span, BASE)
+
+
+def test_a_span_below_the_true_one_is_caught():
+    """D = 1/4 for these weights: scores over a quarter pass, scores over an eighth do not."""
+    case = next(c for c in CASES if c.queries == NARROW)
+    assert case.span == Fraction(1, 4)
+    assert not any(small_pairs(case, per_span(case.span), relation) for relation in Relation)
+    assert any(small_pairs(case, per_span(case.span / 2), relation) for relation in Relation)
 
 
 def float_law(case: Case, table: Table) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -20,11 +21,13 @@ from maquette.gate.draw.price import pricing
 from maquette.gate.draw.scale import Scale
 from maquette.gate.draw.trellis import Trellis as TrellisCounter
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.smalldb import SMALLDB, SmallDb, rows_for
-from maquette.mechanisms.smalldb_dispatch import find_route, log_tree
+from maquette.mechanisms.smalldb import SMALLDB, SmallDb
+from maquette.mechanisms.smalldb_dispatch import find_route
 from maquette.models.draw import Blocks, Forest, Intervals, Listed, Nested, Thresholds, Trellis
 from maquette.queries import boxes, marginals, prefixes, ranges, where
+from maquette.theory import smalldb as theory
 from maquette.theory.existence import Facts
+from maquette.theory.multisets import log_tree
 from support.draw_cases import listed, tree_weight
 
 DOMAIN = Domain(
@@ -170,9 +173,15 @@ def test_forecasts_improve_with_records_and_privacy_and_name_the_sampler():
 
 
 def test_a_target_error_sets_the_rows():
-    assert rows_for(0.1, Facts(universe=64, log_queries=4.0, shape="thresholds")) == 10
-    assert rows_for(0.1, Facts(universe=64, log_queries=4.0, shape="intervals")) == 20
-    assert rows_for(0.1, Facts(universe=64, log_queries=math.log(100))) == math.ceil(math.log(200) * 200)
+    """The fewest rows whose best database is within alpha / 2 by any of the forms a to h."""
+    general = Facts(universe=64, log_queries=math.log(100))
+    assert theory.rows_for(replace(general, shape="thresholds"), alpha=0.05) == (10, "f")
+    assert theory.rows_for(replace(general, shape="intervals"), alpha=0.05) == (20, "f")
+    assert theory.rows_for(general, alpha=0.05) == (320, "b")  # 64 / (4 m), and 1,060 rows by sampling
+    assert theory.rows_for(replace(general, universe=10**6), alpha=0.05) == (
+        math.ceil(math.log(200) * 200),
+        "a",
+    )
     asked, _ = SmallDb(alpha=0.1).plan(task(prefixes(DOMAIN, "age")), n=1000, epsilon=1.0)
     assert asked.m == 10
 
@@ -231,7 +240,7 @@ def test_the_least_mass_of_the_tree_is_exact_for_powers_of_two(universe, m):
     from itertools import combinations_with_replacement
 
     least = min(tree_weight(s, 0, universe) for s in combinations_with_replacement(range(universe), m))
-    assert log_tree(m, universe.bit_length() - 1) == pytest.approx(-math.log(least))
+    assert log_tree(universe=universe, rows=m) == pytest.approx(-math.log(least))
 
 
 @pytest.mark.parametrize(

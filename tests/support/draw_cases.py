@@ -66,8 +66,13 @@ class Case:
         ]
         return Fraction(max(gaps, default=0)) / self.grid
 
+    @property
+    def span(self) -> Fraction:
+        """D = max over q of (max q - min q), by the definition."""
+        return max(Fraction(max(q) - min(q)) for q in self.queries)
+
     def level(self, table: Table, small: Sequence[int]) -> int:
-        return math.ceil(self.error(table, small) * self.resolution)
+        return math.ceil(self.error(table, small) / self.span * self.resolution)
 
     def levels(self, table: Table) -> list[int]:
         return [self.level(table, small) for small in self.smalls]
@@ -144,6 +149,11 @@ def matrix(queries: tuple[tuple[Fraction | int, ...], ...], denominator: int) ->
     return np.array([[int(w * denominator) for w in q] for q in queries], dtype=np.int64)
 
 
+def narrow(queries: tuple[tuple[Fraction | int, ...], ...], denominator: int) -> int:
+    """The numerator of D."""
+    return int(max(max(q) - min(q) for q in queries) * denominator)
+
+
 def listed(
     base: str,
     queries: tuple[tuple[Fraction | int, ...], ...],
@@ -166,7 +176,7 @@ def listed(
             rows,
             matrix(queries, denominator),
             np.array(table, dtype=np.int64),
-            denominator=denominator,
+            unit=narrow(queries, denominator),
             scale=Scale(m, resolution, grid),
         )
         return Listed.of(levels, None if base == "flat" else sequence_weights(rows, sizes))
@@ -202,7 +212,7 @@ def trellis(
         ("x",), (universe,), matrix(queries, denominator), denominator, np.arange(universe, dtype=np.int64)
     )
     read = layout(single)
-    scale = Scale(m, resolution, grid * denominator)
+    scale = Scale(m, resolution, grid * single.span)
     return Case(
         name=f"trellis-{base}-{universe}x{len(queries)}-m{m}-r{resolution}{weighed(grid)}",
         universe=universe,
@@ -330,6 +340,9 @@ def forest(edges: Sequence[tuple[int, int]], singles: Sequence[int], *, attribut
     )
 
 
+NARROW = ((Fraction(1, 4), Fraction(1, 2), Fraction(1, 2)), (Fraction(3, 4), Fraction(1, 2), Fraction(1, 2)))
+"""No record moves these queries by more than a quarter."""
+UNEVEN = ((Fraction(1, 6), Fraction(1, 2), Fraction(1, 3)), (Fraction(5, 6), Fraction(5, 6), Fraction(2, 3)))
 ODD = ((1, 0, 1, 0), (0, 1, 1, 0), (1, 1, 0, 0))
 WINDOWS = ((1, 1, 0, 0, 0), (0, 1, 1, 0, 0), (0, 0, 1, 1, 0), (0, 0, 0, 1, 1))
 REAL = ((Fraction(1, 4), 1, Fraction(1, 2)), (0, Fraction(3, 4), 1))
@@ -341,6 +354,7 @@ WEIGHED: tuple[Case, ...] = (
     nested([(0, 2), (0, 1), (3, 3)], universe=4, m=2, grid=2),
     listed("flat", REAL, m=2, resolution=2, denominator=4, grid=2),
     listed("sequence", ODD, m=2, grid=3),
+    listed("flat", UNEVEN, m=2, denominator=6, grid=2),
     trellis("flat", REAL, m=2, denominator=4, grid=2),
 )
 """Tables whose records weigh (Roth 2010)."""
@@ -357,6 +371,8 @@ CASES: tuple[Case, ...] = (
     listed("sequence", ODD, m=3, resolution=3),
     listed("flat", REAL, m=3, resolution=2, denominator=4),
     listed("flat", ODD, m=4, keep=range(0, 35, 4)),
+    listed("flat", NARROW, m=3, resolution=2, denominator=4),
+    listed("sequence", UNEVEN, m=3, denominator=6),
     intervals("flat", universe=4, cells=4, m=3),
     intervals("tree", universe=5, cells=4, m=2, step=2),
     nested([(i, i) for i in range(4)], universe=4, m=3, resolution=2),
@@ -367,6 +383,7 @@ CASES: tuple[Case, ...] = (
     trellis("flat", ODD, m=3),
     trellis("sequence", WINDOWS, m=3, resolution=2),
     trellis("flat", REAL, m=3, resolution=2, denominator=4),
+    trellis("flat", NARROW, m=3, denominator=4),
     *WEIGHED,
 )
 

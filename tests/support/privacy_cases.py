@@ -79,6 +79,12 @@ def fractional(domain: Domain) -> Queries:
     return weights(domain, matrix)
 
 
+def narrow(domain: Domain) -> Queries:
+    """Fractional weights on attribute "a" of which no record moves one by more than a quarter."""
+    cells = np.linspace(0.25, 0.5, domain["a"].size)
+    return weights(domain, np.array([cells, 1 - cells[::-1] / 2]), attributes=["a"])
+
+
 MECHANISM_CASES = [
     mechanism_case("laplace", queries=mixed),
     mechanism_case("linf", queries=mixed),
@@ -106,6 +112,7 @@ MORE_CASES = [
     mechanism_case("smalldb", queries=lone, rows=2, epsilon=2.5),
     mechanism_case("smalldb", queries=singles, rows=2),
     mechanism_case("smalldb", queries=intervals, rows=2),
+    mechanism_case("smalldb", queries=narrow, rows=2),
     mechanism_case("roth", queries=apart, rows=2, weight="a", delta=DELTA),
     mechanism_case("tree", queries=intervals, delta=DELTA),
     mechanism_case("mw", queries=steps, using=MultiplicativeWeights(fixed=3)),

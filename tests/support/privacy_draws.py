@@ -56,14 +56,15 @@ def levels_of(asked: public.Draw, engine: Any, queries: Queries | None) -> np.nd
             rows = all_multisets(listed.atoms.count, asked.m)
             return production.enumerated(listed, rows, asked, engine).levels
         case public.Candidates() as candidates:
-            return production.candidate_levels(candidates, engine, scale)
+            unit = math.ceil(candidates.span * candidates.queries.denominator)
+            return production.candidate_levels(candidates, engine, scale, unit=unit)
         case structure:
             assert queries is not None, f"no queries to score {structure.kind} by"
             return _by_definition(asked, engine, queries, scale)
 
 
 def _by_definition(asked: public.Draw, engine: Any, queries: Queries, scale: Scale) -> np.ndarray:
-    """max over q of |q(x) - n q(y) / m| in counts, times the resolution, rounded up."""
+    """max over q of |q(x) - n q(y) / m| in counts, over D, times the resolution, rounded up."""
     exact, n = engine.answer(queries), engine.size()
     sizes = [engine.domain[name].size for name in queries.attributes]
     levels: list[int] = []
@@ -71,7 +72,8 @@ def _by_definition(asked: public.Draw, engine: Any, queries: Queries, scale: Sca
         codes = np.unravel_index(np.array(places), sizes)
         held = queries.on_rows(dict(zip(queries.attributes, codes, strict=True)))
         gap = int(np.abs(asked.m * exact - n * np.asarray(held)).max())
-        levels.append(-(-gap * asked.resolution // (asked.m * queries.denominator * scale.grid)))
+        error = Fraction(gap, asked.m * queries.denominator * scale.grid) / asked.span
+        levels.append(math.ceil(error * asked.resolution))
     return np.array(levels, dtype=np.int64)
 
 

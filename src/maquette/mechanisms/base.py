@@ -24,6 +24,8 @@ from maquette.queries.binned import Binned
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of it that is done."""
+TYPICAL_ROWS = 100_000
+"""The number of records that is planned for where nobody has made a guess."""
 POSTS = ("auto", "none", "consistent", "lp", "l2")
 """Ways of post-processing, by name."""
 
@@ -129,6 +131,8 @@ class Task:
     """The attribute that weighs the records; None where each counts as one."""
     small: bool = False
     """Choose the fewest rows that keep the largest error; `rows` is None then."""
+    typical_rows: int = TYPICAL_ROWS
+    """A public guess of the number of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,10 @@ class Guarantee:
     beta: float
     bound: str
     """Which statement gave it, in words."""
+    target: float | None = None
+    """The error that was asked for, where one was."""
+    records_needed: int | None = None
+    """How many records the theorem needs for it; None where no number of them suffices, or none was asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -99,10 +99,29 @@ def split(task: Task, level: Callable[[Fraction], float], stated: Callable[[floa
 
     `level` is the noise level at a price, `stated` the error in counts out of noise level and drift.
     """
-    if task.relation is Relation.REPLACE_ONE:
+    if size_is_public(task):
         return Split(Fraction(0), task.price)
     options = [_part(task.price, share) for share in SIZE_SHARES]
     return min(options, key=lambda option: stated(level(option.answers), option.drift(task)))
+
+
+def split_for_shares(task: Task) -> Split:
+    """The share that suits errors in fractions which fall like 1 / (epsilon n), n the records that are surely there.
+
+    Fractions of a hypothesis or of a small database do not depend on the released size; what is proved about them
+    does: the released size may lie a drift below the true one, and the true one is only known to lie a drift below
+    that. n is the public guess `typical_rows`.
+    """
+
+    def epsilon(price: Fraction) -> float:
+        return math.sqrt(price) if task.unit != "epsilon" else float(price)
+
+    return split(task, epsilon, lambda strength, drift: -strength * (task.typical_rows - 2 * drift))
+
+
+def size_is_public(task: Task) -> bool:
+    """A number of records may be public; what they weigh together never is."""
+    return task.relation is Relation.REPLACE_ONE and task.weight is None
 
 
 def _part(price: Fraction, share: Fraction) -> Split:

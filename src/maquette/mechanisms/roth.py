@@ -16,6 +16,7 @@ from maquette.errors import MechanismError
 from maquette.mechanisms import laws, trivial
 from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
 from maquette.mechanisms.smalldb import (
+    EXPECTED,
     SMALLDB,
     draw,
     draw_parameters,
@@ -23,7 +24,6 @@ from maquette.mechanisms.smalldb import (
     fill,
     pure_epsilon,
     sampler_words,
-    split_price,
     typical_error,
 )
 from maquette.mechanisms.smalldb_dispatch import find_route
@@ -37,10 +37,11 @@ from maquette.theory import roth as theory
 
 @dataclass(frozen=True, slots=True)
 class Roth:
-    """Buy the noisy total weight, draw y with probability proportional to base(y) exp(-epsilon err(x, y) / 2).
+    """Buy the noisy total weight, draw y with probability proportional to base(y) exp(-epsilon err(x, y) / (2D)).
 
     Guarantee: the task's price, pure, under both relations, and for any two weighted databases within L1 distance 1:
-        the score has sensitivity exactly 1, so 1/2 is the right constant (the published 1/4 doubles the noise).
+        the score has sensitivity D = max (max q - min q) <= 1, so 1/2 is the right constant (the published 1/4
+        doubles the noise).
         The total is never public: scaling by the true one would not be private.
     Accuracy: (eta, beta)-relatively useful: every weighted count, read as total times fraction, is within
         eta |x| of the truth plus what the noisy total is off (`theory/roth.py`); eta is SmallDB's B(m) at the
@@ -58,15 +59,16 @@ class Roth:
             return Forecast.refused(self.name, refused)
         if trivial.constant(task):
             return Forecast(self.name, 0.0, 0.0, 0.05, 100.0, False)
-        parts = split_price(task)
+        task = replace(task, typical_rows=n)
+        parts = laws.split_for_shares(task)
         epsilon = pure_epsilon(parts.answers, task.unit)
         asked, route = SMALLDB.plan(task, n=n, epsilon=epsilon)
-        least = max(n - parts.drift(task) - 1.0, 1.0)
+        least = max(n - 2 * parts.drift(task) - 1.0, 1.0)
         bound = error_bound(asked, route, task, n=least, epsilon=epsilon)
         typical = typical_error(asked, route, n=n, epsilon=epsilon)
         notes = (
             f"{sampler_words(asked)}, m={asked.m}, weighed by {task.weight}",
-            "expected: from simulation, no promise",
+            EXPECTED,
         )
         seconds = 1.0 if route is None else route.seconds(asked.m)
         return Forecast(self.name, bound.alpha, typical, seconds, 300.0, True, None, notes)
@@ -99,7 +101,7 @@ class Roth:
         if trivial.constant(task):
             return replace(trivial.constant_outcome(curator, task), size=Size.unknown())
         weight = weighting(task.queries.domain, task.weight)
-        parts = split_price(task)
+        parts = laws.split_for_shares(task)
         total = curator.total(weight, price=parts.size)
         epsilon = pure_epsilon(parts.answers, task.unit)
         asked, route = SMALLDB.plan(task, n=total.divisor, epsilon=epsilon)

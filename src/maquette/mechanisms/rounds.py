@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
-from maquette.domain import Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import consistent, costs, laws, shape, trivial
 from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
@@ -23,8 +21,6 @@ from maquette.models.measurement import Size
 from maquette.queries.base import Queries
 from maquette.queries.weights import weights
 
-SIZE_SHARE = Fraction(1, 20)
-"""The part of the price that goes to the number of records, where that is private."""
 MOST_ROUNDS = 400
 _WORK = 4e10
 """Elements that all rounds together may pass over."""
@@ -69,6 +65,7 @@ class InRounds(ABC):
         memory = costs.holding(self.tables * shape.universe(task.queries) + task.queries.count)
         if trivial.constant(task):
             return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)
+        task = replace(task, typical_rows=n)
         drift = split(task).drift(task)
         # the released size may lie a drift below n, and the true one is only known to lie a drift below that
         seen = self._foresee(task, n=n - 2 * drift, drift=drift)
@@ -148,11 +145,8 @@ def refusal(task: Task, *, name: str) -> str | None:
 
 
 def split(task: Task) -> laws.Split:
-    """A small part of the price for the number of records, where that is private."""
-    if task.relation is Relation.REPLACE_ONE:
-        return laws.Split(Fraction(0), task.price)
-    size = task.price * SIZE_SHARE
-    return laws.Split(size, task.price - size)
+    """A part of the price for the number of records, where that is private."""
+    return laws.split_for_shares(task)
 
 
 def most(task: Task) -> int:

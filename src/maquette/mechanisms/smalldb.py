@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from maquette.errors import MechanismError
 from maquette.mechanisms import laws, shape, trivial
 from maquette.mechanisms.base import Curator as Gate
 from maquette.mechanisms.base import Forecast, Guarantee, Outcome, Progress, Task
-from maquette.mechanisms.smalldb_dispatch import Route, find_route, no_route
+from maquette.mechanisms.smalldb_dispatch import Route, find_route, find_rows, no_route
 from maquette.models.answers import SmallDatabase
 from maquette.models.draw import (
     Base,
@@ -33,28 +34,26 @@ from maquette.models.draw import (
 )
 from maquette.models.measurement import Size
 from maquette.theory import smalldb as theory
-from maquette.theory.existence import Facts
 
-SIZE_SHARE = Fraction(1, 20)
-"""The part of the price that goes to the number of records, where that is private."""
 ROWS_FACTOR = 1.25
 """m = 1.25 sqrt(epsilon n) where a counter draws: near the best of sweeps over four shapes of data."""
 TYPICAL: dict[Base, float] = {"tree": 2.0, "flat": 2.5, "sequence": 2.5}
 """Largest error over thresholds times sqrt(epsilon n): mean over four shapes of data (uniform, two bumps, Zipf,
 spikes), 2^12 and 2^20 cells, epsilon n = 100, 1,000 and 10,000; 144 draws (sequence: 48, 2^12 cells, up to 1,000).
 Single draws lie between 0.5 and 9. `python -m benchmarks smalldb` measures these and the following anew."""
+EXPECTED = "expected: from simulation, no promise"
 TYPICAL_TRELLIS = 1.5
 """The same for a trellis: windows of three of 40 cells, epsilon n = 200 and 1,000, 12 draws."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmallDb:
-    """Draw y of m rows with probability proportional to base(y) exp(-epsilon err(x, y) / 2).
+    """Draw y of m rows with probability proportional to base(y) exp(-epsilon err(x, y) / (2D)).
 
     Guarantee: the task's price, pure, by one exact draw of the exponential mechanism through the gate (and a noisy
         number of records under add/remove-one, for the choice of m and for the report).
-    Accuracy: the proposition of section 4 of our specification with the exact mass of the base; one count of
-        rounding is included.
+    Accuracy: the proposition of section 4 of our specification with the exact mass of the base (`theory/smalldb.py`);
+        what rounding the score adds is included. With `alpha` the guarantee says whether the proposition gives it.
     Holds when: the class has an exact sampler; see `smalldb_dispatch`.
     Cost: a few dozen counted levels; the time depends on the table and is outside the guarantee.
     """
@@ -63,13 +62,17 @@ class SmallDb:
     base: Base | None = None
     """The base measure; None takes the default of the class."""
     alpha: float | None = None
-    """A target error: m is then the smallest number of rows whose best database is within alpha / 2."""
+    """A target error: m is then the smallest number of rows whose best database is within alpha / 2 of any table, by
+    any of the existence bounds; whether the drawn one is guaranteed to be within alpha depends on n, and is stated."""
     candidates: dict[str, NDArray[Any]] | None = None
     """Public small databases to choose from, for any class: codes of shape (candidates, m) per attribute."""
+    by: Literal["expected", "guaranteed"] = "expected"
+    """Which error chooses m where neither rows nor alpha do: "guaranteed" takes the m with the smallest B(m)."""
 
     def __post_init__(self) -> None:
         if self.alpha is not None:
             _check.positive(alpha=self.alpha)
+        _check.one_of(("expected", "guaranteed"), by=self.by)
 
     def to_dict(self) -> dict[str, Any]:
         """The options, for the digest of a request."""
@@ -79,7 +82,8 @@ class SmallDb:
             n: [list(c.shape), hashlib.sha256(np.ascontiguousarray(c).tobytes()).hexdigest()]
             for n, c in listed.items()
         }
-        return {"base": self.base, "alpha": self.alpha, "candidates": digests or None}
+        plain = {"base": self.base, "alpha": self.alpha, "candidates": digests or None}
+        return plain if self.by == "expected" else plain | {"by": self.by}
 
     def forecast(self, task: Task, *, n: int) -> Forecast:
         """The bound and the typical error before any data is touched."""
@@ -88,13 +92,16 @@ class SmallDb:
         refused = self.refusal(task, n=n)
         if refused is not None:
             return Forecast.refused(self.name, refused)
-        parts = split_price(task)
+        task = replace(task, typical_rows=n)
+        parts = laws.split_for_shares(task)
         epsilon = pure_epsilon(parts.answers, task.unit)
         asked, route = self.plan(task, n=n, epsilon=epsilon)
-        size = max(n - parts.drift(task), 1.0)
-        bound = error_bound(asked, route, task, n=size, epsilon=epsilon)
+        # the released size may lie a drift below n, and the true one is only known to lie a drift below that
+        least = max(n - 2 * parts.drift(task), 1.0)
+        bound = error_bound(asked, route, task, n=least, epsilon=epsilon)
         typical = typical_error(asked, route, n=n, epsilon=epsilon)
-        notes = (f"{sampler_words(asked)}, m={asked.m}", "expected: from simulation, no promise")
+        guarantee = self._stated(bound, task, n=least)
+        notes = (f"{sampler_words(asked)}, m={asked.m}", *target_words(guarantee), EXPECTED)
         return Forecast(
             self.name,
             bound.alpha,
@@ -113,24 +120,43 @@ class SmallDb:
                 "its rows are drawn from all records, also those that the domain's constraints forbid; use another "
                 "mechanism, or leave the constraints out of the domain"
             )
+        if self.alpha is not None and (task.rows is not None or self.candidates is not None):
+            return "alpha chooses the number of rows, and they are given already; leave one of the two out"
         if self.candidates is not None:
             return shape.too_many(task.queries)
         route = find_route(task.queries, base=self.base, rows=task.rows)
         if route is None:
             return no_route(task.queries, task.unit)
+        if self.alpha is not None:
+            return self._unreachable(task, route)
         unfit = route.refusal(task.rows or 1)
         if unfit is not None:
             return f"{task.queries.describe()}: {unfit}"
         return None
 
+    def _unreachable(self, task: Task, route: Route) -> str | None:
+        """Why the rows that the target needs cannot be drawn, what could be drawn instead, or None."""
+        m, letter = self._target_rows(route)
+        able = find_rows(task.queries, self.base, m)
+        unfit = able.refusal(m)
+        if unfit is None:
+            return None
+        most = able.most_rows()
+        near, _ = theory.nearest(route.facts, rows=most)
+        return (
+            f"alpha={self.alpha:g} needs m={m:,} rows (existence bound {letter}: the best database of fewer may be "
+            f"farther than alpha / 2 from a table), and {unfit}; at most m={most:,} rows can be drawn, which reach "
+            f"alpha={2 * near:.3g}: ask for that, or for rows={most}"
+        )
+
     def run(self, curator: Gate, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, draw once, answer every query from the rows."""
         if trivial.constant(task):
             return trivial.constant_outcome(curator, task)
-        refused = self.refusal(task, n=1)
+        refused = self.refusal(task, n=task.typical_rows)
         if refused is not None:
             raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
-        parts = split_price(task)
+        parts = laws.split_for_shares(task)
         size = curator.size(price=parts.size)
         epsilon = pure_epsilon(parts.answers, task.unit)
         asked, route = self.plan(task, n=size.divisor, epsilon=epsilon)
@@ -138,12 +164,14 @@ class SmallDb:
         database = fill(drawn, task, rng)
         least = max(size.value - laws.drift(size, task.beta), 1.0)
         bound = error_bound(asked, route, task, n=least, epsilon=float(drawn.epsilon))
+        guarantee = self._stated(bound, task, n=least)
         return Outcome(
             answers=database.answer_all(task.queries),
             database=database,
             size=size,
-            guarantee=Guarantee(bound.alpha, task.beta, bound.words),
+            guarantee=guarantee,
             parameters=draw_parameters(drawn, size, bound),
+            notes=target_words(guarantee),
             judged=drawn if shape.too_many(task.queries) else None,
         )
 
@@ -155,22 +183,42 @@ class SmallDb:
             return Draw(listed, "flat", listed.m, resolution), None
         route = find_route(task.queries, base=self.base, rows=task.rows)
         assert route is not None
-        m = task.rows or min(self._rows(route, task, n=n, epsilon=epsilon), route.most_rows())
+        if self.alpha is not None:
+            m, _ = self._target_rows(route, n=n if laws.size_is_public(task) else None)
+            route = find_rows(task.queries, self.base, m)
+        else:
+            m = task.rows or self._rows(route, task, n=n, epsilon=epsilon)
         return Draw(route.structure, route.base, m, resolution), route
 
+    def _target_rows(self, route: Route, n: int | None = None) -> tuple[int, str]:
+        """The theorem's own m: half of the error for the best database, half for the draw.
+
+        A public n can only make it smaller (few records behave in few ways), so that what can be drawn without it can
+        be drawn with it.
+        """
+        assert self.alpha is not None
+        return theory.rows_for(route.facts, alpha=self.alpha / 2, n=n, only=theory.WITHOUT_ITSELF)
+
     def _rows(self, route: Route, task: Task, *, n: int, epsilon: float) -> int:
-        if self.alpha is not None:
-            return rows_for(self.alpha, route.facts)
-        if route.counted:
-            return max(1, math.ceil(ROWS_FACTOR * math.sqrt(epsilon * n)))
+        most = route.most_rows()
+        if route.counted and self.by == "expected":
+            return min(max(1, math.ceil(ROWS_FACTOR * math.sqrt(epsilon * n))), most)
         return theory.best(
             route.facts,
             n=n,
             epsilon=epsilon,
             beta=task.beta,
-            n_public=size_is_public(task),
-            most_rows=route.most_rows(),
+            n_public=laws.size_is_public(task),
+            most_rows=most,
+            log_range=route.log_mass,
         ).rows
+
+    def _stated(self, bound: DrawBound, task: Task, *, n: float) -> Guarantee:
+        """B(m), and whether it is what was asked for."""
+        if self.alpha is None:
+            return Guarantee(bound.alpha, task.beta, bound.words)
+        needed = bound.records(self.alpha)
+        return Guarantee(bound.alpha, task.beta, bound.words, self.alpha, needed)
 
 
 def draw(curator: Gate, asked: Draw, *, price: Fraction, progress: Progress) -> Drawn:
@@ -192,18 +240,6 @@ def fill(drawn: Drawn, task: Task, rng: np.random.Generator) -> SmallDatabase:
     return SmallDatabase(columns)
 
 
-def rows_for(alpha: float, facts: Facts) -> int:
-    """The fewest rows with a database within alpha / 2 of every table; selection may take the other half."""
-    if facts.shape is not None:
-        return math.ceil((1 if facts.shape == "thresholds" else 2) / alpha)
-    return max(1, math.ceil((math.log(2) + facts.log_queries) * 2 / alpha**2))
-
-
-def size_is_public(task: Task) -> bool:
-    """A number of records may be public; what they weigh together never is."""
-    return task.relation is Relation.REPLACE_ONE and task.weight is None
-
-
 @dataclass(frozen=True, slots=True)
 class DrawBound:
     """B(m) as it will be stated."""
@@ -211,6 +247,12 @@ class DrawBound:
     alpha: float
     words: str
     existence: float | None
+    needs: Callable[[float], float] = field(default=lambda _: math.inf, repr=False)
+    """The records at which B(m) would be an error."""
+
+    def records(self, alpha: float) -> int | None:
+        needed = self.needs(alpha)
+        return math.ceil(needed) if math.isfinite(needed) else None
 
 
 def error_bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsilon: float) -> DrawBound:
@@ -219,24 +261,41 @@ def error_bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsil
         return DrawBound(
             1.0, "none for public candidates: how good the best of them is depends on the table", None
         )
-    public = size_is_public(task)
+    public = laws.size_is_public(task)
     beta = task.beta if public else laws.rest_of(task.beta, Relation.ADD_REMOVE)
-    existence = theory.error(
-        route.facts,
-        rows=asked.m,
-        n=n,
-        epsilon=epsilon,
-        beta=beta,
-        n_public=public,
-    ).existence
-    selection = theory.selection(
-        log_range=route.log_mass(asked.m), n=n, epsilon=epsilon * (1 - 1e-12), beta=beta
+    span, hair = route.facts.span, 1 - 1e-12
+    mass, rounding = route.log_mass(asked.m), span / asked.resolution
+    drawing: dict[str, float] = {"epsilon": epsilon * hair, "beta": beta, "log_range": mass}
+    found = theory.error(
+        route.facts, rows=asked.m, n=n, n_public=public, rounding=rounding, **drawing
     )
-    rounding = 1 / (asked.resolution * n)
+
+    def needs(alpha: float) -> float:
+        existence, _ = theory.nearest(route.facts, rows=asked.m, only=theory.WITHOUT_ITSELF)
+        return theory.records_at(
+            existence=existence, alpha=alpha, span=span, rounding=rounding, **drawing
+        )
+
     return DrawBound(
-        existence + selection + rounding,
-        f"SmallDB, B(m) at m={asked.m}: existence {existence:.3g} + selection {selection:.3g} ({sampler_words(asked)})",
-        existence,
+        found.alpha,
+        f"SmallDB, B(m) at m={asked.m}: existence {found.existence:.3g} (form {found.form}) + selection "
+        f"{found.selection:.3g} ({sampler_words(asked)})",
+        found.existence,
+        needs,
+    )
+
+
+def target_words(guarantee: Guarantee) -> tuple[str, ...]:
+    """Whether the error that was asked for is guaranteed, in words; nothing where none was."""
+    if guarantee.target is None:
+        return ()
+    if guarantee.alpha <= guarantee.target:
+        return (f"alpha={guarantee.target:g} is guaranteed",)
+    needed = guarantee.records_needed
+    return (
+        f"alpha={guarantee.target:g} is not guaranteed: B(m) is {guarantee.alpha:.3g}"
+        + (", and no number of records is enough" if needed is None else f", {needed:,} records are enough")
+        + "; SmallDb(by='guaranteed') chooses the m with the smallest B(m)",
     )
 
 
@@ -263,14 +322,6 @@ def _factor(part: Single, base: Base) -> float:
             return 1.7
         case Forest(edges=edges):
             return 0.9 * math.sqrt(len(edges))
-
-
-def split_price(task: Task) -> laws.Split:
-    """Nothing for a public size, else a twentieth of the price."""
-    if size_is_public(task):
-        return laws.Split(Fraction(0), task.price)
-    size = task.price * SIZE_SHARE
-    return laws.Split(size, task.price - size)
 
 
 def pure_epsilon(price: Fraction, unit: str) -> float:

@@ -7,13 +7,12 @@ kind. The worst case is over all tables, so the decision cannot depend on one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from maquette.mechanisms import shape
-from maquette.models.atoms import atoms, listable
+from maquette.models.atoms import Atoms, atoms, listable
 from maquette.models.draw import (
     Base,
     Blocks,
@@ -32,11 +31,14 @@ from maquette.models.family import is_nested
 from maquette.models.trellis import readable
 from maquette.queries.base import Queries
 from maquette.queries.boxes import Boxes
+from maquette.queries.dimension_forms import HALF
 from maquette.queries.marginals import Marginals
 from maquette.queries.ranges import Prefixes, Ranges
+from maquette.queries.shatter import largest, splits_of
 from maquette.queries.workload import Workload
-from maquette.theory.existence import Facts, Shape
-from maquette.theory.multisets import log_multisets, log_sequences
+from maquette.theory.existence import Facts
+from maquette.theory.facts import facts_of
+from maquette.theory.multisets import log_multisets, log_sequences, log_tree
 
 MOST_STEPS = 10**14
 """Elementary products that one draw may take at worst. A typical table takes a small part of that."""
@@ -48,6 +50,8 @@ MOST_STATES = 250_000
 """States of a trellis, over all its layers."""
 MOST_MOVES = 8 * 10**6
 """Steps between states of a trellis, per level."""
+MOST_SEARCHED = 2**12
+"""Weights (queries times atoms) of a class whose VC dimension is searched for."""
 LEAST_LISTED = 4
 """Rows below which an enumerated range or a trellis is no use."""
 ENOUGH_LISTED = 100
@@ -169,15 +173,16 @@ class Route:
 def find_route(queries: Queries, *, base: Base | None = None, rows: int | None = None) -> Route | None:
     """The exact sampler for a class, and for the number of rows if one is asked for, or None."""
     structure = _counted(queries)
-    log_queries = math.log(max(queries.distinct(), 1))
     if structure is not None:
         sizes = tuple(queries.domain[name].size for name in structure.attributes)
-        facts = Facts(universe=math.prod(sizes), log_queries=log_queries, shape=_shape(structure))
+        facts = _facts(queries, math.prod(sizes))
         return Route(structure, structure.bases[0] if base is None else base, facts, sizes)
     if not listable(queries):
         return None
     found = atoms(queries)
-    facts = Facts(universe=found.count, log_queries=log_queries)
+    facts = _facts(queries, found.count)
+    if facts.vc is None:
+        facts = replace(facts, vc=_vc(found))
     structures: list[Listed | Trellis] = [Listed(queries)]
     if readable(found):
         structures.append(Trellis(queries))
@@ -192,6 +197,13 @@ def _for_rows(routes: list[Route], rows: int | None) -> Route | None:
     enough = ENOUGH_LISTED if rows is None else rows
     taking = [route for route in routes if route.refusal(enough) is None]
     return taking[0] if taking else max(routes, key=lambda route: route.most_rows())
+
+
+def find_rows(queries: Queries, base: Base | None, m: int) -> Route:
+    """The sampler for m rows of a class that has one."""
+    route = find_route(queries, base=base, rows=m)
+    assert route is not None
+    return route
 
 
 def no_route(queries: Queries, unit: str) -> str:
@@ -271,14 +283,19 @@ def _marginals(queries: Marginals) -> list[Single | None] | None:
     return found
 
 
-def _shape(structure: Structure) -> Shape | None:
-    match structure:
-        case Thresholds():
-            return "thresholds"
-        case Intervals() | Nested():  # nested runs are intervals
-            return "intervals"
-        case _:
-            return None
+def _facts(queries: Queries, cells: int) -> Facts:
+    """What the bounds of SmallDB need to know, by the cells that can be told apart."""
+    if not shape.distinct(queries):
+        return Facts(universe=cells, log_queries=0.0)  # constant: nothing is drawn
+    return replace(facts_of(queries), universe=cells)
+
+
+def _vc(found: Atoms) -> int | None:
+    """The VC dimension of a class with few weights, by search."""
+    if found.denominator != 1 or found.weights.size > MOST_SEARCHED:
+        return None
+    kept = np.unique(found.weights, axis=0)
+    return len(largest(splits_of(kept, 1, HALF), len(kept)).splits)
 
 
 def _steps(part: Single, base: Base, cells: int, m: int) -> int:
@@ -298,25 +315,8 @@ def _steps(part: Single, base: Base, cells: int, m: int) -> int:
 def _log_mass(part: Single, base: Base, cells: int, m: int) -> float:
     if isinstance(part, Forest):
         return log_sequences(universe=2 ** len(part.attributes), rows=m)
-    if base == "tree":
-        return log_tree(m, (cells - 1).bit_length())
-    count = log_multisets if base == "flat" else log_sequences
+    count = {"tree": log_tree, "flat": log_multisets}.get(base, log_sequences)
     return count(universe=cells, rows=m)
-
-
-@lru_cache(maxsize=64)
-def log_tree(m: int, height: int) -> float:
-    """The most that -ln(mass of one database) can be under the tree base: by the worst split at every height."""
-    logs = np.array([math.lgamma(2 * a + 1) - 2 * math.lgamma(a + 1) for a in range(m + 1)])
-    worst = np.zeros(m + 1)
-    for _ in range(height):
-        worst = np.array(
-            [
-                np.max(c * math.log(4) - logs[: c + 1] - logs[c::-1] + worst[: c + 1] + worst[c::-1])
-                for c in range(m + 1)
-            ]
-        )
-    return float(worst[m])
 
 
 def _about(count: int) -> str:

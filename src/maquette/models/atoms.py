@@ -40,6 +40,15 @@ class Atoms:
         """How many cells each atom has."""
         return np.bincount(self.of, minlength=self.count).astype(np.int64)
 
+    @property
+    def span(self) -> int:
+        """The numerator of D, the largest difference of one query's weights: no record moves a query by more.
+
+        Where all queries are constant every score is 0, and any unit will do.
+        """
+        apart = self.weights.max(axis=1, initial=0) - self.weights.min(axis=1, initial=self.denominator)
+        return max(int(apart.max(initial=0)), 0) or self.denominator
+
     def cells(self, atoms: Integers, rng: np.random.Generator) -> dict[str, Integers]:
         """A uniform cell of each atom, as one column per attribute."""
         order = np.argsort(self.of, kind="stable")

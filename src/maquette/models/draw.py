@@ -1,7 +1,8 @@
 """What may be drawn from the gate: a class of queries by its structure, a base measure, and how many rows.
 
-All of it is public. The structure names a score whose sensitivity is 1 whatever the table; which one is asked can
-change the accuracy of a draw, never its privacy.
+All of it is public. The structure names a score whose sensitivity is 1 whatever the table, the largest error in counts
+over D = max over queries of (largest - smallest weight); which one is asked can change the accuracy of a draw, never
+its privacy.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.models.atoms import Atoms, atoms
 from maquette.models.family import Family, Run, family, is_nested
@@ -25,6 +27,8 @@ from maquette.models.weighting import Weighting
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
 
+ONE = Fraction(1)
+"""The span D of counting queries."""
 Base = Literal["tree", "flat", "sequence", "product"]
 Codes = dict[str, NDArray[Any]]
 
@@ -34,6 +38,7 @@ class _OfOne:
     """A class of sets of cells of one attribute: a small database is a list of its cells."""
 
     kind: ClassVar[str]
+    span: ClassVar[Fraction] = ONE
     attribute: str
 
     @property
@@ -91,6 +96,7 @@ class Forest:
     """Two-way marginals of binary attributes along the edges of a forest, and one-way marginals of some."""
 
     kind: ClassVar[str] = "binary forest"
+    span: ClassVar[Fraction] = ONE
     bases: ClassVar[tuple[Base, ...]] = ("sequence",)
     attributes: Margin
     edges: tuple[tuple[str, str], ...]
@@ -147,6 +153,10 @@ class Listed:
         object.__setattr__(self, "atoms", atoms(self.queries))
 
     @property
+    def span(self) -> Fraction:
+        return Fraction(self.atoms.span, self.atoms.denominator)
+
+    @property
     def attributes(self) -> Margin:
         return self.queries.attributes
 
@@ -174,6 +184,10 @@ class Trellis:
                 f"the {self.queries.describe()} have too many atoms or queries to be read one by one"
             )
         object.__setattr__(self, "layout", layout(self.atoms))
+
+    @property
+    def span(self) -> Fraction:
+        return Fraction(self.atoms.span, self.atoms.denominator)
 
     @property
     def attributes(self) -> Margin:
@@ -211,6 +225,11 @@ class Candidates:
         return tuple(name for name in self.queries.domain.names if name in self.rows)
 
     @property
+    def span(self) -> Fraction:
+        """Never below the true one, and 1 where all queries are constant and every score is 0."""
+        return self.queries.sensitivity(Relation.REPLACE_ONE).linf or ONE
+
+    @property
     def count(self) -> int:
         return len(next(iter(self.rows.values())))
 
@@ -237,6 +256,7 @@ class Blocks:
     """Classes on disjoint attributes, each with a base of its own; the rows are joined in random orders."""
 
     kind: ClassVar[str] = "disjoint blocks"
+    span: ClassVar[Fraction] = ONE
     bases: ClassVar[tuple[Base, ...]] = ("product",)
     parts: tuple[tuple[Single, Base], ...]
 
@@ -265,8 +285,9 @@ Structure = Single | Blocks | Listed | Trellis | Candidates
 class Draw:
     """One draw of SmallDB: y of m rows with probability proportional to base(y) * B**level(y).
 
-    The level is the largest error over the class in counts, times `resolution`, rounded up; B is a rational number
-    not below exp(-epsilon / (2 resolution)). Where records weigh, counts are sums of weights (Roth 2010).
+    The level is the largest error over the class in counts, over D (`span`), times `resolution`, rounded up; B is a
+    rational number not below exp(-epsilon / (2 resolution)). Where records weigh, counts are sums of weights
+    (Roth 2010).
     """
 
     structure: Structure
@@ -281,23 +302,31 @@ class Draw:
         if self.weight is not None and self.weight.attribute in self.structure.attributes:
             raise ParameterError(f"the queries look at '{self.weight.attribute}', which weighs the records")
 
+    @property
+    def span(self) -> Fraction:
+        """D: the most by which one record moves the error of any query, in counts; 1 for counting queries."""
+        return self.structure.span
+
     def to_dict(self) -> dict[str, Any]:
-        """The canonical form that the ledger's digest covers."""
-        plain = {
+        """The canonical form that the ledger's digest covers; D is named where it changes the law."""
+        plain: dict[str, Any] = {
             "structure": self.structure.to_dict(),
             "base": self.base,
             "m": self.m,
             "resolution": self.resolution,
         }
+        if self.span != 1:
+            plain["span"] = str(self.span)
         return plain if self.weight is None else plain | {"weight": self.weight.to_dict()}
 
     def describe(self) -> str:
         """One line for the ledger."""
         digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
         weighed = "" if self.weight is None else f"weighed by {self.weight.attribute}, "
+        narrow = "" if self.span == 1 else f"weights within {self.span}, "
         return (
             f"smalldb, {self.structure.kind} over {', '.join(self.structure.attributes)}, {self.base} base, {weighed}"
-            f"m={self.m}, grid 1/{self.resolution} count, whole numbers, {digest}"
+            f"{narrow}m={self.m}, grid 1/{self.resolution} count, whole numbers, {digest}"
         )
 
 

@@ -41,7 +41,7 @@ def dump(release: Release) -> dict[str, Any]:
         "answers": {"count": release.workload.count, "denominator": release.answers.denominator},
         "rows": None if release.database is None else release.database.m,
         "size": _size(release.size),
-        "guarantee": asdict(release.guarantee),
+        "guarantee": _guarantee(release.guarantee),
         "certificate": None if release.certificate is None else asdict(release.certificate),
         "spending": [asdict(payment) for payment in release.spending],
         "account": None if release.account is None else asdict(release.account),
@@ -49,6 +49,12 @@ def dump(release: Release) -> dict[str, Any]:
         "parameters": release.parameters,
         "notes": list(release.notes),
     }
+
+
+def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
+    """What was asked for is stored where something was: earlier versions know no such fields."""
+    stored = asdict(guarantee)
+    return {name: value for name, value in stored.items() if value is not None}
 
 
 def _budget(budget: Budget) -> dict[str, Any]:

@@ -176,6 +176,8 @@ class Release:
             "total weight" if "weight" in self.parameters else "records": f"{self.size.value:,}"
             + (" (public)" if self.size.public else " (noisy)"),
         }
+        if self.guarantee.target is not None:
+            lines["asked for"] = _asked_for(self.guarantee)
         if self.checked is not None:
             lines["ledger"] = CHECKED.get(self.checked, self.checked)
         if self.watermark is not None:
@@ -212,6 +214,16 @@ def headline(release: Release) -> str:
     return (
         f"{subject} within {words.points(bound)} of the truth, except with probability {words.chance(beta)}."
     )
+
+
+def _asked_for(guarantee: Guarantee) -> str:
+    """Whether the target is met, and what it would take."""
+    told = f"within {words.points(guarantee.target or 0.0)}"
+    if guarantee.met:
+        return f"{told}: guaranteed"
+    if guarantee.records_needed is None:
+        return f"{told}: not guaranteed, whatever the number of records"
+    return f"{told}: not guaranteed, it takes {guarantee.records_needed:,} records"
 
 
 def _guaranteed(guarantee: Guarantee) -> str:

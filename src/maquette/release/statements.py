@@ -37,11 +37,20 @@ class Guarantee:
     beta: float
     bound: str
     """Which statement gave it, in words."""
+    target: float | None = None
+    """The error that was asked for, where one was."""
+    records_needed: int | None = None
+    """How many records the theorem needs for it; None where no number of them suffices, or none was asked for."""
 
     @property
     def vacuous(self) -> bool:
         """Whether it says nothing, answers being fractions."""
         return not self.alpha < 1
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the error that was asked for is guaranteed; None where none was."""
+        return None if self.target is None else self.alpha <= self.target
 
 
 @dataclass(frozen=True, slots=True)

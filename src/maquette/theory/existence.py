@@ -1,4 +1,4 @@
-"""Every table has a good small database: seven ways to bound the error of the best one with m rows.
+"""Every table has a good small database: eight ways to bound the error of the best one with m rows.
 
 Each form is a bound alpha_m on min over y of max over q of |f_q(x) - f_q(y)|, y of m rows, for every table x.
 All are valid at once, so the smallest counts. Fractions.
@@ -7,7 +7,7 @@ All are valid at once, so the smallest counts. Fractions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,7 @@ from maquette.errors import ParameterError
 from maquette.theory import vc as vc_bounds
 
 Shape = Literal["thresholds", "intervals"]
-LETTERS = "abcdefg"
+LETTERS = "abcdefgh"
 _ROUNDABLE = 2**60
 """Larger universes are not rounded: form b would need as many rows."""
 
@@ -35,6 +35,8 @@ class Facts:
     """Prefixes or intervals of one ordered domain."""
     covers: tuple[tuple[float, float], ...] = ()
     """(r, ln N_r): a cover of the class by N_r queries within r of each in sup norm."""
+    parts: tuple[Facts, ...] = ()
+    """Classes on disjoint attributes that make up this one, each by itself."""
     span: float = 1.0
     """D: the largest difference max q - min q of one query's weights."""
 
@@ -54,7 +56,7 @@ class Facts:
 
     def _finite(self) -> list[float]:
         covered = [log_size for _, log_size in self.covers]
-        known = [0.0] if self.vc is not None or self.shape is not None else []
+        known = [0.0] if self.vc is not None or self.shape is not None or self.parts else []
         return [self.log_queries, *covered, *known]
 
 
@@ -132,7 +134,13 @@ def forms(facts: Facts, *, n: int | None = None, only: str = LETTERS) -> list[Fo
 
     `n` is the number of records where it is public and exact: the support of the table then has at most n cells.
     """
-    every = [*_general(facts), *_by_vc(facts, n), *_by_shape(facts), *_by_cover(facts)]
+    every = [
+        *_general(facts),
+        *_by_vc(facts, n),
+        *_by_shape(facts),
+        *_by_cover(facts),
+        *_by_parts(facts, n),
+    ]
     return [form for form in every if form.letter in only]
 
 
@@ -163,6 +171,22 @@ def _by_shape(facts: Facts) -> list[Form]:
         return []
     alpha = thresholds if facts.shape == "thresholds" else intervals
     return [Form("f", f"quantiles ({facts.shape})", lambda m: alpha(rows=m))]
+
+
+def disjoint(*, rows: int, parts: Sequence[Sequence[Form]]) -> float:
+    """Form h, classes on disjoint attributes: the largest over the classes of the least of their own forms.
+
+    Accuracy: rows are put together from the best m rows of every class, in any order: no query looks at two of them.
+    """
+    return max(min(form.alpha(rows) for form in forms) for forms in parts)
+
+
+def _by_parts(facts: Facts, n: int | None) -> list[Form]:
+    """Any sum with it is searched: the largest of several valleys need not be one."""
+    if not facts.parts:
+        return []
+    parts = [forms(part, n=n) for part in facts.parts]
+    return [Form("h", "disjoint attributes", lambda m: disjoint(rows=m, parts=parts), single_valley=False)]
 
 
 def _by_cover(facts: Facts) -> list[Form]:

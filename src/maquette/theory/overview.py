@@ -234,4 +234,5 @@ _WORDS = {
     "e": "VC dimension, free of n",
     "f": "quantiles of an ordered domain",
     "g": "a cover of the class",
+    "h": "classes on disjoint attributes, each by itself",
 }

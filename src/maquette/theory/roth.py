@@ -10,14 +10,11 @@ is the right constant. The published 1/4 is private too and doubles the selectio
 
 from __future__ import annotations
 
-import math
-
 from maquette import _check
 from maquette.errors import ParameterError
-from maquette.theory import existence, search
-from maquette.theory.existence import LETTERS, Facts, Form
+from maquette.theory.existence import LETTERS, Facts
 from maquette.theory.multisets import log_multisets
-from maquette.theory.smalldb import Records
+from maquette.theory.smalldb import Records, records_at, rows_for
 
 EXPONENT = 0.5
 """The constant in exp(-c epsilon err); valid and best."""
@@ -40,7 +37,14 @@ def relative_records(
     if not 0 < exponent <= EXPONENT:
         raise ParameterError(f"expected 0 < exponent <= {EXPONENT}, got exponent={exponent!r}")
     rows, letter = rows_for(facts, alpha=eta / 2, only=only)
-    needed = 4 * facts.span / (epsilon * eta) * (_log_range(facts, rows) - math.log(beta))
+    needed = records_at(
+        existence=eta / 2,
+        log_range=log_multisets(universe=facts.universe, rows=rows),
+        alpha=eta,
+        epsilon=epsilon,
+        beta=beta,
+        span=facts.span,
+    )
     return Records(needed * EXPONENT / exponent, rows, letter)
 
 
@@ -48,23 +52,3 @@ def usefulness(*, eta: float, total: float, drift: float = 0.0) -> float:
     """The error in counts that relative usefulness states: eta ||x||, plus the drift of a released total."""
     _check.positive(eta=eta, total=total)
     return eta * total + drift
-
-
-def rows_for(facts: Facts, *, alpha: float, only: str = LETTERS) -> tuple[int, str]:
-    """The smallest m with alpha_m <= alpha by some existence form other than c, and the form's letter."""
-    _check.positive(alpha=alpha)
-    if alpha >= 1:
-        return 1, "a"  # every fraction is within 1
-    found = [(_rows(form, alpha), form.letter) for form in existence.forms(facts, only=only)]
-    reached = [(m, letter) for m, letter in found if m is not None]
-    if not reached:
-        raise ParameterError(f"no number of rows reaches alpha={alpha!r} by the forms {', '.join(only)}")
-    return min(reached)
-
-
-def _rows(form: Form, alpha: float) -> int | None:
-    return search.smallest(lambda m: form.alpha(m) <= alpha, most=2**60)
-
-
-def _log_range(facts: Facts, rows: int) -> float:
-    return log_multisets(universe=facts.universe, rows=rows)

@@ -19,18 +19,20 @@ from maquette.theory.multisets import log_multisets, log_sequences, log_tree
 
 Base = Literal["multisets", "sequences", "tree"]
 """Which databases weigh the same: multisets, sequences, or none (the Polya tree)."""
+WITHOUT_ITSELF = LETTERS.replace("c", "")
+"""The forms that hold for every m; form c is about m = n alone."""
 _LOG_RANGES = {"multisets": log_multisets, "sequences": log_sequences, "tree": log_tree}
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """B(m) = existence + selection, for one m."""
+    """B(m) = existence + selection (and what rounding the score adds), for one m."""
 
     alpha: float
     """May exceed 1: see `vacuous`."""
     rows: int
     form: str
-    """The letter of the existence form that was active: a to g."""
+    """The letter of the existence form that was active: a to h."""
     existence: float
     selection: float
 
@@ -81,31 +83,88 @@ def error(
     n_public: bool = True,
     base: Base = "multisets",
     only: str = LETTERS,
+    log_range: float | None = None,
+    rounding: float = 0.0,
 ) -> Bound:
     """B(m): the largest error over all queries with a small database of m rows, except with probability beta.
 
     Accuracy: the Proposition of our specification, section 4: alpha_m + (2D/(epsilon n)) (ln|R_m| + ln(1/beta)),
-        alpha_m the least of the existence forms a to g (or of those named in `only`).
+        alpha_m the least of the existence forms a to h (or of those named in `only`).
     Holds when: every table with n >= 1 records. If n is not public (add/remove-one), give a lower bound on it and
-        n_public=False, which leaves out form c and the use of n in form d. `epsilon` is what was drawn with.
+        n_public=False, which leaves out form c and the use of n in form d. `epsilon` is what was drawn with. A base
+        measure of one's own is given by `log_range` (see `selection`); a score that was rounded up by at most
+        `rounding` counts adds as many.
+    """
+    least = _log_range(facts, rows, base) if log_range is None else log_range
+    chosen = selection(log_range=least, n=n, epsilon=epsilon, beta=beta, span=facts.span)
+    if facts.universe == 1:
+        return Bound(0.0, rows, "b", 0.0, 0.0)  # one possible small database: nothing is drawn
+    alpha, letter = nearest(facts, rows=rows, n=n if n_public else None, only=only)
+    return Bound(alpha + chosen + rounding / n, rows, letter, alpha, chosen)
+
+
+def nearest(
+    facts: Facts, *, rows: int, n: float | None = None, only: str = LETTERS
+) -> tuple[float, str]:
+    """alpha_m: how near the best small database of m rows is to any table, and the letter of the form that says so.
+
+    Holds when: n is the number of records where it is public, else None.
     """
     _check_letters(only)
     _check.whole(rows=rows)
-    chosen = selection(
-        log_range=_log_range(facts, rows, base), n=n, epsilon=epsilon, beta=beta, span=facts.span
-    )
-    if facts.universe == 1:
-        return Bound(0.0, rows, "b", 0.0, 0.0)  # one possible small database: nothing is drawn
-    known = _exact(n) if n_public else None
+    known = _exact(n)
     least = [(form.alpha(rows), form.letter) for form in existence.forms(facts, n=known, only=only)]
-    if known is not None and rows == known and "c" in only:
-        least.append((0.0, "c"))
+    if known is not None and "c" in only:
+        least.append((existence.itself(rows=rows, n=known), "c"))
     if not least:
         raise ParameterError(
             f"none of the forms {', '.join(only)} bounds a small database of {rows} rows here"
         )
-    alpha, letter = min(least)
-    return Bound(alpha + chosen, rows, letter, alpha, chosen)
+    return min(least)
+
+
+def rows_for(
+    facts: Facts, *, alpha: float, n: float | None = None, only: str = LETTERS
+) -> tuple[int, str]:
+    """The fewest rows with a small database within alpha of any table, by any form, and the form's letter.
+
+    Holds when: n is the number of records where it is public, else None. Any alpha from 1 on takes one row.
+    """
+    _check_letters(only)
+    _check.positive(alpha=alpha)
+    if alpha >= 1:
+        return 1, "a"  # every fraction is within 1
+    known = _exact(n)
+    found = [(_rows(form, alpha), form.letter) for form in existence.forms(facts, n=known, only=only)]
+    if known is not None and "c" in only:
+        found.append((known, "c"))
+    reached = [(m, letter) for m, letter in found if m is not None]
+    if not reached:
+        raise ParameterError(f"no number of rows reaches alpha={alpha!r} by the forms {', '.join(only)}")
+    return min(reached)
+
+
+def _rows(form: Form, alpha: float) -> int | None:
+    return search.smallest(lambda m: form.alpha(m) <= alpha, most=2**60)
+
+
+def records_at(
+    *,
+    existence: float,
+    log_range: float,
+    alpha: float,
+    epsilon: float,
+    beta: float,
+    span: float = 1.0,
+    rounding: float = 0.0,
+) -> float:
+    """The smallest n at which m rows give the error alpha; infinity where not even their best database does.
+
+    Accuracy: (2D (ln|R_m| + ln(1/beta)) / epsilon + rounding) / (alpha - alpha_m), `existence` being alpha_m.
+    """
+    room = alpha - existence
+    lost = selection(log_range=log_range, n=1, epsilon=epsilon, beta=beta, span=span) + rounding
+    return lost / room if room > 0 else math.inf
 
 
 def best(
@@ -118,12 +177,14 @@ def best(
     base: Base = "multisets",
     only: str = LETTERS,
     most_rows: int = 10**18,
+    log_range: search.Curve | None = None,
 ) -> Bound:
     """The smallest B(m) over all whole m, exactly.
 
-    Accuracy: the least over forms of the least over m. Forms a, b, d, f, g have a single valley (`search.valley`),
-        form e and the tree base are searched by branch and bound, form c is the point m = n.
-    Holds when: as for `error`.
+    Accuracy: the least over forms of the least over m. Forms a, b, d, f, g have a single valley (`search.valley`);
+        forms e and h, the tree base and a `log_range` of one's own are searched by branch and bound; form c is the
+        point m = n.
+    Holds when: as for `error`; `log_range` never falls in m.
     """
     _check_letters(only)
     _check.whole(most_rows=most_rows)
@@ -134,14 +195,25 @@ def best(
     known = _exact(n) if n_public else None
     price = 2 * facts.span / (epsilon * n)
     candidates = {
-        _argmin(facts, form, price, base, most_rows) for form in existence.forms(facts, n=known, only=only)
+        _argmin(facts, form, price, base, most_rows, log_range)
+        for form in existence.forms(facts, n=known, only=only)
     }
     if known is not None and known <= most_rows and "c" in only:
         candidates.add(known)
     if not candidates:
-        raise ParameterError(f"none of the forms {', '.join(only)} bounds this class; see the letters a to g")
+        raise ParameterError(f"none of the forms {', '.join(only)} bounds this class; see the letters a to h")
     bounds = [
-        error(facts, rows=m, n=n, epsilon=epsilon, beta=beta, n_public=n_public, base=base, only=only)
+        error(
+            facts,
+            rows=m,
+            n=n,
+            epsilon=epsilon,
+            beta=beta,
+            n_public=n_public,
+            base=base,
+            only=only,
+            log_range=None if log_range is None else log_range(m),
+        )
         for m in sorted(candidates)
     ]
     return min(bounds, key=lambda bound: (bound.alpha, bound.rows))
@@ -255,7 +327,11 @@ def _step(facts: Facts, m: int, base: Base) -> float:
     return math.log1p(ratio) if ratio < math.inf else math.log(facts.universe + m) - math.log(m + 1)
 
 
-def _argmin(facts: Facts, form: Form, price: float, base: Base, most: int) -> int:
+def _argmin(
+    facts: Facts, form: Form, price: float, base: Base, most: int, log_range: search.Curve | None = None
+) -> int:
+    if log_range is not None:
+        return search.lowest(form.alpha, lambda m: price * log_range(m), most=most)
     if form.single_valley and base != "tree":
         return search.valley(form.alpha, lambda m: price * _step(facts, m, base), most=most)
     return search.lowest(form.alpha, lambda m: price * _log_range(facts, m, base), most=most)
@@ -267,9 +343,14 @@ def _records(
     """Dinkelbach's iteration for one form, from an n that is large enough."""
 
     def needed(m: int) -> float:
-        room = alpha - form.alpha(m)
-        total = _log_range(facts, m, base) - math.log(beta)
-        return 2 * facts.span * total / (epsilon * room) if room > 0 else math.inf
+        return records_at(
+            existence=form.alpha(m),
+            log_range=_log_range(facts, m, base),
+            alpha=alpha,
+            epsilon=epsilon,
+            beta=beta,
+            span=facts.span,
+        )
 
     n = 1.0
     m = _argmin(facts, form, 2 * facts.span / epsilon, base, 10**18)
@@ -295,8 +376,8 @@ def _records_of_itself(facts: Facts, alpha: float, epsilon: float, beta: float, 
     return None if n is None else Records(float(n), n, "c")
 
 
-def _exact(n: float) -> int | None:
-    return int(n) if float(n).is_integer() and n >= 1 else None
+def _exact(n: float | None) -> int | None:
+    return int(n) if n is not None and float(n).is_integer() and n >= 1 else None
 
 
 def _check_letters(only: str) -> None:

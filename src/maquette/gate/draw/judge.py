@@ -27,7 +27,7 @@ def error_of(asked: public.Draw, values: Values, table: Engine) -> int:
     scale = Scale(asked.m, 1, 1 if asked.weight is None else asked.weight.grid)
     match asked.structure:
         case public.Candidates() as candidates:
-            return int(candidate_levels(candidates, engine, scale)[int(values[0][0])])
+            return int(candidate_levels(candidates, engine, scale, unit=candidates.queries.denominator)[int(values[0][0])])
         case public.Blocks(parts):
             starts = np.cumsum([0, *(len(part.attributes) for part, _ in parts)]).tolist()
             places = zip(parts, starts, starts[1:], strict=False)
@@ -35,7 +35,7 @@ def error_of(asked: public.Draw, values: Values, table: Engine) -> int:
         case public.Listed() | public.Trellis() as listed:
             rows = np.asarray(values[0], dtype=np.int64)[None, :]
             records, atoms = atom_records(listed.atoms, engine), listed.atoms
-            levels = levels_of(rows, atoms.weights, records, denominator=atoms.denominator, scale=scale)
+            levels = levels_of(rows, atoms.weights, records, unit=atoms.denominator, scale=scale)
             return int(levels[0])
         case structure:
             return _one(structure, asked.base, engine, scale, values)

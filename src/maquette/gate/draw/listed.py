@@ -87,15 +87,16 @@ def all_multisets(atoms: int, m: int) -> Integers:
 
 
 def levels_of(
-    rows: Integers, weights: Integers, records: Integers, *, denominator: int, scale: Scale
+    rows: Integers, weights: Integers, records: Integers, *, unit: int, scale: Scale
 ) -> Integers:
     """The level of every database: its largest error over the queries, in whole numbers.
 
-    `weights` are the queries' numerators on every atom, `records` how many records each atom has.
+    `weights` are the queries' numerators on every atom, `records` how many records each atom has. The error is taken
+    over `unit` numerators: their denominator for counts, the atoms' span for a score of sensitivity 1.
     """
     exact, n = weights @ records, int(records.sum())
     # beyond 64 bits in whole numbers of any length; n = 0 as n = 1, so that an empty table takes no other way
-    reach = max(n, 1) * scale.m * denominator * scale.resolution
+    reach = max(n, 1) * scale.m * max(int(weights.max(initial=0)), unit) * scale.resolution
     whole: type[Any] = np.int64 if reach < _SAFE else object
     parts: list[Integers] = []
     for start in range(0, len(rows), _CHUNK):
@@ -103,7 +104,7 @@ def levels_of(
         for column in rows[start : start + _CHUNK].T:
             held += weights[:, column].T
         gaps = np.abs(scale.m * exact.astype(whole) - n * held.astype(whole)).max(axis=1, initial=0)
-        levels = -(-gaps * scale.resolution // (scale.m * denominator * scale.grid))
+        levels = -(-gaps * scale.resolution // (scale.m * unit * scale.grid))
         parts.append(levels.astype(np.int64))
     return np.concatenate(parts)
 

@@ -64,7 +64,8 @@ def run(asked: public.Draw, table: Engine, *, base: Fraction, bits: Bits, report
             small = Slices(counter, base=base, report=report).draw(uniform)
             return [np.array(small, dtype=np.uint64)]
         case public.Candidates() as candidates:
-            levels = candidate_levels(candidates, engine, scale)
+            unit = math.ceil(candidates.span * candidates.queries.denominator)
+            levels = candidate_levels(candidates, engine, scale, unit=unit)
             number = Slices(Listed.of(levels), base=base, report=report).draw(uniform)
             return [np.array([number], dtype=np.uint64)]
         case public.Blocks() as blocks:
@@ -160,7 +161,7 @@ def enumerated(listed: public.Listed, rows: Integers, asked: public.Draw, engine
         rows,
         listed.atoms.weights,
         atom_records(listed.atoms, engine),
-        denominator=listed.atoms.denominator,
+        unit=listed.atoms.span,
         scale=scale_of(asked),
     )
     return Listed.of(levels, None if asked.base == "flat" else sequence_weights(rows, listed.atoms.sizes))
@@ -169,7 +170,7 @@ def enumerated(listed: public.Listed, rows: Integers, asked: public.Draw, engine
 def trellis_of(trellis: public.Trellis, asked: public.Draw, engine: Held) -> Trellis:
     """The trellis with the records of every atom."""
     scale = scale_of(asked)
-    finer = Scale(scale.m, scale.resolution, scale.grid * trellis.atoms.denominator)
+    finer = Scale(scale.m, scale.resolution, scale.grid * trellis.atoms.span)
     records = atom_records(trellis.atoms, engine)
     return Trellis(trellis.atoms, trellis.layout, records, finer, asked.base == "sequence")
 
@@ -182,15 +183,17 @@ def atom_records(atoms: Atoms, engine: Held) -> Integers:
     return records
 
 
-def candidate_levels(candidates: public.Candidates, engine: Held, scale: Scale) -> Integers:
-    """The level of every candidate."""
+def candidate_levels(
+    candidates: public.Candidates, engine: Held, scale: Scale, *, unit: int
+) -> Integers:
+    """The level of every candidate, its error taken over `unit` numerators (see `levels_of`)."""
     exact, n = engine.answer(candidates.queries), engine.size()
     levels: list[int] = []
     for number in range(candidates.count):
         rows = {name: codes[number] for name, codes in candidates.rows.items()}
         held = np.asarray(candidates.queries.on_rows(rows), dtype=np.int64)
         gap = int(np.abs(scale.m * exact.astype(object) - n * held.astype(object)).max(initial=0))
-        levels.append(-(-gap * scale.resolution // (scale.m * scale.grid * candidates.queries.denominator)))
+        levels.append(-(-gap * scale.resolution // (scale.m * scale.grid * unit)))
     return np.array(levels, dtype=np.int64)
 
 

@@ -39,7 +39,7 @@ class Trellis:
     records: Integers
     """How many records each atom has."""
     scale: Scale
-    """Its grid includes the denominator."""
+    """Its grid includes the numerator of D."""
     sequences: bool
     _last: tuple[int, Ways] | None = field(default=None, init=False)
     _exact: list[int] = field(init=False)
@@ -55,11 +55,11 @@ class Trellis:
 
     @property
     def top(self) -> int:
-        return self.scale.level(self.n * self.scale.m * self.atoms.denominator)
+        return self.scale.level(self.n * self.scale.m * self.atoms.span)
 
     @property
     def start(self) -> int:
-        return self.scale.level(self.n * self.atoms.denominator // 4)
+        return self.scale.level(self.n * self.atoms.span // 4)
 
     @property
     def acceptance(self) -> float:
