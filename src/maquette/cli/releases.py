@@ -127,6 +127,10 @@ def release(
     alpha: Annotated[
         float | None, typer.Option(help="Target error that chooses the rows, for mechanism smalldb.")
     ] = None,
+    typical_rows: Annotated[
+        int | None,
+        typer.Option(help="A public guess of the rows of the table, for the choice of mechanism and shares."),
+    ] = None,
     post: Annotated[str, typer.Option(help="Post-processing: auto, none, consistent, lp or l2.")] = "auto",
     certificate: Annotated[
         float, typer.Option(help="Share of the budget that measures the largest error; 0 for none.")
@@ -157,6 +161,7 @@ def release(
     """
     from maquette.api import release as make_release
     from maquette.domain import Domain
+    from maquette.mechanisms.base import TYPICAL_ROWS
     from maquette.release.store import check_place
 
     declared = Domain.load(domain)
@@ -167,6 +172,8 @@ def release(
     check_place(place)
     wanted_rows = _rows(rows)
     _check_before_opening(epsilon, delta, beta, certificate)
+    if typical_rows is not None:
+        _check.whole(typical_rows=typical_rows)
     chosen = _with_target(mechanism, alpha)
     try:
         with console.progress(quiet=quiet) as tell:
@@ -186,6 +193,7 @@ def release(
                 certificate=certificate,
                 groups=groups,
                 rows=wanted_rows,
+                typical_rows=TYPICAL_ROWS if typical_rows is None else typical_rows,
                 post=post,
                 key=key,
                 weight=weight,

@@ -146,7 +146,7 @@ class SmallDb:
         return (
             f"alpha={self.alpha:g} needs m={m:,} rows (existence bound {letter}: the best database of fewer may be "
             f"farther than alpha / 2 from a table), and {unfit}; at most m={most:,} rows can be drawn, which reach "
-            f"alpha={2 * near:.3g}: ask for that, or for rows={most}"
+            f"alpha={_up(2 * near):g}: ask for that, or for rows={most}"
         )
 
     def run(self, curator: Gate, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
@@ -263,17 +263,30 @@ def error_bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsil
         )
     public = laws.size_is_public(task)
     beta = task.beta if public else laws.rest_of(task.beta, Relation.ADD_REMOVE)
-    span, hair = route.facts.span, 1 - 1e-12
+    span = route.facts.span
     mass, rounding = route.log_mass(asked.m), span / asked.resolution
-    drawing: dict[str, float] = {"epsilon": epsilon * hair, "beta": beta, "log_range": mass}
+    paid = epsilon * (1 - 1e-12)
     found = theory.error(
-        route.facts, rows=asked.m, n=n, n_public=public, rounding=rounding, **drawing
+        route.facts,
+        rows=asked.m,
+        n=n,
+        epsilon=paid,
+        beta=beta,
+        n_public=public,
+        log_range=mass,
+        rounding=rounding,
     )
 
     def needs(alpha: float) -> float:
         existence, _ = theory.nearest(route.facts, rows=asked.m, only=theory.WITHOUT_ITSELF)
         return theory.records_at(
-            existence=existence, alpha=alpha, span=span, rounding=rounding, **drawing
+            existence=existence,
+            log_range=mass,
+            alpha=alpha,
+            epsilon=paid,
+            beta=beta,
+            span=span,
+            rounding=rounding,
         )
 
     return DrawBound(
@@ -327,6 +340,12 @@ def _factor(part: Single, base: Base) -> float:
 def pure_epsilon(price: Fraction, unit: str) -> float:
     """The epsilon of the draw: the price, or sqrt(8 rho) because the draw has bounded range."""
     return float(price) if unit == "epsilon" else math.sqrt(8 * rho_of(price, unit))
+
+
+def _up(value: float) -> float:
+    """Three digits, never below."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return round(math.ceil(value / step * (1 - 1e-12)) * step, 12)
 
 
 def sampler_words(asked: Draw) -> str:

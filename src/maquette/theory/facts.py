@@ -83,7 +83,9 @@ def _classes(queries: Queries) -> list[Queries]:
 def _pieces(queries: Queries) -> list[Queries]:
     """Marginals one by one, so that they can be told apart; a class that looks at nothing is left out."""
     if isinstance(queries, Marginals):
-        told = [margin for margin in queries.margins if prod(queries.domain[name].size for name in margin) > 1]
+        told = [
+            margin for margin in queries.margins if prod(queries.domain[name].size for name in margin) > 1
+        ]
         return [Marginals(queries.domain, (margin,)) for margin in told]
     return [queries] if queries.attributes else []
 

@@ -103,9 +103,7 @@ def error(
     return Bound(alpha + chosen + rounding / n, rows, letter, alpha, chosen)
 
 
-def nearest(
-    facts: Facts, *, rows: int, n: float | None = None, only: str = LETTERS
-) -> tuple[float, str]:
+def nearest(facts: Facts, *, rows: int, n: float | None = None, only: str = LETTERS) -> tuple[float, str]:
     """alpha_m: how near the best small database of m rows is to any table, and the letter of the form that says so.
 
     Holds when: n is the number of records where it is public, else None.
@@ -123,9 +121,7 @@ def nearest(
     return min(least)
 
 
-def rows_for(
-    facts: Facts, *, alpha: float, n: float | None = None, only: str = LETTERS
-) -> tuple[int, str]:
+def rows_for(facts: Facts, *, alpha: float, n: float | None = None, only: str = LETTERS) -> tuple[int, str]:
     """The fewest rows with a small database within alpha of any table, by any form, and the form's letter.
 
     Holds when: n is the number of records where it is public, else None. Any alpha from 1 on takes one row.

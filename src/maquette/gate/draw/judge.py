@@ -27,7 +27,11 @@ def error_of(asked: public.Draw, values: Values, table: Engine) -> int:
     scale = Scale(asked.m, 1, 1 if asked.weight is None else asked.weight.grid)
     match asked.structure:
         case public.Candidates() as candidates:
-            return int(candidate_levels(candidates, engine, scale, unit=candidates.queries.denominator)[int(values[0][0])])
+            return int(
+                candidate_levels(candidates, engine, scale, unit=candidates.queries.denominator)[
+                    int(values[0][0])
+                ]
+            )
         case public.Blocks(parts):
             starts = np.cumsum([0, *(len(part.attributes) for part, _ in parts)]).tolist()
             places = zip(parts, starts, starts[1:], strict=False)

@@ -86,9 +86,7 @@ def all_multisets(atoms: int, m: int) -> Integers:
     return flat.reshape(count, m)
 
 
-def levels_of(
-    rows: Integers, weights: Integers, records: Integers, *, unit: int, scale: Scale
-) -> Integers:
+def levels_of(rows: Integers, weights: Integers, records: Integers, *, unit: int, scale: Scale) -> Integers:
     """The level of every database: its largest error over the queries, in whole numbers.
 
     `weights` are the queries' numerators on every atom, `records` how many records each atom has. The error is taken

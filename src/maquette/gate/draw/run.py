@@ -183,9 +183,7 @@ def atom_records(atoms: Atoms, engine: Held) -> Integers:
     return records
 
 
-def candidate_levels(
-    candidates: public.Candidates, engine: Held, scale: Scale, *, unit: int
-) -> Integers:
+def candidate_levels(candidates: public.Candidates, engine: Held, scale: Scale, *, unit: int) -> Integers:
     """The level of every candidate, its error taken over `unit` numerators (see `levels_of`)."""
     exact, n = engine.answer(candidates.queries), engine.size()
     levels: list[int] = []
