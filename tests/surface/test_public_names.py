@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -78,12 +80,38 @@ def test_every_lazy_name_is_public_and_lives_where_it_is_said_to():
         assert getattr(maquette, name) is getattr(importlib.import_module(home), name)
 
 
+def names_for_type_checkers(source: str) -> set[tuple[str, str]]:
+    """What the branch for type checkers imports: names and where from."""
+    branches = [
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    ]
+    return {
+        (alias.asname or alias.name, str(node.module))
+        for branch in branches
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
 def test_type_checkers_see_the_same_names():
+    seen = names_for_type_checkers((ROOT / "src/maquette/__init__.py").read_text())
+    assert seen == {*maquette._HOME.items(), ("release", "maquette.api")}
+
+
+def test_a_name_that_type_checkers_miss_is_noticed():
     source = (ROOT / "src/maquette/__init__.py").read_text()
-    seen = source.split("if TYPE_CHECKING:")[1].split("__version__ =")[0]
-    for name, home in maquette._HOME.items():
-        assert f"from {home} import" in seen
-        assert name in seen
+    whole = names_for_type_checkers(source)
+    for line in (
+        "        points,\n",
+        "    from maquette.release.store import load\n",
+        "        KeyReused,\n",
+    ):
+        name = re.findall(r"\w+", line)[-1]
+        left = names_for_type_checkers(source.replace(line, "", 1))
+        assert {one for one, _ in whole - left} == {name}
 
 
 def test_an_unknown_name_is_an_attribute_error():
