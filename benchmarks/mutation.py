@@ -23,6 +23,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -284,14 +285,17 @@ def _run(mutant: Mutant | None, tests: Sequence[str], log: Path) -> None:
             "--hypothesis-seed=1",
         ]
         code = int(pytest.main([*options, *tests]))
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 
 def warm_up() -> None:
     """What every process needs, and no module of the package."""
     import duckdb  # noqa: F401
-    import hypothesis  # noqa: F401
     import numpy  # noqa: F401
     import opendp.measurements  # noqa: F401
     import pyarrow.parquet  # noqa: F401
