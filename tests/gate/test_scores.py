@@ -46,7 +46,7 @@ def test_the_long_path_gives_what_the_short_one_gives(monkeypatch):
     generator = np.random.default_rng(5)
     exact, released = generator.integers(0, 1000, 50), generator.integers(0, 2**30 + 1, 50)
     short = count_errors(exact, 1, Answers(released, 2**30), 1000)
-    monkeypatch.setattr(scores, "_SAFE", 1)
+    monkeypatch.setattr(scores.bounds, "EXACT", 1)
     assert np.array_equal(count_errors(exact, 1, Answers(released, 2**30), 1000), short)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from maquette.accounting.budget import UNITS
 from maquette.errors import ParameterError
 from maquette.gate import calibrate
+from maquette.gate.bounds import WIDEST
 from maquette.gate.noise.laws import exp_minus
 from maquette.gate.noise.samplers import float_up, sqrt_up
 from maquette.queries.base import Sensitivity
@@ -45,7 +46,12 @@ def test_sqrt_up_is_not_below_and_hardly_above(value):
 
 @settings(max_examples=300)
 @given(l1=sizes, epsilon=prices, denominator=denominators)
+@example(l1=Fraction(2**15), epsilon=Fraction(1, 10**12), denominator=2**20)
 def test_laplace_noise_is_never_too_little(l1, epsilon, denominator):
+    if l1 * denominator / calibrate.on_grid(epsilon) > WIDEST:
+        with pytest.raises(ParameterError, match="wider than any table"):
+            calibrate.laplace(_sensitivity(l1, l1), epsilon=epsilon, denominator=denominator)
+        return
     plan = calibrate.laplace(_sensitivity(l1, l1), epsilon=epsilon, denominator=denominator)
     assert l1 * denominator / plan.drawn <= epsilon
     assert plan.scale == plan.drawn / denominator

@@ -246,6 +246,8 @@ _KINDS: dict[str, type[Event]] = {
         ComposedEvent,
     )
 }
+RESERVED = frozenset({"tag"} | {f.name for kind in _KINDS.values() for f in fields(kind)})
+"""Names in a ledger entry's body that say what was drawn, and that nothing else may stand under."""
 _WORDS = {"method", "what"}
 
 

@@ -11,21 +11,32 @@ from maquette.accounting.budget import UNITS
 from maquette.accounting.events import CubeEvent, GaussianEvent, LaplaceEvent, SelectionEvent, SmoothedEvent
 from maquette.accounting.gaussian import SMOOTHING, log_ratio, rho_of
 from maquette.errors import MechanismError, ParameterError
+from maquette.gate.bounds import WIDEST, check_price, check_width
 from maquette.gate.noise.laws import exp_minus
 from maquette.gate.noise.samplers import float_up, sqrt_up
 from maquette.queries.base import Sensitivity
 
 _BASE_BITS = 64
+_LONGEST_RADIUS = 2**23
+"""Radii of the L-infinity noise with their weights, held at once."""
 _NARROWEST = Fraction(25, 4)
 """V / (V - 9/4) is below pi / 2 from here on."""
 
 
 def on_grid(price: Fraction) -> Fraction:
     """A price rounded down to the ledger's grid, so that its cost rounded up is not above it."""
+    check_price(price)
     units = math.floor(price * UNITS)
     if units < 1:
-        raise ParameterError(f"expected a price of at least 1e-12, the ledger's unit, got {float(price):g}")
+        raise ParameterError("expected a price of at least 1e-12, the ledger's unit")
     return Fraction(units, UNITS)
+
+
+def _check_moved(sensitivity: Sensitivity) -> None:
+    if not sensitivity.l1:
+        raise ParameterError(
+            "these answers are the same on all neighbouring tables; no noise can be planned for them"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,9 @@ def laplace(sensitivity: Sensitivity, *, epsilon: Fraction, denominator: int) ->
 
     Guarantee: epsilon-DP (Dwork, McSherry, Nissim and Smith 2006; discrete: Ghosh, Roughgarden and Sundararajan 2009).
     """
+    _check_moved(sensitivity)
     drawn = Fraction(float_up(sensitivity.l1 * denominator / on_grid(epsilon)))
+    check_width(drawn)
     scale = drawn / denominator
     return LaplacePlan(scale, drawn, LaplaceEvent(scale=scale, l1=sensitivity.l1))
 
@@ -65,7 +78,9 @@ def gaussian(sensitivity: Sensitivity, *, rho: Fraction, denominator: int) -> Ga
 
     Guarantee: rho-zCDP (Bun and Steinke 2016; discrete: Canonne, Kamath and Steinke 2020).
     """
+    _check_moved(sensitivity)
     drawn = sqrt_up(sensitivity.l2_squared * denominator**2 / (2 * on_grid(rho)))
+    check_width(drawn)
     variance = Fraction(drawn) ** 2 / denominator**2
     return GaussianPlan(
         variance, drawn, GaussianEvent(sigma_squared=variance, l2_squared=sensitivity.l2_squared)
@@ -80,7 +95,9 @@ def smoothed(
     Guarantee: sqrt(2 half_square)-GDP within a ratio, for noise on `coordinates` whole numbers, those that one record
         moves and all others (`accounting/gaussian.py`).
     """
+    _check_moved(sensitivity)
     drawn = sqrt_up(sensitivity.l2_squared * denominator**2 / (2 * on_grid(half_square)) + SMOOTHING)
+    check_width(drawn)
     return _against_continuous(sensitivity, drawn, denominator, coordinates)
 
 
@@ -146,6 +163,16 @@ def cube(*, epsilon: Fraction) -> CubePlan:
     price = on_grid(epsilon)
     base = Fraction(exp_minus(price, _BASE_BITS)[1], 1 << _BASE_BITS)
     return CubePlan(base, CubeEvent(epsilon=price))
+
+
+def check_radius(plan: CubePlan, coordinates: int) -> None:
+    """Refuse L-infinity noise whose radius cannot be held: about k / epsilon, listed to both sides for 80 bits."""
+    price = Fraction(plan.event.epsilon)
+    if (60 + math.isqrt(110 * coordinates)) / price > _LONGEST_RADIUS or coordinates / price > WIDEST:
+        raise MechanismError(
+            f"the integer L-infinity mechanism cannot list its radius for {coordinates:,} answers at so small a price; "
+            "use laplace"
+        )
 
 
 @dataclass(frozen=True, slots=True)

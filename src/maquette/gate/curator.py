@@ -17,7 +17,8 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import ParameterError
-from maquette.gate import calibrate
+from maquette.gate import bounds, calibrate
+from maquette.gate.draw.check import check_draw, check_drawn, check_weight
 from maquette.gate.draw.judge import error_of
 from maquette.gate.draw.price import pricing
 from maquette.gate.draw.run import STAYS_CHARGED, held_by, join_words, run, split_words
@@ -77,6 +78,7 @@ class Curator(Tabulator):
         Guarantee: `price`, under both relations: one record moves the sum by at most 1, and rounding up cannot make
             a gap of at most 1 wider. The total is private where the number of records is not.
         """
+        check_weight(self.domain, weight, [()])
         values, noise, receipt = self._noisy(
             {"ask": "total", "weight": weight.to_dict()},
             _one_per(1),
@@ -93,7 +95,7 @@ class Curator(Tabulator):
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
         """
-        self._check_domain(queries)
+        self._check_queries(queries)
         values, law, receipt = self._noisy(
             {"ask": "measure", "queries": canonical_hash(queries)},
             queries.sensitivity(self.relation),
@@ -113,7 +115,7 @@ class Curator(Tabulator):
 
         Guarantee: permute-and-flip for a pure price, the exponential mechanism for a price in rho; sensitivity 1.
         """
-        self._check_domain(queries)
+        self._check_queries(queries)
         check_answers(answers, queries.count)
         plan = calibrate.selection(price=price, unit=self.unit)
 
@@ -137,6 +139,7 @@ class Curator(Tabulator):
             base measure (Blum, Ligett and Roth 2008); see `gate/draw`. Paid before the first look: an interrupted
             draw stays paid, and the same key may draw again.
         """
+        check_draw(self.domain, asked)
         plan = pricing(
             price=price,
             unit=self.unit,
@@ -168,6 +171,7 @@ class Curator(Tabulator):
         Guarantee: `price`. The error is the score that the draw itself used, rounded up to whole counts: sensitivity 1
             under both relations, for weighed records too. It serves classes too large to list, and weighted tables.
         """
+        check_drawn(self.domain, drawn)
         asked = drawn.draw
         request = {"ask": "judge", "draw": asked.to_dict(), "database": _digest_of(drawn.values)}
         values, noise, receipt = self._noisy(
@@ -187,11 +191,9 @@ class Curator(Tabulator):
         Guarantee: each group's largest error has sensitivity 1, so g groups are a vector of L1 sensitivity g and
             L2 sensitivity sqrt(g).
         """
-        self._check_domain(queries)
+        self._check_queries(queries)
         check_answers(answers, queries.count)
-        parts = [(0, queries.count)] if groups is None else [(g.start, g.stop) for g in groups]
-        if any(not 0 <= start < stop <= queries.count for start, stop in parts):
-            raise ParameterError(f"expected groups inside the {queries.count} queries, none of them empty")
+        parts = [(0, queries.count)] if groups is None else _parts(groups, queries.count)
 
         def look() -> NDArray[np.int64]:
             return self._largest(queries, answers, parts)
@@ -228,6 +230,17 @@ class Curator(Tabulator):
 
 def _unwatched(levels: int) -> None:
     """Nobody follows the draw."""
+
+
+def _parts(groups: Sequence[Group], count: int) -> list[tuple[int, int]]:
+    """Where each group begins and ends; the sensitivity of a vector counts them."""
+    bounds.check_list(groups, Group, "a list of groups of queries")
+    parts = [(group.start, group.stop) for group in groups]
+    for part in parts:
+        bounds.check_list(part, int, "groups that begin and end at whole numbers")
+    if not parts or not all(0 <= start < stop <= count for start, stop in parts):
+        raise ParameterError(f"expected groups inside the {count} queries, none of them empty")
+    return parts
 
 
 def _one_per(groups: int) -> Sensitivity:

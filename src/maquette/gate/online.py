@@ -22,7 +22,7 @@ from maquette.accounting.budget import UNITS, Budget, Cost, unit_of
 from maquette.accounting.events import Event, from_body
 from maquette.accounting.ledger import Entry, Ledger, Record
 from maquette.errors import LedgerError, MechanismError, ParameterError
-from maquette.gate import sparse
+from maquette.gate import bounds, sparse
 from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
 from maquette.gate.payer import described
@@ -136,11 +136,12 @@ class OnlineCurator(Curator):
             choose the next one after a near outcome may choose it before. None is shown before all are stored; if
             another process has taken one of the steps (KeyReused), what was looked at is forgotten, unseen.
         """
-        for one in guesses:
-            self._check_guess(one)
         held = self._open
         if held is None:
             raise MechanismError("no epoch is open; open one before testing")
+        bounds.check_list(guesses, Guess, "a list of guesses")
+        for one in guesses:
+            self._check_guess(one, held.epoch)
         records: list[Record] = []
         for one in guesses:
             values = self._look(one.queries, one.guess, held)
@@ -156,15 +157,22 @@ class OnlineCurator(Curator):
 
     def note_all(self, what: Sequence[Mapping[str, Any]]) -> list[Step]:
         """The same for several things in one transaction; KeyReused if another process has taken one of the steps."""
+        bounds.check_list(what, Mapping, "a list of things to write down, each by name")
+        for one in what:
+            bounds.check_about(one)
         records = [self._record(_NOTE, [], one, number=self._step + i) for i, one in enumerate(what)]
         return [self._follow(entry) for entry in self._ledger.record_all(records, parent=self._key)]
 
-    def _check_guess(self, one: Guess) -> None:
-        self._check_domain(one.queries)
+    def _check_guess(self, one: Guess, epoch: Epoch) -> None:
+        self._check_queries(one.queries)
         if one.queries.count != 1:
             raise ParameterError(f"expected one query to test, got {one.queries.count}")
         if one.queries.sensitivity(self.relation).linf > 1:
             raise ParameterError("expected a query with weights between 0 and 1")
+        most = bounds.SUMMANDS
+        bounds.check_whole(one.guess, least=-most, most=most, what="a guess")
+        sparse.check_widths(epoch, one.queries.denominator)
+        bounds.check_about(one.about)
 
     def _look(self, queries: Queries, guess: int, held: _Open) -> list[NDArray[np.int64]]:
         """Near or far, and a value: of the same form for both, so that what is stored takes the same room."""
@@ -181,8 +189,9 @@ class OnlineCurator(Curator):
         """The one place where a score meets the secret threshold."""
         scale = held.epoch.test_scale * denominator
         noisy = int(self._noise.laplace(np.array([score], dtype=np.int64), scale=scale)[0])
+        shift = sparse.within_reach(held.shift, denominator)
         return sparse.is_far(
-            noisy, threshold=held.epoch.terms.threshold, shift=held.shift, denominator=denominator
+            noisy, threshold=held.epoch.terms.threshold, shift=shift, denominator=denominator
         )
 
     def _store(

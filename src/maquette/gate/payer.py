@@ -23,7 +23,7 @@ from maquette.accounting.events import Event
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
-from maquette.gate import calibrate
+from maquette.gate import bounds, calibrate
 from maquette.gate.noise import Noise, SystemNoise
 from maquette.gate.owner import Table
 from maquette.gate.payload import pack, unpack
@@ -121,10 +121,14 @@ class Payer:
                         "use laplace or gaussian for fractional weights"
                     )
                 cube = calibrate.cube(epsilon=noise.epsilon)
+                calibrate.check_radius(cube, coordinates)
                 law, event = Cube(noise.epsilon, cube.base), cube.event
 
                 def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
                     return self._noise.cube(values, base=cube.base)
+
+            case _:
+                raise ParameterError("expected noise as Laplace, Gaussian or Cube, with its price")
 
         ((values,), receipt) = self._ask(event, request, lambda: [draw(exact())], note=note)
         return values, law, receipt
@@ -142,6 +146,8 @@ class Payer:
         What `look` returns is stored, and its hash is published with receipts: it must be a function of what the
         payment covers, or carry a random blind.
         """
+        if note is not None:
+            bounds.check_about(note)
         body = described(event.to_dict() | {"ask": request["ask"]}, note)
         key = f"{self._key}/{self._step:04d}"
         digest = hashlib.sha256(json.dumps([request, event.to_dict()], sort_keys=True).encode()).hexdigest()
@@ -183,9 +189,8 @@ class Payer:
             )
         self._spent = spent
 
-    def _check_domain(self, queries: Queries) -> None:
-        if queries.domain.fingerprint != self.domain.fingerprint:
-            raise ParameterError("expected queries over the table's own domain; build them from table.domain")
+    def _check_queries(self, queries: Queries) -> None:
+        bounds.check_queries(self.domain, queries)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(key={self._key!r}, left={float(self.left):g} {self.unit})"

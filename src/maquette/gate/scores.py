@@ -16,15 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import ParameterError
+from maquette.gate import bounds
 from maquette.models.answers import Answers
-
-_SAFE = 2**62
 
 
 def check_answers(answers: Answers, count: int) -> None:
     """The sensitivity above needs one fraction in [0, 1] per query, in whole numbers."""
-    if answers.numerators.dtype.kind != "i" or answers.numerators.ndim != 1 or answers.denominator < 1:
+    bounds.check_type(answers, Answers, "released answers")
+    bounds.check_type(answers.numerators, np.ndarray, "released answers with numerators in an array")
+    if answers.numerators.dtype.kind != "i" or answers.numerators.ndim != 1:
         raise ParameterError("expected answers as a list of whole numerators over a positive denominator")
+    bounds.check_whole(answers.denominator, least=1, most=bounds.SUMMANDS, what="the answers' denominator")
     if len(answers) != count:
         raise ParameterError(f"expected {count} answers, one per query, got {len(answers)}")
     outside = (answers.numerators < 0) | (answers.numerators > answers.denominator)
@@ -50,6 +52,6 @@ def _gaps(exact: NDArray[Any], denominator: int, answers: Answers, n: int) -> tu
     left, right = common // denominator, n * (common // answers.denominator)
     released: NDArray[Any] = answers.numerators.astype(np.int64, copy=False)
     # with n = 0 as with n = 1, so that an empty table takes no other way
-    if common * max(n, 1) >= _SAFE:
+    if common * max(n, 1) >= bounds.EXACT:
         exact, released = exact.astype(object), released.astype(object)
     return exact * left - released * right, common

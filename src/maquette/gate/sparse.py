@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from maquette.accounting.events import ComposedEvent, Event, SparseEvent
 from maquette.errors import ParameterError
-from maquette.gate import calibrate
+from maquette.gate import bounds, calibrate
 from maquette.gate.noise.samplers import float_up, sqrt_up
 from maquette.models import measurement
 from maquette.models.measurement import Gaussian, Laplace
-from maquette.models.testing import Terms
+from maquette.models.testing import Epoch, Terms
 from maquette.queries.base import Sensitivity
 
 _LARGEST = 2**40
@@ -87,6 +87,27 @@ def is_far(noisy_score: int, *, threshold: int, shift: int, denominator: int) ->
     return noisy_score >= (threshold + shift) * denominator
 
 
+def within_reach(shift: int, denominator: int) -> int:
+    """The noise of a threshold, cut off where the threshold would pass 62 bits.
+
+    The sampler cuts noisy scores off at 64 bits. A threshold out there would let that cut decide; with this one the
+    shifts of the proof hold for every value of the noise.
+    """
+    most = bounds.EXACT // denominator - _LARGEST
+    return max(-most, min(shift, most))
+
+
+def check_widths(epoch: Epoch, denominator: int) -> None:
+    """Noise of an epoch, stretched to a query's denominator, must leave 64 bits to the scores and values."""
+    law = epoch.answer_noise
+    widths = [epoch.threshold_scale, epoch.test_scale]
+    if isinstance(law, Laplace) and law.scale is not None:
+        widths.append(law.scale)
+    if isinstance(law, Gaussian) and law.sigma_squared is not None:
+        widths.append(Fraction(sqrt_up(law.sigma_squared)))
+    bounds.check_width(max(widths) * denominator)
+
+
 def add_noise(exact: int, law: measurement.Noise, *, denominator: int, noise: Any) -> int:
     """A value with fresh noise of the epoch's law, stretched to the query's denominator."""
     values = np.array([exact], dtype=np.int64)
@@ -129,7 +150,6 @@ def _prices(terms: Terms) -> tuple[Fraction, Fraction, Fraction | None]:
 
 
 def _check(terms: Terms) -> None:
-    if isinstance(terms.cap, bool) or not 1 <= terms.cap <= 2**20:
-        raise ParameterError(f"expected an epoch's cap between 1 and 2^20, got cap={terms.cap!r}")
-    if abs(terms.threshold) > _LARGEST:
-        raise ParameterError("expected a threshold of at most 2^40 records")
+    bounds.check_type(terms, Terms, "the terms of an epoch")
+    bounds.check_whole(terms.cap, least=1, most=2**20, what="an epoch's cap")
+    bounds.check_whole(terms.threshold, least=-_LARGEST, most=_LARGEST, what="a threshold in records")

@@ -25,7 +25,7 @@ from maquette.accounting.events import (
 from maquette.accounting.gaussian import log_ratio, smoothing_of
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
-from maquette.gate import calibrate
+from maquette.gate import bounds, calibrate
 from maquette.gate.noise import Noise
 from maquette.gate.noise.samplers import sqrt_up
 from maquette.queries.base import Sensitivity
@@ -68,8 +68,7 @@ def plan_tables(
         mu^2 / 2 is drawn as planned, and costs it more.
     """
     check_tables(domain, tables)
-    if len(variances) != len(tables) or any(variance <= 0 for variance in variances):
-        raise ParameterError(f"expected {len(tables)} variances > 0, one per table")
+    bounds.check_variances(variances, len(tables), "table")
     shift = moved(relation)
     if unit == "epsilon":
         scales = [sqrt_up(Fraction(v) / 2) for v in variances]
@@ -95,20 +94,33 @@ def plan_tables(
 
 
 def check_tables(domain: Domain, tables: Sequence[Binned]) -> None:
-    """Each must be a partition: the sensitivities rest on it."""
+    """Each must be a partition in whole numbers: the sensitivities rest on it."""
+    bounds.check_list(tables, Binned, "a list of tables in bins")
     if not tables:
         raise ParameterError("expected at least one table")
     for table in tables:
+        _check_plain(table)
         table.check(domain)
+    bounds.check_cells(sum(table.bins for table in tables))
+
+
+def _check_plain(table: Binned) -> None:
+    """Tuples of names and of Python's whole numbers: 0.0 and True equal a code, and are none."""
+    bounds.check_list(table.margin, str, "the attributes of a table in bins")
+    bounds.check_list(table.cuts, tuple, "the cuts of a table in bins as tuples")
+    for codes in [*table.cuts, () if table.groups is None else table.groups]:
+        bounds.check_list(codes, int, "cuts and groups in whole numbers")
+    hashed: list[object] = [table.margin, table.cuts, () if table.groups is None else table.groups]
+    bounds.check_list(hashed, tuple, "the parts of a table in bins as tuples")
 
 
 def check_references(tables: Sequence[Binned], references: Sequence[Counts]) -> None:
-    """One public whole number per bin."""
+    """One public whole number per bin, none of them large enough to leave 64 bits with a count."""
+    bounds.check_list(references, np.ndarray, "reference tables as arrays")
     if len(references) != len(tables):
-        raise ParameterError(f"expected {len(tables)} reference tables, got {len(references)}")
+        raise ParameterError(f"expected {len(tables)} reference tables")
     for table, reference in zip(tables, references, strict=True):
-        if reference.dtype.kind != "i" or reference.shape != (table.cells,):
-            raise ParameterError(f"expected {table.cells} whole reference counts, flat, one per bin")
+        bounds.check_numbers(reference, table.cells, "whole reference counts, one per bin")
 
 
 def distances(counts: Sequence[Counts], references: Sequence[Counts]) -> Counts:
@@ -137,7 +149,9 @@ def plan_choices(*, count: int, price: Fraction, relation: Relation, unit: str) 
 
     Guarantee: each is permute-and-flip (epsilon) or the exponential mechanism (rho) on a score of sensitivity 1 or 2.
     """
-    each = calibrate.selection(price=price / count, unit=unit)
+    bounds.check_whole(count, least=1, most=bounds.MOST_CHOICES, what="how many tables to choose")
+    bounds.check_price(price)
+    each = calibrate.selection(price=Fraction(price) / count, unit=unit)
     event = ComposedEvent((SelectionEvent(each.event.epsilon, each.event.method),) * count)
     return ChoicePlan(event, each.scale * moved(relation), each.event.method)
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from maquette.accounting.events import Event, GaussianEvent, SmoothedEvent
 from maquette.accounting.gaussian import log_ratio, smoothing_of
-from maquette.errors import ParameterError
-from maquette.gate import calibrate, tables
+from maquette.gate import bounds, calibrate, tables
 from maquette.gate.noise.samplers import sqrt_up
 from maquette.gate.payer import Payer
 from maquette.models import measurement
@@ -41,13 +40,15 @@ class Tabulator(Payer):
             counted the noise is wider by the smoothing, and costs as much as asked. The price is that of the
             projected tables only, and receipts publish hashes of what is stored: nothing else may be stored.
         """
-        if len(variances) != len(margins) or any(variance <= 0 for variance in variances):
-            raise ParameterError(f"expected {len(margins)} variances > 0, one per margin")
+        bounds.check_margins(self.domain, margins)
+        bounds.check_variances(variances, len(margins), "margin")
         sizes = [tuple(self.domain[name].size for name in margin) for margin in margins]
         smoothing = smoothing_of(self.unit)
         sigmas = [sqrt_up(Fraction(variance) + smoothing) for variance in variances]
         drawn = [Fraction(sigma) ** 2 for sigma in sigmas]
         axes = [projected_axes(shape, variance) for shape, variance in zip(sizes, drawn, strict=True)]
+        for shape, removed, sigma in zip(sizes, axes, sigmas, strict=True):
+            bounds.check_projection(shape, removed, sigma)
         event = self._residual_event(sizes, axes, drawn)
 
         def look() -> list[NDArray[np.int64]]:
@@ -159,8 +160,7 @@ class Tabulator(Payer):
         """
         tables.check_tables(self.domain, binned)
         tables.check_references(binned, references)
-        if penalties.dtype.kind != "i" or penalties.shape != (len(binned),) or count < 1:
-            raise ParameterError("expected one whole penalty per table and at least one choice")
+        bounds.check_numbers(penalties, len(binned), "whole penalties, one per table")
         plan = tables.plan_choices(count=count, price=price, relation=self.relation, unit=self.unit)
 
         def look() -> list[NDArray[np.int64]]:

@@ -23,6 +23,8 @@ from maquette.vault.source import Source
 Coded = dict[str, NDArray[Any]]
 Integers = NDArray[np.int64]
 
+MOST_RECORDS = 2**32
+"""Records of a table. Exact counts times every public factor stay inside 64 bits because of it (`gate/bounds.py`)."""
 ROWS = 2**20
 """Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
 
@@ -152,6 +154,7 @@ class MemoryEngine(_BatchEngine):
     def __init__(self, domain: Domain, columns: Coded) -> None:
         super().__init__(domain)
         self._columns = {name: _frozen(columns[name]) for name in domain.names}
+        _check_records(len(self._columns[domain.names[0]]))
 
     def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
         return count_margins(self._domain, self._columns, margins)
@@ -173,10 +176,12 @@ class StreamEngine(_BatchEngine):
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
         held: list[Coded] = []
-        rows = 0
+        rows = total = 0
         for raw, _ in self._source.batches(names):
             held.append({name: self._coders[name].code(raw[name]) for name in names})
             rows += len(held[-1][names[0]])
+            total += len(held[-1][names[0]])
+            _check_records(total)
             if rows >= ROWS:
                 yield _stacked(held, names)
                 held, rows = [], 0
@@ -216,6 +221,12 @@ class _Steps:
         while self._progress is not None and share * 20 >= self._step <= 20:
             self._progress(self._step / 20)
             self._step += 1
+
+
+def _check_records(rows: int) -> None:
+    """For the owner who opens a table: no question is answered before its rows were passed over once."""
+    if rows > MOST_RECORDS:
+        raise SourceError(f"expected a table of at most {MOST_RECORDS:,} records; split it or take a sample")
 
 
 def _joined(coder: Coder, chunks: list[NDArray[Any]]) -> NDArray[Any]:

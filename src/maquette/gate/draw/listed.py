@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.gate.bounds import EXACT
 from maquette.gate.draw.scale import Scale
 from maquette.gate.draw.uniform import Uniform
 from maquette.gate.draw.wide import Wide
@@ -19,7 +20,6 @@ from maquette.gate.draw.wide import Wide
 Integers = NDArray[np.int64]
 
 _CHUNK = 2**15
-_SAFE = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +95,7 @@ def levels_of(rows: Integers, weights: Integers, records: Integers, *, unit: int
     exact, n = weights @ records, int(records.sum())
     # beyond 64 bits in whole numbers of any length; n = 0 as n = 1, so that an empty table takes no other way
     reach = max(n, 1) * scale.m * max(int(weights.max(initial=0)), unit) * scale.resolution
-    whole: type[Any] = np.int64 if reach < _SAFE else object
+    whole: type[Any] = np.int64 if reach < EXACT else object
     parts: list[Integers] = []
     for start in range(0, len(rows), _CHUNK):
         held = np.zeros((len(rows[start : start + _CHUNK]), len(weights)), dtype=np.int64)
