@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         UselessAnswer,
         WorkloadError,
     )
-    from maquette.gate.owner import Table, open
+    from maquette.gate.owner import Table, fit_report, open
     from maquette.mechanisms.smalldb import SmallDb
     from maquette.queries import (
         Queries,
@@ -74,7 +74,7 @@ _HOMES = {
         "UselessAnswer",
         "WorkloadError",
     ),
-    "maquette.gate.owner": ("Table", "open"),
+    "maquette.gate.owner": ("Table", "fit_report", "open"),
     "maquette.mechanisms.smalldb": ("SmallDb",),
     "maquette.queries": (
         "Queries",
@@ -128,6 +128,7 @@ __all__ = [
     "conjunctions",
     "evaluate",
     "fat_shattering_dimension",
+    "fit_report",
     "halfspaces",
     "load",
     "marginals",

@@ -79,8 +79,6 @@ MAPPED: dict[str, tuple[bytes, list[tuple[int, int]]]] = {
     "comment sign": (HEAD + b"#a,1\n", [(OTHER_WORD, 1)]),
     "NUL bytes": (HEAD + b"a\x00,1\nb,\x00\nb,2\n", [(OTHER_WORD, 1), (1, NO_NUMBER), (1, 2)]),
     "control Z": (HEAD + b"a,1\n\x1a\nb,2\n", [(0, 1), (OTHER_WORD, NO_NUMBER), (1, 2)]),
-    "Latin-1": (HEAD + b"caf\xe9,1\nb,2\n", [(OTHER_WORD, 1), (1, 2)]),
-    "bad bytes in a number": (HEAD + b"a,\xff1\nb,2\n", [(0, NO_NUMBER), (1, 2)]),
     "composed and decomposed": (HEAD + "caf\u00e9,1\ncafe\u0301,2\n".encode(), [(2, 1), (2, 2)]),
     "bidirectional marks": (HEAD + "\u202ea,1\na\u200f,2\n".encode(), [(OTHER_WORD, 1), (OTHER_WORD, 2)]),
     "byte order mark inside": (HEAD + "\ufeffa,1\n".encode(), [(OTHER_WORD, 1)]),
@@ -202,6 +200,7 @@ def empty_folder(folder: Path) -> object:
 
 NUMBERS = {"number": [1]}
 BLOB = pa.array([CANARY.encode()], pa.binary())
+LATIN = pa.array([CANARY.encode(), b"caf\xe9"], pa.binary()).view(pa.string())
 DATES = pa.array([datetime.date(2020, 1, 1)])
 TIMES = pa.array([datetime.datetime(2020, 1, 1)], pa.timestamp("us", tz="Europe/Paris"))
 
@@ -218,6 +217,12 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "UTF-16 without mark": (file("t.csv", (HEAD + ROW).decode().encode("utf-16-le")), "UTF-16"),
     "a binary file": (file("t.csv", b"\x00\x01" + ROW), "binary"),
     "Latin-1 header": (file("t.csv", b"word,number,caf\xe9\n" + ROW), "header .* is not UTF-8"),
+    "Latin-1": (file("t.csv", HEAD + ROW + b"caf\xe9,1\n"), "file t.csv is not UTF-8 text; .*encoding="),
+    "bad bytes in a number": (file("t.csv", HEAD + ROW + b"a,\xff1\n"), "file t.csv is not UTF-8 text"),
+    "Latin-1, compressed": (file("t.csv.gz", gzip.compress(HEAD + ROW + b"caf\xe9,1\n")), "t.csv.gz is not UTF-8 text"),
+    "a character cut at the end": (file("t.csv", HEAD + ROW + b"caf\xc3"), "file t.csv is not UTF-8 text"),
+    "Parquet, text in Latin-1": (parquet(word=LATIN, number=[1, 2]), "text columns that are not UTF-8"),
+    "Arrow, text in Latin-1": (lambda _: pa.table({"word": LATIN, "number": [1, 2]}), "text .* not UTF-8"),
     "line ends of CR only": (file("t.csv", b"word,number\r" + ROW.replace(b"\n", b"\r")), "LF or CR LF"),
     "endless first line": (file("t.csv", CANARY.encode() * 200_000), "header row"),
     "a name without end": (file("t.csv", b"word,number," + b"x" * 200_000 + b"\n" + ROW), "over 100,000"),

@@ -198,7 +198,8 @@ def test_domain_check(made):
     ended = call("domain", "check", made.domain, "--table", made.table)
     assert ended.code == 0, ended
     assert "|X| = 80" in ended.out
-    assert "fits" in ended.out
+    assert "NOT PRIVATE" in ended.out
+    assert "NOT PRIVATE" not in call("domain", "check", made.domain).out
     data = call("domain", "check", made.domain, "--json").json
     assert (data["attributes"], data["size"], data["reviewed"]) == (3, "80", True)
 

@@ -18,6 +18,7 @@ from maquette.cli.options import (
     Delimiter,
     Delta,
     DomainFile,
+    Encoding,
     Epsilon,
     Quiet,
     RelationName,
@@ -80,6 +81,7 @@ def ask(
         bool, typer.Option("--forecast", help="Only say what the questions would cost.")
     ] = False,
     delimiter: Delimiter = ",",
+    encoding: Encoding = "utf-8",
     table: TableName = None,
     query: TableQuery = None,
     as_json: AsJson = False,
@@ -104,7 +106,9 @@ def ask(
     Budget(epsilon, delta)
     texts = _questions(declared, predicates or [], file)
     with console.progress(quiet=quiet) as tell:
-        handle = open_table(source, declared, delimiter=delimiter, table=table, query=query, tell=tell)
+        handle = open_table(
+            source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
+        )
         opened = session(
             handle,
             epsilon=epsilon,

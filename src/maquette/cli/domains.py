@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from maquette.cli import console
-from maquette.cli.options import AsJson, Delimiter, TableName, TableQuery
+from maquette.cli.options import AsJson, Delimiter, Encoding, TableName, TableQuery
 from maquette.errors import DomainError
 
 app = typer.Typer(help="Draft and check domain files.", no_args_is_help=True, rich_markup_mode=None)
@@ -21,6 +21,7 @@ def draft(
         Path | None, typer.Option("-o", "--output", help="Where to write; stdout if absent.")
     ] = None,
     delimiter: Delimiter = ",",
+    encoding: Encoding = "utf-8",
     table: TableName = None,
     query: TableQuery = None,
 ) -> None:
@@ -38,7 +39,7 @@ def draft(
     from maquette.gate.owner import draft_domain
     from maquette.release.store import write_text
 
-    drafted = draft_domain(source, delimiter=delimiter, table=table, query=query)
+    drafted = draft_domain(source, delimiter=delimiter, encoding=encoding, table=table, query=query)
     text = json.dumps(drafted.to_dict(), indent=1, ensure_ascii=False) + "\n"
     if output is None:
         console.say(text.rstrip())
@@ -52,11 +53,21 @@ def draft(
 @app.command("check")
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The domain file.")],
-    table: Annotated[Path | None, typer.Option("--table", help="Also check that this table fits.")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--table", help="Also count what of this table fits no cell. NOT PRIVATE.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The table inside a DuckDB file given by --table.")
+    ] = None,
+    query: TableQuery = None,
     delimiter: Delimiter = ",",
+    encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
     """Explain what is wrong or risky in a domain file. Exit code 2 if something is wrong.
+
+    With --table it also counts, per column of the private table, the records that no declared cell holds: exactly and
+    unpaid, so this part is NOT PRIVATE, NOT FOR RELEASE: keep what it prints as you keep the table.
 
     \b
     Example:
@@ -67,26 +78,28 @@ def check(
 
     domain = Domain.load(file)
     findings = review(domain)
+    fit = None
     if table is not None:
-        from maquette.gate import owner
+        from maquette.gate.owner import fit_report
 
-        owner.open(table, domain=domain, delimiter=delimiter, allow_unreviewed=True)
+        fit = fit_report(
+            table, domain=domain, table=name, query=query, delimiter=delimiter, encoding=encoding
+        )
     if as_json:
         told = [{"severity": f.severity, "attribute": f.attribute, "text": f.text} for f in findings]
-        console.say_json(
-            {
-                "attributes": len(domain),
-                "size": str(domain.size),
-                "reviewed": domain.reviewed,
-                "findings": told,
-            }
-        )
+        document = {
+            "attributes": len(domain),
+            "size": str(domain.size),
+            "reviewed": domain.reviewed,
+            "findings": told,
+        }
+        console.say_json(document | ({} if fit is None else {"fit": fit.to_dict()}))
     else:
         console.say(repr(domain))
         for finding in findings:
             place = f"{finding.attribute}: " if finding.attribute else ""
             console.say(f"  {finding.severity:<5}  {place}{finding.text}")
-        if table is not None:
-            console.say(f"  fits   {table.name} has every declared column in a readable type")
+        if fit is not None:
+            console.say(str(fit))
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(2)

@@ -9,7 +9,7 @@ import typer
 
 from maquette.cli import console
 from maquette.cli.opening import open_table
-from maquette.cli.options import AsJson, Delimiter, Quiet, TableName, TableQuery
+from maquette.cli.options import AsJson, Delimiter, Encoding, Quiet, TableName, TableQuery
 
 if TYPE_CHECKING:
     from maquette.release.evaluation import Errors, Evaluation
@@ -28,6 +28,7 @@ def evaluate(
         Path | None, typer.Option("--domain", "-d", help="The domain file; the release's own if absent.")
     ] = None,
     delimiter: Delimiter = ",",
+    encoding: Encoding = "utf-8",
     table: TableName = None,
     query: TableQuery = None,
     output: Annotated[
@@ -60,7 +61,9 @@ def evaluate(
         check_default_page_place(place)
     declared = made.domain if domain is None else Domain.load(domain)
     with console.progress(quiet=quiet) as tell:
-        handle = open_table(source, declared, delimiter=delimiter, table=table, query=query, tell=tell)
+        handle = open_table(
+            source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
+        )
         tell("comparing with the truth", 0.0)
         found = compare(made, handle)
         tell("comparing with the truth", 1.0)

@@ -48,7 +48,14 @@ Accounting = Annotated[
 
 
 def open_table(
-    source: str, declared: Domain, *, delimiter: str, table: str | None, query: str | None, tell: Progress
+    source: str,
+    declared: Domain,
+    *,
+    delimiter: str,
+    encoding: str,
+    table: str | None,
+    query: str | None,
+    tell: Progress,
 ) -> Table:
     """The table behind its barrier, with progress while it is read."""
     from maquette.gate import owner
@@ -57,6 +64,7 @@ def open_table(
         source,
         domain=declared,
         delimiter=delimiter,
+        encoding=encoding,
         table=table,
         query=query,
         progress=lambda share: tell("reading the table", share),

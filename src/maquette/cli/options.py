@@ -27,6 +27,7 @@ RelationName = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Delimiter = Annotated[str, typer.Option(help="Field separator of a CSV file.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of a CSV file, such as latin-1; refused if it is not.")]
 TableName = Annotated[str | None, typer.Option("--table", help="The table inside a DuckDB file.")]
 TableQuery = Annotated[
     str | None, typer.Option("--query", help="A query on a DuckDB file, instead of a table.")

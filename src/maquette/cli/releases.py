@@ -142,6 +142,7 @@ def release(
         str | None, typer.Option(help="A name for this run: the same key is free, a new key pays anew.")
     ] = None,
     delimiter: options.Delimiter = ",",
+    encoding: options.Encoding = "utf-8",
     table: options.TableName = None,
     query: options.TableQuery = None,
     output: Annotated[
@@ -177,7 +178,9 @@ def release(
     chosen = _with_target(mechanism, alpha)
     try:
         with console.progress(quiet=quiet) as tell:
-            handle = open_table(source, declared, delimiter=delimiter, table=table, query=query, tell=tell)
+            handle = open_table(
+                source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
+            )
             made = make_release(
                 handle,
                 queries,

@@ -12,6 +12,7 @@ from maquette.errors import DomainError, ParameterError, SourceError
 
 if TYPE_CHECKING:
     from maquette.vault.engine import Engine
+    from maquette.vault.fit import FitReport
 
 
 class Table:
@@ -90,6 +91,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     table: str | None = None,
     query: str | None = None,
     delimiter: str = ",",
+    encoding: str = "utf-8",
     memory_limit: int | None = None,
     allow_unreviewed: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -97,7 +99,8 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     """Open a private table: a path (CSV, Parquet, Arrow, DuckDB), a data frame, a DuckDB relation or connection.
 
     The rows are coded by the declared domain, each on its own: nothing about the opening depends on another
-    row, and nothing raises because of a value. `memory_limit` is in bytes. See `docs/sources.md`.
+    row, and nothing raises because of a value. `encoding` is that of a text file; one that is not in it is refused.
+    `memory_limit` is in bytes. See `docs/sources.md`.
     """
     _check_domain(domain)
     if not domain.reviewed and not allow_unreviewed:
@@ -113,6 +116,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
         table=table,
         query=query,
         delimiter=delimiter,
+        encoding=encoding,
         memory_limit=memory_limit,
         progress=progress,
     )
@@ -126,12 +130,37 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
 
 
 def draft_domain(
-    source: Any, *, table: str | None = None, query: str | None = None, delimiter: str = ","
+    source: Any,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
 ) -> Domain:
     """A first domain, read off the private rows and marked as unreviewed: for the owner's eyes, not for release."""
     from maquette.vault import diagnose
 
-    return diagnose.draft_domain(source, table=table, query=query, delimiter=delimiter)
+    return diagnose.draft_domain(source, table=table, query=query, delimiter=delimiter, encoding=encoding)
+
+
+def fit_report(
+    source: Any,
+    *,
+    domain: Domain,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+) -> FitReport:
+    """How many records no declared cell holds, per column. NOT PRIVATE, NOT FOR RELEASE: exact, unpaid, for the owner.
+
+    Says for each column how many values are not declared or outside the bounds, how many are missing, and in which
+    cell they are counted. A text file that is not in its encoding is refused with the place.
+    """
+    _check_domain(domain)
+    from maquette.vault import fit
+
+    return fit.fit_report(source, domain, table=table, query=query, delimiter=delimiter, encoding=encoding)
 
 
 def _check_domain(domain: object) -> None:

@@ -6,19 +6,24 @@ then hold delimiters, line ends and doubled quotes. Every record has one coding,
 - too few fields: the rest is missing; too many: the surplus is ignored;
 - a quoted field that is not properly closed within 64 KiB is no quoted field: its quote is an ordinary
   character, so that it does not swallow the records after it;
-- a record longer than 8 MiB is cut there;
-- bytes that are not UTF-8 make that one value an unknown one.
+- a record longer than 8 MiB is cut there.
+
+A file is text in one encoding, UTF-8 unless another is given. Bytes that are no text in it tell that the wrong encoding
+was named, which is a property of the file as damage is: the file is refused when it is opened, and never half read.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
+import io
 import unicodedata
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +31,10 @@ from numpy.typing import NDArray
 from maquette.errors import ParameterError, SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa
 from maquette.vault.records import cut
-from maquette.vault.source import Batch, FileStamp, Source, damaged
+from maquette.vault.source import Batch, FileStamp, Source, damaged, not_text
 
 BLOCK = 2**23
+CHUNK = 2**20
 LONGEST_HEADER = 2**20
 USUAL_DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
 
@@ -36,16 +42,15 @@ USUAL_DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
 class DelimitedFile(Source):
     """A CSV file, plain or gzip-compressed (by its name)."""
 
-    def __init__(self, path: Path, delimiter: str) -> None:
+    def __init__(self, path: Path, delimiter: str, encoding: str = "utf-8") -> None:
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in ' "\r\n':
             raise ParameterError(f"expected delimiter to be one ASCII character, got delimiter={delimiter!r}")
         self.description = f"file {path.name}"
         self._path = path
         self._delimiter = delimiter
+        self._encoding = _known(encoding)
         self._stamp = FileStamp(path)
-        line = self._first_line()
-        self._start = len(line)
-        self.header = self._split_header(line)
+        self.header = self._split_header(self._first_line())
 
     def kind(self, column: str) -> ArrowType:
         return pa.string()
@@ -64,20 +69,22 @@ class DelimitedFile(Source):
         self._stamp.check()
         slots = np.full(len(self.header), -1, dtype=np.int64)
         slots[[self.header.index(name) for name in columns]] = np.arange(len(columns))
-        failed = False
+        failure: SourceError | None = None
         try:
             for fields, share in self._blocks(slots, len(columns)):
                 yield dict(zip(columns, fields, strict=True)), share
+        except UnicodeError:
+            failure = not_text(self.description, self._encoding)
         except (OSError, EOFError, zlib.error):
-            failed = True
-        if failed:
-            raise damaged(self.description)
+            failure = damaged(self.description)
+        if failure is not None:
+            raise failure
 
     def _blocks(self, slots: NDArray[np.int64], count: int) -> Iterator[tuple[list[ArrowArray], float]]:
         total = max(1, self._path.stat().st_size)
         rest, going_on = b"", False
-        with self._path.open("rb") as raw, _plain(raw, self._path) as stream:
-            stream.read(self._start)
+        with self._path.open("rb") as raw, self._as_utf8(raw) as stream:
+            stream.readline()
             final = False
             while not final:
                 block = stream.read(BLOCK)
@@ -94,23 +101,59 @@ class DelimitedFile(Source):
                 rest = buffer[used:]
                 yield fields, min(1.0, raw.tell() / total)
 
+    def bad_place(self) -> tuple[int, int] | None:
+        """The first byte that is no text in the file's encoding, and its line; None if there is none.
+
+        For the owner alone. Bytes of a compressed file are counted after unpacking.
+        """
+        decoder = codecs.getincrementaldecoder(self._encoding)()
+        place, line = 0, 1
+        with self._path.open("rb") as raw, _plain(raw, self._path) as stream:
+            while True:
+                chunk = stream.read(CHUNK)
+                kept = len(decoder.getstate()[0])
+                try:
+                    decoder.decode(chunk, final=not chunk)
+                except UnicodeDecodeError as error:
+                    return place - kept + error.start, line + chunk[: max(0, error.start - kept)].count(b"\n")
+                if not chunk:
+                    return None
+                place, line = place + len(chunk), line + chunk.count(b"\n")
+
+    @contextmanager
+    def _as_utf8(self, raw: BinaryIO) -> Generator[BinaryIO]:
+        with _plain(raw, self._path) as stream:
+            yield cast(BinaryIO, io.BufferedReader(_Recoded(stream, self._encoding), CHUNK))
+
     def _first_line(self) -> bytes:
+        reason = f"{self.description} is not a whole gzip file; compress it again"
         try:
             with self._path.open("rb") as raw, _plain(raw, self._path) as stream:
+                self._check_start(stream.readline(LONGEST_HEADER + 1))
+            with self._path.open("rb") as raw, self._as_utf8(raw) as stream:
                 line = stream.readline(LONGEST_HEADER + 1)
+            self._check_first_line(line)
+            return line
+        except UnicodeError:  # its context would quote the line
+            reason = f"the header of {not_text(self.description, self._encoding)}"
         except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise SourceError(f"{self.description} is not a whole gzip file; compress it again") from None
+            pass
         except OSError as error:
-            raise SourceError(f"cannot read {self._path}: {error.strerror}") from None
-        self._check_first_line(line)
-        return line
+            reason = f"cannot read {self._path}: {error.strerror}"
+        raise SourceError(reason)
+
+    def _check_start(self, start: bytes) -> None:
+        name = self.description
+        if start.startswith(b"\x1f\x8b"):
+            raise SourceError(f"{name} is gzip-compressed; rename it so that its name ends in .gz")
+        if self._encoding == "utf-8" and (start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start):
+            raise SourceError(
+                f'{name} is UTF-16 or a binary file, not UTF-8 text; save it as UTF-8, or say encoding="utf-16" '
+                "(--encoding utf-16)"
+            )
 
     def _check_first_line(self, line: bytes) -> None:
         name = self.description
-        if line.startswith(b"\x1f\x8b"):
-            raise SourceError(f"{name} is gzip-compressed; rename it so that its name ends in .gz")
-        if line.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in line:
-            raise SourceError(f"{name} is UTF-16 or a binary file, not UTF-8 text; save it as UTF-8")
         text = line.removeprefix(b"\xef\xbb\xbf")
         if not text.strip():
             raise SourceError(
@@ -120,12 +163,7 @@ class DelimitedFile(Source):
             raise SourceError(f"{name} does not start with a header row on a line that ends in LF or CR LF")
 
     def _split_header(self, line: bytes) -> tuple[str, ...]:
-        try:
-            text = line.decode("utf-8-sig").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise SourceError(
-                f"the header of {self.description} is not UTF-8; save the file as UTF-8"
-            ) from None
+        text = line.decode("utf-8-sig").rstrip("\r\n")
         try:
             names = next(csv.reader([text], delimiter=self._delimiter, skipinitialspace=True))
         except csv.Error:
@@ -137,3 +175,43 @@ class DelimitedFile(Source):
 
 def _plain(raw: BinaryIO, path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if path.suffix == ".gz" else raw
+
+
+class _Recoded(io.RawIOBase):
+    """The text of a stream as UTF-8, whatever it is encoded in; UnicodeError where it is not."""
+
+    def __init__(self, stream: BinaryIO, encoding: str) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._rest = memoryview(b"")
+        self._first = True
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            # the header by itself: it is checked before any record is looked at
+            chunk = self._stream.readline(LONGEST_HEADER + 1) if self._first else self._stream.read(CHUNK)
+            self._first = False
+            self._rest = memoryview(self._decoder.decode(chunk, final=not chunk).encode())
+            if not chunk:
+                break
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+
+def _known(encoding: str) -> str:
+    try:
+        found = codecs.lookup(encoding)
+        found.incrementaldecoder()  # pyright: ignore[reportOptionalCall]  (some codecs have none)
+        "".encode(encoding)  # codecs between bytes are none of text
+    except (LookupError, TypeError, UnicodeError, ValueError):
+        found = None
+    if found is None:
+        raise ParameterError(
+            f"expected encoding to name a text encoding such as utf-8, latin-1 or cp1252, got encoding={encoding!r}"
+        )
+    return found.name

@@ -36,6 +36,7 @@ def draft_domain(
     table: str | None = None,
     query: str | None = None,
     delimiter: str = ",",
+    encoding: str = "utf-8",
     na_values: Iterable[str] = (),
 ) -> Domain:
     """Guess kinds, categories and bounds from the rows of a source; the result is marked unreviewed.
@@ -43,7 +44,7 @@ def draft_domain(
     Columns for which no declaration can be guessed are left out, with the reason in the notes under
     `left_out`. `na_values` are texts that mean missing, besides the usual ones.
     """
-    found = open_source(source, table=table, query=query, delimiter=delimiter)
+    found = open_source(source, table=table, query=query, delimiter=delimiter, encoding=encoding)
     names = list(dict.fromkeys(name for name in found.header if name))
     if any(found.header.count(name) > 1 for name in names):
         raise SourceError(f"{found.description} has several columns of one name; name the columns apart")

@@ -192,21 +192,27 @@ class StreamEngine(_BatchEngine):
 def load(
     source: Source, domain: Domain, *, memory_limit: int | None, progress: Callable[[float], None] | None
 ) -> Engine:
-    """Code the whole source into memory, or fall back to streaming as soon as the codes outgrow the limit."""
+    """Code the whole source into memory, or fall back to streaming as soon as the codes outgrow the limit.
+
+    A source that will be streamed is read to its end all the same: what is wrong with it (damage, another encoding, a
+    failing cast) shows when it is opened, before anything is paid for.
+    """
     limit = psutil.virtual_memory().available // 4 if memory_limit is None else memory_limit
     coding = coders(domain)
     chunks: dict[str, list[NDArray[Any]]] = {name: [] for name in domain.names}
     tell = _Steps(progress)
     held = 0
     for raw, share in source.batches(domain.names):
-        for name, coder in coding.items():
-            chunks[name].append(coder.code(raw[name]))
-            held += chunks[name][-1].nbytes
+        if held <= limit:
+            for name, coder in coding.items():
+                chunks[name].append(coder.code(raw[name]))
+                held += chunks[name][-1].nbytes
         if held > limit:
-            tell(1.0)
-            return StreamEngine(domain, source)
+            chunks = {name: [] for name in domain.names}
         tell(share)
     tell(1.0)
+    if held > limit:
+        return StreamEngine(domain, source)
     return MemoryEngine(domain, {name: _joined(coding[name], chunks.pop(name)) for name in domain.names})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from maquette.errors import SourceError
 from maquette.vault.arrow import ArrowType, ipc, pa, pq
-from maquette.vault.source import ROWS, Batch, FileStamp, Source, damaged
+from maquette.vault.source import ROWS, Batch, FileStamp, Source, damaged, is_valid_text, not_text
 
 
 class _TypedFile(Source):
@@ -38,14 +38,18 @@ class _TypedFile(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         self._stamp.check()
-        failed = False
+        failure: SourceError | None = None
         try:
             for batch, share in self._read(columns):
-                yield {name: batch.column(name) for name in columns}, share
+                raw = {name: batch.column(name) for name in columns}
+                if not all(is_valid_text(column) for column in raw.values()):
+                    failure = not_text(self.description)
+                    break
+                yield raw, share
         except (pa.ArrowException, OSError):
-            failed = True
-        if failed:
-            raise damaged(self.description)
+            failure = damaged(self.description)
+        if failure is not None:
+            raise failure
 
     @abstractmethod
     def _read_schema(self) -> Any: ...

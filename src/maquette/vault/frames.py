@@ -12,15 +12,17 @@ from narwhals.exceptions import DuplicateError
 from maquette.errors import SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa, text_array
 from maquette.vault.coding import spell_object
-from maquette.vault.source import ROWS, Batch, Source
+from maquette.vault.source import ROWS, Batch, Source, is_valid_text, not_text
 
 
 class ArrowTable(Source):
     """An Arrow table, used where it lies."""
 
-    def __init__(self, table: Any, description: str) -> None:
+    def __init__(self, table: Any, description: str, *, foreign: bool = False) -> None:
+        """`foreign`: made elsewhere, so that its text may be none."""
         self.description = description
         self._table = table
+        self._foreign = foreign
         self.header = tuple(table.column_names)
 
     def kind(self, column: str) -> ArrowType:
@@ -30,6 +32,8 @@ class ArrowTable(Source):
         total, seen = max(1, self._table.num_rows), 0
         for batch in self._table.select(list(columns)).to_batches(max_chunksize=ROWS):
             seen += batch.num_rows
+            if self._foreign and not all(is_valid_text(column) for column in batch.columns):
+                raise not_text(self.description)
             yield dict(zip(columns, batch.columns, strict=True)), seen / total
 
 

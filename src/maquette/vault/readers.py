@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,6 +36,7 @@ def open_engine(
     table: str | None = None,
     query: str | None = None,
     delimiter: str = ",",
+    encoding: str = "utf-8",
     memory_limit: int | None = None,
     progress: Progress | None = None,
 ) -> Engine:
@@ -46,7 +48,9 @@ def open_engine(
     """
     if memory_limit is not None:
         _check.whole(memory_limit=memory_limit, least=0)
-    found = open_source(source, table=table, query=query, delimiter=delimiter, names=domain.names)
+    found = open_source(
+        source, table=table, query=query, delimiter=delimiter, encoding=encoding, names=domain.names
+    )
     check_fit(found, domain)
     return load(found, domain, memory_limit=memory_limit, progress=progress)
 
@@ -57,13 +61,15 @@ def open_source(
     table: str | None = None,
     query: str | None = None,
     delimiter: str = ",",
+    encoding: str = "utf-8",
     names: Sequence[str] | None = None,
 ) -> Source:
     """The reader for a source, by its Python type or its file name; `names` are needed for plain records."""
+    if isinstance(source, (str, Path)):
+        return _open_path(str(source), table=table, query=query, text=_Text(delimiter, encoding))
+    _Text(delimiter, encoding).check_unused()
     if isinstance(source, duckdb.DuckDBPyConnection):
         return database.from_connection(source, "connection", table=table, query=query)
-    if isinstance(source, (str, Path)):
-        return _open_path(str(source), table=table, query=query, delimiter=delimiter)
     if table is not None or query is not None:
         raise ParameterError("table= and query= are for DuckDB files and connections")
     if isinstance(source, duckdb.DuckDBPyRelation):
@@ -71,35 +77,50 @@ def open_source(
     return _open_memory(source, names)
 
 
-def _open_path(text: str, *, table: str | None, query: str | None, delimiter: str) -> Source:
-    if any(sign in text for sign in "*?[") and not Path(text).exists():
-        return _join(text, sorted(Path(p) for p in glob.glob(text, recursive=True)), delimiter)
-    path = Path(text)
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """How text files are written."""
+
+    delimiter: str
+    encoding: str
+
+    def check_unused(self) -> None:
+        if self.encoding != "utf-8":
+            raise ParameterError("encoding= is for text files (CSV); other sources know their own")
+
+
+def _open_path(place: str, *, table: str | None, query: str | None, text: _Text) -> Source:
+    if any(sign in place for sign in "*?[") and not Path(place).exists():
+        return _join(place, sorted(Path(p) for p in glob.glob(place, recursive=True)), text)
+    path = Path(place)
     if path.is_dir():
-        return _join(text, sorted(p for p in path.rglob("*") if p.name.endswith(PARQUET)), delimiter)
+        return _join(place, sorted(p for p in path.rglob("*") if p.name.endswith(PARQUET)), text)
     if not path.exists():
         raise SourceError(f"no file at {path}; check the path")
     if path.name.lower().endswith(DATABASE):
+        text.check_unused()
         return database.from_file(path, table=table, query=query)
     if table is not None or query is not None:
         raise ParameterError("table= and query= are for DuckDB files and connections")
-    return _open_file(path, delimiter)
+    return _open_file(path, text)
 
 
-def _join(text: str, paths: Sequence[Path], delimiter: str) -> Source:
+def _join(place: str, paths: Sequence[Path], text: _Text) -> Source:
     if not paths:
-        raise SourceError(f"no table file in {text}; expected Parquet files or a pattern that matches some")
-    return Joined(f"files {text}", [_open_file(path, delimiter) for path in paths])
+        raise SourceError(f"no table file in {place}; expected Parquet files or a pattern that matches some")
+    return Joined(f"files {place}", [_open_file(path, text) for path in paths])
 
 
-def _open_file(path: Path, delimiter: str) -> Source:
+def _open_file(path: Path, text: _Text) -> Source:
     name = path.name.lower()
+    if name.endswith(TEXT):
+        delimiter = "\t" if ".tsv" in name and text.delimiter == "," else text.delimiter
+        return DelimitedFile(path, delimiter, text.encoding)
+    text.check_unused()
     if name.endswith(PARQUET):
         return ParquetFile(path)
     if name.endswith(ARROW):
         return ArrowFile(path)
-    if name.endswith(TEXT):
-        return DelimitedFile(path, "\t" if ".tsv" in name and delimiter == "," else delimiter)
     known = ", ".join((*TEXT, *PARQUET, *ARROW, *DATABASE))
     raise SourceError(f"cannot tell what {path} is from its name; it should end in one of {known}")
 
@@ -108,7 +129,7 @@ def _open_memory(source: Any, names: Sequence[str] | None) -> Source:
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
-        return ArrowTable(source, "Arrow table")
+        return ArrowTable(source, "Arrow table", foreign=True)
     if isinstance(source, Mapping):
         return from_columns(cast(Mapping[Any, Any], source), "table of columns")
     if isinstance(source, (list, tuple)):

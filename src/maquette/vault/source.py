@@ -94,6 +94,34 @@ def damaged(description: str) -> SourceError:
     )
 
 
+def not_text(description: str, encoding: str | None = None) -> SourceError:
+    """For text that is none in its encoding, None for a format that is UTF-8 always. The place is not said here."""
+    if encoding is None:
+        return SourceError(
+            f"{description} has text columns that are not UTF-8; write it again with UTF-8 text"
+        )
+    if encoding != "utf-8":
+        return SourceError(
+            f"{description} is not {encoding} text; name the encoding that it was saved in, or save it as UTF-8"
+        )
+    return SourceError(
+        f'{description} is not UTF-8 text; save it as UTF-8, or name its encoding, such as encoding="latin-1" or '
+        '"cp1252" (--encoding cp1252). maquette domain check DOMAIN --table FILE says where, for the owner\'s eyes'
+    )
+
+
+def is_valid_text(column: ArrowArray) -> bool:
+    """Is this column, if it holds text, really UTF-8? Writers of Parquet and Arrow need not check."""
+    kind = column.type
+    if not (is_text(kind) or pa.types.is_dictionary(kind)) or pa.types.is_binary(kind):
+        return True
+    try:
+        column.validate(full=True)
+    except pa.ArrowException:
+        return False
+    return True
+
+
 def check_fit(source: Source, domain: Domain) -> None:
     """Every declared column is there once, with a type that can hold its values. Looks at no record."""
     for part in source.parts:
