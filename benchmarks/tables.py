@@ -71,7 +71,7 @@ def adult_reduced(data: Path) -> Made:
     sizes = {a.name: a.size for a in Domain.load(data / "adult.domain.json")}
     age = (table.column("age").to_numpy() + _FIRST_AGE) // 10
     columns = {name: table.column(name).to_numpy() for name in _REDUCED} | {"age": age}
-    return _coded(columns, {name: sizes[name] for name in _REDUCED} | {"age": 10})
+    return coded(columns, {name: sizes[name] for name in _REDUCED} | {"age": 10})
 
 
 def xor(n: int = 50_000) -> Made:
@@ -92,7 +92,7 @@ def xor(n: int = 50_000) -> Made:
     skew = rng.choice(6, size=n, p=[0.5, 0.2, 0.1, 0.1, 0.05, 0.05])
     columns = [a, b, parity, c, d, modulo, e, f, product, *measured, mixed, skew]
     sizes = [2, 2, 2, 4, 4, 4, 3, 3, 3, 20, 20, 20, 2, 6]
-    return _coded(
+    return coded(
         {f"x{i}": np.asarray(column, dtype=np.int64) for i, column in enumerate(columns)},
         {f"x{i}": size for i, size in enumerate(sizes)},
     )
@@ -108,7 +108,7 @@ def chain(n: int, d: int, *, levels: int = 10) -> Made:
         own = np.minimum(rng.geometric(0.3, n) - 1, levels - 1)
         columns.append(np.where(rng.random(n) < weight, leans, own).astype(np.uint8))
     names = [f"x{i}" for i in range(d)]
-    return _coded(dict(zip(names, columns, strict=True)), dict.fromkeys(names, levels))
+    return coded(dict(zip(names, columns, strict=True)), dict.fromkeys(names, levels))
 
 
 def first_pairs(domain: Domain, count: int) -> Marginals:
@@ -118,7 +118,7 @@ def first_pairs(domain: Domain, count: int) -> Marginals:
     )
 
 
-def _coded(columns: dict[str, Any], sizes: dict[str, int]) -> Made:
+def coded(columns: dict[str, Any], sizes: dict[str, int]) -> Made:
     domain = Domain(tuple(Attribute(name, Kind.ORDINAL, codes=size) for name, size in sizes.items()))
     narrow = {
         name: np.asarray(codes).astype(np.min_scalar_type(sizes[name] - 1)) for name, codes in columns.items()

@@ -21,6 +21,7 @@ from maquette.mechanisms.sculpt.stages import Purse
 from maquette.models.measurement import Size
 from maquette.models.sculpt import fit
 from maquette.models.sculpt.carve import Carving
+from maquette.models.sculpt.exchange import exchange, goals, precisions
 from maquette.models.sculpt.found import Found
 from maquette.models.sculpt.layout import WIDEST, Shape
 from maquette.models.sculpt.polish import Polished, polish
@@ -111,19 +112,32 @@ class Run:
             carving = self.carved(fit.extend(carving, found, rng=self.rng), GRIPS[:2], 0)
         return carving
 
-    def carve(self, found: Found) -> Polished:
+    def carve(self, found: Found, *, as_measured: bool = False) -> Polished:
         """Rows for tables that are all measured already."""
-        return self.finished(fit.begin(found, m=self.rows(found), rng=self.rng), GRIPS)
+        begun = fit.begin(found, m=self.rows(found), rng=self.rng)
+        return self.finished(begun, GRIPS, as_measured=as_measured)
 
-    def finished(self, carving: Carving, grips: tuple[float, ...]) -> Polished:
+    def finished(self, carving: Carving, grips: tuple[float, ...], *, as_measured: bool = False) -> Polished:
         """Rows carved to everything measured, and polished."""
-        return polish(
+        polished = polish(
             self.carved(carving, grips, MORE_SWEEPS),
             self.wanted.pairs,
             grip=GRIPS[-1],
             rng=self.rng,
             tell=lambda share: self.progress("polishing rows", share),
         )
+        if not fit.is_close(carving, polished.rows):
+            self.repair(carving, polished, as_measured=as_measured)
+        return polished
+
+    def repair(self, carving: Carving, polished: Polished, *, as_measured: bool) -> None:
+        """Move tied columns together, where values one by one did not reach the tables."""
+        self.progress("repairing rows", 0.0)
+        layout, targets, rows = carving.layout, carving.targets, polished.rows
+        average = layout.count(polished.pool) * (len(rows) / len(polished.pool))
+        wanted = goals(targets, average, as_measured=as_measured)
+        exchange(layout, rows, wanted, precisions(targets), rng=self.rng)
+        self.progress("repairing rows", 1.0)
 
     def carved(self, carving: Carving, grips: tuple[float, ...], more: int) -> Carving:
         fit.sweep(carving, grips=grips, more=more, tell=lambda share: self.progress("carving rows", share))

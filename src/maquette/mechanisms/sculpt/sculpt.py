@@ -123,7 +123,7 @@ class Sculpt:
         if clear.fits_histogram(task):
             return outcome
         found = clear.as_found(task.queries.domain, outcome, interests(task.queries))
-        carved = Run(curator, task, interests(task.queries), rng, progress).carve(found)
+        carved = Run(curator, task, interests(task.queries), rng, progress).carve(found, as_measured=True)
         database = _database(found, carved.rows, rng)
         return clear.with_rows(task, outcome, database, _answering(task, found, carved, database, rng))
 

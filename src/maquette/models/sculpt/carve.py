@@ -155,7 +155,11 @@ def _neighbours(layout: Layout) -> NDArray[np.float64]:
 
 @numba.njit(cache=True, nogil=True)
 def _set_weights(cells: Any, orders: Any, sizes: Any, offsets: Any, weights_at: Any, weights: Any) -> None:
-    """Every table once per attribute, with that attribute running fastest."""
+    """Write every table's weights once per attribute, with that attribute running fastest.
+
+    `cells` are the weights cell by cell as the layout has them; `orders`, `sizes` (tables x 3), `offsets` and
+    `weights_at` (tables x 3) are the layout's; `weights` is written.
+    """
     for c in range(orders.shape[0]):
         k0, k1, k2 = sizes[c, 0], sizes[c, 1], sizes[c, 2]
         order = orders[c]
@@ -192,6 +196,15 @@ def _sweep(
     runs: Any,
     seed: Any,
 ) -> int:
+    """Draw every value of every row anew, in the given order; returns how many changed.
+
+    `rows` (m x d) are working codes, changed in place; `visit` orders the rows, `turn` the attributes. `depths`,
+    `bins` (attributes x levels), `maps` (flat), `parents`, `pointers` and `members` are the layout's. `weights` are
+    the exponentials of the potentials, once per table and attribute; `gains` the factor per count by which a cell's
+    weight changes when a row comes or goes; `counts` the live counts of all cells; all three by cell, the first and
+    last kept up to date. `scratch` (levels x bins) holds the weights of one attribute's values. The `patch_` arrays,
+    `starts` and `runs` are the patchwork's. `seed` starts a 64-bit xorshift generator.
+    """
     state = seed
     moved = 0
     for v in range(visit.shape[0]):

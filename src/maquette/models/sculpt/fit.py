@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from maquette.models.sculpt.carve import Carving, Targets
 from maquette.models.sculpt.found import Found, Inner, Known
 from maquette.models.sculpt.layout import Layout, Shape, count_shapes
 from maquette.models.sculpt.shrink import fitted, freedoms_squared, shrunk
-from maquette.models.sculpt.start import Edge, first_rows, given, spanning
+from maquette.models.sculpt.start import Edge, Source, first_rows, given, spanning
 
 _SINGLE_FREEDOM = 0.5
 _NEVER = -25.0
@@ -28,18 +29,14 @@ _FALLING = 0.93
 def begin(found: Found, *, m: int, rng: np.random.Generator) -> Carving:
     """Rows along the tree of the strongest pairs, ready to be carved to all tables released so far."""
     layout = _layout(found)
-    first = len(found.singles) + len(found.barred)
-    edges = {
-        first + i: _edge(found, known)
-        for i, known in enumerate(found.known())
-        if len(known.shape.attributes) == 2
-    }
-    tree = spanning(edges, len(found.singles))
+    tree = spanning(_edges(found), len(found.singles))
     working = [found.hierarchy.spread(a, 0, single) for a, single in enumerate(found.singles)]
     rows = first_rows(found.hierarchy, list(tree.values()), working, m=m, rng=rng)
     slow = np.zeros(layout.cells)
-    for number, edge in tree.items():
-        slow[layout.place(number)] = edge.ratios
+    for (number, axes), edge in tree.items():
+        sizes = layout.sizes[number, : layout.orders[number]]
+        others = tuple(set(range(len(sizes))) - set(axes))
+        slow[layout.place(number)] += np.broadcast_to(np.expand_dims(edge.ratios, others), sizes).ravel()
     return Carving(layout, targets(found, layout, m), rows, rng=rng, slow=slow)
 
 
@@ -58,28 +55,38 @@ def sweep(carving: Carving, *, grips: Sequence[float], more: int, tell: Callable
     Returns how many there were.
     """
     most = len(grips) + more
-    first = int(carving.layout.offsets[np.searchsorted(carving.layout.orders, 2)])
+    first = _first_pair(carving.layout)
     before = np.inf
     for done in range(1, most + 1):
         carving.sweep(grip=grips[min(done, len(grips)) - 1])
         tell(done / most)
         if done < len(grips):
             continue
-        worst = _worst(carving, first)
+        worst = _worst_gap(carving.targets, carving.counts, first)
         if worst < _GOOD or worst > _FALLING * before:
             return done
         before = worst
     return most
 
 
-def _worst(carving: Carving, first: int) -> float:
+def is_close(carving: Carving, rows: NDArray[np.uint16]) -> bool:
+    """Are these rows, too, as close to the measurements as sweeps go on for?"""
+    return _worst_gap(carving.targets, carving.layout.count(rows), _first_pair(carving.layout)) < _GOOD
+
+
+def _first_pair(layout: Layout) -> int:
+    """Where the cells of tables of several attributes begin; one-way tables and patches stand before."""
+    return int(layout.offsets[np.searchsorted(layout.orders, 2)])
+
+
+def _worst_gap(targets: Targets, counts: NDArray[np.float64], first: int) -> float:
     """The mean of the largest gaps among cells that stand out of the noise, in deviations."""
-    wanted, deviations = carving.targets.counts[first:], carving.targets.deviations[first:]
+    wanted, deviations = targets.counts[first:], targets.deviations[first:]
     clear = wanted > _CLEAR * deviations
     if not clear.any():
         return 0.0
     allowed = np.sqrt(deviations[clear] ** 2 + _LOOSE * wanted[clear] + 1)
-    gaps = np.abs(carving.lacking[first:][clear]) / allowed
+    gaps = np.abs((wanted - counts[first:])[clear]) / allowed
     return float(np.sort(gaps)[-_WORST:].mean())
 
 
@@ -124,6 +131,23 @@ def _layout(found: Found) -> Layout:
     barred = [shape for shape, _ in found.barred]
     shapes = [*singles, *barred, *(known.shape for known in found.known())]
     return Layout.of(found.hierarchy, shapes, [inner.patch for inner in found.inner()])
+
+
+def _edges(found: Found) -> dict[Source, Edge]:
+    """Every pair of attributes that a table was measured of: by its own tables, else summed out of three-way ones."""
+    first = len(found.singles) + len(found.barred)
+    known = list(enumerate(found.known(), first))
+    edges = {Source(i): _edge(found, one) for i, one in known if len(one.shape.attributes) == 2}
+    own = {edge.shape.attributes for edge in edges.values()}
+    for i, one in known:
+        if len(one.shape.attributes) < 3:
+            continue
+        sizes = [found.hierarchy.bins(a, level) for a, level in zip(*one.shape, strict=True)]
+        for axes in combinations(range(len(sizes)), 2):
+            summed = one.summed(axes, sizes)
+            if summed.shape.attributes not in own:
+                edges[Source(i, axes)] = _edge(found, summed)
+    return edges
 
 
 def _edge(found: Found, known: Known) -> Edge:

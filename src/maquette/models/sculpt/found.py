@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,6 +36,15 @@ class Known:
         precision, further = 1 / self.variances, 1 / other.variances
         counts = (precision * self.counts + further * other.counts) / (precision + further)
         return Known(self.shape, counts, 1 / (precision + further), self.expected)
+
+    def summed(self, axes: Sequence[int], sizes: Sequence[int]) -> Known:
+        """The table of some of its attributes, summed over the others; `sizes` are the bins of each."""
+        others = tuple(set(range(len(sizes))) - set(axes))
+        shape = Shape(
+            tuple(self.shape.attributes[i] for i in axes), tuple(self.shape.levels[i] for i in axes)
+        )
+        parts = (self.counts, self.variances, self.expected)
+        return Known(shape, *(part.reshape(sizes).sum(axis=others).ravel() for part in parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

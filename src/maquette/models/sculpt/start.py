@@ -1,9 +1,10 @@
-"""The rows to begin with: drawn, in strata, along the tree of the strongest two-way tables."""
+"""The rows to begin with: drawn, in strata, along the tree of the strongest pairs of attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,16 @@ from maquette.models.sculpt.layout import Shape
 _LARGEST_LOG = 4.0
 
 
+class Source(NamedTuple):
+    """Which table of a layout an edge comes from, and which two of that table's axes it runs along."""
+
+    table: int
+    axes: tuple[int, int] = (0, 1)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Edge:
-    """A smooth two-way table that may lie in the tree."""
+    """A smooth two-way table that may lie in the tree: measured itself, or summed out of a three-way one."""
 
     shape: Shape
     table: NDArray[np.float64]
@@ -30,10 +38,10 @@ class Edge:
 
     @property
     def ratios(self) -> NDArray[np.float64]:
-        """Log-ratios to the product of its margins, flat: where the potentials of a tree edge begin."""
+        """Log-ratios to the product of its margins: where the potentials of a tree edge begin."""
         product = np.outer(self.table.sum(axis=1), self.table.sum(axis=0)) / self.table.sum()
         logs = np.log(np.maximum(self.table, 0.5) / np.maximum(product, 0.5))
-        return np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG).ravel()
+        return np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
 
     def seen_from(self, attribute: int) -> tuple[int, int, int, NDArray[np.float64]]:
         """The level of this attribute, the other attribute, its level, and the table with this one down."""
@@ -41,14 +49,14 @@ class Edge:
         return (la, b, lb, self.table) if attribute == a else (lb, a, la, self.table.T)
 
 
-def spanning(edges: Mapping[int, Edge], attributes: int) -> dict[int, Edge]:
-    """The tree (or forest) of the most informative tables (Chow and Liu 1968), by the tables' numbers."""
+def spanning(edges: Mapping[Source, Edge], attributes: int) -> dict[Source, Edge]:
+    """The tree (or forest) of the most informative tables (Chow and Liu 1968), by where they come from."""
     group = list(range(attributes))
-    chosen: dict[int, Edge] = {}
-    for number, edge in sorted(edges.items(), key=lambda item: -item[1].information):
+    chosen: dict[Source, Edge] = {}
+    for source, edge in sorted(edges.items(), key=lambda item: -item[1].information):
         a, b = (group[x] for x in edge.shape.attributes)
         if a != b:
-            chosen[number] = edge
+            chosen[source] = edge
             group = [a if g == b else g for g in group]
     return chosen
 
