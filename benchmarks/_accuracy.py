@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 import maquette as mq
-from benchmarks import tables
+from benchmarks import hard, tables
 from benchmarks.counting import peak_megabytes
 from maquette.mechanisms.choose import suited
 from maquette.queries.marginals import Marginals
@@ -79,7 +79,7 @@ def release(table: mq.Table, queries: Marginals, case: Case) -> tuple[mq.Release
 def figures(case: Case, data: Path | None) -> dict[str, Any]:
     """Mean errors over the runs, of answers and of rows; time and memory of the release alone."""
     warm_up(case)
-    made = tables.load(case.table, data)
+    made = hard.make(case.table) if case.table in hard.TABLES else tables.load(case.table, data)
     table = made.open()
     queries, words = tables.workload(made.domain, case.k)
     before = peak_megabytes()

@@ -54,8 +54,16 @@ def functions(n: int, rng: np.random.Generator) -> tuple[Columns, Sizes]:
             "own": own,
         },
         {
-            "place": 12, "district": 6, "region": 2, "coast": 2, "job": 8,
-            "field": 4, "manual": 2, "pay": 3, "zone": 3, "own": 4,
+            "place": 12,
+            "district": 6,
+            "region": 2,
+            "coast": 2,
+            "job": 8,
+            "field": 4,
+            "manual": 2,
+            "pay": 3,
+            "zone": 3,
+            "own": 4,
         },
     )
 

@@ -1,0 +1,97 @@
+"""The chance that a certificate is below the true error, computed term by term: never above beta, and close to it.
+
+The certificate is run once for every value its noise can take, so nothing is left to chance: 12 failures in 120 releases
+at beta 0.05 and 247 in 1,150 at beta 0.2, which were once seen, can only have been luck.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from benchmarks import certificates
+
+from maquette.domain import Attribute, Domain, Kind
+from maquette.mechanisms.certify import below, certify
+from maquette.models.answers import Answers
+from maquette.models.measurement import Gaussian, Laplace, LargestError, Noise, Receipt, Size
+from maquette.queries import marginals
+
+DOMAIN = Domain((Attribute("colour", Kind.CATEGORICAL, codes=4),))
+QUERIES = marginals(DOMAIN, k=1)
+ANSWERS = Answers.from_fractions(np.full(4, 0.25))
+N = 1000
+LAWS = [
+    *(Laplace(1 / Fraction(scale), Fraction(scale)) for scale in ("0.3", "1", "2.5")),
+    *(Gaussian(Fraction(1), Fraction(variance)) for variance in ("0.2", "1", "30")),
+]
+
+
+@dataclass(frozen=True)
+class KnownNoise:
+    """A gate whose noise is known: the largest error rounded up, as the real one does, plus one value."""
+
+    noise: Noise
+    error: float
+    drawn: int = 0
+
+    def largest_error(self, queries, answers, *, groups, price):
+        assert len(groups) == 1
+        return LargestError(np.array([math.ceil(self.error) + self.drawn]), self.noise, Receipt(1, ""))
+
+
+def probabilities(noise: Noise) -> dict[int, float]:
+    """Every value that the noise takes with more than a negligible probability."""
+    match noise:
+        case Laplace(scale=Fraction() as scale):
+            width, power = float(scale), 1
+        case Gaussian(sigma_squared=Fraction() as variance):
+            width, power = math.sqrt(2 * variance), 2
+    reach = math.ceil((30 if power == 1 else 6) * width) + 3
+    values = np.arange(-reach, reach + 1)
+    weights = np.exp(-((np.abs(values) / width) ** power))
+    return dict(zip(values.tolist(), (weights / weights.sum()).tolist(), strict=True))
+
+
+def chance_of_failure(noise: Noise, error: float, beta: float, *, shift: float = 0.0) -> float:
+    """The probability that the true error lies above the certificate."""
+    failed = 0.0
+    for value, probability in probabilities(noise).items():
+        gate = KnownNoise(noise, error, value)
+        made = certify(gate, QUERIES, ANSWERS, size=Size(N, None, None), price=Fraction(1), beta=beta)  # pyright: ignore
+        failed += probability * (error > made.whole.counts - shift)
+        assert (error / N > made.whole.alpha) == (error > made.whole.counts)
+    return failed
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+@pytest.mark.parametrize("beta", [0.05, 0.2])
+@pytest.mark.parametrize("error", [3, 3.25, 3.999])
+def test_a_certificate_fails_with_probability_at_most_beta(noise, beta, error):
+    assert chance_of_failure(noise, error, beta) <= beta
+    assert chance_of_failure(noise, error, beta) == pytest.approx(
+        certificates.tail(noise, below(noise, beta))
+    )
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+def test_a_margin_smaller_by_one_record_would_fail_too_often(noise):
+    margin = below(noise, 0.05)
+    assert margin == 0 or chance_of_failure(noise, 100, 0.05, shift=1.0) > 0.05
+
+
+def test_the_figures_of_the_benchmark_are_exact_tails():
+    assert certificates.tail(Laplace(Fraction(1), Fraction(1)), 0.0) == pytest.approx(1 / (1 + math.e))
+    for name in ("laplace", "gaussian"):
+        assert 0.03 < certificates.chance(name, 0.05) <= 0.05
+
+
+def test_the_benchmark_counts_failures_of_whole_releases():
+    figures = certificates.at(0.5, runs=6, mechanisms=("laplace", "gaussian"))
+    assert [figure["releases"] for figure in figures] == [6, 6, 12]
+    assert figures[2]["failures"] == figures[0]["failures"] + figures[1]["failures"]
+    assert certificates.summary("all", 0.05, 120, 12, 0.05)["p-value of a share above beta"] < 0.05
+    assert certificates.summary("all", 0.2, 1150, 247, 0.2)["p-value of a share above beta"] > 0.05
