@@ -1,7 +1,7 @@
 """The chance that a certificate is below the true error, computed term by term: never above beta, and close to it.
 
-The certificate is run once for every value its noise can take, so nothing is left to chance: 12 failures in 120 releases
-at beta 0.05 and 247 in 1,150 at beta 0.2, which were once seen, can only have been luck.
+The certificate is run once for every value its noise can take, so nothing is left to chance: 12 failures in 120
+releases at beta 0.05 and 247 in 1,150 at beta 0.2, which were once seen, can only have been luck.
 """
 
 from __future__ import annotations
