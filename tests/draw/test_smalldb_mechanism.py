@@ -102,7 +102,7 @@ def test_every_class_is_recognised_and_released(name, relation):
     )
     assert release.database is not None
     assert release.database.m == 6
-    assert set(release.database.columns) == set(DOMAIN.names)
+    assert set(release.database.columns) == set(queries.attributes)
     again = release.database.answer(queries)
     assert release.answers.fractions.tolist() == again.fractions.tolist()
     assert release.exactness == "exact"

@@ -155,7 +155,7 @@ class Outcome:
 
     answers: Answers
     database: SmallDatabase | None
-    """Rows over every attribute of the domain, or None for answers only."""
+    """Rows over the attributes that were measured, or None for answers only."""
     size: Size
     guarantee: Guarantee
     deviations: NDArray[np.floating[Any]] | None = None

@@ -27,7 +27,6 @@ ANSWERS_ONLY = (
     "answers only, no rows: the universe that the queries look at is too large for a histogram, the class of "
     "queries too large to fit one, or no histogram was asked for"
 )
-PARTIAL_ROWS = "answers only, no rows: rows hold every attribute, and these queries look at only some of them"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +134,7 @@ def finish(task: Task, draft: Draft) -> Outcome:
             "size_drift_counts": draft.drift,
             "moved_counts": moved,
         },
-        notes=draft.notes if rows is not None else (*draft.notes, _no_rows(task)),
+        notes=draft.notes if rows is not None else (*draft.notes, ANSWERS_ONLY),
         model=draft.model,
     )
 
@@ -192,17 +191,11 @@ def _rows(
     task: Task, draft: Draft, fitted: NDArray[np.float64] | None, answers: Answers
 ) -> tuple[SmallDatabase | None, dict[str, Any]]:
     """Rows of the fitted histogram, and how far their answers lie from the released ones."""
-    if fitted is None or not shape.rows_cover(task.queries):
+    if fitted is None:
         return None, {}
     mapped = histogram_map(task.queries)
     assert mapped is not None
     return make_rows(task, fitted, draft.size, answers, mapped.forward)
-
-
-def _no_rows(task: Task) -> str:
-    """Why a release has answers only."""
-    fits = shape.gives_rows(task.queries) and task.post != "none"
-    return PARTIAL_ROWS if fits and not shape.rows_cover(task.queries) else ANSWERS_ONLY
 
 
 def make_rows(
@@ -231,6 +224,7 @@ def allowed_only(task: Task, weights: NDArray[np.float64]) -> NDArray[np.float64
         return weights
     from maquette.models import constraints
 
-    cells = constraints.compile(task.queries.domain).on_cells(task.queries.attributes)
+    attributes = task.queries.attributes
+    cells = constraints.compile(task.queries.domain, attributes).on_cells(attributes)
     kept = np.where(cells, weights.reshape(cells.shape), 0.0)
     return (kept if (kept > 0).any() else cells.astype(np.float64)).reshape(weights.shape)

@@ -22,7 +22,8 @@ def meeting(outcome: Outcome, queries: Queries, *, key: str) -> Outcome:
 def _with_mended_rows(outcome: Outcome, domain: Domain, key: str) -> Outcome:
     if outcome.database is None:
         return outcome
-    rows = constraints.compile(domain).mend(outcome.database, rng=generator(f"{key}/constraints"))
+    compiled = constraints.compile(domain, outcome.database.columns)
+    rows = compiled.mend(outcome.database, rng=generator(f"{key}/constraints"))
     if rows is outcome.database:
         return outcome
     note = (

@@ -46,7 +46,7 @@ class Direct:
         way = consistent.route(task)
         tables = len(shape.margins_of(task.queries) or shape.classes_of(task.queries))
         time = costs.seconds(task, n=n, cells=count, tables=tables)
-        rows = way != "none" and shape.gives_rows(task.queries) and shape.rows_cover(task.queries)
+        rows = way != "none" and shape.gives_rows(task.queries)
         memory = costs.megabytes(task, cells=count)
         if trivial.constant(task):
             return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)

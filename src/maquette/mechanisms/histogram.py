@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maquette.mechanisms import consistent, costs, laws, shape, trivial
 from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
-from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.answers import Answers
 from maquette.models.histogram import HistogramModel
 from maquette.models.linear import answer_histogram
 from maquette.models.measurement import Gaussian, Laplace, Noise, sigma
@@ -72,7 +72,7 @@ class Histogram:
             min(typical / n, 1.0),
             time,
             memory,
-            shape.rows_cover(task.queries),
+            True,
             None,
             notes,
         )
@@ -107,16 +107,13 @@ class Histogram:
             if away <= level + drift:
                 values, moved = smooth, away
         answers = Answers.from_fractions(values / size.divisor)
-        rows: SmallDatabase | None = None
-        facts: dict[str, Any] = {}
-        if shape.rows_cover(queries):
-            rows, facts = consistent.make_rows(
-                task,
-                projected,
-                size,
-                answers,
-                lambda counts: answer_histogram(queries, counts.reshape(model.cells.shape)),
-            )
+        rows, facts = consistent.make_rows(
+            task,
+            projected,
+            size,
+            answers,
+            lambda counts: answer_histogram(queries, counts.reshape(model.cells.shape)),
+        )
         how = "projected to non-negative cells" if moved else "unbiased, clipped to [0, 1]"
         return Outcome(
             answers=answers,
@@ -137,7 +134,6 @@ class Histogram:
             }
             | facts,
             model=model,
-            notes=() if rows is not None else (consistent.PARTIAL_ROWS,),
         )
 
     def _split(self, task: Task) -> laws.Split:

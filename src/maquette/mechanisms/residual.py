@@ -137,7 +137,7 @@ class ResidualMechanism:
         count = max(task.queries.count, 1)
         asked = shape.margins_of(task.queries) or []
         way = consistent.route(task)
-        rows = way != "none" and shape.gives_rows(task.queries) and shape.rows_cover(task.queries)
+        rows = way != "none" and shape.gives_rows(task.queries)
         memory = costs.megabytes(task, cells=count)
         if trivial.constant(task):
             return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)

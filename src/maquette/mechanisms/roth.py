@@ -27,7 +27,6 @@ from maquette.mechanisms.smalldb import (
     typical_error,
 )
 from maquette.mechanisms.smalldb_dispatch import find_route
-from maquette.models.answers import SmallDatabase
 from maquette.models.draw import Forest, Single
 from maquette.models.measurement import Size
 from maquette.models.weighting import MOST_CELLS, Weighting, weighting
@@ -106,7 +105,7 @@ class Roth:
         epsilon = pure_epsilon(parts.answers, task.unit)
         asked, route = SMALLDB.plan(task, n=total.divisor, epsilon=epsilon)
         drawn = draw(curator, replace(asked, weight=weight), price=parts.answers, progress=progress)
-        database = _rows(fill(drawn, task, rng), weight)
+        database = fill(drawn, task, rng)  # every row stands for the same share of the total
         drift = laws.drift(total, task.beta) + 1.0  # released rounded up
         bound = error_bound(asked, route, task, n=max(total.value - drift, 1.0), epsilon=float(drawn.epsilon))
         return Outcome(
@@ -131,12 +130,6 @@ def _widest(task: Task) -> int:
 
 def _table(part: Single) -> Margin:
     return part.edges[0] if isinstance(part, Forest) else part.attributes  # a forest looks at pairs of bits
-
-
-def _rows(database: SmallDatabase, weight: Weighting) -> SmallDatabase:
-    """Every row stands for the same share of the total: all carry the largest weight."""
-    held = database.columns[weight.attribute]
-    return SmallDatabase(database.columns | {weight.attribute: np.full_like(held, weight.heaviest)})
 
 
 def _usefulness(weight: Weighting, total: Size, *, eta: float, drift: float, beta: float) -> dict[str, Any]:

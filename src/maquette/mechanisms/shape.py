@@ -98,14 +98,6 @@ def too_many(queries: Queries) -> str | None:
     return None
 
 
-def rows_cover(queries: Queries) -> bool:
-    """Do rows over the attributes of the queries hold every attribute of the domain?
-
-    A release decodes and stores rows with every attribute.
-    """
-    return queries.attributes == queries.domain.names
-
-
 class Profile(NamedTuple):
     """How many queries count how many cells of the universe."""
 

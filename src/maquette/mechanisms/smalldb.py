@@ -230,14 +230,16 @@ def draw(curator: Gate, asked: Draw, *, price: Fraction, progress: Progress) -> 
 
 
 def fill(drawn: Drawn, task: Task, rng: np.random.Generator) -> SmallDatabase:
-    """Whole rows: attributes that no query looks at are uniform. Post-processing."""
-    codes = drawn.columns(rng)
-    columns: dict[str, NDArray[Any]] = {}
-    for attribute in task.queries.domain:
-        held = codes.get(attribute.name)
-        free = rng.integers(0, attribute.size, drawn.draw.m, dtype=np.uint64) if held is None else held
-        columns[attribute.name] = np.asarray(free).astype(np.min_scalar_type(attribute.size - 1))
-    return SmallDatabase(columns)
+    """Rows of the attributes that the queries look at; nothing is drawn for the others. Post-processing."""
+    codes, queries = drawn.columns(rng), task.queries
+    blank = np.zeros(drawn.draw.m, np.uint8)  # of an attribute that is named and changes no query
+    return SmallDatabase(
+        {
+            a.name: np.asarray(codes.get(a.name, blank)).astype(np.min_scalar_type(a.size - 1))
+            for a in queries.domain
+            if a.name in codes or a.name in queries.attributes
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ TYPICAL, GROWTH, RISING = 4.0, 0.55, 2.5
 shrinks to e / (1 + 2.5 e), because the answers rise. Fitted to 180 simulations (16 to 2^20 cells; 100, 1,000 and
 10,000 records at epsilon 1; uniform data, two bumps, Zipf, spikes) and 96 releases of 2^20 cells."""
 
+NO_ROWS = "answers only, no rows: the noisy tree holds no record"
+
 
 @dataclass(frozen=True, slots=True)
 class Tree:
@@ -77,9 +79,8 @@ class Tree:
         guaranteed = consistent.in_advance(_stated(task, level, drift) - drift, drift, "none", n=n)
         typical = _typical(task, law) / n
         typical = typical / (1 + RISING * typical) + parts.drift(task, beta=0.5) / n
-        rows = shape.rows_cover(task.queries)
         notes = (_describe(task, law), "expected: from simulation, no promise")
-        return Forecast(self.name, guaranteed, min(typical, 1.0), time, memory, rows, None, notes)
+        return Forecast(self.name, guaranteed, min(typical, 1.0), time, memory, True, None, notes)
 
     def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure every level, fit, answer."""
@@ -205,7 +206,7 @@ def _release(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> Outcome:
             "size_drift_counts": drift,
         }
         | facts,
-        notes=() if rows is not None else (consistent.PARTIAL_ROWS,),
+        notes=() if rows is not None else (NO_ROWS,),
     )
 
 
@@ -229,7 +230,7 @@ def _leaves(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> NDArray[n
 def _rows(
     task: Task, leaves: NDArray[np.float64], size: Size, answers: Answers
 ) -> tuple[SmallDatabase | None, dict[str, Any]]:
-    if not shape.rows_cover(task.queries) or not leaves.sum():
+    if not leaves.sum():
         return None, {}
     return consistent.make_rows(
         task, leaves, size, answers, lambda counts: answer_histogram(task.queries, counts)

@@ -173,7 +173,7 @@ class Dense:
         return extend_digest(self.origin, *self.released)
 
     def synthetic(self, m: int, *, key: str) -> SmallDatabase:
-        """m rows at even steps through the distribution; attributes that it does not know are uniform.
+        """m rows of its attributes, at even steps through the distribution.
 
         Accuracy: a query that counts r runs of consecutive cells changes by at most r / m.
         """
@@ -183,7 +183,7 @@ class Dense:
         marks = (np.arange(m) + rng.random()) / m * reached[-1]
         chosen = np.minimum(np.searchsorted(reached, marks, side="right"), reached.size - 1)
         found = np.unravel_index(chosen, self.layout.shape) if self.attributes else ()
-        return fill_rows(self.domain, dict(zip(self.attributes, found, strict=True)), m, rng)
+        return coded_rows(self.domain, dict(zip(self.attributes, found, strict=True)))
 
     def _start(self) -> str:
         return extend_digest("dense", self.domain.fingerprint, *self.attributes)
@@ -287,16 +287,11 @@ def _sum_box(table: Floats, sets: Mapping[str, Runs], names: Margin) -> float:
     return float(part.sum())
 
 
-def fill_rows(
-    domain: Domain, known: Mapping[str, NDArray[Any]], m: int, rng: np.random.Generator
-) -> SmallDatabase:
-    """Whole rows: attributes that are not known are uniform."""
-    columns: dict[str, NDArray[Any]] = {}
-    for attribute in domain:
-        held = known.get(attribute.name)
-        drawn = rng.integers(0, attribute.size, m) if held is None else held
-        columns[attribute.name] = np.asarray(drawn).astype(np.min_scalar_type(attribute.size - 1))
-    return SmallDatabase(columns)
+def coded_rows(domain: Domain, known: Mapping[str, NDArray[Any]]) -> SmallDatabase:
+    """Rows of the attributes that are known, in domain order."""
+    return SmallDatabase(
+        {a.name: known[a.name].astype(np.min_scalar_type(a.size - 1)) for a in domain if a.name in known}
+    )
 
 
 def _project(table: Table, query: Compiled, target: Target) -> bool:

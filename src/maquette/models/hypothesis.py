@@ -60,7 +60,7 @@ class Hypothesis(Protocol):
 
     @property
     def attributes(self) -> Margin:
-        """What it knows about; records are uniform in all others."""
+        """What it knows about."""
         ...
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
@@ -80,7 +80,7 @@ class Hypothesis(Protocol):
         ...
 
     def synthetic(self, m: int, *, key: str) -> SmallDatabase:
-        """m rows over every attribute of the domain; the same for the same key."""
+        """m rows over its attributes; the same for the same key."""
         ...
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.domain import Domain
 from maquette.models.answers import SmallDatabase
-from maquette.models.dense import check_covered, fill_rows
+from maquette.models.dense import check_covered, coded_rows
 from maquette.models.hypothesis import Released, extend_digest
 from maquette.models.rows import generator
 from maquette.models.version_space import lower_median, still_possible
@@ -104,7 +104,7 @@ class VersionSample:
         rng = generator(f"{self.digest()} {key}")
         pool = self.size * self.rows
         chosen = np.sort(rng.permutation(pool)[:m]) if m <= pool else rng.integers(0, pool, m)
-        return fill_rows(self.domain, {n: c.ravel()[chosen] for n, c in self.columns.items()}, m, rng)
+        return coded_rows(self.domain, {n: c.ravel()[chosen] for n, c in self.columns.items()})
 
     def _said(self, queries: Queries) -> Floats:
         flat = {name: codes.ravel() for name, codes in self.columns.items()}

@@ -19,7 +19,7 @@ from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError
 from maquette.models.answers import SmallDatabase
-from maquette.models.dense import check_covered, fill_rows
+from maquette.models.dense import check_covered, coded_rows
 from maquette.models.hypothesis import Hypothesis, Released, extend_digest
 from maquette.models.linear import cell_weights
 from maquette.models.rows import generator, systematic
@@ -124,7 +124,7 @@ class VersionSpace:
         rng = generator(f"{self.digest()} {key}")
         chosen = np.repeat(np.arange(self.counts.shape[1]), systematic(self.counts.sum(axis=0), m))
         codes = np.unravel_index(chosen, self._shape) if self.attributes else ()
-        return fill_rows(self.domain, dict(zip(self.attributes, codes, strict=True)), m, rng)
+        return coded_rows(self.domain, dict(zip(self.attributes, codes, strict=True)))
 
     @property
     def _shape(self) -> tuple[int, ...]:

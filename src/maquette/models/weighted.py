@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.domain import Domain
 from maquette.models.answers import SmallDatabase
-from maquette.models.dense import check_covered, fill_rows
+from maquette.models.dense import check_covered, coded_rows
 from maquette.models.hypothesis import Released, extend_digest
 from maquette.models.refit import Fitted, fitted, settle
 from maquette.models.rows import generator
@@ -153,11 +153,11 @@ class WeightedRows:
         return extend_digest(self.origin, *self.released)
 
     def synthetic(self, m: int, *, key: str) -> SmallDatabase:
-        """m rows at even steps through the weights; attributes that it does not know are uniform."""
+        """m rows of its attributes, at even steps through the weights."""
         _check.whole(m=m)
         rng = generator(f"{self.digest()} {key}")
         chosen = _even(self.weights, m, rng)
-        return fill_rows(self.domain, {name: codes[chosen] for name, codes in self.columns.items()}, m, rng)
+        return coded_rows(self.domain, {name: codes[chosen] for name, codes in self.columns.items()})
 
     def _count(self, factors: Sequence[Leaf]) -> float:
         """The weight of the rows in a product of sets, in one pass."""

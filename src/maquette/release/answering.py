@@ -8,7 +8,7 @@ are those of carved rows, a query of the workload itself comes first: its error 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import ReleaseError
+from maquette.models.coverage import answer_from
 from maquette.models.forbidden import possible
 from maquette.models.sculpt.model import SculptModel
 from maquette.queries import condition
@@ -49,6 +50,7 @@ class Estimate:
 def answer(release: Release, query: str | Queries) -> Answer:
     """Answer one query; see `Release.answer`."""
     asked, text, notes = _read(release, query)
+    _check_measured(release, asked)
     found = estimate(release, asked)
     if found is None:
         raise ReleaseError(_not_covered(release, asked))
@@ -69,6 +71,8 @@ def answer(release: Release, query: str | Queries) -> Answer:
 
 def estimate(release: Release, asked: Queries) -> Estimate | None:
     """The best supported estimate of one query, or None if the release does not cover it."""
+    if not set(asked.attributes) <= set(release.measured):
+        return None
     found = (
         _certified(release, asked)
         or _from_model(release, asked)
@@ -134,7 +138,7 @@ def _combine(
         value = constant + float((weights * numerators).sum()) / release.answers.denominator
     else:  # every answer is the rows' own, and so is their sum
         assert release.database is not None
-        value = float(release.database.answer(asked).fractions[0])
+        value = float(answer_from(release.database, asked).fractions[0])
     alpha, beta = _bound(release, indices)
     total = float(np.abs(weights).sum())
     note = None if len(indices) < 2 else f"summed from {len(indices):,} released answers, whose errors add up"
@@ -144,9 +148,40 @@ def _combine(
 def _from_rows(release: Release, asked: Queries) -> Estimate | None:
     if release.database is None:
         return None
-    value = float(release.database.answer(asked).fractions[0])
-    note = "not in the released workload: read from the synthetic rows, no error is proved for it"
-    return Estimate(value, None, None, "rows", note)
+    value = float(answer_from(release.database, asked).fractions[0])
+    return Estimate(value, None, None, "rows", _of_rows(release, asked))
+
+
+def _of_rows(release: Release, asked: Queries) -> str:
+    """How an answer of the rows is known: whether a measurement looked at its attributes together."""
+    names = {name for name in asked.attributes if asked.domain[name].size > 1}
+    if len(names) > 1 and not any(names <= set(margin) for margin in release.measured_together):
+        return (
+            f"no measurement of this release looked at {_listed(asked.attributes)} together: how they go together in "
+            "the synthetic rows is an assumption (that of independence, where nothing else connects them), and no "
+            "error is proved for it"
+        )
+    return "not in the released workload: read from the synthetic rows, no error is proved for it"
+
+
+def _check_measured(release: Release, asked: Queries) -> None:
+    """Refuse a query about attributes that no measurement of the release looked at."""
+    gone = [name for name in asked.attributes if name not in release.measured]
+    if gone:
+        verb = "was" if len(gone) == 1 else "were"
+        raise ReleaseError(
+            f"{_listed(gone)} {verb} not measured by this release, which is about {_listed(release.measured)}; a "
+            f"release with a marginal of {_listed(asked.attributes)}, or a session, answers it"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a sentence says them; many of them cut short."""
+    if len(names) > NAMED_SETS:
+        return f"{', '.join(names[:NAMED_SETS])} and {len(names) - NAMED_SETS:,} more"
+    if len(names) < 2:
+        return "".join(names) or "no attribute"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _estimate(value: float, error: float, beta: float, source: Source, note: str | None = None) -> Estimate:

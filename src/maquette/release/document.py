@@ -38,6 +38,7 @@ def dump(release: Release) -> dict[str, Any]:
         "exactness": release.exactness,
         "beta": release.beta,
         "queries": release.workload.describe(),
+        "attributes": {"measured": list(release.measured), "not measured": list(release.unmeasured)},
         "answers": {"count": release.workload.count, "denominator": release.answers.denominator},
         "rows": None if release.database is None else release.database.m,
         "size": _size(release.size),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.answers import Answers
+from maquette.models.coverage import answer_from
 from maquette.queries.marginals import Marginals
 from maquette.queries.workload import Workload
 from maquette.release.answering import answer
@@ -119,7 +120,7 @@ def compare(release: Release, numerators: NDArray[np.int64], *, denominator: int
     if len(numerators) != len(release.answers):
         raise ReleaseError("expected one exact answer per query of the release")
     exact = Answers(numerators, denominator * max(records, 1))
-    made = None if release.database is None else release.database.answer(release.workload)
+    made = None if release.database is None else answer_from(release.database, release.workload)
     blocks = [_compare_block(b, exact, release.answers, made) for b in _blocks(release)]
     spans = [(g.name, g.start, g.stop) for g in release.workload.groups()]
     if len(spans) > 1:

@@ -35,7 +35,7 @@ class Panel:
 def panels(release: Release) -> list[Panel]:
     """One panel per attribute that the release says something about, up to twenty."""
     found: list[Panel] = []
-    for attribute in release.domain.attributes[:MOST_ATTRIBUTES]:
+    for attribute in [release.domain[name] for name in release.measured[:MOST_ATTRIBUTES]]:
         bars = list(_bars(release, attribute))
         if bars:
             told = ", ".join(f"{bar.label} {bar.value:.3g} per cent" for bar in bars)

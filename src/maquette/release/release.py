@@ -20,9 +20,10 @@ from maquette._version import __version__
 from maquette.accounting.budget import Budget
 from maquette.domain import Domain, Relation
 from maquette.errors import ReleaseError
+from maquette.models import coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.models.measurement import Receipt, Size
-from maquette.queries.base import Queries
+from maquette.queries.base import Margin, Queries
 from maquette.release import words
 from maquette.release.statements import Account, Answer, Certificate, Exactness, Guarantee, Spending
 
@@ -53,7 +54,7 @@ class Release:
     guarantee: Guarantee
     certificate: Certificate | None = None
     database: SmallDatabase | None = None
-    """The small database in codes, or None for a release of answers only."""
+    """The small database in codes, with the measured attributes only; None for a release of answers only."""
     model: Any = None
     """A public model that answers further queries inside what was measured, or None."""
     deviations: NDArray[Any] | None = None
@@ -83,12 +84,31 @@ class Release:
             )
         if self.deviations is not None and len(self.deviations) != len(self.answers):
             raise ReleaseError("expected one standard deviation per answer")
+        # a column that nothing was measured about would be made up, whatever made or stored it
+        object.__setattr__(self, "database", coverage.only(self.database, self.measured))
+        if self.database is not None:
+            coverage.check_complete(self.database, self.domain, self.measured)
         if not self.version:
             object.__setattr__(self, "version", __version__)
 
     @property
     def domain(self) -> Domain:
         return self.workload.domain
+
+    @cached_property
+    def measured_together(self) -> frozenset[Margin]:
+        """The sets of attributes that some measurement of this release looked at together."""
+        return coverage.measured_together(self.workload, self.model)
+
+    @cached_property
+    def measured(self) -> Margin:
+        """The attributes that this release says something about; it holds, answers and draws no others."""
+        return coverage.measured_names(self.domain, self.measured_together)
+
+    @property
+    def unmeasured(self) -> Margin:
+        """The declared attributes that are not in this release, because no measurement looked at them."""
+        return tuple(name for name in self.domain.names if name not in self.measured)
 
     @property
     def listed(self) -> bool:
@@ -99,7 +119,7 @@ class Release:
     def rows(self) -> pyarrow.Table:
         """The small database with real values, as an Arrow table (`.to_pandas()`; polars reads it as it is).
 
-        Numeric cells stand as their midpoints; `decode_rows` gives uniform values inside the cells instead.
+        Its columns are the measured attributes.         Numeric cells stand as their midpoints; `decode_rows` gives uniform values inside the cells instead.
         """
         return self.decode_rows()
 
@@ -118,7 +138,8 @@ class Release:
         """Answer one query, with an error only where one is proved.
 
         Accuracy: a query inside the model, at 1 - beta from the exact law of its noise; a query of the workload,
-            by the certificate or else the guarantee; any other query from the rows, without a stated error.
+            by the certificate or else the guarantee; any other query from the rows, without a stated error. A query
+            about an attribute that was not measured is refused.
         """
         from maquette.release.answering import answer
 
@@ -180,6 +201,8 @@ class Release:
             lines["asked for"] = _asked_for(self.guarantee)
         if self.checked is not None:
             lines["ledger"] = CHECKED.get(self.checked, self.checked)
+        if self.unmeasured:
+            lines["not measured"] = ", ".join(self.unmeasured)
         if self.watermark is not None:
             return {"NOT PRIVATE": self.watermark} | lines
         return lines

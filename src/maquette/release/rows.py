@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 def decode(
     domain: Domain, database: SmallDatabase, *, rng: np.random.Generator | None = None
 ) -> pyarrow.Table:
-    """Real values for every column, in the order of the domain; missing cells become nulls."""
+    """Real values for every column that the rows have, in the order of the domain; missing cells become nulls."""
     import pyarrow
 
-    arrays = [_column(attribute, database.columns[attribute.name], rng) for attribute in domain]
-    return pyarrow.Table.from_arrays(arrays, names=list(domain.names))
+    held = [attribute for attribute in domain if attribute.name in database.columns]
+    arrays = [_column(attribute, database.columns[attribute.name], rng) for attribute in held]
+    return pyarrow.Table.from_arrays(arrays, names=[attribute.name for attribute in held])
 
 
 def _column(attribute: Attribute, codes: NDArray[Any], rng: np.random.Generator | None) -> pyarrow.Array:

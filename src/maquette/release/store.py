@@ -278,7 +278,8 @@ def _write_rows(release: Release, folder: Path) -> None:
 
     assert release.database is not None
     pyarrow.parquet.write_table(release.rows, folder / ROWS, compression="zstd")
-    codes = pyarrow.table({name: release.database.columns[name] for name in release.domain.names})
+    columns = release.database.columns
+    codes = pyarrow.table({name: columns[name] for name in release.domain.names if name in columns})
     pyarrow.parquet.write_table(codes, folder / CODES, compression="zstd")
 
 
@@ -299,7 +300,11 @@ def _read_answers(
 def _read_codes(path: Path, domain: Domain, manifest: dict[str, Any]) -> dict[str, NDArray[Any]] | None:
     if manifest["rows"] is None:
         return None
-    found = reading.read_columns(path, dict.fromkeys(domain.names, "u"), rows=manifest["rows"])
+    import pyarrow.parquet
+
+    there = set(pyarrow.parquet.read_schema(path).names)  # only the measured attributes have a column
+    names = [name for name in domain.names if name in there]
+    found = reading.read_columns(path, dict.fromkeys(names, "u"), rows=manifest["rows"])
     for name, codes in found.items():
         if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < domain[name].size:
             raise ReleaseError(f"a code of '{name}' lies outside the declared cells")

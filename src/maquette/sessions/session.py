@@ -21,6 +21,7 @@ from maquette.errors import (
 )
 from maquette.gate.online import OnlineCurator
 from maquette.mechanisms.online.settings import Settings, price_of
+from maquette.models.coverage import only
 from maquette.models.measurement import Gaussian, Laplace
 from maquette.queries.base import Queries
 from maquette.sessions.answer import Forecast, Kind, Past, Refusal, SessionAnswer
@@ -199,15 +200,23 @@ class Session:
             return self._buy_size()
 
     def synthetic(self, m: int = 1000) -> pyarrow.Table:
-        """m rows drawn from the hypothesis: a free by-product, as good as what was asked so far made it."""
+        """m rows drawn from the hypothesis: a free by-product, as good as what was asked so far made it.
+
+        They hold the attributes of questions that were tested or measured; of the others the hypothesis knows nothing.
+        """
         from maquette.release.rows import decode
 
         _check.whole(m=m)
         with self._lock:
             self._desk.sync()
-            return decode(
-                self._desk.curator.domain, self._desk.belief.synthetic(self._desk.state, m, key=self._key)
-            )
+            state = self._desk.state
+            rows = only(self._desk.belief.synthetic(state, m, key=self._key), state.known_attributes())
+            if rows is None:
+                raise MechanismError(
+                    "no question of this session was tested or measured so far, so that rows would be made up; ask "
+                    "about the attributes that they should hold first"
+                )
+            return decode(self._desk.curator.domain, rows)
 
     def history(self) -> list[Past]:
         """Everything that was asked and paid in this session, in order, from whatever process."""

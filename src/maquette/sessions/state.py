@@ -16,6 +16,7 @@ from maquette.gate.online import Step
 from maquette.models.answers import GRID
 from maquette.models.hypothesis import Released
 from maquette.models.measurement import Gaussian, Laplace, Noise, NoisyTable, Size
+from maquette.queries.base import Margin
 from maquette.queries.binned import Binned
 from maquette.queries.form import from_spec
 from maquette.sessions.answer import Past
@@ -73,8 +74,15 @@ class State:
     pending: Step | None = None
     tables: list[NoisyTable] = field(default_factory=list[NoisyTable])
     """Of the survey, as far as it was bought."""
+    compared: list[Any] = field(default_factory=list[Any])
+    """The queries, in JSON, in which the hypothesis was compared with the table or learnt from it."""
     belief: tuple[int, str] | None = None
     """The digest of the hypothesis that last guessed, and how many released answers it knew."""
+
+    def known_attributes(self) -> Margin:
+        """The attributes that the hypothesis knows something about; of all others it holds what it began with."""
+        used = {name for spec in self.compared for name in from_spec(self.domain, spec).attributes}
+        return tuple(name for name in self.domain.names if name in used)
 
     def take(self, step: Step) -> None:
         """Follow one step."""
@@ -158,6 +166,7 @@ class State:
     def _answered(self, step: Step, value: float, error: float, *, far: bool, kind: str) -> None:
         self.questions += 1
         self.far.append(far)
+        self.compared.append(step.body["spec"])
         self._keep(step, value, error)
         self._tell(step, step.body["text"], kind=kind, value=value, error=error)
 

@@ -66,8 +66,8 @@ def rest(task: Task, price: Fraction) -> Task:
 
 
 def fits_histogram(task: Task) -> bool:
-    """Do the rows come from a histogram over all attributes?"""
-    return shape.rows_cover(task.queries) and shape.universe(task.queries) <= _SMALL_UNIVERSE
+    """Do the rows come from a histogram over all attributes of the workload?"""
+    return shape.universe(task.queries) <= _SMALL_UNIVERSE
 
 
 def as_found(domain: Domain, outcome: Outcome, wanted: Interests) -> Found:

@@ -7,7 +7,7 @@ promised in advance (the rows are found by search), so a release states what the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -93,11 +93,11 @@ class Sculpt:
         task = self._sized(task, n=size.divisor)
         if clear.everything(task, size, price=purse.left):
             return self._everything(curator, task, purse, rng, progress)
-        wanted = interests(task.queries)
+        wanted, domain = interests(task.queries), task.queries.domain
         directly = own.measure(curator, purse, exchange, wanted, task.queries)
         run = Run(curator, task, wanted, rng, progress)
         found, carved = run.measured(size, purse, exchange)
-        database = _database(found, carved.rows, rng)
+        database = _database(found, carved.rows, rng, domain.names)
         answers = own.combined(task.queries, _answering(task, found, carved, database, rng), directly, size)
         return Outcome(
             answers=answers,
@@ -124,7 +124,8 @@ class Sculpt:
             return outcome
         found = clear.as_found(task.queries.domain, outcome, interests(task.queries))
         carved = Run(curator, task, interests(task.queries), rng, progress).carve(found, as_measured=True)
-        database = _database(found, carved.rows, rng)
+        # only the workload's attributes were measured here; the others were uniform while rows were carved
+        database = _database(found, carved.rows, rng, task.queries.attributes)
         return clear.with_rows(task, outcome, database, _answering(task, found, carved, database, rng))
 
 
@@ -139,9 +140,12 @@ _VISITED = 1.2e7
 """Pairs of a row and a table that one second visits."""
 
 
-def _database(found: Found, rows: NDArray[np.uint16], rng: np.random.Generator) -> SmallDatabase:
-    made = fit.codes(found, rows, rng=rng)
-    compiled = constraints.compile(found.hierarchy.domain)
+def _database(
+    found: Found, rows: NDArray[np.uint16], rng: np.random.Generator, measured: Iterable[str]
+) -> SmallDatabase:
+    columns = fit.codes(found, rows, rng=rng).columns
+    made = SmallDatabase({name: columns[name] for name in measured})
+    compiled = constraints.compile(found.hierarchy.domain, made.columns)
     return compiled.mend(made, rng=rng) if compiled else made
 
 
@@ -149,7 +153,7 @@ def _answering(
     task: Task, found: Found, carved: Polished, database: SmallDatabase, rng: np.random.Generator
 ) -> SmallDatabase:
     """The rows that answer the workload: of all the last sweeps, or just the database where its size was asked for."""
-    return database if task.rows else _database(found, carved.pool, rng)
+    return database if task.rows else _database(found, carved.pool, rng, database.columns)
 
 
 def _model(found: Found, database: SmallDatabase, task: Task, wanted: Interests) -> SculptModel:
