@@ -133,7 +133,7 @@ class Constraints:
 def compile(  # noqa: A001  (what it does, used as constraints.compile)
     domain: Domain, attributes: Iterable[str] | None = None
 ) -> Constraints:
-    """The constraints of a domain for use on rows, or on rows of some attributes; refuses those that no record meets."""
+    """The constraints of a domain for use on rows, or on rows of some attributes; refuses what no record meets."""
     rules, held = domain.rules, set(domain.names if attributes is None else attributes)
     if not held >= set(domain.names):
         rules = project(rules, held)

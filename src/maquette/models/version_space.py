@@ -22,7 +22,7 @@ from maquette.models.answers import SmallDatabase
 from maquette.models.dense import check_covered, coded_rows
 from maquette.models.hypothesis import Hypothesis, Released, extend_digest
 from maquette.models.linear import cell_weights
-from maquette.models.rows import generator, systematic
+from maquette.models.rows import systematic
 from maquette.queries.base import Margin, Queries
 
 Floats = NDArray[np.float64]
@@ -121,7 +121,6 @@ class VersionSpace:
     def synthetic(self, m: int, *, key: str) -> SmallDatabase:
         """m rows that stand for the average of the possible databases."""
         _check.whole(m=m)
-        rng = generator(f"{self.digest()} {key}")
         chosen = np.repeat(np.arange(self.counts.shape[1]), systematic(self.counts.sum(axis=0), m))
         codes = np.unravel_index(chosen, self._shape) if self.attributes else ()
         return coded_rows(self.domain, dict(zip(self.attributes, codes, strict=True)))

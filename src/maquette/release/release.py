@@ -119,7 +119,8 @@ class Release:
     def rows(self) -> pyarrow.Table:
         """The small database with real values, as an Arrow table (`.to_pandas()`; polars reads it as it is).
 
-        Its columns are the measured attributes.         Numeric cells stand as their midpoints; `decode_rows` gives uniform values inside the cells instead.
+        Its columns are the measured attributes. Numeric cells stand as their midpoints; `decode_rows` gives uniform
+        values inside the cells instead.
         """
         return self.decode_rows()
 
