@@ -42,7 +42,7 @@ def table(domain: Domain = DOMAIN) -> mq.Table:
 
 
 def made(name: str, queries, **changes):
-    options = {"epsilon": 2.0, "delta": 1e-6, "mechanism": name, "certificate": 0.0}
+    options = {"epsilon": 2.0, "delta": 1e-6, "mechanism": name, "certificate": 0.0, "ledger": "memory"}
     if name == "roth":
         options["weight"] = "weight"
     return mq.release(table(queries.domain), queries, **(options | changes))
@@ -200,7 +200,7 @@ def test_released_rows_of_some_attributes_meet_the_constraints(name):
 @pytest.mark.parametrize("mechanism", ["pmw", "direct", "median"])
 def test_rows_of_a_session_hold_what_was_asked_about(mechanism):
     more = {"attributes": ["sex", "race"]} if mechanism == "median" else {"alpha": 0.3}
-    session = mq.session(table(), epsilon=40.0, mechanism=mechanism, queries=5, **more)
+    session = mq.session(table(), epsilon=40.0, mechanism=mechanism, queries=5, ledger="memory", **more)
     with pytest.raises(MechanismError, match="rows would be made up"):
         session.synthetic(10)
     session.ask("sex = 1", any_error=True)
