@@ -102,6 +102,8 @@ def test_synthetic_rows_repeat_and_follow_the_weights():
     rows = found.synthetic(1000, key="k")
     assert set(rows.columns) == {"x0", "x9"}
     assert rows.answer(query).fractions[0] == pytest.approx(found.answer(query)[0], abs=0.005)
-    assert all(np.array_equal(found.synthetic(1000, key="k").columns[n], rows.columns[n]) for n in rows.columns)
+    assert all(
+        np.array_equal(found.synthetic(1000, key="k").columns[n], rows.columns[n]) for n in rows.columns
+    )
     with pytest.raises(WorkloadError, match="not about x1"):
         found.answer(boxes(HUGE, [{"x1": (0, 1)}]))
