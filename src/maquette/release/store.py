@@ -120,7 +120,7 @@ def content_digest(release: Release) -> str:
         numbers=_numbers(
             release.answers.numerators if release.listed else None,
             None if release.deviations is None else _float32_up(release.deviations),
-            None if database is None else {name: database.columns[name] for name in release.domain.names},
+            None if database is None else _columns(release),
             arrays,
         ),
         rows=None if database is None else release.rows,
@@ -167,7 +167,7 @@ class _Stored:
 
         rows = self.manifest["rows"]
         with pyarrow.parquet.ParquetFile(self.folder / ROWS) as file:
-            if file.metadata.num_rows != rows or file.schema_arrow.names != list(self.queries.domain.names):
+            if file.metadata.num_rows != rows or file.schema_arrow.names != list(self.codes or ()):
                 raise ReleaseError(f"{self.folder / ROWS} has other rows than the release declares")
             reading.check_room(self.folder / ROWS, 16 * rows * file.metadata.num_columns)
             return file.read()
@@ -278,9 +278,15 @@ def _write_rows(release: Release, folder: Path) -> None:
 
     assert release.database is not None
     pyarrow.parquet.write_table(release.rows, folder / ROWS, compression="zstd")
-    columns = release.database.columns
-    codes = pyarrow.table({name: columns[name] for name in release.domain.names if name in columns})
+    codes = pyarrow.table(_columns(release))
     pyarrow.parquet.write_table(codes, folder / CODES, compression="zstd")
+
+
+def _columns(release: Release) -> dict[str, NDArray[Any]]:
+    """The codes of the rows in the order of the domain; only measured attributes have a column."""
+    assert release.database is not None
+    held = release.database.columns
+    return {name: held[name] for name in release.domain.names if name in held}
 
 
 def _read_answers(
@@ -302,7 +308,7 @@ def _read_codes(path: Path, domain: Domain, manifest: dict[str, Any]) -> dict[st
         return None
     import pyarrow.parquet
 
-    there = set(pyarrow.parquet.read_schema(path).names)  # only the measured attributes have a column
+    there = set(pyarrow.parquet.read_schema(path).names)
     names = [name for name in domain.names if name in there]
     found = reading.read_columns(path, dict.fromkeys(names, "u"), rows=manifest["rows"])
     for name, codes in found.items():
