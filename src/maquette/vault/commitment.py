@@ -56,16 +56,29 @@ def commit(domain: Domain, batches: Iterable[Coded], salt: bytes, *, like: str |
 
 def multiset(domain: Domain, batches: Iterable[Coded], salt: bytes) -> str:
     """The second scheme: the same records with the same salt give the same text, in whatever order they come."""
-    keys = np.frombuffer(
-        b"".join(_mac(salt, f"maquette records, lane {lane}".encode())[:16] for lane in range(LANES)), "<u8"
-    ).reshape(LANES, 2)
-    sums, n = np.zeros(LANES, dtype=np.uint64), 0
+    records = Records(domain, salt)
     for batch in batches:
-        words = pack(domain, batch)
-        add_records(words, keys.astype(np.uint64), sums)
-        n += words.shape[1]
-    sealed = f"maquette table\n{domain.fingerprint}\n{n}\n".encode() + sums.astype("<u8").tobytes()
-    return MULTISET + _mac(salt, sealed).hex()
+        records.add(batch)
+    return MULTISET + records.seal()
+
+
+class Records:
+    """The multiset of all records that were added, in whatever order and batches, as a keyed digest."""
+
+    def __init__(self, domain: Domain, salt: bytes) -> None:
+        lanes = [_mac(salt, f"maquette records, lane {lane}".encode())[:16] for lane in range(LANES)]
+        self._keys = np.frombuffer(b"".join(lanes), "<u8").reshape(LANES, 2).astype(np.uint64)
+        self._domain, self._salt = domain, salt
+        self._sums, self._n = np.zeros(LANES, dtype=np.uint64), 0
+
+    def add(self, batch: Coded) -> None:
+        words = pack(self._domain, batch)
+        add_records(words, self._keys, self._sums)
+        self._n += words.shape[1]
+
+    def seal(self) -> str:
+        sealed = f"maquette table\n{self._domain.fingerprint}\n{self._n}\n".encode()
+        return _mac(self._salt, sealed + self._sums.astype("<u8").tobytes()).hex()
 
 
 def in_order(domain: Domain, batches: Iterable[Coded], salt: bytes) -> str:

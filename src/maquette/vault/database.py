@@ -14,7 +14,7 @@ from maquette.vault.source import ROWS, Batch, Source, damaged
 
 
 class Relation(Source):
-    """Anything DuckDB can select from, evaluated again on every pass."""
+    """Anything DuckDB can select from, evaluated again on every pass; the engine sees whether it is the same."""
 
     def __init__(self, relation: duckdb.DuckDBPyRelation, description: str) -> None:
         self.description = description
@@ -39,15 +39,19 @@ class Relation(Source):
 
 
 def from_file(path: Path, *, table: str | None, query: str | None) -> Source:
-    """A table or query of a DuckDB database file, opened read-only."""
+    """A table or query of a DuckDB database file, opened read-only and shut off from everything outside it.
+
+    A file from elsewhere may hold views that read other files of this machine, or data frames of this process.
+    """
     try:
-        connection = duckdb.connect(str(path), read_only=True)
+        connection = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"})
         connection.execute("SET enable_progress_bar = false")  # its pace would tell about the rows
     except duckdb.Error:
         connection = None
     if connection is None:
         raise SourceError(
-            f"cannot open {path} as a DuckDB database; is it one, and does no other process write to it?"
+            f"cannot open {path} as a DuckDB database; is it one, and does no other process write to it? If it is open "
+            "in this process, pass that connection instead of the path"
         )
     return from_connection(connection, f"database {path.name}", table=table, query=query)
 
@@ -63,6 +67,11 @@ def from_connection(
     except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as error:
         # raised before any row is read: the text speaks of the query and the schema only
         reason = str(error).splitlines()[0]
+    except duckdb.PermissionException:
+        reason = (
+            "it reads files or data frames outside of the database, which the views and queries of a database file may "
+            "not; load them into the database, or open it yourself and pass the connection"
+        )
     except duckdb.Error:
         reason = "the table or query cannot be opened; try it in DuckDB first"
     else:

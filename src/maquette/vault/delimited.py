@@ -52,6 +52,10 @@ class DelimitedFile(Source):
         self._stamp = FileStamp(path)
         self.header = self._split_header(self._first_line())
 
+    @property
+    def notices_changes(self) -> bool:
+        return True
+
     def kind(self, column: str) -> ArrowType:
         return pa.string()
 
@@ -73,6 +77,7 @@ class DelimitedFile(Source):
         try:
             for fields, share in self._blocks(slots, len(columns)):
                 yield dict(zip(columns, fields, strict=True)), share
+            self._stamp.check()  # nor did it change while it was read
         except UnicodeError:
             failure = not_text(self.description, self._encoding)
         except (OSError, EOFError, zlib.error):

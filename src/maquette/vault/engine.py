@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, Protocol
@@ -17,8 +18,8 @@ from maquette.queries.binned import Binned, count_binned
 from maquette.queries.counting import count_margins
 from maquette.queries.workload import Workload
 from maquette.vault.coding import Coder, coders
-from maquette.vault.commitment import commit
-from maquette.vault.source import Source
+from maquette.vault.commitment import Records, commit
+from maquette.vault.source import Source, changed
 
 Coded = dict[str, NDArray[Any]]
 Integers = NDArray[np.int64]
@@ -165,16 +166,40 @@ class MemoryEngine(_BatchEngine):
 
 
 class StreamEngine(_BatchEngine):
-    """A source that is read and coded anew on every pass, a batch at a time."""
+    """A source that is read and coded again on every pass, a batch at a time; every pass sees the same records.
 
-    __slots__ = ("_coders", "_source")
+    A file notices by itself that it was changed. Of any other source (a database that others write to, a query that
+    picks its rows at random, a data frame that is changed in place) every pass reads whole records and compares their
+    multiset with that of the opening, by a digest under a key of this engine's own; a pass over others gives no result.
+    """
+
+    __slots__ = ("_coders", "_key", "_seal", "_source")
 
     def __init__(self, domain: Domain, source: Source) -> None:
         super().__init__(domain)
         self._source = source
         self._coders = coders(domain)
+        self._key = secrets.token_bytes(32)
+        self._seal: str | None = None
+        if not source.notices_changes:
+            for _ in self._same_records():
+                pass
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
+        return self._coded(names) if self._source.notices_changes else self._same_records()
+
+    def _same_records(self) -> Iterator[Coded]:
+        """Whole records, and after the last of them the comparison with the first pass."""
+        records = Records(self._domain, self._key)
+        for batch in self._coded(self._domain.names):
+            records.add(batch)
+            yield batch
+        if self._seal is None:
+            self._seal = records.seal()
+        if records.seal() != self._seal:
+            raise changed(self._source.description)
+
+    def _coded(self, names: Sequence[str]) -> Iterator[Coded]:
         held: list[Coded] = []
         rows = total = 0
         for raw, _ in self._source.batches(names):

@@ -33,6 +33,10 @@ class _TypedFile(Source):
             reason = f"it is not a whole {self.format} file; write it again"
         raise SourceError(f"cannot read {self._path}: {reason}")
 
+    @property
+    def notices_changes(self) -> bool:
+        return True
+
     def kind(self, column: str) -> ArrowType:
         return self._schema.field(column).type
 
@@ -46,6 +50,7 @@ class _TypedFile(Source):
                     failure = not_text(self.description)
                     break
                 yield raw, share
+            self._stamp.check()  # nor did it change while it was read
         except (pa.ArrowException, OSError):
             failure = damaged(self.description)
         if failure is not None:

@@ -36,6 +36,11 @@ class Source(ABC):
         """The tables that this one strings together; each has a header of its own."""
         return (self,)
 
+    @property
+    def notices_changes(self) -> bool:
+        """Does a pass fail by itself if the table is not the one that was opened?"""
+        return False
+
     @abstractmethod
     def kind(self, column: str) -> ArrowType:
         """The type of a column."""
@@ -57,6 +62,10 @@ class Joined(Source):
     def parts(self) -> Sequence[Source]:
         return self._parts
 
+    @property
+    def notices_changes(self) -> bool:
+        return all(part.notices_changes for part in self._parts)
+
     def kind(self, column: str) -> ArrowType:
         return self._parts[0].kind(column)
 
@@ -67,7 +76,10 @@ class Joined(Source):
 
 
 class FileStamp:
-    """Notices that a file is not the one that was opened."""
+    """Notices that a file is not the one that was opened: replaced, or written to, even if its time was set back.
+
+    It cannot notice a change of the same length within one tick of the file system's clock after the last one.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -77,12 +89,21 @@ class FileStamp:
         if self._look() != self._seen:
             raise SourceError(f"{self._path} has changed since it was opened; open it again")
 
-    def _look(self) -> tuple[int, int]:
+    def _look(self) -> tuple[int, ...]:
         try:
             status = self._path.stat()
         except OSError as error:
             raise SourceError(f"cannot read {self._path}: {error.strerror}") from None
-        return status.st_size, status.st_mtime_ns
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def changed(description: str) -> SourceError:
+    """For a table that gave other records than when it was opened."""
+    return SourceError(
+        f"{description} does not hold the records any more that it held when it was opened, or its query gives others "
+        "each time (LIMIT without ORDER BY, a sample, random()); open it again, from a transaction or a copy that "
+        "stays as it is"
+    )
 
 
 def damaged(description: str) -> SourceError:
