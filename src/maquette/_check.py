@@ -9,6 +9,15 @@ from pathlib import Path
 
 from maquette.errors import ParameterError
 
+LONGEST = 80
+"""Characters of a value that a message shows."""
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: on one line, without control characters, and not at any length."""
+    text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)"
+
 
 def positive(**values: float) -> None:
     """Each value is a finite number above zero."""
@@ -50,7 +59,9 @@ def one_of(allowed: Iterable[str], **values: str) -> None:
     words = sorted(allowed)
     for name, value in values.items():
         if value not in words:
-            raise ParameterError(f"expected {name} to be one of {', '.join(words)}, got {name}={value!r}")
+            raise ParameterError(
+                f"expected {name} to be one of {', '.join(words)}, got {name}={shown(value)}"
+            )
 
 
 def kept_from_writing(folder: Path) -> str | None:

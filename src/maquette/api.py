@@ -191,6 +191,7 @@ def finish(
             balance.total_units / UNITS,
             balance.charged_units / UNITS,
             balance.reserved_units / UNITS,
+            book.opened,
         ),
         receipts=_receipts(book, key),
         parameters=outcome.parameters | {"key": key},

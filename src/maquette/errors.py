@@ -8,9 +8,28 @@ from __future__ import annotations
 
 
 class MaquetteError(Exception):
-    """The root of all errors of this package. `exit_code` is what the command line ends with."""
+    """The root of all errors of this package. `exit_code` is what the command line ends with.
+
+    A message can be shown anywhere: characters that cannot be printed are escaped, and a very long one is cut.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_presentable(message))
+
+
+LONGEST_MESSAGE = 2000
+
+
+def _presentable(message: str) -> str:
+    text = str(message)
+    if not text.replace("\n", "").isprintable():
+        text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    if len(text) > LONGEST_MESSAGE:
+        cut = len(text) - LONGEST_MESSAGE
+        text = f"{text[: LONGEST_MESSAGE - 500]} ... ({cut:,} characters left out) ... {text[-500:]}"
+    return text
 
 
 class ParameterError(MaquetteError):

@@ -14,7 +14,7 @@ IDENTITY: dict[str, Any] = {"relation": Relation.ADD_REMOVE, "domain_fingerprint
 
 
 def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def budget_of(units: int) -> Budget:

@@ -9,6 +9,7 @@ import typer
 
 from maquette.cli import console
 from maquette.cli.options import AsJson, Delta, DomainFile, Epsilon, RelationName
+from maquette.cli.seen import check_folders
 from maquette.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def show(
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
+        check_folders(book, location)
         payments = _payments(book)
         if plot is not None:
             from maquette.cli import ledger_plot
@@ -131,18 +133,69 @@ def verify(
             receipts += [Receipt(r.sequence, r.head) for r in made.receipts]
         for one in receipts:
             book.verify(one)
+        folders = check_folders(book, location)
+        kept = book.kept
     if as_json:
         bound = {} if made is None else {"release": made.checked}
-        console.say_json(
-            {"whole": True, "sequence": head.seq, "head": head.head, "receipts": len(receipts)} | bound
-        )
+        told = {
+            "whole": True,
+            "sequence": head.seq,
+            "head": head.head,
+            "receipts": len(receipts),
+            "kept": None if kept is None else str(kept),
+            "folders": folders,
+        }
+        console.say_json(told | bound)
     else:
         found = f", {len(receipts)} receipts found" if receipts else ""
         console.say(f"the ledger is whole: {head.seq} entries{found}")
         if made is not None:
             console.say(f"the release {release}: {made.facts()['ledger']}")
             console.say(f"  its report is not covered; to have one that fits: maquette report {release}")
+        beside = (
+            "no receipt is kept beside it"
+            if kept is None
+            else f"the receipt beside it, of entry {kept.seq}, agrees"
+        )
+        console.say(f"  {beside}" + (f", and those of {folders} release folders" if folders else ""))
         console.say(f"receipt {head}")
+
+
+@app.command("recover")
+def recover(location: Location, as_json: AsJson = False) -> None:
+    """Go on with a ledger that lost entries, where no newer copy is left: what is lost is charged in full.
+
+    The receipt beside a ledger says what was spent when the lost entries were written. All of that is charged, whatever
+    is left of it in this copy, and every open release and session is ended. It is never less than was really paid.
+
+    \b
+    Example:
+      maquette ledger recover people.ledger
+    """
+    from maquette.accounting.budget import UNITS
+    from maquette.accounting.ledger import Ledger
+
+    done = Ledger.recover(location)
+    with Ledger.open(location) as book:
+        summary = _summary(book)
+    charged, unit = done.charged.units / UNITS, summary["unit"]
+    if as_json:
+        lost = {
+            "lost": str(done.lost),
+            "agreed": str(done.agreed),
+            "charged": charged,
+            "exceeded": done.exceeded,
+        }
+        console.say_json(summary | lost)
+        return
+    console.say(
+        f"lost: entries after {done.agreed.seq}, up to {done.lost.seq}; {unit} {charged:.6g} is charged"
+    )
+    if done.exceeded:
+        console.say(
+            "  this copy was used by itself: both together may have paid more than the total promises"
+        )
+    console.say(f"  {unit} {summary['left']:.6g} is left of {summary['total']:.6g}")
 
 
 @app.command("settle")
@@ -319,6 +372,7 @@ _LABELS = {
     "test": "test",
     "note": "known",
     "binding": "what the release states",
+    "lost": "entries that were lost",
 }
 
 

@@ -14,6 +14,7 @@ from maquette.cli import console, options
 from maquette.cli.guard import INTERRUPTED, complain
 from maquette.cli.ledgers import paid_so_far
 from maquette.cli.opening import Accounting, LedgerPlace, Source, TotalDelta, TotalEpsilon, open_table
+from maquette.cli.seen import check_folders
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ def release(
     if typical_rows is not None:
         _check.whole(typical_rows=typical_rows)
     chosen = _with_target(mechanism, alpha)
+    check_seen(ledger, place)
     try:
         with console.progress(quiet=quiet) as tell:
             handle = open_table(
@@ -208,6 +210,15 @@ def release(
         _say_interrupted(ledger, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
     _say_release(made, place, as_json=as_json)
+
+
+def check_seen(ledger: str | None, place: Path) -> None:
+    """Refuse a ledger that lost what the releases near it were paid with."""
+    from maquette.accounting.ledger import Ledger
+
+    if ledger is not None and ("://" in ledger or Path(ledger).exists()):
+        with Ledger.open(ledger) as book:
+            check_folders(book, ledger, place)
 
 
 def _accounting(name: str | None) -> Literal["gaussian", "zcdp"] | None:

@@ -109,6 +109,8 @@ class Account:
     spent: float
     reserved: float = 0.0
     """Held by releases and sessions that had not ended; releases of versions before this field count it as spent."""
+    opened: str | None = None
+    """The head of the ledger's first entry, which tells it from others; unknown in releases of earlier versions."""
 
     @property
     def left(self) -> float:

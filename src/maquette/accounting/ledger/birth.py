@@ -23,6 +23,7 @@ from maquette.accounting.ledger.store import (
     Store,
     has_ledger,
 )
+from maquette.accounting.ledger.turn import RECEIPT
 from maquette.domain import Relation
 from maquette.errors import LedgerError
 
@@ -140,9 +141,10 @@ def _check_place(path: Path) -> None:
         raise LedgerError(f"expected a new file at {path}, found a directory; name a file in it")
     if path.exists():
         raise _taken(path)
-    for tail in ("-wal", "-journal"):
-        # SQLite would replay the log of a removed ledger into the new one
-        if path.with_name(path.name + tail).exists() and not path.exists():
+    for tail in ("-wal", "-journal", RECEIPT):
+        # SQLite would replay the log of a removed ledger into the new one; a receipt says what was paid there
+        left = path.with_name(path.name + tail)
+        if left.exists() and (left.stat().st_size or tail != RECEIPT) and not path.exists():
             raise LedgerError(
                 f"found {path}{tail} without its ledger: a ledger was removed or moved from here; "
                 "restore it, or move that file away"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from maquette import _check
 from maquette.accounting.budget import UNITS, Cost
 from maquette.errors import ParameterError
 
@@ -24,7 +25,9 @@ class Receipt:
     def parse(cls, text: str) -> Receipt:
         """The receipt of its text form, "17:9f86d0..."."""
         if not re.fullmatch(r"[1-9][0-9]{0,17}:[0-9a-f]{64}", text):
-            raise ParameterError(f"expected a receipt such as 17:<64 hexadecimal digits>, got {text!r}")
+            raise ParameterError(
+                f"expected a receipt such as 17:<64 hexadecimal digits>, got {_check.shown(text)}"
+            )
         seq, head = text.split(":")
         return cls(int(seq), head)
 
@@ -113,6 +116,15 @@ class Balance:
     @property
     def slack_left(self) -> int:
         return self.slack_total - self.slack_spent
+
+
+def check_words(**values: object) -> None:
+    """Each value is a short text that can be stored and shown."""
+    for name, value in values.items():
+        if not (isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()):
+            raise ParameterError(
+                f"expected {name} as 1 to 200 printable characters, got {name}={_check.shown(value)}"
+            )
 
 
 def reserved_note(units: int, unit: str) -> str:

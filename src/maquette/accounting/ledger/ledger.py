@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from maquette import _check
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import birth
 from maquette.accounting.ledger.birth import Identity
 from maquette.accounting.ledger.chain import canonical
-from maquette.accounting.ledger.entry import Entry, Record
+from maquette.accounting.ledger.entry import Entry, Record, check_words
 from maquette.accounting.ledger.reading import LedgerReader
+from maquette.accounting.ledger.recovery import Recovered, recover
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
 from maquette.accounting.ledger.transaction import Reservation, Transaction
 from maquette.accounting.ledger.writer import Writer
@@ -39,6 +41,10 @@ class Ledger(LedgerReader):
         """Use `create`, `open` or `memory`."""
         self._writer = Writer(store)
         super().__init__(store)
+        if (
+            self._behind and store.writable
+        ):  # a crash after a commit: its receipt is kept before anybody acts on it
+            self._writer.submit(lambda _: None)
 
     @classmethod
     def create(
@@ -59,6 +65,16 @@ class Ledger(LedgerReader):
         return cls(locate(location))
 
     @classmethod
+    def recover(cls, location: str | Path) -> Recovered:
+        """Let a ledger go on that fell behind its receipt: what is lost is charged in full. See `recovery`."""
+        store = locate(location)
+        try:
+            LedgerReader(store, recovering=True)
+            return recover(store)
+        finally:
+            store.close()
+
+    @classmethod
     def memory(cls, *, budget: Budget, relation: Relation, domain_fingerprint: str, name: str) -> Ledger:
         """A ledger that is forgotten with the process: every promise but durability."""
         store = MemoryStore()
@@ -67,7 +83,7 @@ class Ledger(LedgerReader):
 
     def bind(self, commitment: str) -> None:
         """Tie the ledger to one table, for good; LedgerError if it is tied to another."""
-        _words(commitment=commitment)
+        check_words(commitment=commitment)
         self._submit(lambda t: t.bind(commitment))
 
     def reserve(
@@ -101,6 +117,7 @@ class Ledger(LedgerReader):
 
         The first answer of a key stays: a second one returns what is stored.
         """
+        check_words(key=key)
         data = bytes(payload)
         return self._submit(lambda t: t.answer(key, data), key)
 
@@ -150,6 +167,7 @@ class Ledger(LedgerReader):
 
     def settle(self, key: str) -> Entry:
         """Close an envelope: what its children did not reserve goes back, what they did stays charged."""
+        check_words(key=key)
         return self._submit(lambda t: t.settle(key), key)
 
     def _submit(self, work: Callable[[Transaction], T], *keys: str) -> T:
@@ -162,14 +180,8 @@ class Ledger(LedgerReader):
 
 
 def _identity(name: str, budget: Budget, relation: Relation, domain_fingerprint: str) -> Identity:
-    _words(name=name, domain_fingerprint=domain_fingerprint)
+    check_words(name=name, domain_fingerprint=domain_fingerprint)
     return Identity(name, budget, Relation(relation), domain_fingerprint)
-
-
-def _words(**values: object) -> None:
-    for name, value in values.items():
-        if not (isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()):
-            raise ParameterError(f"expected {name} as 1 to 200 printable characters, got {name}={value!r}")
 
 
 def _reservation(
@@ -182,9 +194,9 @@ def _reservation(
     *,
     envelope: bool = False,
 ) -> Reservation:
-    _words(key=key, tag=tag)
+    check_words(key=key, tag=tag, **({} if parent is None else {"parent": parent}))
     if not re.fullmatch("[0-9a-f]{64}", request):
-        raise ParameterError(f"expected request as a SHA-256 in hexadecimal, got {request!r}")
+        raise ParameterError(f"expected request as a SHA-256 in hexadecimal, got {_check.shown(request)}")
     return Reservation(key, request, tag, cost, _body(body), parent, envelope)
 
 

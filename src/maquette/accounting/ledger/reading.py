@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,16 +17,32 @@ from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.birth import Identity
 from maquette.accounting.ledger.chain import Row
-from maquette.accounting.ledger.entry import Balance, Entry, EntryKind, Envelope, Outline, Receipt
+from maquette.accounting.ledger.entry import (
+    Balance,
+    Entry,
+    EntryKind,
+    Envelope,
+    Outline,
+    Receipt,
+    check_words,
+)
 from maquette.accounting.ledger.envelopes import open_envelopes, reserved
-from maquette.accounting.ledger.rows import check_head, find, find_all, read_payloads, to_entry
+from maquette.accounting.ledger.receipts import Kept, check
+from maquette.accounting.ledger.rows import (
+    check_head,
+    find,
+    find_all,
+    head_at,
+    read_account,
+    read_payloads,
+    to_entry,
+)
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.verify import verify
 from maquette.domain import Relation
 from maquette.errors import LedgerError, ParameterError
 
 _PAGE = 500
-_ACCOUNT = select(schema.account)
 _CHILDREN = (
     select(schema.entry)
     .where(schema.entry.c.parent == bindparam("holder"), schema.entry.c.seq > bindparam("after"))
@@ -42,15 +59,20 @@ _OUTLINE = (
 class LedgerReader:
     """Reads an append-only account of privacy loss and writes nothing."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, recovering: bool = False) -> None:
+        """`recovering` opens what fell behind its receipt."""
         self._store = store
         self._pid = os.getpid()
         store.check_present()
+        kept = store.kept()  # before the state that it must be in
         with store.reading() as connection:
-            row = connection.execute(select(schema.account)).mappings().one_or_none()
-            if row is None:
-                raise LedgerError(f"the ledger {store.location} has lost its account; restore a backup")
+            schema.check(connection, location=store.location)
+            row = read_account(connection, location=store.location)
             check_head(connection, seq=row["seq"], head=row["head"])
+            self._opened = head_at(connection, 1) or ""
+            if not recovering:
+                self._check_receipt(connection, row, kept)
+        self._behind = kept is not None and kept.end.seq < row["seq"]
         try:
             self._identity = Identity(
                 name=str(row["name"]),
@@ -60,7 +82,7 @@ class LedgerReader:
             )
         except (ValueError, TypeError, ParameterError):
             raise LedgerError(f"the ledger {store.location} is damaged: its account cannot be read") from None
-        self._salt = bytes(row["salt"])
+        self._salt: bytes = row["salt"]
 
     @property
     def name(self) -> str:
@@ -111,7 +133,7 @@ class LedgerReader:
         """What is spent and left at this moment, over all processes."""
         self._own_process()
         with self._store.reading() as connection:
-            row = connection.execute(_ACCOUNT).mappings().one()
+            row = read_account(connection, location=self.location)
             held = reserved(connection)
         return Balance(
             total_units=int(row["total"]),
@@ -161,6 +183,7 @@ class LedgerReader:
 
     def find(self, key: str) -> Entry | None:
         """The reservation under a key, with its answer if there is one."""
+        check_words(key=key)
         self._own_process()
         with self._store.reading() as connection:
             return find(connection, key)
@@ -207,6 +230,23 @@ class LedgerReader:
         with self._store.reading() as connection:
             return [Outline(*row) for row in connection.execute(_OUTLINE, {"after": after})]
 
+    @property
+    def opened(self) -> str:
+        """The head of the first entry: which ledger this is, whatever its name and place."""
+        return self._opened
+
+    @property
+    def kept(self) -> Receipt | None:
+        """The receipt that is kept beside the ledger, outside of its database."""
+        kept = self._store.kept()
+        return None if kept is None else kept.end
+
+    def holds(self, receipt: Receipt) -> bool:
+        """Is the receipt's entry in the chain?"""
+        self._own_process()
+        with self._store.reading() as connection:
+            return head_at(connection, receipt.seq) == receipt.head
+
     def receipt(self, entry: Entry | None = None) -> Receipt:
         """The place of an entry (of its answer, if it has one) in the chain; without an entry, the end."""
         if entry is None:
@@ -221,7 +261,9 @@ class LedgerReader:
         itself is found with a receipt from before.
         """
         self._own_process()
+        kept = self._store.kept()
         with self._store.reading() as connection:
+            self._check_receipt(connection, read_account(connection, location=self.location), kept)
             end = verify(connection, location=self.location, receipt=receipt)
             self._store.check_pages(connection)
             return end
@@ -245,7 +287,10 @@ class LedgerReader:
     def _account(self) -> Mapping[str, Any]:
         self._own_process()
         with self._store.reading() as connection:
-            return dict(connection.execute(_ACCOUNT).mappings().one())
+            return read_account(connection, location=self.location)
+
+    def _check_receipt(self, connection: Connection, row: Row, kept: Kept | None) -> None:
+        check(kept, row, partial(head_at, connection), opened=self._opened, location=self.location)
 
     def _own_process(self) -> None:
         """After a fork, use no lock and no connection of the parent."""

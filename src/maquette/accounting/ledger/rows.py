@@ -23,6 +23,35 @@ _BY_KEY = select(schema.entry).where(_entry.key.in_(bindparam("keys", expanding=
 _PAYLOADS = select(schema.payload).where(_payload.key.in_(bindparam("keys", expanding=True)))
 
 
+_ACCOUNT = select(schema.account)
+_LOCKED_ACCOUNT = _ACCOUNT.with_for_update()
+_HEAD = select(_entry.head).where(_entry.seq == bindparam("place"))
+_NUMBERS = ("format", "total", "spent", "slack_total", "slack_spent", "seq")
+_TEXTS = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint", "head")
+
+
+def read_account(connection: Connection, *, location: str, locked: bool = False) -> Mapping[str, Any]:
+    """The account's one row, every column of it of the type that was written."""
+    row = connection.execute(_LOCKED_ACCOUNT if locked else _ACCOUNT).mappings().one_or_none()
+    if row is None:
+        raise LedgerError(f"the ledger {location} has lost its account; restore a backup")
+    found: dict[str, Any] = dict(row)
+    whole = (
+        all(type(found[name]) is int and found[name] >= 0 for name in _NUMBERS)
+        and all(type(found[name]) is str for name in _TEXTS)
+        and type(found["commitment"]) in (str, type(None))
+        and type(found["salt"]) is bytes
+    )
+    if not whole:
+        raise LedgerError(f"the ledger {location} is damaged: its account cannot be read; restore a backup")
+    return found
+
+
+def head_at(connection: Connection, seq: int) -> str | None:
+    """The head of an entry by its number, None if there is none."""
+    return connection.execute(_HEAD, {"place": seq}).scalar_one_or_none()
+
+
 def next_row(kind: str, *, seq: int, prev: str, **values: Any) -> dict[str, Any]:
     """A whole row of the chain: defaults, the time and the head."""
     row: dict[str, Any] = {
@@ -117,16 +146,23 @@ def to_entry(row: Row) -> Entry:
             units=int(row["units"]),
             slack=int(row["slack"]),
             envelope=bool(row["envelope"]),
-            body=json.loads(row["body"]),
+            body=_body_of(row["body"]),
             payload_sha256=row["payload_sha256"],
             prev=str(row["prev"]),
             head=str(row["head"]),
             created=str(row["created"]),
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError, OverflowError):
         raise LedgerError(
-            f"entry {row['seq']} of the ledger was edited and cannot be read; run maquette ledger verify"
+            f"entry {row['seq']!s:.40} of the ledger was edited and cannot be read; run maquette ledger verify"
         ) from None
+
+
+def _body_of(text: Any) -> dict[str, Any]:
+    body = json.loads(text)
+    if not isinstance(body, dict):
+        raise ValueError("body")
+    return cast("dict[str, Any]", body)
 
 
 def check_head(connection: Connection, *, seq: int, head: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -14,7 +17,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    create_engine,
 )
+
+from maquette.errors import LedgerError
 
 metadata = MetaData()
 _Amount = BigInteger().with_variant(Integer, "sqlite")
@@ -73,6 +79,7 @@ payload = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
+_TABLES = ("account", "entry", "payload")
 _FIXED = "id, format, name, unit, epsilon, delta, relation, domain_fingerprint, salt, total, slack_total"
 
 
@@ -82,6 +89,98 @@ def install(connection: Connection) -> None:
     statements = _sqlite_triggers() if connection.dialect.name == "sqlite" else _postgres_triggers()
     for statement in statements:
         connection.exec_driver_sql(statement)
+
+
+def check(connection: Connection, *, location: str) -> None:
+    """Refuse a database with anything else in it than was installed: a trigger or view can change what is counted."""
+    if connection.dialect.name == "sqlite":
+        found, wanted = _sqlite_shape(connection), _installed()
+    else:
+        found, wanted = _postgres_shape(connection), _POSTGRES
+    for name in sorted(found.keys() | wanted.keys()):
+        if found.get(name) != wanted.get(name):
+            how = "lacks" if name not in found else "has another" if name in wanted else "has a foreign"
+            raise LedgerError(
+                f"the ledger {location} {how} {' '.join(name)}: its database was changed, and what it counts cannot be "
+                "trusted; restore a backup and check it against a receipt"
+            )
+
+
+Shape = dict[tuple[str, ...], object]
+"""What is in a database: kind and name, and how it is defined."""
+
+
+def _sqlite_shape(connection: Connection) -> Shape:
+    rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return {
+        (str(kind), str(name)): (table, None if sql is None else re.sub(r"[\s\"]+", "", str(sql)).lower())
+        for kind, name, table, sql in rows
+        if not str(name).startswith("sqlite_stat")  # what ANALYZE leaves
+    }
+
+
+@cache
+def _installed() -> Shape:
+    """What `install` makes, as this database itself tells it."""
+    engine = create_engine("sqlite://")
+    try:
+        with engine.begin() as connection:
+            install(connection)
+            return _sqlite_shape(connection)
+    finally:
+        engine.dispose()
+
+
+_ROW, _BEFORE, _DELETE, _UPDATE, _TRUNCATE = 1, 2, 8, 16, 32
+_BODY = "BEGIN RAISE EXCEPTION 'the ledger is append-only'; END"
+_POSTGRES: Shape = {
+    **{("table", name): tuple(sorted(metadata.tables[name].columns.keys())) for name in _TABLES},
+    **{
+        ("trigger", f"{t}_append_only"): (t, "O", _ROW | _BEFORE | _UPDATE | _DELETE, _BODY)
+        for t in _TABLES[1:]
+    },
+    **{("trigger", f"{t}_no_truncate"): (t, "O", _BEFORE | _TRUNCATE, _BODY) for t in _TABLES},
+    ("trigger", "account_no_delete"): ("account", "O", _ROW | _BEFORE | _DELETE, _BODY),
+    ("trigger", "account_fixed"): ("account", "O", _ROW | _BEFORE | _UPDATE, _BODY),
+    **{
+        ("check", str(constraint.name)): table
+        for table in _TABLES
+        for constraint in metadata.tables[table].constraints
+        if isinstance(constraint, (CheckConstraint, UniqueConstraint))
+    },
+}
+
+
+def _postgres_shape(connection: Connection) -> Shape:
+    columns: dict[str, list[str]] = {}
+    for table, column in connection.exec_driver_sql(_COLUMNS):
+        columns.setdefault(table, []).append(column)
+    found: Shape = {("table", table): tuple(sorted(names)) for table, names in columns.items()}
+    for name, table, enabled, kind, body in connection.exec_driver_sql(_TRIGGERS):
+        found["trigger", name] = (table, enabled, kind, body.strip())
+    for name, table in connection.exec_driver_sql(_CONSTRAINTS):
+        found["check", name] = table
+    for (name,) in connection.exec_driver_sql(_RULES):
+        found["rule", name] = name
+    return found
+
+
+_COLUMNS = """
+SELECT table_name, column_name FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name IN ('account', 'entry', 'payload')"""
+_TRIGGERS = """
+SELECT t.tgname, c.relname, t.tgenabled::text, t.tgtype, p.prosrc
+FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_proc p ON p.oid = t.tgfoid
+WHERE NOT t.tgisinternal AND n.nspname = current_schema() AND c.relname IN ('account', 'entry', 'payload')"""
+_CONSTRAINTS = """
+SELECT k.conname, c.relname
+FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE k.contype IN ('c', 'u') AND n.nspname = current_schema() AND c.relname IN ('account', 'entry', 'payload')"""
+_RULES = """
+SELECT r.rulename
+FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = current_schema() AND c.relname IN ('account', 'entry', 'payload')"""
 
 
 def _sqlite_triggers() -> list[str]:

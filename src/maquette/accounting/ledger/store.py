@@ -7,11 +7,13 @@ statement nor its parameters.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,12 +23,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from maquette.accounting.ledger.chain import NEWEST
+from maquette.accounting.ledger.receipts import Kept, ReceiptFile
+from maquette.accounting.ledger.turn import SECONDS, Turn, locks_fail
 from maquette.errors import LedgerError
 
 APPLICATION_ID = 0x6D71_6C31
 """Marks a SQLite file as a ledger ("mql1")."""
-_BUSY_SECONDS = 120.0
-_MAGIC = b"SQLite format 3\0"
 
 _inherited: list[Engine] = []
 """Engines of a parent process. Closing their connections here could disturb the parent, so they are only kept."""
@@ -36,6 +38,7 @@ class Store(ABC):
     """An engine, its location in words, and transactions with errors that a user can act on."""
 
     crosses_fork = True
+    writable = True
 
     def __init__(self, location: str) -> None:
         self.location = location
@@ -67,13 +70,31 @@ class Store(ABC):
             self._engine = self._make_engine()
         return self._engine
 
+    def kept(self) -> Kept | None:
+        """The last receipt that is kept beside the ledger, where there is one."""
+        return None
+
+    @contextmanager
+    def turn(self) -> Generator[Kept | None]:
+        """Wait until no other process writes, for `writing` and `keep`; with the last receipt."""
+        yield None
+
+    def keep(self, kept: Kept, *, alone: bool = False) -> None:
+        """Keep a receipt beside the ledger, durably, `alone` without those of before.
+
+        Only in turn, after the commit that it is of.
+        """
+        del kept, alone
+
     @contextmanager
     def guarded(self) -> Generator[None]:
-        """Turn errors of the database and the file system into LedgerError."""
+        """Turn errors of the database and the file system into LedgerError, and those that broken contents cause."""
         try:
             yield
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             raise LedgerError(self._explain(error)) from None
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+            raise LedgerError(_damaged(self.location, type(error).__name__)) from None
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
@@ -110,32 +131,91 @@ class SqliteStore(Store):
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
         self.path = path
+        self._turn = Turn(path)
+        self._receipt = ReceiptFile(path)
+        self._handle: int | None = None
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def writable(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """May this user write the file and files beside it, and does the medium take them?"""
+        return os.access(self.path, os.W_OK) and os.access(self.path.absolute().parent, os.W_OK)
 
     def _make_engine(self) -> Engine:
-        address = f"file:{quote(str(self.path.absolute()))}?mode=rw"
+        address = _address(self.path, "mode=rw") if self.writable else self._address_to_read()
 
         def connect() -> sqlite3.Connection:
             return _connect(address)
 
         return _sqlite_engine(connect, QueuePool)
 
-    def check_present(self) -> None:
+    def _address_to_read(self) -> str:
+        """Where nothing can be written SQLite may need a log that it cannot make: then the file is all there is.
+
+        A log that lies there and cannot be used in place is used in a copy: it may hold the newest entries.
+        """
+        address = _address(self.path, "mode=ro")
         try:
-            with self.path.open("rb") as file:
-                start = file.read(len(_MAGIC))
-        except IsADirectoryError:
-            raise LedgerError(
-                f"expected a ledger file at {self.path}, found a directory; name a file in it"
-            ) from None
+            with closing(_connect(address)) as connection:
+                connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+            return address
+        except sqlite3.Error:
+            log = Path(f"{self.path}-wal")
+            if not log.exists() or not log.stat().st_size:
+                return _address(self.path, "mode=ro&immutable=1")
+        self._copy = tempfile.TemporaryDirectory(prefix="maquette-ledger-")
+        place = Path(self._copy.name) / "copy.ledger"
+        shutil.copyfile(self.path, place)
+        shutil.copyfile(log, f"{place}-wal")
+        return _address(place, "mode=rw")
+
+    def kept(self) -> Kept | None:
+        with self.guarded():
+            return self._receipt.read()
+
+    @contextmanager
+    def turn(self) -> Generator[Kept | None]:
+        with self.guarded(), self._turn.taken() as handle:
+            self._handle = handle
+            try:
+                yield self._receipt.read(handle)
+            finally:
+                self._handle = None
+
+    def keep(self, kept: Kept, *, alone: bool = False) -> None:
+        assert self._handle is not None
+        with self.guarded():
+            (self._receipt.replace if alone else self._receipt.write)(self._handle, kept)
+
+    def abandon(self) -> None:
+        self._turn.forget()
+        super().abandon()
+
+    def close(self) -> None:
+        self._turn.forget()
+        super().close()
+        if self._copy is not None:
+            self._copy.cleanup()
+            self._copy = None
+
+    def check_present(self) -> None:
+        # the file is never opened but by SQLite: to close another handle of it would drop the locks that SQLite holds
+        # on it for this whole process, and another process could then remove the log under this one's feet
+        try:
+            size = self.path.stat().st_size
         except FileNotFoundError:
             raise LedgerError(
                 f"no ledger at {self.path}; make one with: maquette ledger create {self.path} --epsilon E"
             ) from None
         except OSError as error:
             raise LedgerError(f"cannot read the ledger {self.path}: {error.strerror}") from None
-        if start != _MAGIC:
+        if self.path.is_dir():
+            raise LedgerError(f"expected a ledger file at {self.path}, found a directory; name a file in it")
+        if not os.access(self.path, os.R_OK):
+            raise LedgerError(f"cannot read the ledger {self.path}: Permission denied")
+        if not size:
             raise LedgerError(
-                f"{self.path} is not a ledger or is damaged: expected a SQLite file; check the path or restore a backup"
+                f"{self.path} is not a ledger or is damaged: it is empty; check the path or restore a backup"
             )
         with self.reading() as connection:
             mark = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
@@ -145,6 +225,10 @@ class SqliteStore(Store):
         check_format(version, self.location)
 
     def _explain(self, error: Exception) -> str:
+        if _name_of(error).startswith(("SQLITE_BUSY", "SQLITE_IOERR_LOCK", "SQLITE_PROTOCOL")):
+            trouble = locks_fail(self.path)
+            if trouble is not None:
+                return f"cannot use the ledger {self.location}: {trouble}"
         return _explain_sqlite(error, self.location)
 
 
@@ -277,7 +361,7 @@ def _sqlite_engine(connect: Any, pool: type[QueuePool] | type[StaticPool]) -> En
 def _connect(address: str) -> sqlite3.Connection:
     # isolation_level None: the driver begins no transactions of its own, `_begin` does
     connection = sqlite3.connect(
-        address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        address, uri=True, timeout=SECONDS, isolation_level=None, check_same_thread=False
     )
     for pragma in ("synchronous=FULL", "fullfsync=ON", "checkpoint_fullfsync=ON", "trusted_schema=OFF"):
         connection.execute(f"PRAGMA {pragma}")
@@ -295,17 +379,30 @@ def _make_commits_durable(connection: Any, _record: object) -> None:
     connection.commit()
 
 
+def _address(path: Path, options: str) -> str:
+    return f"file:{quote(os.fsencode(path.absolute()))}?{options}"
+
+
+def _name_of(error: Exception) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return str(getattr(cause, "sqlite_errorname", ""))
+
+
 def _explain_sqlite(error: Exception, location: str) -> str:
     cause = error.orig if isinstance(error, DBAPIError) else error
-    name = str(getattr(cause, "sqlite_errorname", ""))
+    name = _name_of(error)
     for prefix, reason in _SQLITE_REASONS.items():
         if name.startswith(prefix):
             return f"cannot use the ledger {location}: {reason}"
     if isinstance(cause, OSError) and cause.errno is not None:
         return f"cannot use the ledger {location}: {os.strerror(cause.errno)}"
+    return _damaged(location, name or type(cause).__name__)
+
+
+def _damaged(location: str, kind: str) -> str:
     return (
-        f"the ledger {location} is damaged or not a ledger ({name or type(cause).__name__}); "
-        "run maquette ledger verify, or restore a backup and check it against a receipt"
+        f"the ledger {location} is damaged or not a ledger ({kind}); run maquette ledger verify, or restore a backup "
+        "and check it against a receipt"
     )
 
 
@@ -313,7 +410,7 @@ _SQLITE_REASONS = {
     "SQLITE_FULL": "the disk is full; make room and ask again with the same key",
     "SQLITE_READONLY": "the file or its directory is read-only; make both writable",
     "SQLITE_CANTOPEN": "the file cannot be opened; check that it and its directory exist and are writable",
-    "SQLITE_BUSY": f"another process has held it for {_BUSY_SECONDS:.0f} s; end that process and ask again",
+    "SQLITE_BUSY": f"another process has held it for {SECONDS:.0f} s; end that process and ask again",
     "SQLITE_LOCKED": "another connection holds it; ask again",
     "SQLITE_IOERR": "the disk reported an error or is full; check it and ask again with the same key",
     "SQLITE_PERM": "access was denied; check the owner and mode of the file",

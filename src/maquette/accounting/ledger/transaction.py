@@ -10,9 +10,10 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, update
 
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost
 from maquette.accounting.conversions import float_down, float_up
@@ -20,11 +21,11 @@ from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.chain import canonical, digest
 from maquette.accounting.ledger.entry import Entry, Receipt, reserved_note
 from maquette.accounting.ledger.envelopes import reserved, rest_of
-from maquette.accounting.ledger.rows import check_head, find_all, next_row, to_entry
+from maquette.accounting.ledger.receipts import Kept, check
+from maquette.accounting.ledger.rows import check_head, find_all, head_at, next_row, read_account, to_entry
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError
 
 # built once: making a statement costs more than running it
-_LOCKED_ACCOUNT = select(schema.account).with_for_update()
 _NEW_STATE = update(schema.account)
 _NEW_ENTRY = insert(schema.entry)
 _NEW_PAYLOAD = insert(schema.payload)
@@ -50,23 +51,38 @@ class Transaction:
     `finish` or before a query that has to see it.
     """
 
-    def __init__(self, connection: Connection, keys: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        keys: Iterable[str] = (),
+        *,
+        kept: Kept | None = None,
+        location: str = "memory",
+    ) -> None:
+        """`kept` is the receipt that the ledger must not have fallen behind."""
         self._connection = connection
-        row = connection.execute(_LOCKED_ACCOUNT).mappings().one_or_none()
-        if row is None:
-            raise LedgerError(
-                "the ledger has lost its account; restore a backup and check it against a receipt"
-            )
+        row = read_account(connection, location=location, locked=True)
         self._name, self._unit = str(row["name"]), str(row["unit"])
         self._total, self._slack_total = int(row["total"]), int(row["slack_total"])
         self._spent, self._slack_spent = int(row["spent"]), int(row["slack_spent"])
         self._seq, self._head = int(row["seq"]), str(row["head"])
         self._commitment = cast("str | None", row["commitment"])
         check_head(connection, seq=self._seq, head=self._head)
+        self._opened = head_at(connection, 1) or ""
+        check(kept, row, partial(head_at, connection), opened=self._opened, location=location)
         self._known: dict[str, Entry | None] = find_all(connection, set(keys))
         self._rows: list[dict[str, Any]] = []
         self._payloads: list[dict[str, Any]] = []
         self.dirty = False
+
+    @property
+    def reached(self) -> Kept:
+        """Where the chain ends with this transaction, for the receipt that is kept."""
+        return Kept(self._opened, Receipt(self._seq, self._head), self._spent, self._slack_spent)
+
+    @property
+    def left(self) -> Cost:
+        return Cost(self._total - self._spent, self._slack_total - self._slack_spent)
 
     def finish(self) -> None:
         """Write what was added and the account's new state; the caller commits."""
@@ -88,8 +104,7 @@ class Transaction:
             self._check_same(known, asked)
             return known
         if asked.parent is None:
-            left = Cost(self._total - self._spent, self._slack_total - self._slack_spent)
-            self._check_covered(asked.cost, left, holder=f"ledger '{self._name}'", whole=True)
+            self._check_covered(asked.cost, self.left, holder=f"ledger '{self._name}'", whole=True)
             self._spent += asked.cost.units
             self._slack_spent += asked.cost.slack
         else:

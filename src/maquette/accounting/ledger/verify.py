@@ -12,7 +12,7 @@ from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.birth import genesis_body
 from maquette.accounting.ledger.chain import GENESIS, Row, canonical, digest, head_of
 from maquette.accounting.ledger.entry import Receipt
-from maquette.accounting.ledger.rows import unpack
+from maquette.accounting.ledger.rows import read_account, unpack
 from maquette.errors import LedgerError
 
 
@@ -110,9 +110,7 @@ class Replay:
 
 def verify(connection: Connection, *, location: str, receipt: Receipt | None = None) -> Receipt:
     """Read everything; LedgerError names the first entry that is not as it was written."""
-    account = connection.execute(select(schema.account)).mappings().one_or_none()
-    if account is None:
-        raise LedgerError(f"the ledger {location} has lost its account")
+    account = read_account(connection, location=location)
     replay = Replay(total=int(account["total"]), slack_total=int(account["slack_total"]))
     met = None
     for row in _rows(connection):
@@ -120,7 +118,7 @@ def verify(connection: Connection, *, location: str, receipt: Receipt | None = N
             if replay.seq == 0:
                 _check_opening(row, account)
             replay.take(row)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             reason = str(error) if type(error) is ValueError else "its contents cannot be read"
             raise LedgerError(
                 f"the ledger {location} was tampered with at entry {replay.seq + 1}: {reason}"

@@ -125,11 +125,16 @@ class Writer:
                 job.fail(own)
 
     def _commit(self, batch: list[_Job[Any]]) -> None:
-        with self._store.writing() as connection:
-            transaction = Transaction(connection, (key for job in batch for key in job.keys))
-            for job in batch:
-                job.attempt(transaction)
-            if transaction.dirty:
-                transaction.finish()
+        with self._store.turn() as kept:
+            with self._store.writing() as connection:
+                keys = (key for job in batch for key in job.keys)
+                transaction = Transaction(connection, keys, kept=kept, location=self._store.location)
+                for job in batch:
+                    job.attempt(transaction)
+                if transaction.dirty:
+                    transaction.finish()
+            reached = transaction.reached
+            if kept is None or kept.end != reached.end:  # before anybody acts on what was written
+                self._store.keep(reached if kept is None else kept.followed_by(reached))
         for job in batch:
             job.finish()
