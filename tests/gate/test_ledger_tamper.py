@@ -368,3 +368,26 @@ def postgres_history() -> str:
         assert ledger.balance().left_units == 100 - 10 - 20 - 5
         assert Cost(35).units == ledger.spent_units
     return location
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER foreign_one AFTER INSERT ON entry FOR EACH ROW EXECUTE FUNCTION ledger_refuse()",
+        "ALTER TABLE account DISABLE TRIGGER account_fixed",
+        "ALTER TABLE account DROP CONSTRAINT account_never_overspent",
+        "ALTER TABLE entry ADD COLUMN more TEXT",
+        "CREATE RULE quiet AS ON UPDATE TO account DO INSTEAD NOTHING",
+        "CREATE OR REPLACE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$",
+    ],
+)
+def test_a_changed_schema_in_postgresql_is_refused(statement):
+    import psycopg
+
+    location = new_database()
+    create(location, 5).close()
+    Ledger.open(location).close()
+    with psycopg.connect(location.replace("+psycopg", "")) as connection:
+        connection.execute(statement.encode())
+    with pytest.raises(LedgerError, match=r"(lacks|has a foreign|has another) .*: its database was changed"):
+        Ledger.open(location)

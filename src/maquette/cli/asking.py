@@ -26,6 +26,7 @@ from maquette.cli.options import (
     TableQuery,
 )
 from maquette.cli.prompt import Prompt, say_budget, words
+from maquette.cli.releases import check_seen
 from maquette.errors import MaquetteError, ParameterError, WorkloadError
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ def ask(
     declared = Domain.load(domain)
     Budget(epsilon, delta)
     texts = _questions(declared, predicates or [], file)
+    if ledger is not None:
+        check_seen(ledger, Path(ledger))
     with console.progress(quiet=quiet) as tell:
         handle = open_table(
             source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell

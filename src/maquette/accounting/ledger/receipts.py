@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from maquette.errors import LedgerError, ParameterError
 
 SLOT = 8192
 _MARK = b"maquette-receipt-1 "
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +97,22 @@ class ReceiptFile:
 
     def read(self, handle: int | None = None) -> Kept | None:
         """The newest whole slot, None where nothing was ever kept; LedgerError if neither slot is whole."""
-        raw = os.pread(handle, 2 * SLOT, 0) if handle is not None else self._bytes()
-        if raw != self._raw:
+        for _ in range(_ATTEMPTS):
+            raw = os.pread(handle, 2 * SLOT, 0) if handle is not None else self._bytes()
+            if raw == self._raw:
+                return self._found
             slots = [Kept.unpack(raw[:SLOT]), Kept.unpack(raw[SLOT:])]
             whole = [one for one in slots if one is not None]
-            if raw and not whole:
-                raise LedgerError(
-                    f"the receipt {self.path} is damaged; put a backup of that file back, or check the ledger against "
-                    "the receipt of a release (maquette ledger verify --release) and then move that file away"
-                )
-            self._found = max(whole, key=lambda one: one.end.seq, default=None)
-            self._newest = 0 if self._found is not None and self._found == slots[0] else SLOT
-            self._raw = raw
-        return self._found
+            if whole or not raw:
+                self._found = max(whole, key=lambda one: one.end.seq, default=None)
+                self._newest = 0 if self._found is not None and self._found == slots[0] else SLOT
+                self._raw = raw
+                return self._found
+            time.sleep(0.01)  # out of turn, a reader may meet both slots while they are written
+        raise LedgerError(
+            f"the receipt {self.path} is damaged; put a backup of that file back, or check the ledger against the "
+            "receipt of a release (maquette ledger verify --release) and then move that file away"
+        )
 
     def write(self, handle: int, kept: Kept) -> None:
         """Keep it, durably; the slot with the older receipt gives way. Only in turn."""
