@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -138,16 +138,22 @@ def test_flips_anywhere_are_harmless_or_noticed_and_never_an_internal_error(path
     assert noticed > 20
 
 
-@pytest.mark.parametrize("at", [*range(16, 100, 7), 18, 19, 21, 56])
-def test_a_flipped_byte_of_page_1_is_a_ledger_error_or_harmless(path, at):
+def test_a_flipped_byte_of_page_1_is_a_ledger_error_or_harmless(path):
+    """In the header, and in the text of the schema, which SQLite quotes in its messages as it is."""
     with create(path) as ledger:
         pay(ledger, "a", 10)
-    data = bytearray(path.read_bytes())
-    data[at] ^= 0xFF
-    path.write_bytes(bytes(data))
-    with suppress(LedgerError), Ledger.open(path) as ledger:
-        ledger.verify()
-        assert ledger.balance().spent_units == 10
+    whole, refusals = path.read_bytes(), 0
+    for at, bits in [(at, 0xFF) for at in range(16, 100, 6)] + [(at, 0x80) for at in range(1500, 4096, 60)]:
+        data = bytearray(whole)
+        data[at] ^= bits
+        path.write_bytes(bytes(data))
+        try:
+            with Ledger.open(path) as ledger:
+                ledger.verify()
+                assert ledger.balance().spent_units == 10
+        except LedgerError:
+            refusals += 1
+    assert refusals > 30
 
 
 @pytest.mark.parametrize(
