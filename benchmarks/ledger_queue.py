@@ -47,7 +47,14 @@ def run(data: Path | None) -> list[dict[str, Any]]:
 
 def _crowd(path: Path, *, bare: bool) -> dict[str, Any]:
     _make(path).close()
-    command = [sys.executable, "-m", "benchmarks.ledger_queue", "worker", str(path), "bare" if bare else "turns"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.ledger_queue",
+        "worker",
+        str(path),
+        "bare" if bare else "turns",
+    ]
     workers = [
         subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for n in range(PROCESSES)
@@ -91,7 +98,9 @@ def _work(path: str, how: str, number: str) -> None:
 
 def _one_process(folder: Path) -> dict[str, Any]:
     """The same charges with a receipt after every commit and without."""
-    figures: dict[str, Any] = {"what": "durable charges of one process, with and without a receipt beside the ledger"}
+    figures: dict[str, Any] = {
+        "what": "durable charges of one process, with and without a receipt beside the ledger"
+    }
     for name, bare in (("with_receipt", False), ("without", True), ("with_receipt_again", False)):
         command = [sys.executable, "-m", "benchmarks.ledger_queue", "alone", str(folder / f"{name}.ledger")]
         done = subprocess.run(

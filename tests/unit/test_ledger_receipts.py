@@ -337,9 +337,8 @@ def test_a_second_handle_does_not_drop_the_locks_of_the_first(path):
     ledger = create(path, 100)
     pay(ledger, "a", 1)
     Ledger.open(path).close()
-    script = (
-        f"from maquette.accounting.ledger import Ledger\nwith Ledger.open({str(path)!r}) as l: print(l.spent_units)"
-    )
+    script = "from maquette.accounting.ledger import Ledger\n"
+    script += f"with Ledger.open({str(path)!r}) as other: print(other.spent_units)"
     done = subprocess.run([sys.executable, "-c", script], env=CHILD, capture_output=True, text=True)
     assert done.stdout.strip() == "1", done.stderr
     assert path.with_name(path.name + "-wal").exists()
