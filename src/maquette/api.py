@@ -24,6 +24,7 @@ from maquette.mechanisms.smalldb import SmallDb
 from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
 from maquette.queries.base import Queries
+from maquette.queries.predicate import notes_of
 from maquette.release.binding import bind
 from maquette.release.release import Release
 from maquette.release.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
@@ -195,7 +196,7 @@ def finish(
         ),
         receipts=_receipts(book, key),
         parameters=outcome.parameters | {"key": key},
-        notes=outcome.notes,
+        notes=(*outcome.notes, *notes_of(request.queries)),
         watermark=watermark,
         created=_time(book, paid),
     )

@@ -8,13 +8,14 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries import canonical
-from maquette.queries.sql import spell
+from maquette.queries.names import quote
+from maquette.queries.sql import run_text, spell
 from support.query_cases import domains
 
 quick = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -48,65 +49,50 @@ def comparisons(draw, domain):
     attribute = domain[draw(st.sampled_from(domain.names))]
     name = spelled(draw, attribute.name)
     form = draw(st.sampled_from(["null", "not null", "sign", "sign", "in", "between"]))
-    if form == "null":
-        return Said(f"{name} IS NULL", lambda r: r[attribute.name] == attribute.null_cell)
-    if form == "not null":
-        return Said(f"{name} IS NOT NULL", lambda r: r[attribute.name] != attribute.null_cell)
-    if attribute.kind is Kind.NUMERIC and not attribute.whole:
-        return _border(draw, attribute, name, form)
-    return _valued(draw, attribute, name, form)
+    if form in ("null", "not null") and (attribute.nullable or not attribute.overflow):
+        wanted = form == "null"
+        said = f"{name} IS {'' if wanted else 'NOT '}NULL"
+        return Said(said, lambda r: (r[attribute.name] == attribute.null_cell) == wanted)
+    return (_interval if attribute.kind is Kind.NUMERIC else _valued)(draw, attribute, name, form)
 
 
-def _border(draw, attribute: Attribute, name: str, form: str) -> Said:
-    """Comparisons of a binned attribute with its own borders, which need no rounding."""
-    index = draw(st.integers(0, attribute.cells - 1))
-    edge = spell(attribute.edge(index))
-    sign = draw(st.sampled_from(["<", ">=", "<=", ">"]))
-    negated = draw(st.sampled_from(["", "NOT "])) if form == "between" else ""
+def _interval(draw, attribute: Attribute, name: str, form: str) -> Said:
+    """A binned attribute between two of its borders, in words that cut no cell."""
+    low = draw(st.integers(0, attribute.cells - 1))
+    high = draw(st.integers(low, attribute.cells - 1))
+    negated = draw(st.sampled_from(["", "NOT "]))
+    text = run_text(attribute, low, high).replace(quote(attribute.name), name)
 
     def truth(record):
         code = record[attribute.name]
-        if code >= attribute.cells:
+        if code == attribute.null_cell and "NULL" not in text:
             return None
-        if form == "between":
-            last = draw_high + 1 if draw_high + 1 < attribute.cells else attribute.cells
-            return (index <= code < last) != bool(negated)
-        return (code >= index) == (sign in (">", ">="))
+        return (low <= code <= high) != bool(negated)
 
-    draw_high = draw(st.integers(index, attribute.cells - 1)) if form == "between" else index
-    if form == "between":
-        high = spell(attribute.edge(draw_high + 1))
-        return Said(f"{name} {negated}BETWEEN {edge} AND {high}", truth)
-    if draw(st.booleans()):
-        return Said(f"{edge} {MIRROR[sign]} {name}", truth)
-    return Said(f"{name} {sign} {edge}", truth)
+    return Said(f"{negated}({text})", truth)
 
 
 def _valued(draw, attribute: Attribute, name: str, form: str) -> Said:
-    """Comparisons of an attribute whose cells are values (or bins of whole numbers) in declared order."""
-    values = _cell_values(attribute)
-    flat = [value for cell in values for value in cell]
-    ordered = attribute.ordered
+    """Comparisons of an attribute whose cells are values in declared order."""
+    values = attribute.categories or list(range(attribute.cells))
+    ordered = attribute.ordered and not attribute.overflow  # an undeclared value may be anywhere
 
     def compared(code, sign, value):
         if code == attribute.null_cell:
             return None
         if code == attribute.overflow_cell:
-            if attribute.kind is Kind.NUMERIC or sign not in ("=", "<>", "!="):
-                return None
             return sign != "="
-        return SIGNS[sign](code, next(i for i, cell in enumerate(values) if value in cell))
+        return SIGNS[sign](code, list(values).index(value))
 
-    literal = st.sampled_from(flat if attribute.kind is not Kind.NUMERIC else [cell[0] for cell in values])
-    signs = ["=", "<>", "!="] if attribute.kind is not Kind.NUMERIC or attribute.cells == len(flat) else []
-    signs += ["<", "<=", ">", ">="] if ordered else []
-    if form == "in" and "=" in signs:
+    literal = st.sampled_from(values)
+    signs = ["=", "<>", "!="] + (["<", "<=", ">", ">="] if ordered else [])
+    if form == "in":
         listed = draw(st.lists(literal, min_size=1, max_size=3))
         negated = draw(st.sampled_from(["", "NOT "]))
         inside = [lambda r, v=v: compared(r[attribute.name], "=", v) for v in listed]
         truth = _some(inside) if not negated else _not(_some(inside))
         return Said(f"{name} {negated}IN ({', '.join(map(spell, listed))})", truth)
-    if form == "between" and ordered and attribute.cells == len(flat):
+    if form == "between" and ordered:
         low, high = draw(literal), draw(literal)
         ends = [
             lambda r: compared(r[attribute.name], ">=", low),
@@ -114,22 +100,12 @@ def _valued(draw, attribute: Attribute, name: str, form: str) -> Said:
         ]
         return Said(f"{name} BETWEEN {spell(low)} AND {spell(high)}", _every(ends))
     sign, value = draw(st.sampled_from(signs)), draw(literal)
-    if attribute.kind is Kind.NUMERIC and sign in ("<=", ">") and attribute.cells != len(flat):
-        cell = next(cell for cell in values if value in cell)
-        return Said(f"{name} {sign} {spell(cell[-1])}", lambda r: compared(r[attribute.name], sign, value))
+    if draw(st.booleans()):
+        return Said(
+            f"{spell(value)} {MIRROR.get(sign, sign)} {name}",
+            lambda r: compared(r[attribute.name], sign, value),
+        )
     return Said(f"{name} {sign} {spell(value)}", lambda r: compared(r[attribute.name], sign, value))
-
-
-def _cell_values(attribute: Attribute) -> list[list]:
-    if attribute.categories is not None:
-        return [[category] for category in attribute.categories]
-    if attribute.codes is not None:
-        return [[code] for code in range(attribute.codes)]
-    if not attribute.integer:
-        return [[int(attribute.edge(i))] for i in range(attribute.cells)]
-    cells = [list(range(int(attribute.edge(i)), int(attribute.edge(i + 1)))) for i in range(attribute.cells)]
-    cells[-1].append(int(attribute.edge(attribute.cells)))
-    return cells
 
 
 def _not(truth):
@@ -170,6 +146,13 @@ def records_of(domain):
     return [dict(zip(domain.names, r, strict=True)) for r in itertools.product(*map(range, domain.shape))]
 
 
+def exact(domain, said: Said) -> mq.Predicate:
+    """The predicate, where no cell is cut (one that holds both nulls and undeclared values may be)."""
+    asked = mq.where(domain, said.text)
+    assume(asked.exact)
+    return asked
+
+
 def truths(said: Said, domain) -> np.ndarray:
     return np.array([said.truth(record) is True for record in records_of(domain)])
 
@@ -179,7 +162,7 @@ def truths(said: Said, domain) -> np.ndarray:
 def test_a_predicate_counts_the_records_where_it_is_true(data):
     domain = data.draw(domains())
     said = data.draw(predicates(domain))
-    asked = mq.where(domain, said.text)
+    asked = exact(domain, said)
     true = truths(said, domain)
     assert asked.notes == ()
     table = np.arange(1, domain.size + 1).reshape(domain.shape)
@@ -210,7 +193,7 @@ def test_equal_meaning_gives_equal_hash_and_unequal_meaning_another(data):
     domain = data.draw(domains())
     one, other = data.draw(predicates(domain)), data.draw(predicates(domain))
     equal = (truths(one, domain) == truths(other, domain)).all()
-    hashes = [mq.canonical_hash(mq.where(domain, said.text)) for said in (one, other)]
+    hashes = [mq.canonical_hash(exact(domain, said)) for said in (one, other)]
     assert (hashes[0] == hashes[1]) == equal
 
 
@@ -219,7 +202,7 @@ def test_equal_meaning_gives_equal_hash_and_unequal_meaning_another(data):
 def test_the_box_is_the_product_form(data):
     domain = data.draw(domains())
     said = data.draw(predicates(domain))
-    box = mq.where(domain, said.text).box()
+    box = exact(domain, said).box()
     true = truths(said, domain).reshape(domain.shape)
     factors = [
         set(np.flatnonzero(true.any(axis=tuple(i for i in range(true.ndim) if i != axis))))
@@ -254,7 +237,7 @@ def test_conjunctions_hash_alike_without_looking_at_cells(data):
 def test_lists_of_predicates_are_as_good_as_one_by_one(data):
     domain = data.draw(domains())
     said = data.draw(st.lists(predicates(domain, depth=2), min_size=1, max_size=4))
-    asked = mq.predicates(domain, [one.text for one in said])
+    asked = mq.predicates(domain, [exact(domain, one).sql for one in said])
     matrix = np.array([truths(one, domain) for one in said]).astype(int)
     gaps = np.abs(matrix[:, :, None] - matrix[:, None, :]).sum(axis=0)
     assert asked.sensitivity(Relation.ADD_REMOVE).l1 == matrix.sum(axis=0).max()

@@ -222,7 +222,7 @@ def _value(attribute: Attribute, code: int) -> Fraction | None:
         inside = [v for v in range(math.floor(low), math.ceil(high) + 1) if low <= v < high]
         inside += [int(high)] * (code == attribute.cells - 1 and high.denominator == 1)
         return Fraction(inside[0] + inside[-1], 2)
-    return low if attribute.whole else (low + high) / 2
+    return low if attribute.one_wide else (low + high) / 2
 
 
 def plain_sensitivity(matrix: np.ndarray, relation: Relation) -> Sensitivity:

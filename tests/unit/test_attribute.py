@@ -208,11 +208,14 @@ def test_ten_whole_numbers_fit_ten_cells_narrower_than_one():
     assert a.decode(np.arange(10))[0].tolist() == list(range(10))
 
 
-def test_cells_one_wide_decode_to_their_whole_number():
+def test_cells_one_wide_hold_whole_numbers_only_if_declared():
     a = Attribute("age", Kind.NUMERIC, bounds=(17, 91), bins=74)
-    assert a.whole
-    assert a.decode(np.array([0, 73]))[0].tolist() == [17, 90]
-    assert (a.label(0), a.label(73)) == ("17", "90")
+    assert a.one_wide
+    assert a.decode(np.array([0, 73]))[0].tolist() == [17.5, 90.5]
+    assert (a.label(0), a.label(73)) == ("[17, 18)", "[90, 91]")
+    declared = Attribute("age", Kind.NUMERIC, bounds=(17, 91), bins=74, integer=True)
+    assert not declared.one_wide
+    assert declared.decode(np.array([0, 72, 73]))[0].tolist() == [17, 89, 91]  # the last cell holds 90 and 91
 
 
 def test_uniform_decoding_needs_a_generator():

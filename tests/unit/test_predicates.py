@@ -54,18 +54,22 @@ def box(text: str) -> dict[str, tuple[int, ...]] | None:
         ("region <> 'north'", {"region": (1, 2, 3)}),
         ("region NOT IN ('north', 'south', 'it''s')", {"region": (3,)}),
         ("region IN ('north', 'south')", {"region": (0, 1)}),
-        ("height < 1.5", {"height": (0,)}),
-        ("NOT height < 1.5", {"height": (1, 2)}),
-        ("height <= 2.5", {"height": (0, 1, 2)}),
-        ("height > 2.5", {"age": ()}),
-        ("hours_per_week <= 39", {"hours-per-week": tuple(range(40))}),
-        ('"hours-per-week" = 40', {"hours-per-week": (40,)}),
-        ("HOURS_PER_WEEK between 35 and 36", {"hours-per-week": (35, 36)}),
+        ("height >= 1 AND height < 1.5", {"height": (0,)}),
+        ("height BETWEEN 1 AND 2.5", {"height": (0, 1, 2)}),
+        ("NOT height BETWEEN 1 AND 2.5", {"height": (3,)}),
+        ("height > 2.5 OR height < 1", {"height": (3,)}),
+        ("height <> 7 AND height BETWEEN 1 AND 2.5", {"height": (0, 1, 2)}),
+        ("height IS NOT NULL", {"height": (0, 1, 2, 3)}),
+        ("hours_per_week < 40", {"hours-per-week": tuple(range(40))}),
+        ('"hours-per-week" >= 40 AND HOURS_PER_WEEK < 41', {"hours-per-week": (40,)}),
+        ("hours_per_week < 30.5 OR hours_per_week >= 30.5", {}),
+        ("hours_per_week = 30 AND hours_per_week = 30.5", {"age": ()}),
+        ("hours_per_week = 30.5 OR TRUE", {}),
+        ("age = 30.5", {"age": ()}),
         ("age >= 28", {"age": tuple(range(1, 8))}),
         ("age > 27", {"age": tuple(range(1, 8))}),
         ("age <= 27", {"age": (0,)}),
         ("age < 28", {"age": (0,)}),
-        ("age <= 98", {}),
         ("TRUE", {}),
         ("FALSE", {"age": ()}),
         ("children < 2 AND children > 3", {"age": ()}),
@@ -84,44 +88,142 @@ def test_what_a_predicate_reads(text, cells):
 
 
 @pytest.mark.parametrize(
-    ("text", "note", "same_as"),
+    ("text", "read", "cut", "surely", "maybe"),
     [
-        ("age >= 60", "age >= 60 was read as age >= 58", "age >= 58"),
-        ("age > 60", "age > 60 was read as age >= 58", "age >= 58"),
-        ("age < 65", "age < 65 was read as age < 68", "age < 68"),
-        ("age <= 33", "age <= 33 was read as age < 38", "age < 38"),
-        ("age = 30", "age = 30 was read as age >= 28 AND age < 38", "age >= 28 AND age < 38"),
-        ("age >= 5", "age >= 5 was read as all declared cells", "age >= 18"),
-        ("age > 200", "age > 200 was read as no record", "FALSE"),
-        ("age = 200", "age = 200 was read as no record", "FALSE"),
-        ("age = 30.5", "age = 30.5 was read as no record", "FALSE"),
-        ("age >= 98", "age >= 98 was read as no record", "FALSE"),
-        ("height >= 1.6", "height >= 1.6 was read as height >= 1.5 AND height < 1.8", None),
-        ("height < 2.5", "height < 2.5 was read as all declared cells", "height <= 2.5"),
-        ("height = 1.7", "height = 1.7 was read as height >= 1.5 AND height < 1.8", None),
-        ("hours_per_week = 100", '"hours-per-week" = 100 was read as no record', "FALSE"),
+        ("age >= 60", "age >= 58", "[58, 68)", "age >= 68", "age >= 58"),
+        ("age > 60", "age >= 58", "[58, 68)", "age >= 68", "age >= 58"),
+        ("age < 65", "age < 68", "[58, 68)", "age < 58", "age < 68"),
+        ("age <= 33", "age < 38", "[28, 38)", "age < 28", "age < 38"),
+        ("age = 30", "age >= 28 AND age < 38", "[28, 38)", "FALSE", "age >= 28 AND age < 38"),
+        ("age >= 5", "all declared cells", "of all values below 28", "age >= 28", "TRUE"),
+        ("age >= 18", "all declared cells", "of all values below 28", "age >= 28", "TRUE"),
+        ("age <= 98", "all declared cells", "of all values from 88 on", "age < 88", "TRUE"),
+        ("age > 200", "no record", "of all values from 88 on", "FALSE", "age >= 88"),
+        ("age = 200", "no record", "of all values from 88 on", "FALSE", "age >= 88"),
+        ("age < 0", "no record", "of all values below 28", "FALSE", "age < 28"),
+        ("age >= 98", "no record", "of all values from 88 on", "FALSE", "age >= 88"),
+        (
+            "hours_per_week <= 39",
+            '"hours-per-week" < 40',
+            "[39, 40)",
+            "hours_per_week < 39",
+            "hours_per_week < 40",
+        ),
+        (
+            "hours_per_week > 39",
+            '"hours-per-week" >= 40',
+            "[39, 40)",
+            "hours_per_week >= 40",
+            "hours_per_week >= 39",
+        ),
+        (
+            '"hours-per-week" = 40',
+            '"hours-per-week" >= 40 AND "hours-per-week" < 41',
+            "[40, 41)",
+            "FALSE",
+            "hours_per_week >= 40 AND hours_per_week < 41",
+        ),
+        (
+            "height < 1.5",
+            "height >= 1 AND height < 1.5",
+            "of values that lie outside [1, 2.5]",
+            "height >= 1 AND height < 1.5",
+            "height < 1.5 OR height > 2.5",
+        ),
+        (
+            "height <= 2.5",
+            "all declared cells",
+            "of values that lie outside [1, 2.5]",
+            "height BETWEEN 1 AND 2.5",
+            "height IS NOT NULL",
+        ),
+        (
+            "height = 1.7",
+            "height >= 1.5 AND height < 1.8",
+            "[1.5, 1.8)",
+            "FALSE",
+            "height >= 1.5 AND height < 1.8",
+        ),
+        (
+            "height = 7",
+            "no record",
+            "of values that lie outside [1, 2.5]",
+            "FALSE",
+            "NOT height BETWEEN 1 AND 2.5",
+        ),
     ],
 )
-def test_what_is_read_otherwise_is_noted(text, note, same_as):
+def test_what_cuts_a_cell_is_said_and_bounded(text, read, cut, surely, maybe):
     asked = mq.where(SURVEY, text)
-    if same_as is None:
-        assert len(asked.notes) == 1
-        assert asked.notes[0].startswith(note.split(" AND ")[0])
-        return
-    assert asked.notes == (note,)
-    assert asked.condition == mq.where(SURVEY, same_as).condition
-    assert mq.where(SURVEY, same_as).notes == ()
+    said = text.replace("hours_per_week", '"hours-per-week"')
+    assert asked.notes == (f"{said} was read as {read}, as it cuts the cell {cut}",)
+    assert asked.cuts == (f"{said} cuts the cell {cut}",)
+    assert not asked.exact
+    for end, same in zip(asked.ends(), (surely, maybe), strict=True):
+        assert end.exact
+        assert end.condition == mq.where(SURVEY, same).condition
+
+
+def test_whole_numbers_are_whole_only_where_they_are_declared():
+    declared = Attribute("x", Kind.NUMERIC, bounds=(30, 60), bins=30, integer=True)
+    silent = Attribute("x", Kind.NUMERIC, bounds=(30, 60), bins=30)
+    assert mq.where(Domain((declared,)), "x = 39").exact
+    assert mq.where(Domain((declared,)), "x <= 39").exact
+    assert not mq.where(Domain((silent,)), "x = 39").exact
+    assert not mq.where(Domain((silent,)), "x <= 39").exact
+    assert mq.where(Domain((silent,)), "x < 40").exact
+    codes = np.array([9])
+    assert declared.decode(codes)[0].tolist() == [39]
+    assert silent.decode(codes)[0].tolist() == [39.5]
+    assert silent.label(9) == "[39, 40)"
+
+
+def test_a_missing_value_without_a_cell_of_its_own_is_somewhere():
+    other = Domain((Attribute("c", Kind.CATEGORICAL, categories=("a", "b"), overflow=True),))
+    asked = mq.where(
+        other, "c <> 'a'"
+    )  # the overflow cell holds other texts, which satisfy it, and nulls, which do not
+    assert asked.notes == (
+        "c <> 'a' was read as (c = 'b' OR (c NOT IN ('a', 'b') OR c IS NULL)), "
+        "as it cuts the cell of values that are not declared or are missing",
+    )
+    low, high = asked.ends()
+    assert low.box() == {"c": (1,)}
+    assert high.box() == {"c": (1, 2)}
+    assert mq.where(other, "c <> 'a' OR c IS NULL").box() == {"c": (1, 2)}
+
+
+def test_the_ends_of_a_predicate_too_long_to_say_are_refused():
+    domain = Domain(
+        (
+            Attribute("a", Kind.NUMERIC, bounds=(0, 1), bins=2),
+            Attribute(
+                "c", Kind.CATEGORICAL, categories=tuple(f"{'x' * 60}{i}" for i in range(200)), nullable=True
+            ),
+        )
+    )
+    few = " OR ".join(f"c = '{'x' * 60}{i}'" for i in range(0, 40, 2))
+    asked = mq.where(domain, f"a <= 0.2 AND NOT ({few})")
+    assert asked.notes
+    with pytest.raises(WorkloadError, match="too long to be said"):
+        asked.ends()
 
 
 def test_the_middle_between_two_borders_goes_to_the_lower():
     wide = Domain((Attribute("x", Kind.NUMERIC, bounds=(0, 40), bins=4),))
-    assert mq.where(wide, "x >= 15").notes == ("x >= 15 was read as x >= 10",)
-    assert mq.where(wide, "x >= 15.0001").notes == ("x >= 15.0001 was read as x >= 20",)
+    assert mq.where(wide, "x >= 15").notes[0].startswith("x >= 15 was read as x >= 10, ")
+    assert mq.where(wide, "x >= 15.0001").notes[0].startswith("x >= 15.0001 was read as x >= 20, ")
 
 
 def test_notes_of_a_list_are_told_once():
     asked = mq.predicates(SURVEY, ["age >= 60", "age >= 60 AND Sex = 'Male'", "age >= 58"])
-    assert asked.notes == ("age >= 60 was read as age >= 58",)
+    assert asked.notes == ("age >= 60 was read as age >= 58, as it cuts the cell [58, 68)",)
+
+
+def test_in_words_a_predicate_that_cuts_cells_is_asked_from_both_sides():
+    asked = mq.parse_workload(SURVEY, ["where:age >= 60"])
+    assert [asked.text(i) for i in range(asked.count)] == ["age >= 68", "age >= 58"]
+    assert mq.parse_workload(SURVEY, ["where:age >= 58"]) == mq.where(SURVEY, "age >= 58")
 
 
 def test_many_bins_cost_nothing():

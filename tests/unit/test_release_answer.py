@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from maquette.domain import Domain
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.queries import marginals, predicates, prefixes, ranges, union, where
+from maquette.queries import exact_predicates, marginals, predicates, prefixes, ranges, union, where
 from maquette.release import Certificate, GroupCertificate, Guarantee
 from support.made_release import toy_columns, toy_domain, toy_release
 
@@ -193,3 +193,63 @@ def test_an_answer_in_words():
     text = str(certified(marginals(DOMAIN, k=1)).answer("sex = 'Male'"))
     assert "percentage points with 95 % confidence" in text
     assert "records" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "surely", "maybe", "parts"),
+    [
+        ("age <= 30", "age < 30", "age < 40", (3, 4)),
+        ("age > 30 and age < 60", "age >= 40 and age < 60", "age >= 30 and age < 60", (2, 3)),
+        ("age > 200", "false", "age >= 80", (0, 1)),
+        ("age < 0", "false", "age < 10", (0, 1)),
+        ("age = 35", "false", "age >= 30 and age < 40", (0, 1)),
+        (
+            "region <> 'north'",
+            "region in ('south', 'west')",
+            "not (region = 'north') or region is null",
+            (2, 1),
+        ),
+    ],
+)
+def test_what_cuts_a_cell_is_answered_from_both_sides(query, surely, maybe, parts):
+    release = certified(marginals(DOMAIN, k=1), rows=False)
+    answer = release.answer(query)
+    low, high = truth(surely), truth(maybe)
+    assert answer.error is not None
+    assert answer.low is not None
+    assert answer.high is not None
+    assert answer.low <= low
+    assert high <= answer.high
+    few, many = (0.01 * n for n in parts)
+    assert answer.error <= (high - low) / 2 + 2 * (few + many) + 1e-6  # no wider than the cut and the errors
+    assert any("cuts the cell" in note for note in answer.notes)
+    assert any("the error covers both" in note for note in answer.notes)
+    assert answer.confidence == pytest.approx(0.95)
+
+
+def test_a_release_that_covers_no_side_of_a_cut_states_no_error():
+    release = certified(predicates(DOMAIN, ["age <= 30"]), rows=False)
+    answer = release.answer("age <= 30")
+    assert (answer.error, answer.confidence) == (None, None)
+    assert answer.notes[0] == "age <= 30 cuts the cell [30, 40)"
+    both = certified(exact_predicates(DOMAIN, ["age <= 30"]), rows=False)
+    assert both.answer("age <= 30").error is not None
+    assert both.answer(where(DOMAIN, "age <= 30")) == both.answer("age <= 30")
+
+
+def test_both_sides_of_a_cut_share_the_chance_of_failing():
+    class Model:
+        """Knows everything, and how likely it was asked to be wrong."""
+
+        def __init__(self):
+            self.betas: list[float] = []
+
+        def estimate(self, asked, *, beta):
+            self.betas.append(beta)
+            return float(TRUTH.answer(asked).fractions[0]), 0.01
+
+    model = Model()
+    answer = toy_release(model=model, rows=False).answer("age <= 30")
+    assert model.betas == [0.025, 0.025]
+    assert answer.confidence == pytest.approx(0.95)
+    assert answer.source == "model"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from maquette.cli.guard import complain
 from maquette.errors import WorkloadError
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ def read_workload(
     parts += [q.prefixes(domain, name) for name in prefixes or []]
     parts += [q.ranges(domain, *(n.strip() for n in names.split(","))) for names in ranges or []]
     if where:
-        parts.append(q.where(domain, where[0]) if len(where) == 1 else q.predicates(domain, where))
+        parts.append(q.exact_predicates(domain, where))
+        for said in dict.fromkeys(said for text in where for said in q.where(domain, text).cuts):
+            complain(f"note: {said}; it is asked from both sides, as two queries")
     if workload is not None:
         parts.append(q.load(domain, workload))
     if not parts:

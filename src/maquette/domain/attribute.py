@@ -52,7 +52,7 @@ class Attribute:
     overflow: bool = False
     """A cell of its own for values outside the declaration."""
     integer: bool = False
-    """A numeric attribute that holds whole numbers only; decoded values are whole."""
+    """A numeric attribute that holds whole numbers only, and only if it says so; decoded values are whole."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name != self.name.strip():
@@ -184,11 +184,9 @@ class Attribute:
         return self.kind in (Kind.NUMERIC, Kind.ORDINAL)
 
     @property
-    def whole(self) -> bool:
-        """Whole-number cells: declared so, or integer bounds with cells one wide."""
-        if self.integer:
-            return True
-        if self.bounds is None or self.bins is None:
+    def one_wide(self) -> bool:
+        """Cells one wide between whole borders, without a declaration that the values are whole numbers."""
+        if self.integer or self.bounds is None or self.bins is None:
             return False
         low, high = self.bounds
         return float(low).is_integer() and high - low == self.bins
@@ -261,7 +259,7 @@ class Attribute:
         else:
             share = np.full(len(codes), 0.5)
         low, high = self._borders(codes)
-        if not self.whole:
+        if not self.integer:
             # rounding must not lift a value over the border into the next cell
             return np.minimum(low + (high - low) * share, np.nextafter(high, low))
         first, last = self._whole_numbers(codes)
@@ -280,10 +278,7 @@ class Attribute:
     def _whole_numbers(self, codes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The first and the last whole number to which each cell decodes."""
         low, high = self._borders(codes)
-        first = np.ceil(low)
-        if not self.integer:  # cells one wide: each stands for the whole number at its left
-            return first, first
-        return first, np.where(codes == self.cells - 1, np.floor(high), np.ceil(high) - 1)
+        return np.ceil(low), np.where(codes == self.cells - 1, np.floor(high), np.ceil(high) - 1)
 
     def label(self, code: int) -> str:
         """A cell in words, for reports and messages."""
@@ -295,7 +290,7 @@ class Attribute:
             return str(self.categories[code])
         if self.codes is not None:
             return str(code)
-        if self.whole and self.edge(code + 1) - self.edge(code) == 1:
+        if self.integer and self.edge(code + 1) - self.edge(code) == 1:
             return f"{self.edge(code):.0f}"
         closing = "]" if code == self.cells - 1 else ")"
         return f"[{self.edge(code):.12g}, {self.edge(code + 1):.12g}{closing}"

@@ -193,6 +193,12 @@ def _borders(a: Attribute) -> Iterator[Finding]:
         yield Finding(
             "risk", a.name, f"{shown} is not round and looks read off the data; use bounds from documentation"
         )
+    if a.one_wide:
+        yield Finding(
+            "note",
+            a.name,
+            "cells one wide between whole borders may hold fractions; declare integer if values are whole",
+        )
     if a.integer and a.bounds is not None and (a.bounds[1] - a.bounds[0]) % a.cells:
         yield Finding(
             "note", a.name, "cells hold unequal numbers of whole numbers; use bins that divide the range"

@@ -7,7 +7,7 @@ from maquette.queries.conjunctions import Conjunctions, conjunctions
 from maquette.queries.form import canonical_hash, from_json, load, save, to_json
 from maquette.queries.halfspaces import Halfspaces, halfspaces
 from maquette.queries.marginals import Marginals, marginals, points
-from maquette.queries.predicate import Predicate, Predicates, predicates, where
+from maquette.queries.predicate import Predicate, Predicates, exact_predicates, predicates, where
 from maquette.queries.ranges import Prefixes, Ranges, prefixes, ranges, thresholds
 from maquette.queries.weights import Weights, weights
 from maquette.queries.words import parse_workload
@@ -34,6 +34,7 @@ __all__ = [
     "boxes",
     "canonical_hash",
     "conjunctions",
+    "exact_predicates",
     "from_json",
     "halfspaces",
     "load",

@@ -9,16 +9,21 @@ from typing import Any, ClassVar
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.queries import canonical, cells, condition
+from maquette.queries.base import Queries
 from maquette.queries.condition import NEVER, Condition
+from maquette.queries.cut import Parsed
 from maquette.queries.limits import check_index
 from maquette.queries.sets import SetQueries
+from maquette.queries.sql import condition_text
+from maquette.queries.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Predicate(SetQueries):
     """The number of records that satisfy an SQL predicate.
 
-    `notes` say what was read otherwise than it was written: borders between cells that the domain does not have.
+    Where a literal cuts a cell, no count of cells can be that number: `notes` say how the predicate was read instead,
+    and `ends` are the two predicates, exact on cells, between which the number lies.
     """
 
     kind: ClassVar[str] = "predicate"
@@ -26,6 +31,7 @@ class Predicate(SetQueries):
     sql: str
     condition: Condition = field(init=False, compare=False, repr=False)
     notes: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    _parsed: Parsed = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         from maquette.queries.text import parse
@@ -33,6 +39,38 @@ class Predicate(SetQueries):
         parsed = parse(self.domain, self.sql)
         object.__setattr__(self, "condition", parsed.condition)
         object.__setattr__(self, "notes", parsed.notes)
+        object.__setattr__(self, "_parsed", parsed)
+
+    @property
+    def exact(self) -> bool:
+        """Does it count, from cells, just the records that satisfy the words?"""
+        return self._parsed.surely == self._parsed.maybe
+
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        """Which comparison cuts which cells; none if it is exact."""
+        return self._parsed.cuts
+
+    def ends(self) -> tuple[Predicate, Predicate]:
+        """Two exact predicates: one counts the records that surely satisfy this one, the other those that may.
+
+        Both are the predicate itself if it is exact. `WorkloadError` if it is too long to be said so.
+        """
+        if self.exact:
+            return self, self
+        return self._end(self._parsed.surely), self._end(self._parsed.maybe)
+
+    def _end(self, meant: Condition) -> Predicate:
+        text = condition_text(self.domain, meant)
+        try:
+            found = None if text is None else Predicate(self.domain, text)
+        except WorkloadError:  # longer than a predicate may be
+            found = None
+        if found is None or not found.exact or found.condition != meant:
+            raise WorkloadError(
+                f"{self.cuts[0]}, and both sides of it are too long to be said; compare with borders of cells"
+            )
+        return found
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -104,3 +142,16 @@ def predicates(domain: Domain, texts: Iterable[str]) -> Predicates:
     if isinstance(texts, str):
         raise WorkloadError("expected a list of predicates, got one text; use where() for a single predicate")
     return Predicates(domain, tuple(Predicate(domain, text) for text in texts))
+
+
+def exact_predicates(domain: Domain, texts: Iterable[str]) -> Predicate | Predicates:
+    """Predicates that cells can count exactly: each as it is, or both sides of one that cuts cells."""
+    found = [end for text in texts for end in dict.fromkeys(Predicate(domain, text).ends())]
+    return found[0] if len(found) == 1 else Predicates(domain, tuple(found))
+
+
+def notes_of(queries: Queries) -> tuple[str, ...]:
+    """What the predicates of a workload read otherwise than it was written, each note once."""
+    parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
+    told = (part.notes for part in parts if isinstance(part, (Predicate, Predicates)))
+    return tuple(dict.fromkeys(note for notes in told for note in notes))

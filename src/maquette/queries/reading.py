@@ -1,8 +1,8 @@
-"""How a comparison with a literal reads as cells of the declared attribute.
+"""How a comparison with a literal reads: as values, exactly, and as cells of the declared attribute, as well as it can.
 
-What is true and what is unknown are sets of cells; the rest is false. A null is unknown to every comparison. A
-value outside the declaration (the overflow cell) is unknown to every comparison of a numeric attribute and to
-comparisons by order; it is not equal to any category.
+As cells, what is true and what is unknown are sets of cells; the rest is false. A null is unknown to every comparison.
+The overflow cell is unknown to comparisons by order; it is not equal to any category. Where a cell is cut by the
+literal, the nearest border decides. This reading of cells is the one that stored queries have: it must not change.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from maquette.domain import Attribute, Kind
 from maquette.domain.attribute import Scalar
 from maquette.errors import WorkloadError
-from maquette.queries import cells, sql
+from maquette.queries import cells, sql, valueset
 from maquette.queries.cells import Runs
 from maquette.queries.names import quote
+from maquette.queries.valueset import ValueSet
 
 Value = str | bool | Fraction
 """A literal: text, truth value or number."""
@@ -24,34 +26,50 @@ Sign = str
 """One of = < <= > >=."""
 
 _LISTED = 20
+_NOT = {"=": "<>", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The cells where a comparison holds and where it is unknown, and what a user should know about it."""
+    """The values for which a comparison holds, and the cells where it is read to hold and to be unknown."""
 
+    said: str
+    opposite: str
+    """NOT of it, in words."""
+    values: ValueSet
     true: Runs
     unknown: Runs
-    note: str | None = None
+
+    def negated(self, size: int) -> Reading:
+        """NOT of it, among all cells of the attribute: what is unknown stays so."""
+        false = cells.complement(cells.join(self.true, self.unknown), size)
+        return Reading(self.opposite, self.said, self.values.others(), false, self.unknown)
 
 
 def is_null(attribute: Attribute) -> Reading:
     """IS NULL: never unknown."""
-    return Reading(_cell(attribute.null_cell), ())
+    name = quote(attribute.name)
+    return Reading(f"{name} IS NULL", f"{name} IS NOT NULL", valueset.NULL, _cell(attribute.null_cell), ())
 
 
 def compare(attribute: Attribute, sign: Sign, value: Value) -> Reading:
     """An attribute compared with a literal."""
+    said = partial(
+        Reading, *(f"{quote(attribute.name)} {word} {_spelled(value)}" for word in (sign, _NOT[sign]))
+    )
     if attribute.kind is Kind.NUMERIC:
-        return _compare_number(attribute, sign, _number(attribute, value))
+        number = _number(attribute, value)
+        values = valueset.compared(attribute, sign, number)
+        return said(values, _number_cells(attribute, sign, number), _unordered(attribute))
     code = _code(attribute, value)
+    values = valueset.compared(attribute, sign, valueset.point(attribute, code))
     if sign == "=":
-        return Reading(_cell(code), _cell(attribute.null_cell))
+        return said(values, _cell(code), _cell(attribute.null_cell))
     if not attribute.ordered:
         raise WorkloadError(
             f"'{attribute.name}' is {attribute.kind} and has no order; compare it with = or <> or IN"
         )
-    return Reading(_by_order(sign, code, attribute.cells), _unordered(attribute))
+    return said(values, _by_order(sign, code, attribute.cells), _unordered(attribute))
 
 
 def _by_order(sign: Sign, code: int, count: int) -> Runs:
@@ -61,56 +79,41 @@ def _by_order(sign: Sign, code: int, count: int) -> Runs:
     return cells.normal([(first, last)])
 
 
-def _compare_number(attribute: Attribute, sign: Sign, value: Fraction) -> Reading:
+def _number_cells(attribute: Attribute, sign: Sign, value: Fraction) -> Runs:
     if sign == "=":
-        true, exact = _equal(attribute, value)
-    else:
-        border, exact = _border(attribute, sign, value)
-        true = cells.normal([(0, border - 1) if sign in ("<", "<=") else (border, attribute.cells - 1)])
-    return Reading(true, _unordered(attribute), None if exact else _note(attribute, sign, value, true))
+        return _equal(attribute, value)
+    border = _border(attribute, sign, value)
+    return cells.normal([(0, border - 1) if sign in ("<", "<=") else (border, attribute.cells - 1)])
 
 
-def _note(attribute: Attribute, sign: Sign, value: Fraction, true: Runs) -> str:
-    told = "no record"
-    if true:
-        told = (
-            "all declared cells"
-            if true == cells.whole(attribute.cells)
-            else sql.run_text(attribute, *true[0])
-        )
-    return f"{quote(attribute.name)} {sign} {_spelled(value)} was read as {told}"
-
-
-def _equal(attribute: Attribute, value: Fraction) -> tuple[Runs, bool]:
-    """The cell that holds the value, and whether it holds nothing else."""
-    inside = attribute.edge(0) <= value <= attribute.edge(attribute.cells)
-    if not inside or (attribute.whole and value.denominator != 1):
-        return (), False
-    if sql.one_wide(attribute):
+def _equal(attribute: Attribute, value: Fraction) -> Runs:
+    """The cell that holds the value; bins one wide are read as the whole numbers at their left."""
+    within = attribute.edge(0) <= value <= attribute.edge(attribute.cells)
+    if not within or (_as_whole(attribute) and value.denominator != 1):
+        return ()
+    if attribute.one_wide:
         code = int(value - Fraction(attribute.edge(0)))
-        return (_cell(code), True) if code < attribute.cells else ((), False)
-    code = min(_last_edge_at_most(attribute, value), attribute.cells - 1)
-    return _cell(code), attribute.whole and len(set(sql.whole_numbers(attribute, code))) == 1
+        return _cell(code) if code < attribute.cells else ()
+    return _cell(min(_last_edge_at_most(attribute, value), attribute.cells - 1))
 
 
-def _border(attribute: Attribute, sign: Sign, value: Fraction) -> tuple[int, bool]:
-    """The cell border nearest to the one that a comparison asks for, and whether it is that one.
-
-    The last cell includes its right border, which is why <= and > are exact there and < and >= are not.
-    """
-    end = attribute.cells
+def _border(attribute: Attribute, sign: Sign, value: Fraction) -> int:
+    """The cell border nearest to the one that a comparison asks for. The last cell includes its right border."""
     if sign in ("<", ">="):
         below = _last_edge_at_most(attribute, value)
         if below >= 0 and _equals(attribute.edge(below), value):
-            return below, below < end or sql.one_wide(attribute)
-    elif _equals(attribute.edge(end), Fraction(math.floor(value)) if attribute.whole else value):
-        return end, True
-    if attribute.whole:
+            return below
+    elif _equals(
+        attribute.edge(attribute.cells), Fraction(math.floor(value)) if _as_whole(attribute) else value
+    ):
+        return attribute.cells
+    if _as_whole(attribute):
         value = Fraction(math.floor(value) + 1 if sign in ("<=", ">") else math.ceil(value))
-    nearest = _nearest_edge(attribute, value)
-    edge = attribute.edge(nearest)
-    same = math.ceil(edge) == value if attribute.whole else _equals(edge, value)
-    return nearest, same and (nearest < end or sql.one_wide(attribute))
+    return _nearest_edge(attribute, value)
+
+
+def _as_whole(attribute: Attribute) -> bool:
+    return attribute.integer or attribute.one_wide
 
 
 def _nearest_edge(attribute: Attribute, value: Fraction) -> int:

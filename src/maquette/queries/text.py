@@ -13,19 +13,18 @@ takes seconds for long lists and fails on deep nesting.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from maquette.domain import Attribute, Domain
 from maquette.errors import WorkloadError
-from maquette.queries import cells, names, reading
-from maquette.queries.condition import ALWAYS, NEVER, Condition, Every, Leaf, Some, simplify
-from maquette.queries.reading import Reading, Value
+from maquette.queries import names, reading
+from maquette.queries.cut import Group, Parsed, Tree, leaf, settle
+from maquette.queries.reading import Value
 from maquette.queries.sql import MOST_LISTED
 
-Tree = Any
+SqlTree = Any
 """A node of sqlglot's; its types move between versions."""
 
 LONGEST = 4096
@@ -57,16 +56,8 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A predicate as a condition, with what was read otherwise than it was written."""
-
-    condition: Condition
-    notes: tuple[str, ...]
-
-
 def parse(domain: Domain, text: str) -> Parsed:
-    """The condition that a predicate states; `WorkloadError` for everything outside the grammar."""
+    """The conditions that a predicate states; `WorkloadError` for everything outside the grammar."""
     _guard(domain, text)
     import sqlglot
     from sqlglot import exp
@@ -78,9 +69,7 @@ def parse(domain: Domain, text: str) -> Parsed:
         raise WorkloadError(
             f"cannot read the predicate {_short(text)!r}; write for example: age >= 60 AND sex = 'Female'"
         ) from None
-    reader = _Reader(domain)
-    condition = reader.read(tree, negated=False)
-    return Parsed(simplify(domain, condition), tuple(dict.fromkeys(reader.notes)))
+    return settle(domain, _Reader(domain).read(tree, negated=False))
 
 
 def _guard(domain: Domain, text: str) -> None:
@@ -146,13 +135,12 @@ class _Depth:
 
 @dataclass(slots=True)
 class _Reader:
-    """Walks the whitelisted part of a sqlglot tree. NOT is pushed down to the sets of cells."""
+    """Walks the whitelisted part of a sqlglot tree. NOT is pushed down to the sets of values."""
 
     domain: Domain
-    notes: list[str] = field(default_factory=list[str])
     nodes: int = 0
 
-    def read(self, tree: Tree, *, negated: bool) -> Condition:
+    def read(self, tree: SqlTree, *, negated: bool) -> Tree:
         from sqlglot import exp
 
         self.nodes += 1
@@ -165,13 +153,13 @@ class _Reader:
                 return self.read(tree.this, negated=not negated)
             case exp.And() | exp.Or():
                 parts = tuple(self.read(part, negated=negated) for part in tree.flatten())
-                return Every(parts) if isinstance(tree, exp.And) != negated else Some(parts)
+                return Group(isinstance(tree, exp.And) != negated, parts)
             case exp.Boolean():
-                return ALWAYS if bool(tree.this) != negated else NEVER
+                return Group(bool(tree.this) != negated, ())
             case _:
                 return self._comparison(tree, negated=negated)
 
-    def _comparison(self, tree: Tree, *, negated: bool) -> Condition:
+    def _comparison(self, tree: SqlTree, *, negated: bool) -> Tree:
         from sqlglot import exp
 
         match tree:
@@ -181,21 +169,22 @@ class _Reader:
                 attribute = self._attribute(tree.this)
                 low = reading.compare(attribute, ">=", _value(tree.args["low"]))
                 high = reading.compare(attribute, "<=", _value(tree.args["high"]))
-                parts = (self._leaf(attribute, [low], negated), self._leaf(attribute, [high], negated))
-                return Some(parts) if negated else Every(parts)
+                return Group(
+                    not negated, tuple(leaf(attribute, (one,), negated=negated) for one in (low, high))
+                )
             case exp.In() if not any(tree.args.get(arg) for arg in ("query", "unnest", "field", "is_global")):
                 attribute = self._attribute(tree.this)
                 if not tree.expressions:
                     raise WorkloadError(f"expected at least one value in the list of '{attribute.name}'")
-                listed = [reading.compare(attribute, "=", _value(item)) for item in tree.expressions]
-                return self._leaf(attribute, listed, negated)
+                listed = tuple(reading.compare(attribute, "=", _value(item)) for item in tree.expressions)
+                return leaf(attribute, listed, negated=negated)
             case exp.Is() if isinstance(tree.expression, exp.Null):
                 attribute = self._attribute(tree.this)
-                return self._leaf(attribute, [reading.is_null(attribute)], negated)
+                return leaf(attribute, (reading.is_null(attribute),), negated=negated)
             case _:
                 raise _outside(tree)
 
-    def _signed(self, tree: Tree, *, negated: bool) -> Condition:
+    def _signed(self, tree: SqlTree, *, negated: bool) -> Tree:
         from sqlglot import exp
 
         sign = _SIGNS[type(tree).__name__]
@@ -204,10 +193,10 @@ class _Reader:
             left, right, sign = right, left, _FLIPPED.get(sign, sign)
         attribute = self._attribute(left)
         if sign == "<>":
-            return self._leaf(attribute, [reading.compare(attribute, "=", _value(right))], not negated)
-        return self._leaf(attribute, [reading.compare(attribute, sign, _value(right))], negated)
+            sign, negated = "=", not negated
+        return leaf(attribute, (reading.compare(attribute, sign, _value(right)),), negated=negated)
 
-    def _attribute(self, tree: Tree) -> Attribute:
+    def _attribute(self, tree: SqlTree) -> Attribute:
         from sqlglot import exp
 
         if not isinstance(tree, exp.Column) or not isinstance(tree.this, exp.Identifier) or tree.table:
@@ -217,21 +206,12 @@ class _Reader:
             return names.attribute(self.domain, word)
         return names.find(self.domain, word)
 
-    def _leaf(self, attribute: Attribute, readings: Iterable[Reading], negated: bool) -> Leaf:
-        """Where any of the readings is true; negated, where all are false (what is unknown stays out)."""
-        given = list(readings)
-        self.notes += [one.note for one in given if one.note is not None]
-        true = cells.join(*(one.true for one in given))
-        unknown = cells.join(*(one.unknown for one in given))
-        runs = cells.complement(cells.join(true, unknown), attribute.size) if negated else true
-        return Leaf(attribute.name, runs)
-
 
 _SIGNS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def _value(tree: Tree) -> Value:
+def _value(tree: SqlTree) -> Value:
     from sqlglot import exp
 
     match tree:
@@ -257,7 +237,7 @@ def _number(text: str) -> Fraction:
     return number
 
 
-def _outside(tree: Tree) -> WorkloadError:
+def _outside(tree: SqlTree) -> WorkloadError:
     return WorkloadError(
         f"{type(tree).__name__.upper()} is outside the query language; compare attributes with values by "
         "= <> < <= > >= BETWEEN IN, IS NULL, joined by AND OR NOT"

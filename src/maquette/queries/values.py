@@ -40,8 +40,8 @@ def numeric(domain: Domain, name: str) -> Attribute:
 def value(attribute: Attribute, code: int) -> Fraction:
     """The value of a declared cell.
 
-    A bin's midpoint (of the whole numbers in it, for whole-number attributes), a number among the categories
-    itself, and the code of any other cell.
+    A bin's midpoint (of the whole numbers in it, for integer attributes; its left border, where bins are one wide
+    between whole borders), a number among the categories itself, and the code of any other cell.
     """
     if attribute.kind is Kind.NUMERIC:
         return _middle(attribute, code)
@@ -80,7 +80,7 @@ def extremes(attribute: Attribute) -> tuple[Fraction, Fraction]:
 
 
 def _middle(attribute: Attribute, code: int) -> Fraction:
-    if attribute.whole:
+    if attribute.integer or attribute.one_wide:
         first, last = sql.whole_numbers(attribute, code)
         return Fraction(first + last, 2)
     return (_border(attribute, code) + _border(attribute, code + 1)) / 2

@@ -10,7 +10,7 @@ from maquette.queries import form, names
 from maquette.queries.base import Queries
 from maquette.queries.conjunctions import conjunctions
 from maquette.queries.marginals import marginals, points
-from maquette.queries.predicate import where
+from maquette.queries.predicate import exact_predicates
 from maquette.queries.ranges import prefixes, ranges
 from maquette.queries.workload import union
 
@@ -23,7 +23,8 @@ EXAMPLES = (
 def parse_workload(domain: Domain, words: Iterable[str]) -> Queries:
     """The queries that some words name; several are united.
 
-    Attributes may be written as in predicates, with _ for other signs and in any case.
+    Attributes may be written as in predicates, with _ for other signs and in any case. A predicate that cuts cells is
+    asked from both sides: those who surely satisfy it, and those who may.
     """
     if isinstance(words, str):
         raise WorkloadError(f"expected a list of words such as {EXAMPLES}; got the text {words!r}")
@@ -75,6 +76,6 @@ _KINDS: dict[str, Callable[[Domain, str], Queries]] = {
     "ranges": lambda domain, rest: ranges(domain, *_names(domain, rest)),
     "conjunctions": lambda domain, rest: conjunctions(domain, _number("conjunctions", rest)),
     "literals": lambda domain, rest: conjunctions(domain, _number("literals", rest), literals=True),
-    "where": where,
+    "where": lambda domain, rest: exact_predicates(domain, [rest]),
     "file": form.load,
 }

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.errors import ReleaseError
+from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.coverage import answer_from
 from maquette.models.forbidden import possible
 from maquette.models.sculpt.model import SculptModel
@@ -24,9 +24,11 @@ from maquette.queries.base import Margin, Queries
 from maquette.queries.canonical import MOST_CELLS, MOST_KEYS, all_cells
 from maquette.queries.cells import Runs
 from maquette.queries.marginals import Marginals
+from maquette.queries.predicate import Predicate
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.queries.sets import SetQueries
 from maquette.queries.workload import Workload
+from maquette.release import ends
 from maquette.release.statements import Answer, Source
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def answer(release: Release, query: str | Queries) -> Answer:
     """Answer one query; see `Release.answer`."""
     asked, text, notes = _read(release, query)
     _check_measured(release, asked)
-    found = estimate(release, asked)
+    found = _cut(release, asked) if _is_cut(asked) else estimate(release, asked)
     if found is None:
         raise ReleaseError(_not_covered(release, asked))
     if found.note is not None:
@@ -69,13 +71,57 @@ def answer(release: Release, query: str | Queries) -> Answer:
     )
 
 
-def estimate(release: Release, asked: Queries) -> Estimate | None:
-    """The best supported estimate of one query, or None if the release does not cover it."""
+def _is_cut(asked: Queries) -> TypeGuard[Predicate]:
+    return isinstance(asked, Predicate) and not asked.exact
+
+
+def _cut(release: Release, asked: Predicate) -> Estimate | None:
+    """A predicate that cuts cells, from both sides; each gets half of the chance that a model's interval fails."""
+    try:
+        both = asked.ends()
+    except WorkloadError:  # too long to be said
+        both = ()
+    for end in both:
+        _check_measured(release, end)
+    known = [found for end in both if (found := _side(release, end)) is not None]
+    if len(known) < 2:
+        return _as_read(estimate(release, asked))
+    low, high = known
+    joined = ends.join(low.value, low.error, high.value, high.error)
+    note = "; ".join(said for said in (joined.note, high.note or low.note) if said is not None)
+    source: Source = high.source if low.beta == 0 else low.source
+    if joined.error is None:
+        return Estimate(joined.value, None, None, source, note)
+    # bounds of the workload hold for all of its answers at once, a model's for each by itself
+    betas = [found.beta or 0.0 for found in known]
+    beta = sum(betas) if "model" in (low.source, high.source) else max(betas)
+    return _estimate(joined.value, joined.error, beta, source, note)
+
+
+def _side(release: Release, end: Predicate) -> Estimate | None:
+    if end.condition in (condition.ALWAYS, condition.NEVER):
+        return Estimate(float(end.condition == condition.ALWAYS), 0.0, 0.0, "model")
+    return estimate(release, end, beta=release.beta / 2)
+
+
+def _as_read(found: Estimate | None) -> Estimate | None:
+    """Where both sides are not covered: nothing is known of the cells that are cut, so no error can be stated."""
+    if found is None:
+        return None
+    note = "counted by the nearest border of a cell: nothing here tells how many records that gets wrong"
+    return replace(found, error=None, beta=None, note=note if found.note is None else f"{found.note}; {note}")
+
+
+def estimate(release: Release, asked: Queries, *, beta: float | None = None) -> Estimate | None:
+    """The best supported estimate of one query, or None if the release does not cover it.
+
+    `beta` is the chance that an interval of the model's fails, that of the release if it is not given.
+    """
     if not set(asked.attributes) <= set(release.measured):
         return None
     found = (
         _certified(release, asked)
-        or _from_model(release, asked)
+        or _from_model(release, asked, release.beta if beta is None else beta)
         or _from_workload(release, asked)
         or _from_rows(release, asked)
     )
@@ -102,14 +148,14 @@ def _certified(release: Release, asked: Queries) -> Estimate | None:
     return _from_workload(release, asked, most=1)
 
 
-def _from_model(release: Release, asked: Queries) -> Estimate | None:
+def _from_model(release: Release, asked: Queries, beta: float) -> Estimate | None:
     if release.model is None:
         return None
-    found = release.model.estimate(asked, beta=release.beta)
+    found = release.model.estimate(asked, beta=beta)
     if found is None:
         return None
     value, error = found
-    return _estimate(value, error, release.beta, "model")
+    return _estimate(value, error, beta, "model")
 
 
 def _from_workload(release: Release, asked: Queries, *, most: int | None = None) -> Estimate | None:
@@ -326,7 +372,7 @@ def _read(release: Release, query: str | Queries) -> tuple[Queries, str, tuple[s
         from maquette.queries import where
 
         predicate = where(release.domain, query)
-        return predicate, query, tuple(predicate.notes)
+        return predicate, query, predicate.cuts
     if query.domain.fingerprint != release.domain.fingerprint:
         raise ReleaseError("this query is over another domain than the release")
     if query.count != 1:
@@ -334,7 +380,7 @@ def _read(release: Release, query: str | Queries) -> tuple[Queries, str, tuple[s
             f"expected one query, got a class of {query.count:,}; ask them one by one, "
             "or read release.answers if they are the workload"
         )
-    return query, query.text(0), tuple(getattr(query, "notes", ()))
+    return query, query.text(0), query.cuts if isinstance(query, Predicate) else ()
 
 
 def _not_covered(release: Release, asked: Queries) -> str:

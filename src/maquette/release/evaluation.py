@@ -17,6 +17,7 @@ from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.answers import Answers
 from maquette.models.coverage import answer_from
 from maquette.queries.marginals import Marginals
+from maquette.queries.predicate import notes_of
 from maquette.queries.workload import Workload
 from maquette.release.answering import answer
 from maquette.release.release import Release
@@ -91,6 +92,8 @@ class Evaluation:
     groups: tuple[GroupEvaluation, ...]
     worst: tuple[MarginEvaluation, ...]
     """The marginals with the largest L1 distance of the rows, or of the answers if there are no rows."""
+    notes: tuple[str, ...] = ()
+    """Predicates that cut cells, and how they were read: so they are compared."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, the warning first."""
@@ -109,7 +112,7 @@ class Evaluation:
             for word, errors in (("answers", group.answers), ("rows", group.rows)):
                 if errors is not None:
                     lines.append(f"  {word:<7}  {_told(errors)}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
 def compare(release: Release, numerators: NDArray[np.int64], *, denominator: int, records: int) -> Evaluation:
@@ -133,6 +136,7 @@ def compare(release: Release, numerators: NDArray[np.int64], *, denominator: int
         beta=release.beta,
         groups=tuple(_group(release, exact, blocks, *span) for span in spans),
         worst=_worst(blocks),
+        notes=notes_of(release.workload),
     )
 
 

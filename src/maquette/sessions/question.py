@@ -29,7 +29,9 @@ class Question:
     """Which of the two complements it is."""
     constant: float | None
     """Its value, if all records weigh the same."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    ends: tuple[Question, Question] | None = None
+    """For a predicate that cuts cells: who surely satisfies it and who may. They are asked in its place."""
 
     def turned(self, value: float, side: bool) -> float:
         """A value that was given for one side, as this question's."""
@@ -55,18 +57,20 @@ class Reader:
         return self._identify(queries)
 
     def _identify(self, queries: Queries) -> Question:
+        if isinstance(queries, Predicate) and not queries.exact:
+            low, high = (self._identify(end) for end in queries.ends())
+            return Question(queries, queries.sql, "", True, None, queries.cuts, (low, high))
         text = queries.text(0)
-        notes = queries.notes if isinstance(queries, Predicate) else ()
         weights = np.asarray(queries.columns_of(self._probes))[0]
         key = next(iter(queries.query_keys()))
         if key is None:
-            return Question(queries, text, "", True, float(weights[0]) / queries.denominator, notes)
+            return Question(queries, text, "", True, float(weights[0]) / queries.denominator)
         # of a query and its complement, one weighs the first record above a half that does not weigh just a half
         decided = weights[2 * weights != queries.denominator]
         if not len(decided):
-            return Question(queries, text, canonical_hash(queries), True, None, notes)
+            return Question(queries, text, canonical_hash(queries), True, None)
         meaning = hashlib.sha256(repr(key).encode()).hexdigest()
-        return Question(queries, text, meaning, bool(2 * decided[0] > queries.denominator), None, notes)
+        return Question(queries, text, meaning, bool(2 * decided[0] > queries.denominator), None)
 
 
 def _probes(domain: Domain) -> Columns:

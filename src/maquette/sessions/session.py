@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from maquette import _check
@@ -27,6 +29,7 @@ from maquette.queries.base import Queries
 from maquette.sessions.answer import Forecast, Kind, Past, Refusal, SessionAnswer
 from maquette.sessions.belief import check_covered
 from maquette.sessions.desk import Desk, Unplannable
+from maquette.sessions.ends import forecast_both, joined
 from maquette.sessions.foretelling import forecast, limit, refuse
 from maquette.sessions.question import Question, Reader
 from maquette.sessions.rules import Rules
@@ -37,6 +40,8 @@ from maquette.sessions.state import Lender, about
 if TYPE_CHECKING:
     import pyarrow
 
+UPPER = " (upper end)"
+"""What the key of a question that cuts cells carries at its second end."""
 _ATTEMPTS = 200
 """How often a question gives way to other processes that ask in the same session."""
 
@@ -118,6 +123,8 @@ class Session:
             before the table is touched. So is that of an answer whose error would say nothing, 50 points or more
             (UselessAnswer), unless `any_error` allows it.
         Accuracy: within `error`, together with all other answers of the session, except with probability beta.
+        Cost: a predicate that cuts cells is asked from both sides, as two questions; its error includes what the cut
+            cells hold, and its notes say which they are.
         """
         question = self._read(query)
         if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
@@ -147,6 +154,9 @@ class Session:
         self, questions: Sequence[Question], *, any_error: bool
     ) -> Sequence[SessionAnswer | Refusal]:
         """As many of the next questions as one commit answers; at least one."""
+        questions = list(takewhile(lambda question: question.ends is None, questions)) or questions[:1]
+        if questions[0].ends is not None:
+            return [self._ask_or_refuse(questions[0], any_error=any_error)]
         self._desk.sync()
         batch = collect(self._desk, questions, any_error=any_error)
         try:
@@ -172,6 +182,8 @@ class Session:
     def _ask(
         self, question: Question, key: str | None, *, any_error: bool, at_most: float | None = None
     ) -> SessionAnswer:
+        if question.ends is not None:
+            return self._ask_both(question, question.ends, key, any_error=any_error, at_most=at_most)
         for _ in range(_ATTEMPTS):
             self._desk.sync()
             given = self._given(question, key)
@@ -186,12 +198,35 @@ class Session:
             return self._reply(question, kind, before - self._desk.curator.left)
         raise LedgerError("other processes keep asking in this session; try again, or open one of your own")
 
+    def _ask_both(
+        self,
+        question: Question,
+        ends: tuple[Question, Question],
+        key: str | None,
+        *,
+        any_error: bool,
+        at_most: float | None,
+    ) -> SessionAnswer:
+        """Both ends of a question that cuts cells, or neither: what both may take is looked at first."""
+        self._desk.sync()
+        start = self._desk.curator.left
+        told = self._refuse(question, start, any_error=any_error, at_most=at_most)
+        if told.kind == "size":
+            try:
+                self._buy_size()
+            except KeyReused:  # another process was quicker
+                self._desk.sync()
+            self._refuse(question, start, any_error=any_error, at_most=at_most)
+        low = self._ask(ends[0], key, any_error=any_error)
+        high = self._ask(ends[1], None if key is None else f"{key}{UPPER}", any_error=any_error)
+        return replace(joined(question, low, high), cost=float(start - self._desk.curator.left))
+
     def forecast(self, query: str | Queries, *, any_error: bool = False) -> Forecast:
         """What a question would cost at most and what its answer would state. Spends and looks at nothing."""
         question = self._read(query)
         with self._lock:
             self._desk.sync()
-            return forecast(self._desk, question, any_error=any_error)
+            return self._forecast(question, any_error=any_error)
 
     def buy_size(self) -> bool:
         """Buy the number of records, which the first question needs, by itself; False where it is known already."""
@@ -304,12 +339,19 @@ class Session:
             opened = True
         return "paid" if self._test(question, key, settings) or opened else "free"
 
-    def _refuse(self, question: Question, start: Fraction, *, any_error: bool, at_most: float | None) -> None:
+    def _forecast(self, question: Question, *, any_error: bool) -> Forecast:
+        look = forecast if question.ends is None else forecast_both
+        return look(self._desk, question, any_error=any_error)
+
+    def _refuse(
+        self, question: Question, start: Fraction, *, any_error: bool, at_most: float | None
+    ) -> Forecast:
         """Say no, from public state, to what cannot be paid or may not: `start` was left when the question came."""
-        told = forecast(self._desk, question, any_error=any_error)
+        told = self._forecast(question, any_error=any_error)
         refuse(self._desk, told)
         if at_most is not None:
             limit(told, spent=start - self._desk.curator.left, at_most=at_most)
+        return told
 
     def _test(self, question: Question, key: str | None, settings: Settings) -> bool:
         return self._desk.curator.test_all([guess_of(self._desk, question, key, settings)])[0].far
