@@ -2,7 +2,7 @@
 
 Where a predicate carries no note, its count from cells must be the engine's count from values. Where it carries one,
 the engine's count must lie between the counts of its two ends, which in turn must be exact. Generated tables hold
-values on every border and beside it, beyond the bounds, undeclared and missing ones; the public tables are taken as they are.
+values on every border and beside it, beyond the bounds, undeclared and missing ones; public tables are as they are.
 
 `python -m benchmarks predicates --data DIR`; without a folder generated tables only.
 """

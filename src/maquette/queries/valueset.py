@@ -6,8 +6,8 @@ comparison stays a set of values until all that is said about an attribute is kn
 Values lie on a line. A numeric attribute's are the real numbers (the whole numbers, if it is declared integer): its
 cells are half-open intervals, the last one closed; without an overflow cell the outer cells also hold everything beyond
 the bounds. The values of other attributes are single points, their numbers where they have some in rising order and
-their codes otherwise; everything between and beside the points is the overflow cell, if there is one. NULL is no place on
-the line: it is in the null cell, else in the overflow cell.
+their codes otherwise; everything between and beside the points is the overflow cell, if there is one. NULL is no place
+on the line: it is in the null cell, else in the overflow cell.
 """
 
 from __future__ import annotations
