@@ -5,6 +5,8 @@ The generator and the comparison are those of `benchmarks/predicates.py`, which 
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -38,13 +40,10 @@ def _before(attribute, sign, value):
 
 def _without_the_outside(attribute, values):
     """As if nothing lay beyond the bounds."""
-    low, high = (valueset.Fraction(attribute.edge(i)) for i in (0, attribute.cells))
-    within = (
-        values.meet(valueset.ValueSet((((low, 0), (high, 1)),), True))
-        if attribute.kind is Kind.NUMERIC
-        else values
-    )
-    return _touched(attribute, within)
+    if attribute.kind is not Kind.NUMERIC:
+        return _touched(attribute, values)
+    low, high = (Fraction(attribute.edge(i)) for i in (0, attribute.cells))
+    return _touched(attribute, values.meet(valueset.ValueSet((((low, 0), (high, 1)),), True)))
 
 
 _compared, _touched = valueset.compared, valueset.touched
