@@ -58,9 +58,11 @@ def test_largest_coordinate_of_cube_noise(k, epsilon):
 def test_size_bounds():
     rng = np.random.default_rng(4)
     geometric = np.abs(two_sided_geometric(rng, 1 / 0.3, RUNS))
-    assert plausible(int((geometric > size.geometric(epsilon=0.3, beta=BETA)).sum()), RUNS, BETA)
+    assert plausible(int((geometric > size.geometric(scale=1 / 0.3, beta=BETA)).sum()), RUNS, BETA)
     normal = np.abs(discrete_gaussian(rng, math.sqrt(1 / 0.04), RUNS))
-    assert plausible(int((normal > size.discrete_gaussian(rho=0.02, beta=BETA)).sum()), RUNS, BETA)
+    assert plausible(
+        int((normal > size.discrete_gaussian(sigma=math.sqrt(1 / (2 * 0.02)), beta=BETA)).sum()), RUNS, BETA
+    )
 
 
 def test_projected_gaussian_answers_keep_their_mean_square():

@@ -1,8 +1,8 @@
 """Every bound that a release states is the proved one, computed a second time; half of it would be noticed.
 
 Each case makes a whole release through the gate and computes, from the specification and from what was paid for each
-question, what may be stated about it (`support/proved_bounds.py`). The same check must refuse half of the statement, and
-refuse a mechanism into which a halved statement was planted.
+question, what may be stated about it (`support/proved_bounds.py`). The same check must refuse half of the statement,
+and refuse a mechanism into which a halved statement was planted.
 """
 
 from __future__ import annotations

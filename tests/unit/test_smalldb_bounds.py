@@ -467,11 +467,6 @@ def test_the_closed_form():
     assert smalldb.closed_form_counts(n=1e6, **terms) == pytest.approx(leading + extra)
 
 
-def test_counts_are_n_times_the_fraction():
-    bound = smalldb.error(facts(16, 100), rows=60, n=1e5, epsilon=1, beta=0.05, only="a")
-    assert smalldb.counts(bound, n=1e5) == pytest.approx(21089.24810, abs=1e-4)
-
-
 def test_counts_by_a_released_size_pay_for_its_drift():
     known = facts(16, 100)
     terms = {"rows": 60, "epsilon": 1, "beta": 0.05, "only": "a"}

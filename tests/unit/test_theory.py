@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from maquette.errors import ParameterError
+from maquette.models.measurement import Laplace
+from maquette.models.tails import variance_of
 from maquette.theory import (
     certificate,
     cube,
     direct,
+    existence,
     gaussian,
     histogram,
     inverse,
@@ -147,8 +150,8 @@ def test_the_continuous_laplace_quantile_would_fail_for_discrete_draws():
 @pytest.mark.parametrize("scale", [0.4, 2.0, 9.0])
 def test_discrete_laplace_variance(scale):
     exact = sum(2 * j * j * laplace_mass(j, scale) for j in range(1, 2000))
-    assert laplace.discrete_variance(scale=scale) == pytest.approx(exact)
-    assert laplace.discrete_variance(scale=scale) < 2 * scale**2
+    assert variance_of(Laplace(Fraction(1), Fraction(scale))) == pytest.approx(exact)
+    assert variance_of(Laplace(Fraction(1), Fraction(scale))) < 2 * scale**2
 
 
 @pytest.mark.parametrize("scale", [0.4, 2.0, 9.0])
@@ -229,7 +232,7 @@ def test_the_closed_comparison_agrees_with_the_sum(monkeypatch):
 
 
 def test_cube_shells_are_the_counts_of_lattice_points():
-    logs = cube.log_shells(epsilon=0.7, queries=2, radius=3)
+    logs = cube.log_shells(np.arange(4.0), epsilon=0.7, queries=2)
     assert np.exp(logs) * np.exp(0.7 * np.arange(4)) == pytest.approx([1, 8, 16, 24])
 
 
@@ -295,9 +298,9 @@ def test_size_bounds():
     assert size.laplace(epsilon=0.5, beta=0.05) == pytest.approx(2 * math.log(20))
     a = math.exp(-1.0)
     assert (1 - a) / (1 + a) == pytest.approx(0.4621171573)
-    assert size.geometric(epsilon=1.0, beta=0.05) == max(0, math.ceil(math.log(2 / ((1 + a) * 0.05))) - 1)
-    assert size.geometric(epsilon=1.0, beta=0.6) == 0  # P(0) = .46, so 0 itself holds with .46 >= .4
-    assert size.discrete_gaussian(rho=0.5, beta=0.05) == gaussian.discrete(
+    assert size.geometric(scale=1.0, beta=0.05) == max(0, math.ceil(math.log(2 / ((1 + a) * 0.05))) - 1)
+    assert size.geometric(scale=1.0, beta=0.6) == 0  # P(0) = .46, so 0 itself holds with .46 >= .4
+    assert size.discrete_gaussian(sigma=math.sqrt(1 / (2 * 0.5)), beta=0.05) == gaussian.discrete(
         sigma=1.0, log_queries=0.0, beta=0.05
     )
 
@@ -311,9 +314,9 @@ def test_certificate():
 
 
 def test_rows_from_weights():
-    assert postprocess.rounding(support=4, rows=10) == 0.1
-    assert postprocess.rounding(support=1, rows=10) == 0
-    assert postprocess.rounding(support=3, rows=1) == pytest.approx(2 / 3)
+    assert existence.rounding(universe=4, rows=10) == 0.1
+    assert existence.rounding(universe=1, rows=10) == 0
+    assert existence.rounding(universe=3, rows=1) == pytest.approx(2 / 3)
     assert postprocess.sampling(log_queries=0.0, rows=100, beta=0.05) == pytest.approx(
         math.sqrt(math.log(40) / 200)
     )
@@ -337,8 +340,8 @@ DISCRETE = [
     lambda epsilon, beta: histogram.discrete_laplace(
         scale=1 / epsilon, universe=64, cells=[3, 32], log_queries=HUNDRED, beta=beta
     ),
-    lambda epsilon, beta: size.geometric(epsilon=epsilon, beta=beta),
-    lambda epsilon, beta: size.discrete_gaussian(rho=epsilon, beta=beta),
+    lambda epsilon, beta: size.geometric(scale=1 / epsilon, beta=beta),
+    lambda epsilon, beta: size.discrete_gaussian(sigma=math.sqrt(1 / (2 * epsilon)), beta=beta),
 ]
 
 
@@ -384,8 +387,8 @@ def test_inverse_finds_the_first_n_and_the_least_epsilon():
         lambda: cube.integer(epsilon=1.0, queries=0, beta=0.05),
         lambda: cube.continuous(epsilon=math.nan, queries=1, beta=0.05),
         lambda: histogram.laplace(scale=1.0, universe=0, log_queries=0.0, beta=0.05),
-        lambda: size.geometric(epsilon=0.0, beta=0.05),
-        lambda: postprocess.rounding(support=3, rows=0),
+        lambda: size.geometric(scale=0.0, beta=0.05),
+        lambda: existence.rounding(universe=3, rows=0),
         lambda: inverse.records(lambda n: 0.0, alpha=0.0),
     ],
 )

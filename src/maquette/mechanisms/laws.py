@@ -14,6 +14,7 @@ from maquette.mechanisms.base import Task
 from maquette.models.measurement import Cube, Gaussian, Laplace, Noise, Size
 from maquette.queries.base import Sensitivity
 from maquette.theory import cube, gaussian, laplace
+from maquette.theory import size as size_theory
 
 SIZE_SHARES = tuple(Fraction(share, 100) for share in (5, 10, 20, 35, 50))
 """The parts of a price that may go to the number of records, where that is private."""
@@ -43,7 +44,18 @@ def largest(noise: Noise, *, draws: int, beta: float, denominator: int = 1) -> f
 
 def drift(size: Size, beta: float) -> float:
     """How far the released number of records lies from the true one, out of the share of beta set aside for it."""
-    return 0.0 if size.noise is None else largest(size.noise, draws=1, beta=beta * SIZE_BETA)
+    return 0.0 if size.noise is None else size_off(size.noise, beta * SIZE_BETA)
+
+
+def size_off(noise: Noise, beta: float) -> float:
+    """How far a number of records with this noise lies from the true one, except with probability beta."""
+    match noise:
+        case Laplace(scale=Fraction() as scale):
+            return size_theory.geometric(scale=float(scale), beta=beta)
+        case Gaussian(sigma_squared=Fraction() as variance):
+            return size_theory.discrete_gaussian(sigma=math.sqrt(variance), beta=beta)
+        case _:
+            raise TypeError(f"no law of a size in {noise!r}")
 
 
 def rest_of(beta: float, relation: Relation) -> float:
@@ -91,7 +103,7 @@ class Split:
         if not self.size:
             return 0.0
         share = task.beta * SIZE_BETA if beta is None else beta
-        return largest(size_law(self.size, task.unit), draws=1, beta=share)
+        return size_off(size_law(self.size, task.unit), share)
 
 
 def split(task: Task, level: Callable[[Fraction], float], stated: Callable[[float, float], float]) -> Split:

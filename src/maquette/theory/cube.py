@@ -42,16 +42,11 @@ def integer(*, epsilon: float, queries: int, beta: float) -> float:
     if last - first > _TERMS:
         return float(_outer(epsilon, queries, beta))
     radii = np.arange(first, last + 1, dtype=float)
-    tails = _tails(_log_shells(radii, epsilon=epsilon, queries=queries))
+    tails = _tails(log_shells(radii, epsilon=epsilon, queries=queries))
     return float(radii[int(np.argmax(tails * (1 + _GUARD) <= beta))])
 
 
-def log_shells(*, epsilon: float, queries: int, radius: int) -> NDArray[np.float64]:
-    """ln of the unnormalised weights of the shells 0 .. radius: ((2j+1)^k - (2j-1)^k) e^(-epsilon j)."""
-    return _log_shells(np.arange(radius + 1, dtype=float), epsilon=epsilon, queries=queries)
-
-
-def _log_shells(radii: NDArray[np.float64], *, epsilon: float, queries: int) -> NDArray[np.float64]:
+def log_shells(radii: NDArray[np.float64], *, epsilon: float, queries: int) -> NDArray[np.float64]:
     """ln(((2j+1)^k - (2j-1)^k) e^(-epsilon j)); the inner point has weight 1."""
     outer = 2 * radii + 1
     with np.errstate(divide="ignore"):

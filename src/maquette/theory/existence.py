@@ -156,12 +156,15 @@ def _general(facts: Facts) -> list[Form]:
 def _by_vc(facts: Facts, n: int | None) -> list[Form]:
     if facts.vc is None:
         return []
-    d = facts.vc
-    behaviours = vc_bounds.log_growth(vc=d, points=facts.universe if n is None else min(n, facts.universe))
+    d, support = facts.vc, facts.universe if n is None else min(n, facts.universe)
     found = [Form("e", "VC dimension", lambda m: vc_bounds.free_error(rows=m, vc=d), single_valley=False)]
-    if behaviours < facts.log_queries:
+    if vc_bounds.log_growth(vc=d, points=support) < facts.log_queries:
         found.append(
-            Form("d", "VC dimension on the support", lambda m: sampling(rows=m, log_queries=behaviours))
+            Form(
+                "d",
+                "VC dimension on the support",
+                lambda m: vc_bounds.support_error(rows=m, vc=d, points=support),
+            )
         )
     return found
 

@@ -50,13 +50,6 @@ def discrete_one_sided(*, scale: float, beta: float, grid: float = 1.0) -> float
     return grid * _steps(scale / grid, -math.log(beta))
 
 
-def discrete_variance(*, scale: float, grid: float = 1.0) -> float:
-    """The exact variance of one discrete Laplace draw, 2a/(1-a)^2 in squared grid steps: below 2 scale^2."""
-    _check.positive(scale=scale, grid=grid)
-    a = math.exp(-grid / scale)
-    return 2 * a * (grid / math.expm1(-grid / scale)) ** 2
-
-
 def _steps(steps: float, log_inverse_tail: float) -> int:
     """The smallest whole j >= 0 with a^(j+1)/(1+a) <= exp(-log_inverse_tail), a = exp(-1/steps)."""
     real = steps * (log_inverse_tail - math.log1p(math.exp(-1 / steps)))

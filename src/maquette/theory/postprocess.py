@@ -42,16 +42,6 @@ def moved(*, noise: float, shift: float, drift: float = 0.0) -> float:
     return noise + shift + drift
 
 
-def rounding(*, support: int, rows: int) -> float:
-    """Largest change of any fraction when weights on `support` cells become whole rows by largest remainders.
-
-    Accuracy: floor(N/2) ceil(N/2) / (N m) <= N/(4m), N the support: a total-variation bound.
-    Holds when: the weights add up to 1 and the rows number m.
-    """
-    _check.whole(support=support, rows=rows)
-    return (support // 2) * ((support + 1) // 2) / (support * rows)
-
-
 def sampling(*, log_queries: float, rows: int, beta: float) -> float:
     """Largest change of any fraction when m rows are drawn from the weights, except with probability beta.
 

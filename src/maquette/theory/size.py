@@ -20,21 +20,19 @@ def laplace(*, epsilon: float, beta: float) -> float:
     return -math.log(beta) / epsilon
 
 
-def geometric(*, epsilon: float, beta: float) -> int:
-    """|released - n| for the two-sided geometric law at this epsilon, except with probability beta.
+def geometric(*, scale: float, beta: float) -> float:
+    """|released - n| for the two-sided geometric law of this scale, except with probability beta.
 
-    Accuracy: max(0, ceil(ln(2/((1+a) beta)) / epsilon) - 1), a = e^-epsilon: the exact quantile.
-    Holds when: add/remove-one; P(z) = (1-a)/(1+a) a^|z|.
+    Accuracy: max(0, ceil(scale ln(2/((1+a) beta))) - 1), a = e^(-1/scale): the exact quantile.
+    Holds when: add/remove-one; P(z) = (1-a)/(1+a) a^|z|, which costs epsilon = 1/scale.
     """
-    _check.positive(epsilon=epsilon)
-    return int(laplace_draws.discrete(scale=1 / epsilon, log_queries=0.0, beta=beta))
+    return laplace_draws.discrete(scale=scale, log_queries=0.0, beta=beta)
 
 
-def discrete_gaussian(*, rho: float, beta: float) -> int:
-    """|released - n| for the discrete Gaussian at this rho, except with probability beta.
+def discrete_gaussian(*, sigma: float, beta: float) -> float:
+    """|released - n| for the discrete Gaussian of this sigma, except with probability beta.
 
-    Accuracy: the exact quantile of the discrete Gaussian with sigma^2 = 1/(2 rho).
-    Holds when: add/remove-one, where the number of records moves by one.
+    Accuracy: the exact quantile of the discrete Gaussian.
+    Holds when: add/remove-one, where the number of records moves by one: it costs rho = 1/(2 sigma^2).
     """
-    _check.positive(rho=rho)
-    return int(gaussian.discrete(sigma=math.sqrt(1 / (2 * rho)), log_queries=0.0, beta=beta))
+    return gaussian.discrete(sigma=sigma, log_queries=0.0, beta=beta)

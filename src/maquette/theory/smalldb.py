@@ -263,12 +263,6 @@ def closed_form(*, n: float, epsilon: float, log_universe: float, log_queries: f
     return leading + 2 * (log_universe - math.log(beta)) / scale
 
 
-def counts(bound: Bound, *, n: float) -> float:
-    """The same bound in counts: n B(m). Holds when: n is public and the fractions are multiplied by it."""
-    _check.positive(n=n)
-    return n * bound.alpha
-
-
 def counts_from_released_size(
     facts: Facts,
     *,
