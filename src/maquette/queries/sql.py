@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.attribute import Scalar
-from maquette.queries.cells import Runs, codes, count
+from maquette.queries.cells import Runs, codes, complement, count, meet, whole
 from maquette.queries.condition import ALWAYS, NEVER, Condition, Every, Leaf
 from maquette.queries.names import quote
 
@@ -35,17 +35,26 @@ def runs_text(attribute: Attribute, runs: Runs) -> str | None:
     last = attribute.cells - 1
     declared = tuple((low, min(high, last)) for low, high in runs if low <= last)
     added = codes(tuple((max(low, last + 1), high) for low, high in runs if high > last))
-    listed = attribute.kind is not Kind.NUMERIC and (attribute.overflow or not attribute.ordered)
-    if (
-        listed
-        and max(count(declared), attribute.cells if attribute.overflow_cell in added else 0) > MOST_NAMED
-    ):
-        return None
-    if listed:
-        parts = [_one_of(attribute, codes(declared))] if declared else []
-    else:
+    if attribute.kind is Kind.NUMERIC or (attribute.ordered and not attribute.overflow):
         parts = [run_text(attribute, low, high) for low, high in declared]
+        return _any([*parts, *(code_text(attribute, code) for code in added)])
+    others = meet(complement(declared, attribute.cells), whole(attribute.cells))
+    except_for = attribute.overflow_cell is None or attribute.overflow_cell in added
+    if except_for and count(others) < count(declared) and count(others) <= MOST_NAMED:
+        return _all_but(attribute, codes(others), null=attribute.null_cell in added)
+    named = max(count(declared), attribute.cells if attribute.overflow_cell in added else 0)
+    if named > MOST_NAMED:
+        return None
+    parts = [_one_of(attribute, codes(declared))] if declared else []
     return _any([*parts, *(code_text(attribute, code) for code in added)])
+
+
+def _all_but(attribute: Attribute, others: Sequence[int], *, null: bool) -> str:
+    """Every value but some declared ones, undeclared ones included; NULL where it is asked for or shares their cell."""
+    name = quote(attribute.name)
+    lists = _lists([literal(attribute, code) for code in others])
+    said = " AND ".join(f"{name} NOT IN ({', '.join(some)})" for some in lists) or f"{name} IS NOT NULL"
+    return f"({said} OR {name} IS NULL)" if null or (attribute.overflow and not attribute.nullable) else said
 
 
 def code_text(attribute: Attribute, code: int) -> str:
