@@ -20,6 +20,7 @@ from maquette.mechanisms import constrained
 from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome, Progress
 from maquette.mechanisms.certify import Certificates, certify, certify_drawn
 from maquette.mechanisms.choose import Plan, plan, required
+from maquette.mechanisms.expanded import expanded
 from maquette.mechanisms.smalldb import SmallDb
 from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
@@ -136,6 +137,7 @@ def run(
     """The mechanism, then the certificate, both through the same gate."""
     tell = progress or (lambda _what, _share: None)
     outcome = chosen.run(curator, request.task, rng=generator(key), progress=tell)
+    outcome = expanded(outcome, request.merged)
     outcome = constrained.meeting(outcome, request.queries, key=key)
     price = request.prices[1]
     if not price or not request.queries.count:

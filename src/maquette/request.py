@@ -17,6 +17,7 @@ from maquette.accounting.ledger import Entry, Ledger
 from maquette.accounting.ledger.entry import reserved_note
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
+from maquette.mechanisms import shape
 from maquette.mechanisms.base import POSTS, Mechanism, Task
 from maquette.mechanisms.choose import (
     MECHANISMS,
@@ -32,6 +33,7 @@ from maquette.mechanisms.residual import planned_ripple, ripples
 from maquette.mechanisms.smalldb import SmallDb
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
+from maquette.queries.merging import Merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,14 @@ class Request:
         return Fraction(rest, UNITS), Fraction(certificate, UNITS)
 
     @property
+    def merged(self) -> Merged:
+        """What is asked of the table for the workload, and the way back to its answers."""
+        return shape.merged(self.queries)
+
+    @property
     def task(self) -> Task:
         return Task(
-            self.queries,
+            self.merged.queries,
             self.relation,
             self.budget.unit,
             self.prices[0],
@@ -180,11 +187,11 @@ class Request:
         if self.budget.pure:
             return
         there = min(cost.slack, book.balance().slack_left)
-        needed = ripples(self.queries) if chosen.name in PROJECTING else 0
+        needed = ripples(self.merged.queries) if chosen.name in PROJECTING else 0
         if there < needed and self.budget.accounting == "zcdp":
             needed = planned_ripple(self.task, per="cell" if chosen.name == "residual-cells" else "marginal")
         if self.budget.accounting == "gaussian" and chosen.name in NOISE_BY_GAUSS:
-            needed += math.ceil(log_ratio(self.queries.count) * SLACK_UNITS)
+            needed += math.ceil(log_ratio(self.merged.queries.count) * SLACK_UNITS)
         if there < needed:
             raise MechanismError(
                 f"mechanism '{chosen.name}' draws noise that is not exact, within a proven bound, and ledger "

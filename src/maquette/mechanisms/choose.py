@@ -232,7 +232,8 @@ def _task(
     units, _ = split_units(budget.total_units, [1 - share, share])
     if units < 1:
         raise ParameterError(f"the budget {budget} is too small to be divided")
-    return Task(queries, between, budget.unit, Fraction(units, UNITS), beta, post)
+    asked = shape.merged(queries).queries
+    return Task(asked, between, budget.unit, Fraction(units, UNITS), beta, post)
 
 
 def suited(
@@ -247,7 +248,7 @@ def suited(
         return "zcdp"
     ways: tuple[Accounting, ...] = ("gaussian", "zcdp")
     gaussian, zcdp = (Fraction(Budget(epsilon, delta, way).total_units, UNITS) for way in ways)
-    shift = _moved(mechanism, queries, relation)
+    shift = _moved(mechanism, shape.merged(queries).queries, relation)
     return "gaussian" if shift / (2 * gaussian) + SMOOTHING <= shift / (2 * zcdp) else "zcdp"
 
 

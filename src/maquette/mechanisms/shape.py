@@ -15,6 +15,7 @@ from maquette.models.linear import answer_histogram, can_map, classes_of, pass_l
 from maquette.queries.base import Margin, Queries, Sensitivity
 from maquette.queries.limits import MOST_ANSWERS
 from maquette.queries.marginals import Marginals
+from maquette.queries.merging import Merged, merge
 from maquette.queries.workload import Workload
 
 LARGEST_HISTOGRAM = 2**22
@@ -127,6 +128,12 @@ def remembered(look: Callable[[Queries], _Found]) -> Callable[[Queries], _Found]
 def distinct(queries: Queries) -> int:
     """The number of queries after merging duplicates and complements and dropping constants."""
     return queries.distinct()
+
+
+@remembered
+def merged(queries: Queries) -> Merged:
+    """The queries that are asked for a workload: copies, complements and constants once or not at all."""
+    return merge(queries)
 
 
 @remembered
