@@ -21,6 +21,7 @@ from maquette.accounting import (
 from maquette.accounting.events import from_dict
 from maquette.accounting.ledger import Ledger, Receipt, chain, schema, store
 from maquette.domain import Relation
+from maquette.errors import LedgerError
 from support.ledger_cases import create, pay
 
 DUMP = Path(__file__).parent.parent / "support" / "ledger_format_1.sql"
@@ -50,6 +51,16 @@ def test_a_ledger_of_format_1_opens_verifies_and_goes_on(old):
         assert pay(ledger, "later", tag="selection", cost=Cost(10**9)).fresh is False
         assert pay(ledger, "new", 5).fresh
         assert ledger.verify(END).seq == 8
+
+
+def test_it_stays_bound_to_its_table_by_the_scheme_of_then(old):
+    with Ledger.open(old) as ledger:
+        ledger.bind("c" * 64)
+        for other in ("d" * 64, "v2:" + "c" * 64):
+            with pytest.raises(LedgerError, match="bound to the order of its rows"):
+                ledger.bind(other)
+        assert ledger.commitment == "c" * 64
+        assert ledger.verify(END) == END
 
 
 def test_its_total_is_what_was_promised_then_whatever_is_computed_today(old, monkeypatch):

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maquette.audit import reconstruct
-from maquette.audit.people import encode, read_people
+from maquette.audit.people import read_people
 from maquette.domain import Domain
 from maquette.errors import ParameterError, SourceError, WorkloadError
 from maquette.queries import marginals, weights
 from maquette.queries.dimension import fat_shattering_dimension, vc_dimension
 from maquette.theory import lower
+from maquette.vault.readers import open_engine
 
 
 def cells(size: int) -> Domain:
@@ -174,7 +175,28 @@ def test_people_are_coded_by_the_domain(tmp_path):
     assert coded["age"].tolist() == [1, 9, 9, 8]
     assert coded["sex"].tolist() == [0, 1, 2, domain["sex"].missing_code]
     assert coded["group"].tolist() == [0, 2, domain["group"].unknown_code, 3]
-    assert encode(domain["sex"], ["m", " f "]).tolist() == [1, 0]
+
+
+def test_people_are_coded_as_the_private_table_is(tmp_path):
+    domain = Domain.from_dict(
+        {
+            "attributes": [
+                {"name": "rank", "kind": "ordinal", "size": 3, "overflow": True},
+                {"name": "town", "kind": "categorical", "categories": ["1", "caf\u00e9"], "overflow": True},
+                {"name": "sick", "kind": "boolean", "nullable": True},
+                {"name": "dose", "kind": "categorical", "categories": [0.5, 2], "overflow": True},
+            ]
+        }
+    )
+    path = tmp_path / "people.csv"
+    path.write_text(
+        "rank,town,sick,dose\n2.0,1.00,yes,.50\n01,cafe\u0301,FALSE,2e0\n3,x,,3\n", encoding="utf-8"
+    )
+    coded = read_people(path, domain)
+    assert coded["rank"].tolist() == [2, 1, 3]
+    columns = open_engine(path, domain)._columns  # type: ignore[attr-defined]
+    for name in domain.names:
+        assert coded[name].tolist() == columns[name].tolist()
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-import math
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import Attribute, Domain, Kind
+from maquette.domain import Domain
 from maquette.errors import SourceError
+from maquette.gate.owner import encode
 
 
 def read_people(path: str | Path, domain: Domain, *, delimiter: str = ",") -> dict[str, NDArray[np.int64]]:
@@ -27,32 +27,5 @@ def read_people(path: str | Path, domain: Domain, *, delimiter: str = ",") -> di
         raise SourceError(
             f"{path} lacks the declared column '{missing[0]}'; it needs {', '.join(domain.names)}"
         )
-    return {a.name: encode(a, [row[a.name] or "" for row in rows], domain.na_values) for a in domain}
-
-
-def encode(attribute: Attribute, values: list[str], na_values: tuple[str, ...] = ()) -> NDArray[np.int64]:
-    """The code of each text; never an error, as in the vault."""
-    if attribute.kind is Kind.NUMERIC:
-        numbers = np.array([_number(value, na_values) for value in values])
-        return np.asarray(attribute.bin_index(numbers), dtype=np.int64)
-    cells = {str(value): code for code, value in enumerate(_labels(attribute))}
-    codes = [
-        attribute.missing_code
-        if value.strip() in ("", *na_values)
-        else cells.get(value.strip(), attribute.unknown_code)
-        for value in values
-    ]
-    return np.array(codes, dtype=np.int64)
-
-
-def _labels(attribute: Attribute) -> list[object]:
-    return list(attribute.categories if attribute.categories is not None else range(attribute.cells))
-
-
-def _number(value: str, na_values: tuple[str, ...]) -> float:
-    if value.strip() in ("", *na_values):
-        return math.nan
-    try:
-        return float(value)
-    except ValueError:
-        return math.nan
+    found = encode(domain, {name: [row[name] or "" for row in rows] for name in domain.names})
+    return {name: codes.astype(np.int64) for name, codes in found.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,6 +11,8 @@ from maquette.domain import Domain
 from maquette.errors import DomainError, ParameterError, SourceError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from maquette.vault.engine import Engine
     from maquette.vault.fit import FitReport
 
@@ -161,6 +163,14 @@ def fit_report(
     from maquette.vault import fit
 
     return fit.fit_report(source, domain, table=table, query=query, delimiter=delimiter, encoding=encoding)
+
+
+def encode(domain: Domain, columns: Mapping[str, Sequence[str]]) -> dict[str, NDArray[Any]]:
+    """Codes of texts that are nobody's secret, by the rules for private tables."""
+    from maquette.vault.arrow import text_array
+    from maquette.vault.coding import coders
+
+    return {name: coder.code(text_array(columns[name])) for name, coder in coders(domain).items()}
 
 
 def _check_domain(domain: object) -> None:
