@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ReleaseError,
         SourceError,
         UselessAnswer,
+        WeakPrivacyWarning,
         WorkloadError,
     )
     from maquette.gate.owner import Table, fit_report, open
@@ -72,6 +73,7 @@ _HOMES = {
         "ReleaseError",
         "SourceError",
         "UselessAnswer",
+        "WeakPrivacyWarning",
         "WorkloadError",
     ),
     "maquette.gate.owner": ("Table", "fit_report", "open"),
@@ -122,6 +124,7 @@ __all__ = [
     "SourceError",
     "Table",
     "UselessAnswer",
+    "WeakPrivacyWarning",
     "WorkloadError",
     "__version__",
     "boxes",

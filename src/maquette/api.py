@@ -15,7 +15,7 @@ from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MechanismError, ParameterError, WorkloadError
 from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
-from maquette.ledgers import close_opened, counted, open_ledger
+from maquette.ledgers import close_opened, counted, open_ledger, require_total, warn_if_weak
 from maquette.mechanisms import constrained
 from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome, Progress
 from maquette.mechanisms.certify import Certificates, certify, certify_drawn
@@ -72,12 +72,12 @@ def release(
         its value (mechanism `roth`): fractions are of the total weight, and so are the errors. `rows` is the size of
         the small database: a number, or "small" for the fewest rows that still keep the largest error (`sculpt`).
     """
-    configured = None if isinstance(mechanism, str) else mechanism
-    request = Request(
-        queries=queries,
-        budget=Budget(epsilon, delta),
-        relation=Relation.named(relation),
-        mechanism=mechanism if isinstance(mechanism, str) else mechanism.name,
+    request = Request.of(
+        queries,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        mechanism=mechanism,
         beta=beta,
         certificate=certificate,
         groups=groups,
@@ -85,8 +85,8 @@ def release(
         post=post,
         typical_rows=typical_rows,
         weight=weight,
-        configured=configured,
     )
+    warn_if_weak(request.budget)
     way = counted(table, ledger) or accounting
     chosen = request.choose(way)
     way = way or request.suited(chosen)
@@ -97,8 +97,9 @@ def release(
         way,
     )
     book = open_ledger(table, ledger, relation=request.relation, budget=total)
-    name = key or f"release-{request.digest[:20]}"
+    name = key or request.key
     try:
+        require_total(book, epsilon=total_epsilon, delta=total_delta)
         request.check_covered(book, name, chosen)
         curator = Curator(table, book, key=name, budget=request.budget, watch=_watched(progress))
         entry = request.reserve(book, name)

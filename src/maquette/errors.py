@@ -90,3 +90,7 @@ class MaquetteWarning(UserWarning):
 
 class MemoryLedgerWarning(MaquetteWarning):
     """A ledger in memory: what was spent is forgotten with the handle of the table."""
+
+
+class WeakPrivacyWarning(MaquetteWarning):
+    """A budget so large that its promise protects hardly anybody."""

@@ -10,7 +10,7 @@ from maquette import _check
 from maquette.accounting.budget import Accounting, Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
-from maquette.errors import LedgerError, MemoryLedgerWarning
+from maquette.errors import LedgerError, MemoryLedgerWarning, WeakPrivacyWarning
 from maquette.gate.owner import Table
 
 Place = Ledger | str | Path | None
@@ -34,6 +34,23 @@ def open_ledger(table: Table, ledger: Place, *, relation: Relation, budget: Budg
         book = _at(location, table, relation, budget)
     book.require(relation=relation, domain_fingerprint=table.domain.fingerprint)
     return book
+
+
+def require_total(book: Ledger, *, epsilon: float | None, delta: float | None) -> None:
+    """Refuse a total that is not the ledger's own: it was fixed when the ledger was made."""
+    asked = {"epsilon": (epsilon, book.budget.epsilon), "delta": (delta, book.budget.delta)}
+    for name, (wanted, fixed) in asked.items():
+        if wanted is not None and wanted != fixed:
+            raise LedgerError(
+                f"ledger '{book.name}' was made with a total of {book.budget}, which is fixed, and not with "
+                f"{name}={wanted:g}; leave the total out, or give the one it was made with"
+            )
+
+
+def warn_if_weak(budget: Budget) -> None:
+    """Say that a budget protects hardly anybody, where it does not."""
+    for weakness in budget.weaknesses:
+        warnings.warn(weakness, WeakPrivacyWarning, stacklevel=3)
 
 
 def close_opened(book: Ledger, table: Table, *, given: Place) -> None:

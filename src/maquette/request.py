@@ -7,7 +7,7 @@ import json
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from maquette import _check
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, share_of_slack, split
@@ -16,7 +16,7 @@ from maquette.accounting.gaussian import log_ratio
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.accounting.ledger.entry import reserved_note
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
+from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError, WorkloadError
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import POSTS, Mechanism, Task
 from maquette.mechanisms.choose import (
@@ -54,8 +54,34 @@ class Request:
     configured: SmallDb | None = None
     """The mechanism with options of its own, where one was given."""
 
+    @classmethod
+    def of(
+        cls,
+        queries: Queries,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        relation: Relation | str = Relation.ADD_REMOVE,
+        mechanism: str | SmallDb = "auto",
+        **options: Any,
+    ) -> Request:
+        """What a call to `release` asks for, in its own words."""
+        return cls(
+            queries=queries,
+            budget=Budget(epsilon, delta),
+            relation=Relation.named(relation),
+            mechanism=mechanism if isinstance(mechanism, str) else mechanism.name,
+            configured=None if isinstance(mechanism, str) else mechanism,
+            **options,
+        )
+
     def __post_init__(self) -> None:
         _check.fraction(beta=self.beta)
+        if not self.queries.attributes:
+            raise WorkloadError(
+                "these queries ask about no attribute: their answers are the same for every table, and nothing is "
+                "paid for that; ask about at least one attribute"
+            )
         _check.one_of(["auto", *MECHANISMS], mechanism=self.mechanism)
         _check.one_of(POSTS, post=self.post)
         _check.whole(typical_rows=self.typical_rows)
@@ -142,6 +168,11 @@ class Request:
                 "number of rows, or name one of those"
             )
         return chosen
+
+    @property
+    def key(self) -> str:
+        """The name of this release in a ledger, where it is given no other."""
+        return f"release-{self.digest[:20]}"
 
     @property
     def digest(self) -> str:

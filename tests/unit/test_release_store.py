@@ -15,9 +15,9 @@ from maquette.domain import Domain
 from maquette.errors import ReleaseError
 from maquette.models.answers import Answers
 from maquette.models.histogram import HistogramModel
-from maquette.models.measurement import Cube, Gaussian, Laplace, Size
+from maquette.models.measurement import Cube, Gaussian, Laplace, Receipt, Size
 from maquette.queries import marginals
-from maquette.release import Certificate, Guarantee, Release, document, store
+from maquette.release import Certificate, Guarantee, Release, document, replacing, store
 from support.made_release import toy_release
 
 
@@ -114,9 +114,31 @@ def test_a_strange_parameter_is_refused_before_anything_is_moved_into_place(tmp_
 def test_an_older_release_is_replaced_and_nothing_else_stays(tmp_path):
     place = tmp_path / "a"
     toy_release().save(place, report=False)
-    toy_release(rows=False).save(place, report=False)
+    toy_release(rows=False).save(place, report=False, replace=True)
     assert store.load(place).database is None
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_another_release_is_not_replaced_unless_that_is_asked_for(tmp_path):
+    place = tmp_path / "a"
+    toy_release(parameters={"key": "one"}).save(place, report=False)
+    other = toy_release(parameters={"key": "two"})
+    for act in (
+        lambda: other.save(place, report=False),
+        lambda: store.check_place(place),
+        lambda: store.check_place(place, key="two"),
+        lambda: toy_release(parameters={"key": "one"}, receipts=(Receipt(9, "ef" * 32),)).save(place),
+        lambda: toy_release(parameters={"key": "one"}, receipts=()).save(place),
+    ):
+        with pytest.raises(ReleaseError, match=r"holds another release, which stays.*--replace"):
+            act()
+    assert store.load(place).parameters == {"key": "one"}
+    store.check_place(place, key="one")
+    toy_release(parameters={"key": "one"}, notes=("again",)).save(place, report=False)
+    assert store.load(place).notes == ("again",)
+    store.check_place(place, replace=True)
+    other.save(place, report=False, replace=True)
+    assert store.load(place).parameters == {"key": "two"}
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
@@ -147,15 +169,18 @@ def full_disk(*_args: object, **_kwargs: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("step", ["_write_answers", "_write_rows", "_sync", "_move"])
+STEPS = ((store, "_write_answers"), (store, "_write_rows"), (replacing, "sync"), (replacing, "move"))
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step[1])
 @pytest.mark.parametrize("before", [True, False])
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch, step, before):
     place = tmp_path / "a"
     if before:
         toy_release(mechanism="older").save(place, report=False)
-    monkeypatch.setattr(store, step, full_disk)
+    monkeypatch.setattr(*step, full_disk)
     with pytest.raises(ReleaseError, match="No space left on device"):
-        toy_release().save(place, report=False)
+        toy_release().save(place, report=False, replace=True)
     monkeypatch.undo()
     assert [p.name for p in tmp_path.iterdir()] == (["a"] if before else [])
     if before:
@@ -172,9 +197,10 @@ def test_a_failed_second_rename_puts_the_old_release_back(tmp_path, monkeypatch)
             full_disk()
         return rename(self, target)
 
+    monkeypatch.setattr(replacing, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", flaky)
     with pytest.raises(ReleaseError, match="No space left"):
-        toy_release().save(place, report=False)
+        toy_release().save(place, report=False, replace=True)
     monkeypatch.undo()
     assert store.load(place).mechanism == "older"
     assert [p.name for p in tmp_path.iterdir()] == ["a"]

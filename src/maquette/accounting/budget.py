@@ -32,6 +32,11 @@ SLACK_SHARE = Fraction(1, 2**10)
 RATIO_SHARE = Fraction(1, 2**15)
 """The share of epsilon that is kept, twice, for the proven ratios of samplers, where mu^2 / 2 is counted."""
 
+WEAK_EPSILON = 10
+"""Above this a budget is warned of."""
+WEAK_DELTA = 1e-3
+"""The same for delta."""
+
 _LARGEST_EPSILON = 10**6
 _LARGEST_SLACK = 2**62
 
@@ -107,6 +112,24 @@ class Budget:
         if self.accounting == "gaussian":
             return _ratio_units(self.epsilon)
         return _slack_units(self.epsilon, self.delta)
+
+    @property
+    def weaknesses(self) -> tuple[str, ...]:
+        """What one should know before relying on a budget as large as this; nothing for usual ones."""
+        found: list[str] = []
+        if self.epsilon > WEAK_EPSILON:
+            found.append(
+                f"epsilon={self.epsilon:g} protects hardly anybody: who sees the result may become "
+                f"e^{self.epsilon:g} times surer about a person; take {WEAK_EPSILON} or less, 1 if nothing speaks "
+                "against it"
+            )
+        if self.delta > WEAK_DELTA:
+            found.append(
+                f"delta={self.delta:g} is the chance that the promise does not hold at all, and allows to publish "
+                f"one record in {1 / self.delta:.0f} as it is; take far less than one over the number of records, "
+                "such as 1e-9"
+            )
+        return tuple(found)
 
     def __str__(self) -> str:
         return f"epsilon={self.epsilon:g}" + ("" if self.pure else f", delta={self.delta:g}")

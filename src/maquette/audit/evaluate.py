@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 from maquette import _check
 from maquette.errors import ReleaseError
 from maquette.gate.owner import Table
 from maquette.gate.truth import exact_answers
+from maquette.release import replacing
 from maquette.release.evaluation import Evaluation, compare
 from maquette.release.release import Release
 from maquette.release.store import MANIFEST
@@ -57,9 +56,6 @@ def write_page(evaluation: Evaluation, path: Path) -> None:
     """Write the page of an evaluation, readable by its owner alone, whole or not at all."""
     check_page_place(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(evaluation.page())
-        Path(name).replace(path)
+        replacing.write_text(path, evaluation.page(), mode=0o600)
     except OSError as error:
         raise ReleaseError(f"cannot write {path}: {error.strerror or type(error).__name__}") from None

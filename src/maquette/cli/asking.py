@@ -99,12 +99,16 @@ def ask(
       maquette ask people.csv --domain people.domain.json --epsilon 1 --ledger people.ledger \\
         "age between 30 and 40"
     """
+    from maquette import _check as check
     from maquette.accounting.budget import Budget
-    from maquette.domain import Domain
+    from maquette.domain import Domain, Relation
     from maquette.sessions import session
+    from maquette.sessions.rules import MECHANISMS
 
     declared = Domain.load(domain)
     Budget(epsilon, delta)
+    Relation.named(relation)
+    check.one_of(MECHANISMS, mechanism=mechanism)
     texts = _questions(declared, predicates or [], file)
     if ledger is not None:
         check_seen(ledger, Path(ledger))

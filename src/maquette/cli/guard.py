@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import traceback
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from maquette.errors import MaquetteError
+from maquette.errors import MaquetteError, MaquetteWarning
 
 # typer may carry its own copy of click, so the class is found through one of its children
 UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -35,7 +38,8 @@ class Guarded(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _warnings_in_words():
+                return super().invoke(ctx)
         except (UsageProblem, typer.Exit):
             raise
         except MaquetteError as error:
@@ -50,6 +54,25 @@ class Guarded(TyperGroup):
         except Exception as error:
             _explain(error)
             raise typer.Exit(INTERNAL) from None
+
+
+@contextmanager
+def _warnings_in_words() -> Generator[None]:
+    """Warnings of this package as messages, each once; others stay as they are."""
+    told: set[str] = set()
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *more: Any) -> None:
+            if not issubclass(category, MaquetteWarning):
+                shown(message, category, *more)
+            elif str(message) not in told:
+                told.add(str(message))
+                complain(f"warning: {message}")
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", MaquetteWarning)
+        yield
 
 
 def complain(message: str) -> None:

@@ -48,8 +48,10 @@ def create(
     from maquette.accounting.budget import Budget
     from maquette.accounting.ledger import Ledger
     from maquette.domain import Domain, Relation
+    from maquette.ledgers import warn_if_weak
 
     between = Relation.named(relation)
+    warn_if_weak(Budget(epsilon, delta))
     _check.one_of(("gaussian", "zcdp"), accounting=accounting)
     with Ledger.create(
         location,

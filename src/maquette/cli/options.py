@@ -68,6 +68,8 @@ def read_workload(
     from maquette import queries as q
 
     parts: list[Queries] = []
+    if any(order < 1 for order in marginals or []):
+        raise WorkloadError("expected --marginals as 1 or more: a marginal of no attribute asks nothing")
     if marginals:
         parts.append(q.marginals(domain, marginals[0] if len(marginals) == 1 else marginals))
     parts += [q.prefixes(domain, name) for name in prefixes or []]

@@ -149,6 +149,9 @@ def release(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The release folder; TABLE.maquette if absent.")
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace another release in the output folder.")
+    ] = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -165,18 +168,30 @@ def release(
     from maquette.domain import Domain
     from maquette.mechanisms.base import TYPICAL_ROWS
     from maquette.release.store import check_place
+    from maquette.request import Request
 
     declared = Domain.load(domain)
     queries = options.read_workload(
         declared, marginals=marginals, prefixes=prefixes, ranges=ranges, where=where, workload=workload
     )
     place = output if output is not None else Path(f"{Path(source).stem}.maquette")
-    check_place(place)
-    wanted_rows = _rows(rows)
-    _check_before_opening(epsilon, delta, beta, certificate)
-    if typical_rows is not None:
-        _check.whole(typical_rows=typical_rows)
-    chosen = _with_target(mechanism, alpha)
+    # a table may take minutes to read: what can be refused before is refused before
+    asked = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "relation": relation,
+        "mechanism": _with_target(mechanism, alpha),
+        "beta": beta,
+        "certificate": certificate,
+        "groups": groups,
+        "rows": _rows(rows),
+        "post": post,
+        "weight": weight,
+        "typical_rows": TYPICAL_ROWS if typical_rows is None else typical_rows,
+    }
+    way = _accounting(accounting)
+    request = Request.of(queries, **asked)
+    check_place(place, replace=replace, key=key or request.key)
     check_seen(ledger, place)
     try:
         with console.progress(quiet=quiet) as tell:
@@ -186,26 +201,16 @@ def release(
             made = make_release(
                 handle,
                 queries,
-                epsilon=epsilon,
-                delta=delta,
-                relation=relation,
-                mechanism=chosen,
-                beta=beta,
+                **asked,
                 ledger=ledger,
                 total_epsilon=total_epsilon,
                 total_delta=total_delta,
-                accounting=_accounting(accounting),
-                certificate=certificate,
-                groups=groups,
-                rows=wanted_rows,
-                typical_rows=TYPICAL_ROWS if typical_rows is None else typical_rows,
-                post=post,
+                accounting=way,
                 key=key,
-                weight=weight,
                 progress=tell,
             )
             tell("writing the release", 0.0)
-            made.save(place)
+            made.save(place, replace=replace)
     except KeyboardInterrupt as stopped:
         _say_interrupted(ledger, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
@@ -246,15 +251,6 @@ def _with_target(mechanism: str, alpha: float | None) -> str | SmallDb:
     if mechanism != "smalldb":
         raise ParameterError("a target --alpha chooses the rows of --mechanism smalldb only")
     return SmallDb(alpha=alpha)
-
-
-def _check_before_opening(epsilon: float, delta: float, beta: float, certificate: float) -> None:
-    """A table may take minutes to read: what can be refused at once is refused at once."""
-    from maquette.accounting.budget import Budget
-
-    Budget(epsilon, delta)
-    _check.fraction(beta=beta)
-    _check.fraction_or_zero(certificate=certificate)
 
 
 def _say_interrupted(ledger: str | None, *, drawing: str) -> None:

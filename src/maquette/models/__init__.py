@@ -24,6 +24,8 @@ def from_arrays(
     from maquette.models.residual import ResidualModel
     from maquette.models.sculpt.model import SculptModel
 
+    if not isinstance(spec, dict):
+        raise ReleaseError("expected the model of a release as an object")
     for model in (HistogramModel, ResidualModel, SculptModel):
         if spec.get("kind") == model.kind:
             return model.from_arrays(domain, spec, arrays)

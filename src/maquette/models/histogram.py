@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.models.linear import MOST_CELLS, cell_weights
-from maquette.models.measurement import Noise, Size, as_json, from_json
+from maquette.models.measurement import Noise, Size, as_json
+from maquette.models.stored import known_law_of, margin_of, size_of, table_of
 from maquette.models.tails import sum_tail, variance_of
 from maquette.queries.base import Margin, Queries
 
@@ -97,9 +98,9 @@ class HistogramModel:
     def from_arrays(
         cls, domain: Domain, spec: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> HistogramModel:
-        noise = from_json(spec["noise"])
-        assert noise is not None
-        return cls(domain, tuple(spec["attributes"]), arrays["cells"], noise, parse_size(spec["size"]))
+        attributes = margin_of(domain, spec["attributes"])
+        cells = table_of(arrays, "cells", [domain[name].size for name in attributes])
+        return cls(domain, attributes, cells, known_law_of(spec["noise"]), size_of(spec["size"]))
 
     def _sums(self, weights: NDArray[np.float64]) -> tuple[float, float]:
         """Sum of the query's weights and of their squares over all cells of the histogram."""
@@ -148,10 +149,6 @@ def size_tail(size: Size, beta: float) -> float:
 def store_size(size: Size) -> dict[str, Any]:
     """A released size in JSON; where it was paid is in the release file."""
     return {"value": size.value, "noise": None if size.noise is None else as_json(size.noise)}
-
-
-def parse_size(data: dict[str, Any]) -> Size:
-    return Size(data["value"], from_json(data["noise"]), None)
 
 
 def _others(attributes: Margin, margin: Margin) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -150,12 +149,3 @@ def as_json(noise: Noise) -> dict[str, Any]:
     return {"law": type(noise).__name__.lower()} | {
         k: None if v is None else str(v) for k, v in fields.items()
     }
-
-
-def from_json(data: dict[str, Any] | None) -> Noise | None:
-    """A law from its form in the release file."""
-    if data is None:
-        return None
-    kinds: dict[str, Callable[..., Noise]] = {"laplace": Laplace, "gaussian": Gaussian, "cube": Cube}
-    exact = {name: None if text is None else Fraction(text) for name, text in data.items() if name != "law"}
-    return kinds[data["law"]](**exact)

@@ -17,19 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.errors import WorkloadError
+from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.histogram import (
     SIZE_SHARE,
     Box,
     Estimate,
     box_factor,
-    parse_size,
     query_weights,
     size_tail,
     store_size,
     weights_over,
 )
 from maquette.models.measurement import Residual, Size
+from maquette.models.stored import amount, amounts_of, margin_of, size_of, table_of
 from maquette.queries.base import Margin, Queries
 
 Table = NDArray[np.floating[Any]]
@@ -175,13 +175,16 @@ class ResidualModel:
     def from_arrays(
         cls, domain: Domain, spec: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> ResidualModel:
-        margins = [(), *(tuple(margin) for margin in spec["margins"])]
-        tables = [np.asarray(spec["total"]), *(arrays[f"r{i}"] for i in range(len(margins) - 1))]
+        margins = [(), *(margin_of(domain, margin) for margin in spec["margins"])]
+        _check_closed(domain, margins)
+        shapes = [[domain[name].size for name in margin] for margin in margins[1:]]
+        tables = [table_of(arrays, f"r{i}", shape) for i, shape in enumerate(shapes)]
+        variances = amounts_of(spec["variances"], len(margins))
         return cls(
             domain,
-            dict(zip(margins, tables, strict=True)),
-            dict(zip(margins, spec["variances"], strict=True)),
-            parse_size(spec["size"]),
+            dict(zip(margins, [np.asarray(amount(spec["total"], signed=True)), *tables], strict=True)),
+            dict(zip(margins, variances, strict=True)),
+            size_of(spec["size"]),
         )
 
     def _check(self, margin: Margin) -> None:
@@ -200,6 +203,17 @@ class ResidualModel:
         constant = math.prod(float(f.mean()) for name, f in factors.items() if name not in kept)
         deviation = math.sqrt(box_variance(self.domain, self.variances, kept))
         return Estimate(value * constant, deviation * constant)
+
+
+def _check_closed(domain: Domain, margins: Sequence[Margin]) -> None:
+    """Refuse sets without all sets inside them: what a stored model needs to put a table together."""
+    there = set(margins)
+    for margin in margins:
+        inside = {tuple(name for name in margin if name != gone) for gone in margin}
+        if not inside <= there or any(domain[name].size < 2 for name in margin):
+            raise ReleaseError("the model lacks residuals that it needs")
+    if len(there) < len(margins):
+        raise ReleaseError("the model holds a residual twice")
 
 
 def _share(domain: Domain, margin: Margin, part: Margin) -> float:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from maquette.accounting.budget import Budget
 from maquette.domain import Relation
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.measurement import Receipt, Size, as_json, from_json
+from maquette.models.measurement import Receipt, Size, as_json
+from maquette.models.stored import law_of
 from maquette.queries.base import Queries
 from maquette.release.release import Release
 from maquette.release.statements import Account, Certificate, Exactness, Guarantee, Spending
@@ -136,4 +137,4 @@ def _size(size: Size) -> dict[str, Any]:
 
 def _parse_size(data: dict[str, Any]) -> Size:
     receipt = read(Receipt | None, data["receipt"], where="size.receipt")
-    return Size(read(int, data["value"], where="size.value"), from_json(data["noise"]), receipt)
+    return Size(read(int, data["value"], where="size.value"), law_of(data["noise"]), receipt)

@@ -163,11 +163,11 @@ class Release:
             columns["deviation"] = self.deviations
         return pyarrow.table(columns)
 
-    def save(self, path: str | Path, *, report: bool = True) -> Path:
-        """Write the release folder, whole or not at all."""
+    def save(self, path: str | Path, *, report: bool = True, replace: bool = False) -> Path:
+        """Write the release folder, whole or not at all; another release that is there stays, unless `replace`."""
         from maquette.release.store import save
 
-        return save(self, Path(path), report=report)
+        return save(self, Path(path), report=report, replace=replace)
 
     def report(self, path: str | Path | None = None) -> str:
         """The report as one self-contained HTML text; also written to `path` if given."""

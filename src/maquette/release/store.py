@@ -13,14 +13,11 @@ report.html       for people; may be made anew
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import hashlib
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +31,7 @@ from maquette.models import from_arrays
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.queries import from_json, to_json
 from maquette.queries.base import Queries
-from maquette.release import binding, document, reading
+from maquette.release import binding, document, reading, replacing
 from maquette.release.release import Release
 
 if TYPE_CHECKING:
@@ -52,12 +49,15 @@ UNLISTED = 2
 """The format of a release without listed answers."""
 
 
-def check_place(path: Path) -> None:
-    """Refuse a place that cannot take a release folder, before anything is paid for."""
-    _check_target(path)
+def check_place(path: Path, *, replace: bool = False, key: str | None = None) -> None:
+    """Refuse a place that cannot take a release folder, before anything is paid for.
+
+    A release that is there stays, unless it may be replaced or is the one that this key repeats.
+    """
+    replacing.recover(path)
+    _check_target(path, replace=replace or (key is not None and _held(path)[0] == key))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent):
+        with replacing.draft(path):
             pass
     except OSError as error:
         why = error.strerror or type(error).__name__
@@ -66,22 +66,21 @@ def check_place(path: Path) -> None:
         ) from None
 
 
-def save(release: Release, path: Path, *, report: bool = True) -> Path:
-    """Write the folder beside its place, then move it there; an older release folder is replaced."""
-    _check_target(path)
+def save(release: Release, path: Path, *, report: bool = True, replace: bool = False) -> Path:
+    """Write the folder beside its place, then move it there in one step.
+
+    Another release that is there stays, unless `replace`; the same release is written again.
+    """
+    replacing.recover(path)
+    same = bool(release.receipts) and _held(path) == (release.parameters.get("key"), _last(release))
+    _check_target(path, replace=replace or same)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+        with replacing.draft(path) as draft:
+            _write(release, draft, report=report)
+            draft.chmod(0o777 & ~replacing.umask())
+            replacing.move(draft, path)
     except OSError as error:
         raise _unwritable(path, error) from None
-    try:
-        _write(release, draft, report=report)
-        draft.chmod(0o777 & ~_umask())
-        _move(draft, path)
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return path
 
 
@@ -93,10 +92,11 @@ def load(path: str | Path, *, ledger: Ledger | str | Path | None = None) -> Rele
     whoever edits a folder can also edit the hashes in it.
     """
     folder = Path(path)
+    replacing.recover(folder)
     try:
         stored = _stored(folder)
         release = stored.release()
-        return replace(release, checked=_checked(stored, release, ledger))
+        return dataclasses.replace(release, checked=_checked(stored, release, ledger))
     except ReleaseError:
         raise
     except LedgerError:
@@ -220,19 +220,11 @@ def _checked(stored: _Stored, release: Release, ledger: Ledger | str | Path | No
         return binding.check(book, release, stored.digest(), folder=stored.folder)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:
     """Write one text file, whole or not at all."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        replacing.write_text(path, text, mode=mode)
     except OSError as error:
-        raise _unwritable(path, error) from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
-    except OSError as error:
-        Path(name).unlink(missing_ok=True)
         raise _unwritable(path, error) from None
 
 
@@ -253,7 +245,7 @@ def _write(release: Release, folder: Path, *, report: bool) -> None:
     if report:
         (folder / REPORT).write_text(release.report(), encoding="utf-8")
     for file in folder.iterdir():
-        _sync(file)
+        replacing.sync(file)
 
 
 def _write_answers(release: Release, path: Path) -> None:
@@ -348,27 +340,31 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
             raise ReleaseError(f"{file} was changed after the release was made (its hash differs)")
 
 
-def _check_target(path: Path) -> None:
+def _check_target(path: Path, *, replace: bool) -> None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if not path.is_dir() or not (path / MANIFEST).is_file():
         raise ReleaseError(
             f"{path} exists and is not a release folder; nothing was written there, choose another place"
         )
+    if not replace:
+        raise ReleaseError(
+            f"{path} holds another release, which stays; choose another place, or replace it with replace=True "
+            "(--replace on the command line)"
+        )
 
 
-def _move(draft: Path, path: Path) -> None:
-    if not path.exists():
-        draft.rename(path)
-        return
-    old = draft.with_name(f"{draft.name}.old")
-    path.rename(old)
+def _held(path: Path) -> tuple[Any, Any]:
+    """The key and the last receipt of the release in a folder, as far as it can be read."""
     try:
-        draft.rename(path)
-    except OSError:
-        old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        manifest = reading.read_json(path / MANIFEST)
+        return manifest["parameters"]["key"], manifest["receipts"][-1]
+    except (ReleaseError, LookupError, TypeError):
+        return None, None
+
+
+def _last(release: Release) -> dict[str, Any]:
+    return asdict(release.receipts[-1])
 
 
 def _unwritable(path: Path, error: OSError) -> ReleaseError:
@@ -388,23 +384,3 @@ def _float32_up(values: NDArray[Any]) -> NDArray[np.float32]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    with _opened(path) as descriptor:
-        os.fsync(descriptor)
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -15,7 +15,7 @@ from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MechanismError, ParameterError
 from maquette.gate.online import OnlineCurator
 from maquette.gate.owner import Table
-from maquette.ledgers import open_ledger
+from maquette.ledgers import open_ledger, require_total, warn_if_weak
 from maquette.models.measurement import Size
 from maquette.sessions.belief import public_numbers, settle
 from maquette.sessions.rules import Rules
@@ -76,7 +76,9 @@ def session(
     total = Budget(
         epsilon if total_epsilon is None else total_epsilon, delta if total_delta is None else total_delta
     )
+    warn_if_weak(rules.budget)
     book = open_ledger(table, ledger, relation=rules.relation, budget=total)
+    require_total(book, epsilon=total_epsilon, delta=total_delta)
     name = key or f"session-{rules.digest(table.domain)[:20]}"
     curator = OnlineCurator(table, book, key=name, budget=rules.budget)  # refuses another table
     if book.find(name) is None:

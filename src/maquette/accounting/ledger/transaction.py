@@ -23,7 +23,10 @@ from maquette.accounting.ledger.entry import Entry, Receipt, reserved_note
 from maquette.accounting.ledger.envelopes import reserved, rest_of
 from maquette.accounting.ledger.receipts import Kept, check
 from maquette.accounting.ledger.rows import check_head, find_all, head_at, next_row, read_account, to_entry
-from maquette.errors import BudgetExceeded, KeyReused, LedgerError
+from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError
+
+LONGEST_ENVELOPE = 180
+"""Characters of the key of an envelope: its parts have keys of their own, `KEY/0001`, of at most 200."""
 
 # built once: making a statement costs more than running it
 _NEW_STATE = update(schema.account)
@@ -103,6 +106,11 @@ class Transaction:
         if known is not None:
             self._check_same(known, asked)
             return known
+        if asked.envelope and len(asked.key) > LONGEST_ENVELOPE:
+            raise ParameterError(
+                f"expected the key of a release or session as at most {LONGEST_ENVELOPE} characters, which leaves room "
+                f"for the keys of its parts, got {len(asked.key)}"
+            )
         if asked.parent is None:
             self._check_covered(asked.cost, self.left, holder=f"ledger '{self._name}'", whole=True)
             self._spent += asked.cost.units

@@ -6,14 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.models.histogram import SIZE_SHARE, parse_size, query_weights, size_tail, store_size
+from maquette.models.histogram import SIZE_SHARE, query_weights, size_tail, store_size
 from maquette.models.measurement import Gaussian, Laplace, Noise, NoisyTable, Size
+from maquette.models.stored import amounts_of, binned_of, size_of, table_of, whole
 from maquette.models.tails import sum_tail
 from maquette.queries.base import Columns, Queries
 from maquette.queries.binned import Binned, count_binned
@@ -109,11 +111,15 @@ class SculptModel:
     def from_arrays(
         cls, domain: Domain, spec: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> SculptModel:
-        asked = [Binned.from_json(named) for named in spec["tables"]]
-        ends = np.cumsum([table.cells for table in asked])[:-1]
-        counts, shares = (np.split(arrays[name], ends) for name in ("counts", "shares"))
-        tables = tuple(map(Measured, asked, counts, shares, spec["variances"])) if asked else ()
-        return cls(domain, tables, parse_size(spec["size"]), spec["pure"], spec.get("stages", 1))
+        asked = [binned_of(domain, named) for named in spec["tables"]]
+        ends = [0, *accumulate(table.cells for table in asked)]
+        counts, shares = (
+            np.split(table_of(arrays, name, [ends[-1]]), ends[1:-1]) for name in ("counts", "shares")
+        )
+        variances = amounts_of(spec["variances"], len(asked), positive=True)
+        tables = tuple(map(Measured, asked, counts, shares, variances)) if asked else ()
+        stages = whole(spec.get("stages", 1), least=1)
+        return cls(domain, tables, size_of(spec["size"]), spec["pure"] is True, stages)
 
     def _law(self, variance: float) -> Noise:
         if self.pure:

@@ -1,0 +1,142 @@
+"""What cannot be used is refused before it is reserved, replaced or read; what is odd is said."""
+
+from __future__ import annotations
+
+import pytest
+
+import maquette as mq
+from maquette.accounting.ledger import Ledger
+from maquette.errors import ParameterError
+from maquette.release import store
+from support.cli_files import Desk, call, refused, write_domain, write_table
+from support.made_release import toy_columns, toy_domain
+
+DOMAIN = toy_domain()
+QUERIES = mq.marginals(DOMAIN, k=1)
+
+
+def table() -> mq.Table:
+    coded = toy_columns(DOMAIN, 60)
+    return mq.open({a.name: a.decode(coded[a.name])[0].tolist() for a in DOMAIN}, domain=DOMAIN)
+
+
+@pytest.fixture
+def own(tmp_path) -> Desk:
+    return Desk(tmp_path, write_table(tmp_path), write_domain(tmp_path))
+
+
+def unread(monkeypatch) -> None:
+    """From here on a table that is opened fails the test."""
+    monkeypatch.setattr("maquette.gate.owner.open", lambda *_, **__: pytest.fail("the table was opened"))
+
+
+# --- keys ---
+
+
+@pytest.mark.parametrize("length", [181, 195, 196, 199, 200, 201, 1000])
+def test_a_key_whose_parts_would_be_too_long_reserves_nothing(tmp_path, length):
+    place = tmp_path / "x.ledger"
+    with pytest.raises(ParameterError, match="characters"):
+        mq.release(table(), QUERIES, epsilon=1.0, ledger=place, key="k" * length)
+    with pytest.raises(ParameterError, match="characters"):
+        mq.session(table(), epsilon=1.0, alpha=0.5, ledger=place, key="k" * length)
+    with Ledger.open(place) as book:
+        assert (book.spent_units, book.balance().reserved_units) == (0, 0)
+        assert book.find("k" * length) is None
+
+
+def test_the_longest_key_works(tmp_path):
+    made = mq.release(table(), QUERIES, epsilon=1.0, ledger=tmp_path / "x.ledger", key="k" * 180)
+    assert made.parameters["key"] == "k" * 180
+    assert store.load(made.save(tmp_path / "a"), ledger=tmp_path / "x.ledger").checked == "bound"
+
+
+# --- folders ---
+
+
+def test_a_command_replaces_another_release_only_if_asked_to(own, monkeypatch):
+    assert own.release("--total-epsilon", 3).code == 0
+    before = store.load(own.place).parameters["key"]
+    assert own.release("--total-epsilon", 3).code == 0  # the same command again
+    with monkeypatch.context() as patch:
+        unread(patch)
+        refused(own.release("--key", "other"), "holds another release", "--replace")
+    assert store.load(own.place).parameters["key"] == before
+    with Ledger.open(own.ledger) as book:
+        assert book.find("other") is None  # nothing was reserved or paid
+    assert own.release("--key", "other", "--replace").code == 0
+    assert store.load(own.place).parameters["key"] == "other"
+
+
+# --- totals ---
+
+
+@pytest.mark.parametrize("options", [("--total-epsilon", 5), ("--total-delta", 1e-6)])
+def test_a_total_that_is_not_the_ledgers_is_refused(own, options):
+    assert own.release("--total-epsilon", 3).code == 0
+    refused(own.release("--key", "b", "--replace", *options), "was made with a total of epsilon=3", "fixed")
+    asked = ("ask", own.table, "--domain", own.domain, "--ledger", own.ledger, "--epsilon", 1, "sex = 'Male'")
+    refused(call(*asked, *options), "was made with a total of epsilon=3")
+    with Ledger.open(own.ledger) as book:
+        assert book.find("b") is None
+    assert own.release("--key", "b", "--replace", "--total-epsilon", 3).code == 0
+
+
+# --- weak budgets ---
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "words"), [(1e6, 0.0, "hardly anybody"), (1.0, 0.5, "one record in 2")]
+)
+def test_weak_budgets_are_warned_of(own, epsilon, delta, words):
+    with pytest.warns(mq.WeakPrivacyWarning, match=words) as seen:
+        mq.release(table(), QUERIES, epsilon=epsilon, delta=delta, ledger="memory")
+    assert seen[0].filename == __file__
+    with pytest.warns(mq.WeakPrivacyWarning, match=words):
+        mq.session(table(), epsilon=epsilon, delta=delta, alpha=0.5, ledger="memory")
+    done = own.release("--delta", delta, epsilon=epsilon)
+    assert done.code == 0
+    assert done.err.count("warning: ") == 1
+    assert words in done.err
+    made = call(
+        "ledger", "create", own.folder / "y", "--domain", own.domain, "--epsilon", epsilon, "--delta", delta
+    )
+    assert words in made.err
+
+
+def test_usual_budgets_are_not_warned_of():
+    for budget in (mq.Budget(10.0, 1e-3), mq.Budget(1.0), mq.Budget(0.1, 1e-9)):
+        assert budget.weaknesses == ()
+
+
+# --- before the table is read ---
+
+
+@pytest.mark.parametrize("option", [("--mechanism", "magic"), ("--relation", "cousins"), ("--post", "haste")])
+def test_unknown_words_are_refused_before_the_table_is_opened(own, monkeypatch, option):
+    unread(monkeypatch)
+    refused(own.release(*option), f"expected {option[0][2:]}")
+    if option[0] != "--post":
+        asked = (
+            "ask",
+            own.table,
+            "--domain",
+            own.domain,
+            "--ledger",
+            own.ledger,
+            "--epsilon",
+            1,
+            "sex = 'Male'",
+        )
+        refused(call(*asked, *option), f"expected {option[0][2:]}")
+    assert not own.ledger.exists()
+
+
+def test_marginals_of_no_attribute_are_refused(own, monkeypatch):
+    with pytest.raises(mq.WorkloadError, match="no attribute"):
+        mq.release(table(), mq.marginals(DOMAIN, k=0), epsilon=1.0, ledger="memory")
+    unread(monkeypatch)
+    usual = ("--domain", own.domain, "--epsilon", 1, "--marginals", 0)
+    refused(call("release", own.table, *usual, "--ledger", own.ledger), "--marginals as 1 or more")
+    refused(call("plan", *usual, "--n", 100), "--marginals as 1 or more")
+    assert not own.ledger.exists()
