@@ -102,10 +102,11 @@ class Desk:
         table: Path | None = None,
         epsilon: object = 1,
         by: Callable[..., Ended] = call,
+        replace: bool = True,
     ) -> Ended:
         usual = [table or self.table, "--domain", self.domain, "--marginals", 1, "--marginals", 2]
         budget = ["--epsilon", epsilon, "--ledger", self.ledger, "-o", self.place, "--quiet"]
-        return by("release", *usual, *budget, *more)
+        return by("release", *usual, *budget, *more, *(["--replace"] if replace else []))
 
     def spent(self) -> float:
         """What the ledger says was spent or reserved; nothing if there is none."""

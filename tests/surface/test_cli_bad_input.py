@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from maquette.cli import releases
-from maquette.release import store
+from maquette.release import replacing, store
 from support.cli_files import CANARY, Desk, call, desk, lines, refused, write_table
 
 
@@ -287,7 +287,7 @@ def test_a_read_only_disk(own, monkeypatch):
     def read_only(*_args, **_kwargs):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(store.tempfile, "TemporaryDirectory", read_only)
+    monkeypatch.setattr(replacing.tempfile, "mkdtemp", read_only)
     refused(own.release(), "cannot write", "Read-only file system", "nothing was spent")
     untouched(own)
 

@@ -209,3 +209,36 @@ def test_an_evaluation_is_marked_in_every_form(made):
     assert str(found).startswith(MARK)
     assert found.page().count(MARK) >= 2
     assert next(iter(found.to_dict())) == "warning"
+
+
+def test_another_table_is_refused_where_the_ledger_is_at_hand(made, tmp_path):
+    release, table = opened(made)
+    assert mq.evaluate(release, table, ledger=made.ledger).table.startswith("known to the ledger")
+    assert mq.evaluate(release, table).table.startswith("not checked")
+    lines = made.table.read_text().splitlines()
+    changed = tmp_path / "changed.csv"
+    changed.write_text("\n".join([*lines[:-1], "11,Male,west"]) + "\n")  # one record is another
+    other = mq.open(changed, domain=release.domain)
+    with pytest.raises(ReleaseError, match="not the table that the release was made from"):
+        mq.evaluate(release, other, ledger=made.ledger)
+    assert mq.evaluate(release, other).table.startswith("not checked")  # as many records, and no ledger
+    page = ("-o", tmp_path / "page.html")
+    refused(call("evaluate", made.place, changed, *page), "not the table that the release was made from")
+    done = call("evaluate", made.place, made.table, *page, "--json")
+    assert done.json["table"].startswith("known to the ledger")
+
+
+def test_another_number_of_records_is_refused_without_a_ledger(made, tmp_path):
+    release, _ = opened(made)
+    twice = tmp_path / "twice.csv"
+    lines = made.table.read_text().splitlines()
+    twice.write_text("\n".join([*lines, *lines[1:]]) + "\n")
+    with pytest.raises(ReleaseError, match="another number of records"):
+        mq.evaluate(release, mq.open(twice, domain=release.domain))
+
+
+def test_a_ledger_that_did_not_pay_is_refused(made, tmp_path):
+    release, table = opened(made)
+    mq.release(table, mq.marginals(release.domain, k=1), epsilon=1.0, ledger=tmp_path / "other.ledger")
+    with pytest.raises(ReleaseError, match="did not pay"):
+        mq.evaluate(release, table, ledger=tmp_path / "other.ledger")

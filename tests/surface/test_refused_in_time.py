@@ -57,14 +57,14 @@ def test_the_longest_key_works(tmp_path):
 def test_a_command_replaces_another_release_only_if_asked_to(own, monkeypatch):
     assert own.release("--total-epsilon", 3).code == 0
     before = store.load(own.place).parameters["key"]
-    assert own.release("--total-epsilon", 3).code == 0  # the same command again
+    assert own.release("--total-epsilon", 3, replace=False).code == 0  # the same command again
     with monkeypatch.context() as patch:
         unread(patch)
-        refused(own.release("--key", "other"), "holds another release", "--replace")
+        refused(own.release("--key", "other", replace=False), "holds another release", "--replace")
     assert store.load(own.place).parameters["key"] == before
     with Ledger.open(own.ledger) as book:
         assert book.find("other") is None  # nothing was reserved or paid
-    assert own.release("--key", "other", "--replace").code == 0
+    assert own.release("--key", "other").code == 0
     assert store.load(own.place).parameters["key"] == "other"
 
 
@@ -74,12 +74,12 @@ def test_a_command_replaces_another_release_only_if_asked_to(own, monkeypatch):
 @pytest.mark.parametrize("options", [("--total-epsilon", 5), ("--total-delta", 1e-6)])
 def test_a_total_that_is_not_the_ledgers_is_refused(own, options):
     assert own.release("--total-epsilon", 3).code == 0
-    refused(own.release("--key", "b", "--replace", *options), "was made with a total of epsilon=3", "fixed")
+    refused(own.release("--key", "b", *options), "was made with a total of epsilon=3", "fixed")
     asked = ("ask", own.table, "--domain", own.domain, "--ledger", own.ledger, "--epsilon", 1, "sex = 'Male'")
     refused(call(*asked, *options), "was made with a total of epsilon=3")
     with Ledger.open(own.ledger) as book:
         assert book.find("b") is None
-    assert own.release("--key", "b", "--replace", "--total-epsilon", 3).code == 0
+    assert own.release("--key", "b", "--total-epsilon", 3).code == 0
 
 
 # --- weak budgets ---

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from maquette import _check
+from maquette.accounting.ledger import Ledger
 from maquette.errors import ReleaseError
 from maquette.gate.owner import Table
-from maquette.gate.truth import exact_answers
+from maquette.gate.truth import exact_answers, is_table_of
+from maquette.models.measurement import Cube, sigma
 from maquette.release import replacing
+from maquette.release.binding import paid_for
 from maquette.release.evaluation import Evaluation, compare
 from maquette.release.release import Release
 from maquette.release.store import MANIFEST
 
+KNOWN = "known to the ledger as the one the release was made from"
+FAR = 40
+"""Standard deviations of the released number of records that no table of the release is away from it."""
 
-def evaluate(release: Release, table: Table) -> Evaluation:
+
+def evaluate(release: Release, table: Table, *, ledger: Ledger | str | Path | None = None) -> Evaluation:
     """True errors of a release per group of its workload, of its answers and of its rows.
 
+    Another table than the release was made from is refused: by the ledger that paid for it, the given one or the
+    table's own, or without a ledger only if its number of records cannot be that of the release.
+
     Guarantee: none. It looks at the private table without noise and without payment, so that its result is as
-        private as the table. It touches neither the ledger nor the release.
+        private as the table. It changes neither the ledger nor the release.
     """
     if not release.listed:
         raise ReleaseError(
@@ -29,7 +40,47 @@ def evaluate(release: Release, table: Table) -> Evaluation:
             "records weigh in this release; an evaluation counts each as one and cannot judge it"
         )
     truth = exact_answers(table, release.workload)
-    return compare(release, truth.numerators, denominator=truth.denominator, records=truth.records)
+    known = _known(release, table, ledger)
+    if not known:
+        _check_size(release, truth.records)
+    found = compare(release, truth.numerators, denominator=truth.denominator, records=truth.records)
+    return replace(found, table=KNOWN) if known else found
+
+
+def _known(release: Release, table: Table, ledger: Ledger | str | Path | None) -> bool:
+    """Is it the table that the release's ledger paid for? Refuses another; False where no ledger is at hand."""
+    if ledger is None:
+        place = table.ledger_location
+        if place is None or not place.exists():
+            return False
+        with Ledger.open(place) as book:
+            return paid_for(book, release) and _known(release, table, book)
+    if not isinstance(ledger, Ledger):
+        with Ledger.open(ledger) as book:
+            return _known(release, table, book)
+    if not paid_for(ledger, release):
+        raise ReleaseError(
+            f"ledger '{ledger.name}' did not pay for this release: its receipts are not in it; give the one that did"
+        )
+    if not is_table_of(table, ledger):
+        raise ReleaseError(
+            f"this is not the table that the release was made from: ledger '{ledger.name}', which paid for it, "
+            "knows another one; give the table and the domain of the release"
+        )
+    return True
+
+
+def _check_size(release: Release, records: int) -> None:
+    """Refuse a table whose number of records is out of reach of the released one."""
+    size = release.size
+    if not size.known or isinstance(size.noise, Cube):
+        return
+    reach = 0.0 if size.noise is None else FAR * sigma(size.noise) + 1
+    if abs(records - size.value) > reach:
+        raise ReleaseError(
+            "this is not the table that the release was made from: it has another number of records; give the table of "
+            "the release"
+        )
 
 
 def check_page_place(path: Path) -> None:

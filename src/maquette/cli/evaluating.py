@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maquette.cli import console
+from maquette.cli.answers import PaidBy
 from maquette.cli.opening import open_table
 from maquette.cli.options import AsJson, Delimiter, Encoding, Quiet, TableName, TableQuery
 
@@ -35,6 +36,7 @@ def evaluate(
         Path | None,
         typer.Option("-o", "--output", help=f"The page with plots; TABLE{SUFFIX} if absent."),
     ] = None,
+    ledger: PaidBy = None,
     page: Annotated[bool, typer.Option(help="Write the page.")] = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -51,9 +53,11 @@ def evaluate(
     from maquette.audit.evaluate import check_default_page_place, check_page_place, write_page
     from maquette.audit.evaluate import evaluate as compare
     from maquette.domain import Domain
+    from maquette.release.binding import payer_beside
     from maquette.release.store import load
 
-    made = load(folder)
+    made = load(folder, ledger=ledger)
+    payer = ledger if ledger is not None else payer_beside(folder, made)
     place = output if output is not None else Path(f"{source}{SUFFIX}")
     if page:
         check_page_place(place)
@@ -65,7 +69,7 @@ def evaluate(
             source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
         )
         tell("comparing with the truth", 0.0)
-        found = compare(made, handle)
+        found = compare(made, handle, ledger=payer)
         tell("comparing with the truth", 1.0)
         if page:
             write_page(found, place)
@@ -80,6 +84,7 @@ def evaluate(
 def _say(found: Evaluation) -> None:
     console.say(found.warning)
     console.say(f"{found.workload}, {found.mechanism}, {found.records:,} records")
+    console.say(f"table: {found.table}")
     head = ("group", "of", "largest", "mean", "mean L1", "stated", "within it", "intervals that held")
     rows: list[tuple[str, ...]] = []
     for group in found.groups:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.ledger import Ledger
 from maquette.errors import ParameterError
 from maquette.gate.owner import Table
 from maquette.queries.base import Queries
@@ -26,6 +27,14 @@ class Truth:
 
     def __repr__(self) -> str:
         return f"Truth({len(self.numerators):,} private answers)"
+
+
+def is_table_of(table: Table, ledger: Ledger) -> bool:
+    """Does a ledger know this table as the one that it pays for? For the eyes of whoever holds both."""
+    known = ledger.commitment
+    engine = table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
+    same = table.domain.fingerprint == ledger.domain_fingerprint
+    return same and known is not None and engine.commitment(ledger.salt, like=known) == known
 
 
 def exact_answers(table: Table, queries: Queries) -> Truth:

@@ -77,7 +77,7 @@ def check(book: Ledger, release: Release, found: str, *, folder: Path) -> State:
     if _holds(book, found):
         return "bound"
     key = release.parameters.get("key")
-    if not _paid(book, release) or not isinstance(key, str):
+    if not paid_for(book, release) or not isinstance(key, str):
         raise ReleaseError(
             f"ledger '{book.name}' did not pay for the release {folder}: its receipts are not in it; give the ledger "
             "that did"
@@ -98,11 +98,32 @@ def check_beside(folder: Path, release: Release, found: str) -> State:
             with Ledger.open(place) as book:
                 if _holds(book, found):
                     return "bound"
-                if _paid(book, release):
+                if paid_for(book, release):
                     state = check(book, release, found, folder=folder)
         except LedgerError:
             continue  # one that cannot be read says nothing about this folder
     return state
+
+
+def paid_for(book: Ledger, release: Release) -> bool:
+    """Does the chain hold the last receipt of the release, which stands for everything before it?"""
+    last = max(release.receipts, key=lambda receipt: receipt.sequence, default=None)
+    if last is None:
+        return False
+    entry = next(book.entries(after=last.sequence - 1), None)
+    return entry is not None and (entry.seq, entry.head) == (last.sequence, last.head)
+
+
+def payer_beside(folder: Path, release: Release) -> Path | None:
+    """The ledger beside a folder that paid for its release, if there is one."""
+    for place in _beside(folder):
+        try:
+            with Ledger.open(place) as book:
+                if paid_for(book, release):
+                    return place
+        except LedgerError:
+            continue
+    return None
 
 
 def has_ledgers(folder: Path) -> bool:
@@ -121,15 +142,6 @@ def _beside(folder: Path) -> list[Path]:
 def _holds(book: Ledger, found: str) -> bool:
     entry = book.find(_key(found))
     return entry is not None and entry.tag == TAG and entry.request == found
-
-
-def _paid(book: Ledger, release: Release) -> bool:
-    """Does the chain hold the last receipt of the release, which stands for everything before it?"""
-    last = max(release.receipts, key=lambda receipt: receipt.sequence, default=None)
-    if last is None:
-        return False
-    entry = next(book.entries(after=last.sequence - 1), None)
-    return entry is not None and (entry.seq, entry.head) == (last.sequence, last.head)
 
 
 def _bound_otherwise(book: Ledger, key: str) -> bool:

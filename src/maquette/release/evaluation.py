@@ -94,6 +94,8 @@ class Evaluation:
     """The marginals with the largest L1 distance of the rows, or of the answers if there are no rows."""
     notes: tuple[str, ...] = ()
     """Predicates that cut cells, and how they were read: so they are compared."""
+    table: str = "not checked by a ledger to be the one the release was made from"
+    """Whether this was the table of the release."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, the warning first."""
@@ -107,6 +109,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         lines = [self.warning, f"{self.workload}, {self.mechanism}, {self.records:,} records"]
+        lines.append(f"table: {self.table}")
         for group in self.groups:
             lines.append(f"{group.name} ({group.queries:,} queries)")
             for word, errors in (("answers", group.answers), ("rows", group.rows)):

@@ -205,7 +205,7 @@ class SqliteStore(Store):
             size = self.path.stat().st_size
         except FileNotFoundError:
             raise LedgerError(
-                f"no ledger at {self.path}; make one with: maquette ledger create {self.path} --epsilon E"
+                f"no ledger at {self.path}; make one with: maquette ledger create {self.path} --domain FILE --epsilon E"
             ) from None
         except OSError as error:
             raise LedgerError(f"cannot read the ledger {self.path}: {error.strerror}") from None
@@ -293,7 +293,7 @@ class PostgresStore(Store):
         with self.reading() as connection:
             if not has_ledger(connection):
                 raise LedgerError(
-                    f"no ledger in {self.location}; make one with: maquette ledger create URL --epsilon E"
+                    f"no ledger in {self.location}; make one with: maquette ledger create URL --domain FILE --epsilon E"
                 )
             version = int(connection.exec_driver_sql("SELECT format FROM account").scalar_one())
         check_format(version, self.location)
