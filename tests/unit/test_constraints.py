@@ -362,3 +362,13 @@ def test_the_command_explains_mistakes(tmp_path):
         assert str(tmp_path / "d.json") in ended.err
     (tmp_path / "d.json").write_text(json.dumps(people().to_dict() | {"constraints": {"never": {}}}))
     refused(call("domain", "check", tmp_path / "d.json"), "constraints", "list")
+
+
+def test_cells_one_wide_are_named_by_their_left_border_too():
+    """Files from before whole numbers had to be declared do so; their fingerprint stays."""
+    age = Attribute("age", Kind.NUMERIC, bounds=(0, 5), bins=5)
+    sex = Attribute("sex", Kind.CATEGORICAL, categories=("a", "b"))
+    by_label, by_border = (
+        Domain((age, sex), constraints=(Never({"age": [name], "sex": ["a"]}),)) for name in ("[3, 4)", 3)
+    )
+    assert by_label.fingerprint == by_border.fingerprint
