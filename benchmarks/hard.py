@@ -116,6 +116,6 @@ TABLES: dict[str, Callable[[int, np.random.Generator], tuple[Columns, Sizes]]] =
 }
 
 
-def make(name: str, n: int = 60_000, *, seed: int = 17) -> tables.Made:
+def make(name: str, n: int = 30_000, *, seed: int = 17) -> tables.Made:
     """One of `TABLES`, the same for the same seed."""
     return tables.coded(*TABLES[name](n, np.random.default_rng([23, seed])))

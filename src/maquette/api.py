@@ -28,6 +28,7 @@ from maquette.queries.base import Queries
 from maquette.queries.predicate import notes_of
 from maquette.release.binding import bind
 from maquette.release.release import Release
+from maquette.release.rows import with_distance
 from maquette.release.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
 from maquette.request import Request
 
@@ -172,7 +173,7 @@ def finish(
     outcome, key = done.outcome, paid.key
     balance = book.balance()
     payments = list(book.entries(kind="reserve", parent=key))
-    return Release(
+    made = Release(
         workload=request.queries,
         answers=outcome.answers,
         mechanism=chosen.name,
@@ -203,6 +204,7 @@ def finish(
         watermark=watermark,
         created=_time(book, paid),
     )
+    return with_distance(made)
 
 
 def _time(book: Ledger, paid: Entry) -> datetime:

@@ -17,7 +17,6 @@ from scipy.stats import binom
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.choose import MECHANISMS
-from maquette.models.answers import Answers
 from maquette.queries import marginals, prefixes
 from support.fake_curator import FakeCurator
 
@@ -107,14 +106,3 @@ def test_the_check_sees_a_forgotten_size():
     errors, _ = errors_and_statements("linf", task)
     public = MECHANISMS["linf"].forecast(replace(task, relation=Relation.REPLACE_ONE), n=int(HISTOGRAM.sum()))
     assert too_many(int((errors > public.guaranteed).sum()))
-
-
-def test_rows_say_how_far_they_are():
-    task = task_for("laplace", "marginals", Relation.ADD_REMOVE, "auto")
-    curator = FakeCurator(HISTOGRAM, DOMAIN, relation=task.relation, unit=task.unit, price=task.price, seed=3)
-    outcome = MECHANISMS["laplace"].run(
-        curator, task, rng=np.random.default_rng(0), progress=lambda _what, _share: None
-    )
-    rows: Answers = outcome.database.answer(task.queries)
-    told = outcome.parameters["rows_differ_from_answers_by_at_most"]
-    assert np.abs(rows.fractions - outcome.answers.fractions).max() <= told + 1e-12

@@ -82,12 +82,10 @@ def test_marginals_are_answered_consistently_within_the_budget(mechanism, relati
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=lambda m: m.name)
-def test_rows_are_made_and_their_distance_is_told(mechanism):
+def test_rows_are_made_as_many_as_asked_for(mechanism):
     task = task_for(marginals(DOMAIN, k=2), unit=unit_of(mechanism), rows=777)
     outcome, _ = run(mechanism, task)
     assert outcome.database.m == 777
-    gap = np.abs(outcome.database.answer(task.queries).fractions - outcome.answers.fractions).max()
-    assert gap == pytest.approx(outcome.parameters["rows_differ_from_answers_by_at_most"])
     by_default, _ = run(mechanism, replace(task, rows=None))
     assert by_default.database.m == by_default.size.value
 

@@ -7,7 +7,17 @@ from maquette.release.statements import (
     Certificate,
     GroupCertificate,
     Guarantee,
+    RowsDistance,
     Spending,
 )
 
-__all__ = ["Account", "Answer", "Certificate", "GroupCertificate", "Guarantee", "Release", "Spending"]
+__all__ = [
+    "Account",
+    "Answer",
+    "Certificate",
+    "GroupCertificate",
+    "Guarantee",
+    "Release",
+    "RowsDistance",
+    "Spending",
+]

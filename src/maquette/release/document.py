@@ -19,7 +19,7 @@ from maquette.models.measurement import Receipt, Size, as_json
 from maquette.models.stored import law_of
 from maquette.queries.base import Queries
 from maquette.release.release import Release
-from maquette.release.statements import Account, Certificate, Exactness, Guarantee, Spending
+from maquette.release.statements import Account, Certificate, Exactness, Guarantee, RowsDistance, Spending
 from maquette.release.typed import build, read
 
 FORMAT = 2
@@ -50,7 +50,12 @@ def dump(release: Release) -> dict[str, Any]:
         "receipts": [asdict(receipt) for receipt in release.receipts],
         "parameters": release.parameters,
         "notes": list(release.notes),
-    }
+    } | _rows_distance(release)
+
+
+def _rows_distance(release: Release) -> dict[str, Any]:
+    """Releases of earlier versions do not say how far their rows lie from the answers."""
+    return {} if release.rows_distance is None else {"rows_distance": asdict(release.rows_distance)}
 
 
 def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
@@ -89,6 +94,7 @@ def parse(
         size=_parse_size(data["size"]),
         guarantee=build(Guarantee, data["guarantee"], where="guarantee"),
         certificate=read(Certificate | None, data["certificate"], where="certificate"),
+        rows_distance=read(RowsDistance | None, data.get("rows_distance"), where="rows_distance"),
         exactness=read(Exactness, data["exactness"], where="exactness"),
         spending=read(tuple[Spending, ...], data["spending"], where="spending"),
         account=read(Account | None, data["account"], where="account"),

@@ -25,7 +25,15 @@ from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.models.measurement import Receipt, Size
 from maquette.queries.base import Margin, Queries
 from maquette.release import words
-from maquette.release.statements import Account, Answer, Certificate, Exactness, Guarantee, Spending
+from maquette.release.statements import (
+    Account,
+    Answer,
+    Certificate,
+    Exactness,
+    Guarantee,
+    RowsDistance,
+    Spending,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -55,6 +63,8 @@ class Release:
     certificate: Certificate | None = None
     database: SmallDatabase | None = None
     """The small database in codes, with the measured attributes only; None for a release of answers only."""
+    rows_distance: RowsDistance | None = None
+    """How far the rows lie from the answers; None for answers only, and for releases of versions that did not say."""
     model: Any = None
     """A public model that answers further queries inside what was measured, or None."""
     deviations: NDArray[Any] | None = None
@@ -194,7 +204,7 @@ class Release:
             + ("" if self.listed else ", read from the rows"),
             "certified": "not measured" if self.certificate is None else str(self.certificate),
             "guaranteed": "nothing in advance" if self.guarantee.vacuous else _guaranteed(self.guarantee),
-            "rows": "answers only" if self.database is None else f"{self.database.m:,} synthetic rows",
+            "rows": self._rows_in_words(),
             "total weight" if "weight" in self.parameters else "records": f"{self.size.value:,}"
             + (" (public)" if self.size.public else " (noisy)"),
         }
@@ -207,6 +217,12 @@ class Release:
         if self.watermark is not None:
             return {"NOT PRIVATE": self.watermark} | lines
         return lines
+
+    def _rows_in_words(self) -> str:
+        if self.database is None:
+            return "answers only"
+        distance = "" if self.rows_distance is None else f"; {self.rows_distance}"
+        return f"{self.database.m:,} synthetic rows{distance}"
 
     def __repr__(self) -> str:
         facts = self.facts()

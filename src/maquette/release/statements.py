@@ -81,6 +81,28 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsDistance:
+    """How far counts of the synthetic rows lie from the released answers, as fractions, over the whole workload."""
+
+    largest: float
+    mean: float
+
+    def __str__(self) -> str:
+        if self.largest == 0:
+            return "they give the answers themselves"
+        return f"they differ from the answers by at most {words.points(self.largest)}"
+
+    def warning(self, stated: float | None) -> str | None:
+        """What to tell a reader where rows lie further from the answers than `stated`, the error of the answers."""
+        if stated is None or self.largest <= stated:
+            return None
+        return (
+            f"the synthetic rows differ from the answers by up to {words.points(self.largest)}, more than the error "
+            f"stated for the answers ({words.points(stated)}): read the answers, not counts of the rows"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Spending:
     """One payment: the event's tag and what it took from the ledger."""
 
