@@ -126,7 +126,7 @@ class Run:
             rng=self.rng,
             tell=lambda share: self.progress("polishing rows", share),
         )
-        if not fit.is_close(carving, polished.rows):
+        if as_measured or not fit.is_close(carving, polished.rows):
             self.repair(carving, polished, as_measured=as_measured)
         return polished
 

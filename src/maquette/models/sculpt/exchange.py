@@ -40,9 +40,9 @@ TRUSTED, PLAIN = 2.5, 5.0
 """Deviations that rows may lie from a measurement, and from which on a cell is plainly not empty."""
 _FORBIDDEN = 1e6
 _MOST_PASSES = 40
-_WORK = 2e8
+_WORK = 4e8
 """Tables that may be looked up, over all proposals."""
-_FALLING = 0.97
+_FALLING = 0.985
 """A pass that leaves more than this of the squared gaps is the last."""
 
 
