@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -36,6 +36,9 @@ __all__ = ["Plan", "open_ledger", "plan", "release", "required"]
 
 REFUSALS = (ParameterError, WorkloadError, MechanismError, BudgetExceeded)
 """Decided from public numbers: asked again, the same release is refused again, so what it reserved goes back."""
+UNCERTIFIED = (
+    "no certificate was bought: by public numbers the guarantee was expected to state less than it would"
+)
 
 
 def release(
@@ -51,7 +54,7 @@ def release(
     total_epsilon: float | None = None,
     total_delta: float | None = None,
     accounting: Accounting | None = None,
-    certificate: float = 0.05,
+    certificate: float | None = None,
     groups: bool = False,
     rows: int | Literal["small"] | None = None,
     post: str = "auto",
@@ -68,9 +71,11 @@ def release(
         the one in which the mechanism needs less noise; a ledger that is there counts as it was made to. Without
         `ledger` a table from a file has its ledger beside the file, and a table from memory is refused; "memory" keeps
         one that is forgotten with the table's handle, and warns.
-    Accuracy: `release.guarantee` in advance and, for the share `certificate` of the budget, `release.certificate`
-        afterwards; per group of queries if `groups`. With `weight`, the name of a declared attribute, records count by
-        its value (mechanism `roth`): fractions are of the total weight, and so are the errors. `rows` is the size of
+    Accuracy: `release.stated`: `release.guarantee` in advance or, for the share `certificate` of the budget,
+        `release.certificate` afterwards; per group of queries if `groups`. Where neither is asked for, a certificate is
+        bought for 5 % if it is expected to state less than the guarantee, decided from public numbers before the
+        answers are drawn. With `weight`, the name of a declared attribute, records count by its value (mechanism
+        `roth`): fractions are of the total weight, and so are the errors. `rows` is the size of
         the small database: a number, or "small" for the fewest rows that still keep the largest error (`sculpt`).
     """
     request = Request.of(
@@ -101,8 +106,9 @@ def release(
     name = key or request.key
     try:
         require_total(book, epsilon=total_epsilon, delta=total_delta)
-        request.check_covered(book, name, chosen)
         curator = Curator(table, book, key=name, budget=request.budget, watch=_watched(progress))
+        request = request.decided(chosen, n=_public_rows(curator, request))
+        request.check_covered(book, name, chosen)
         entry = request.reserve(book, name)
         try:
             done = run(curator, request, chosen, key=name, progress=progress)
@@ -127,6 +133,13 @@ def _watched(progress: Progress | None) -> Callable[[int], None] | None:
     )
 
 
+def _public_rows(curator: Curator, request: Request) -> int:
+    """The number of records (or their weight) that decisions before the run go by: public, or a guess."""
+    if request.relation is Relation.REPLACE_ONE and request.weight is None:
+        return max(curator.size(price=Fraction(0)).value, 1)
+    return request.typical_rows
+
+
 @dataclass(frozen=True, slots=True)
 class _Done:
     outcome: Outcome
@@ -142,7 +155,10 @@ def run(
     outcome = expanded(outcome, request.merged)
     outcome = constrained.meeting(outcome, request.queries, key=key)
     price = request.prices[1]
-    if not price or not request.queries.count:
+    if not price or not request.decided_again(chosen, size=outcome.size).prices[1]:
+        note = (UNCERTIFIED,) if request.certificate is None else ()
+        return _Done(replace(outcome, notes=(*outcome.notes, *note)), None)
+    if not request.queries.count:
         return _Done(outcome, None)
     tell("measuring the largest error", 0.0)
     certificates = _certify(curator, request, outcome, price)

@@ -19,6 +19,7 @@ from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError, WorkloadError
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import POSTS, Mechanism, Task
+from maquette.mechanisms.certify import SHARE, expected, worth_buying
 from maquette.mechanisms.choose import (
     MECHANISMS,
     NOISE_BY_GAUSS,
@@ -31,6 +32,7 @@ from maquette.mechanisms.choose import (
 )
 from maquette.mechanisms.residual import planned_ripple, ripples
 from maquette.mechanisms.smalldb import SmallDb
+from maquette.models.measurement import Size
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.queries.merging import Merged
@@ -45,7 +47,8 @@ class Request:
     relation: Relation
     mechanism: str
     beta: float
-    certificate: float
+    certificate: float | None
+    """The share of the budget for a certificate; None buys one where it is expected to beat the guarantee."""
     groups: bool
     rows: int | Literal["small"] | None
     post: str
@@ -53,6 +56,8 @@ class Request:
     weight: str | None = None
     configured: SmallDb | None = None
     """The mechanism with options of its own, where one was given."""
+    certified: bool = True
+    """Is the certificate that nobody asked for, or asked against, bought?"""
 
     @classmethod
     def of(
@@ -98,12 +103,14 @@ class Request:
             constraints.compile(
                 self.queries.domain
             )  # what no record can meet is refused before anything is paid
-        _check.fraction_or_zero(certificate=self.certificate)
+        if self.certificate is not None:
+            _check.fraction_or_zero(certificate=self.certificate)
 
     @property
     def prices(self) -> tuple[Fraction, Fraction]:
         """For the mechanism and for the certificate, on the ledger's grid; together never above the budget."""
-        share = Fraction(str(self.certificate))
+        asked = (SHARE if self.certified else 0) if self.certificate is None else self.certificate
+        share = Fraction(str(asked))
         rest, certificate = split(self.budget.total_units, [1 - share, share])
         return Fraction(rest, UNITS), Fraction(certificate, UNITS)
 
@@ -126,6 +133,28 @@ class Request:
             small=self.rows == "small",
             typical_rows=self.typical_rows,
         )
+
+    def decided(self, chosen: Mechanism, *, n: int) -> Request:
+        """The same request, with or without a certificate for a table of about n records. Public inputs only.
+
+        One that was asked for by its share or by groups is bought.
+        """
+        if self.certificate is not None or self.groups:
+            return self
+        bought, without = replace(self, certified=True), replace(self, certified=False)
+        price, task = bought.prices[1], bought.task
+        hoped = expected(chosen.forecast(task, n=n), task, price=price, n=n)
+        guaranteed = chosen.forecast(without.task, n=n).guaranteed
+        return bought if worth_buying(hoped, guaranteed) else without
+
+    def decided_again(self, chosen: Mechanism, *, size: Size) -> Request:
+        """The same once the number of records is released: what is set aside for a certificate need not be spent.
+
+        Holds when: the noise of the answers does not depend on that of the number of records.
+        """
+        if not self.certified or size.public or chosen.name in PROJECTING:
+            return self
+        return self.decided(chosen, n=size.divisor)
 
     def suited(self, chosen: Mechanism) -> Accounting:
         """How a ledger made for this release and mechanism counts."""
@@ -184,12 +213,16 @@ class Request:
             "relation": str(self.relation),
             "mechanism": self.mechanism,
             "beta": self.beta,
-            "certificate": self.certificate,
+            "certificate": SHARE if self.certificate is None else self.certificate,
             "groups": self.groups,
             "rows": self.rows,
             "post": self.post,
             "typical_rows": self.typical_rows,
         }
+        if (
+            self.certificate == SHARE
+        ):  # also what is taken where nothing is asked for, if it is worth its price
+            facts["certificate asked for"] = True
         if self.weight is not None:
             facts["weight"] = self.weight
         if self.configured is not None:

@@ -134,8 +134,12 @@ def release(
     ] = None,
     post: Annotated[str, typer.Option(help="Post-processing: auto, none, consistent, lp or l2.")] = "auto",
     certificate: Annotated[
-        float, typer.Option(help="Share of the budget that measures the largest error; 0 for none.")
-    ] = 0.05,
+        float | None,
+        typer.Option(
+            help="Share of the budget that measures the largest error; 0 for none. If absent, 0.05 where that is "
+            "expected to state less than the guarantee."
+        ),
+    ] = None,
     groups: Annotated[
         bool, typer.Option("--groups", help="Certify every group of queries by itself.")
     ] = False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,6 +184,8 @@ class Forecast:
     refusal: str | None = None
     """Why it cannot run here, or None."""
     notes: tuple[str, ...] = ()
+    stated: Literal["guarantee", "certificate"] | None = None
+    """Which error a release would state; None where that was not asked."""
 
     @classmethod
     def refused(cls, mechanism: str, why: str) -> Forecast:

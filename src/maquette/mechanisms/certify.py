@@ -1,4 +1,10 @@
-"""The certificate of a finished release: its largest error, measured privately and bounded from above."""
+"""The certificate of a finished release: its largest error, measured privately and bounded from above.
+
+Whether one is bought is decided before the answers are drawn, from public numbers: what it can be expected to state
+against what the mechanism guarantees. A release states one of the two, so that its sentence fails no more often than it
+says. Where the number of records is private, the released number may decide too: both bounds set the same event of that
+number aside, and given the number only one of the other two events is in play.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from maquette.mechanisms import shape
-from maquette.mechanisms.base import Curator
+from maquette.domain import Relation
+from maquette.mechanisms import laws, shape
+from maquette.mechanisms.base import Curator, Forecast, Task
 from maquette.models.answers import Answers
 from maquette.models.draw import Drawn
 from maquette.models.measurement import Gaussian, Laplace, LargestError, Noise, Receipt, Size
-from maquette.queries.base import Group, Queries
+from maquette.queries.base import Group, Queries, Sensitivity
 from maquette.theory import certificate, gaussian, laplace
+
+SHARE = 0.05
+"""Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +59,9 @@ def certify(
     """Measure the largest error of released answers and say how large it can be.
 
     Guarantee: `price`, through the gate.
-    Accuracy: every query of the workload is within `whole.alpha`, except with probability beta. Half of beta is for
-        noise that lowers a largest error, half for a released size above the true one; all of it for the former
-        where the size is public. The tails are exact and one-sided.
+    Accuracy: every query of the workload is within `whole.alpha`, except with probability beta. The tenth part of beta
+        is for a released size that is off, as in every guarantee in advance, and the rest for noise that lowers a
+        largest error; all of it where the size is public. The tails are exact.
     Holds when: the table is not empty.
     Cost: nothing for a workload of constant queries, whose answers are exact: nothing is measured.
     """
@@ -85,9 +95,9 @@ def certify_drawn(
 def _certified(
     measured: LargestError, groups: Sequence[Group], *, size: Size, beta: float, rounding: float = 0.0
 ) -> tuple[Certified, ...]:
-    share = beta if size.public else beta / 2
+    share = beta if size.public else beta * (1 - laws.SIZE_BETA)
     margin = below(measured.noise, share, draws=len(groups))
-    drift = rounding + (0.0 if size.noise is None else below(size.noise, share))
+    drift = rounding + laws.drift(size, beta)
     return tuple(
         Certified(
             group,
@@ -96,6 +106,28 @@ def _certified(
         )
         for group, value in zip(groups, measured.values.tolist(), strict=True)
     )
+
+
+def expected(forecast: Forecast, task: Task, *, price: Fraction, n: int) -> float | None:
+    """What a certificate at this price is expected to state on a table of n records; None where nothing is known.
+
+    The expected largest error, and what the noise of its measurement may hide.
+    """
+    if forecast.expected is None or not price:
+        return None
+    largest = min(forecast.expected, 1.0 if forecast.guaranteed is None else forecast.guaranteed)
+    one = Sensitivity(Fraction(1), Fraction(1), Fraction(1))
+    asked = Laplace(price) if task.unit == "epsilon" else Gaussian(price)
+    public = task.relation is Relation.REPLACE_ONE and task.weight is None
+    share = task.beta if public else task.beta * (1 - laws.SIZE_BETA)
+    return min(1.0, largest + below(laws.drawn(asked, one, unit=task.unit), share) / max(n, 1))
+
+
+def worth_buying(certified: float | None, guaranteed: float | None) -> bool:
+    """Is the certificate expected to state less than the guarantee, and anything at all?"""
+    if certified is None:
+        return guaranteed is None or guaranteed >= 1
+    return certified < 1 and (guaranteed is None or certified < guaranteed)
 
 
 def below(noise: Noise, beta: float, *, draws: int = 1) -> float:

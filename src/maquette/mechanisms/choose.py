@@ -14,7 +14,9 @@ from maquette.accounting.gaussian import SMOOTHING
 from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.mechanisms import shape
-from maquette.mechanisms.base import POSTS, Mechanism, Task
+from maquette.mechanisms.base import POSTS, Forecast, Mechanism, Task
+from maquette.mechanisms.certify import SHARE, worth_buying
+from maquette.mechanisms.certify import expected as expected_certificate
 from maquette.mechanisms.direct import CUBE, GAUSSIAN, LAPLACE
 from maquette.mechanisms.histogram import HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE
 from maquette.mechanisms.mw import MW
@@ -88,7 +90,7 @@ def plan(
     relation: Relation | str = Relation.ADD_REMOVE,
     beta: float = 0.05,
     mechanisms: Sequence[str] | None = None,
-    certificate: float = 0.05,
+    certificate: float | None = None,
     post: str = "auto",
     weight: str | None = None,
     accounting: Accounting | None = None,
@@ -96,7 +98,9 @@ def plan(
     """What each mechanism promises for this workload on a table of about n records, best guarantee first.
 
     `accounting` is how the ledger counts a delta; by default each mechanism is planned in the way that suits it, as a
-    release that makes a ledger of its own would count it.
+    release that makes a ledger of its own would count it. `certificate` is the share that measures the largest error
+    afterwards; by default each mechanism is planned with one or without, whichever is expected to state less, and its
+    `stated` says which.
 
     Holds when: n, epsilon and the rest are public. Under add/remove-one n is a guess of yours, not the table's
         number of rows, and the guarantee counts what its noisy estimate will add. With `weight`, the attribute
@@ -111,18 +115,29 @@ def plan(
         delta=delta,
         relation=relation,
         beta=beta,
-        certificate=certificate,
         post=post,
     )
-    task = asked(accounting="zcdp")
+    share = SHARE if certificate is None else certificate
+    task = asked(accounting="zcdp", certificate=share)
 
-    def task_of(name: str) -> Task:
-        way = accounting or suited(name, queries, relation=task.relation, epsilon=epsilon, delta=delta)
-        return replace(asked(accounting=way), weight=weight)
+    def forecast_of(mechanism: Mechanism) -> Forecast:
+        way = accounting or suited(
+            mechanism.name, queries, relation=task.relation, epsilon=epsilon, delta=delta
+        )
+        held = replace(asked(accounting=way, certificate=share), weight=weight)
+        bought = mechanism.forecast(held, n=n)
+        if bought.refusal is not None or certificate is not None:
+            return replace(bought, stated="certificate" if share else "guarantee")
+        whole = replace(asked(accounting=way, certificate=0.0), weight=weight)
+        without = mechanism.forecast(whole, n=n)
+        hoped = expected_certificate(bought, held, price=whole.price - held.price, n=n)
+        if worth_buying(hoped, without.guaranteed):
+            return replace(bought, stated="certificate")
+        return replace(without, stated="guarantee")
 
     chosen = [m for m in _chosen(mechanisms) if weight is None or m.name in WEIGHTED]
     forecasts = sorted(
-        (mechanism.forecast(task_of(mechanism.name), n=n) for mechanism in chosen),
+        map(forecast_of, chosen),
         key=lambda f: (f.refusal is not None, error_by(f, "guaranteed"), error_by(f, "expected")),
     )
     return Plan(
@@ -158,7 +173,7 @@ def required(
     relation: Relation | str = Relation.ADD_REMOVE,
     beta: float = 0.05,
     mechanisms: Sequence[str] | None = None,
-    certificate: float = 0.05,
+    certificate: float = SHARE,
     post: str = "auto",
     by: Criterion = "guaranteed",
 ) -> tuple[Requirement, ...]:

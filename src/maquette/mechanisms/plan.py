@@ -25,7 +25,8 @@ class Plan:
     delta: float
     relation: Relation
     beta: float
-    certificate: float
+    certificate: float | None
+    """The share for a certificate; None where each forecast is with one or without, whichever states less."""
     forecasts: tuple[Forecast, ...]
 
     def best(self, by: Criterion = "expected") -> Forecast:
@@ -67,10 +68,11 @@ class Plan:
         return f"Plan for {self.workload}: n={self.n:,}, {budget}, {self.relation}"
 
 
-_HEADER = ("mechanism", "guaranteed", "expected", "time", "memory", "rows", "remark")
+_HEADER = ("mechanism", "guaranteed", "expected", "stated by", "time", "memory", "rows", "remark")
 _LEGEND = (
     "guaranteed: largest error over all queries, as a fraction of the records, except with probability {beta:g}; "
-    "expected: typical largest error by formula or simulation, no promise"
+    "expected: typical largest error by formula or simulation, no promise; stated by: the guarantee, or a certificate "
+    "that is measured afterwards"
 )
 
 
@@ -82,12 +84,13 @@ def error_by(forecast: Forecast, by: Criterion) -> float:
 
 def _cells(forecast: Forecast) -> tuple[str, ...]:
     if forecast.refusal is not None:
-        return (forecast.mechanism, "-", "-", "-", "-", "-", forecast.refusal)
+        return (forecast.mechanism, "-", "-", "-", "-", "-", "-", forecast.refusal)
     remark = forecast.notes[0] if forecast.notes else ""
     return (
         forecast.mechanism,
         _error(forecast.guaranteed),
         _error(forecast.expected),
+        forecast.stated or "-",
         _duration(forecast.seconds),
         f"{forecast.megabytes:,.0f} MB",
         "yes" if forecast.gives_rows else "answers only",

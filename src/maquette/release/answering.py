@@ -240,7 +240,7 @@ def _estimate(value: float, error: float, beta: float, source: Source, note: str
 def _bound(release: Release, indices: NDArray[Any]) -> tuple[float, float]:
     """The error that holds for all of these answers together, and how likely it is exceeded."""
     if release.certificate is None:
-        return release.guarantee.alpha, release.guarantee.beta
+        return release.stated.alpha, release.stated.beta
     certificate = release.certificate
     named = {group.name: group for group in certificate.groups}
     for group in release.workload.groups():

@@ -227,9 +227,8 @@ def _errors(found: Sequence[tuple[_Block, tuple[float, float]]]) -> Errors:
 
 def _stated(release: Release, name: str) -> float | None:
     """What is promised for all answers of a group at once."""
-    known = [] if release.guarantee.vacuous else [release.guarantee.alpha]
+    known = [release.stated.alpha]
     if release.certificate is not None:
-        known = [release.certificate.alpha]
         known += [g.alpha for g in release.certificate.groups if g.name == name]
     return min((alpha for alpha in known if alpha < 1), default=None)
 

@@ -190,8 +190,17 @@ class Release:
         return text
 
     @property
+    def stated(self) -> Certificate | Guarantee:
+        """The bound that is stated for all answers together: the certificate where one was bought, else the guarantee.
+
+        Which of the two was decided before the answers were drawn, so that it holds as often as it says; the smaller of
+        both, picked afterwards, would not.
+        """
+        return self.guarantee if self.certificate is None else self.certificate
+
+    @property
     def headline(self) -> str:
-        """The strongest statement about all answers together, in one plain sentence."""
+        """What is stated about all answers together, in one plain sentence."""
         return headline(self)
 
     def facts(self) -> dict[str, str]:
@@ -242,11 +251,8 @@ def headline(release: Release) -> str:
     """The sentence that opens every report."""
     count = release.workload.count
     subject = f"Every one of these {words.big(count)} answers is" if count > 1 else "The one answer is"
-    if release.certificate is not None and release.certificate.alpha < 1:
-        bound, beta = release.certificate.alpha, release.certificate.beta
-    elif not release.guarantee.vacuous:
-        bound, beta = release.guarantee.alpha, release.guarantee.beta
-    else:
+    bound, beta = release.stated.alpha, release.stated.beta
+    if not bound < 1:
         return (
             f"No useful bound is proved for all {words.big(count)} answers together: "
             "the noise is large for a table of this size."

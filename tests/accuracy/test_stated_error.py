@@ -1,0 +1,168 @@
+"""The one error that a release states: decided before the draw, and exceeded no more often than it says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+from tests.support.fake_curator import FakeCurator
+from tests.support.made_release import toy_release
+
+import maquette as mq
+from maquette.accounting.budget import Budget
+from maquette.api import UNCERTIFIED, run
+from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.mechanisms.certify import worth_buying
+from maquette.mechanisms.choose import MECHANISMS
+from maquette.models.measurement import Laplace, LargestError
+from maquette.release import Certificate, Guarantee, Release
+from maquette.request import Request
+
+RUNS = 200
+BETA = 0.2
+FALSE_ALARM = 1e-6
+DOMAIN = Domain(
+    tuple(Attribute(name, Kind.ORDINAL, codes=size) for name, size in zip("abc", (4, 3, 2), strict=True))
+)
+N = 300
+RECORDS = pd.DataFrame(
+    {a.name: np.random.default_rng(i).binomial(a.size - 1, 0.3, N) for i, a in enumerate(DOMAIN)}
+)
+ONE = mq.where(DOMAIN, "c = 1")
+MANY = mq.marginals(DOMAIN, k=[1, 2, 3])
+CELLS = mq.marginals(DOMAIN, k=3)
+HISTOGRAM = CELLS.on_rows({name: RECORDS[name].to_numpy() for name in DOMAIN.names})
+
+
+def released(queries=MANY, **options) -> Release:
+    table = mq.open(RECORDS, domain=DOMAIN)
+    return mq.release(table, queries, **({"epsilon": 1.0, "ledger": "memory"} | options))
+
+
+def seldom(failures: int, runs: int, beta: float = BETA) -> bool:
+    """Could so many failures be chance, if each has probability beta at most?"""
+    return bool(binom.sf(failures - 1, runs, beta) >= FALSE_ALARM)
+
+
+def test_a_small_table_states_the_guarantee_and_does_not_pay_for_more():
+    asked = released(ONE, mechanism="laplace", relation="replace-one", certificate=0.05)
+    made = released(ONE, mechanism="laplace", relation="replace-one")
+    assert made.certificate is None
+    assert made.stated is made.guarantee
+    assert UNCERTIFIED in made.notes
+    assert asked.stated is asked.certificate
+    assert asked.stated.alpha > 2 * made.stated.alpha  # 5 % of the budget cannot see an error this small
+    assert "scale 1 counts" in made.guarantee.bound  # its price went to the answers
+    assert "scale 1.053 counts" in asked.guarantee.bound
+    assert {s.asked for s in made.spending} == {"measure"}
+    assert sum(s.amount for s in made.spending) == pytest.approx(1.0)
+    assert f"within {100 * made.guarantee.alpha:.1f}"[:9] in made.headline
+
+
+def test_a_private_number_of_records_decides_again_before_anything_is_bought():
+    """A certificate is worth its price for 100,000 guessed records, and says nothing for the 300 that there are."""
+    queries, options = mq.prefixes(DOMAIN, "a"), {"mechanism": "mw", "epsilon": 0.5}
+    assert mq.plan(queries, n=100_000, mechanisms=["mw"], epsilon=0.5).forecasts[0].stated == "certificate"
+    made = released(queries, **options)
+    assert made.certificate is None
+    assert "largest error" not in {s.asked for s in made.spending}
+    assert sum(s.amount for s in made.spending) == pytest.approx(0.95 * 0.5)
+    assert released(queries, certificate=0.05, **options).certificate is not None
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "histogram-laplace", "mw", "smalldb", "tree"])
+def test_the_plan_says_which_is_stated(mechanism):
+    queries = mq.prefixes(DOMAIN, "a") if mechanism in ("smalldb", "tree") else MANY
+    public = {"epsilon": 2.0, "relation": "replace-one"}
+    planned = mq.plan(queries, n=N, mechanisms=[mechanism], **public).forecasts[0]
+    made = released(queries, mechanism=mechanism, **public)
+    assert planned.stated == ("guarantee" if made.certificate is None else "certificate")
+    assert "stated by" in repr(mq.plan(queries, n=N, mechanisms=[mechanism], **public))
+    for share, word in ((0.0, "guarantee"), (0.2, "certificate")):
+        fixed = mq.plan(queries, n=N, mechanisms=[mechanism], certificate=share, **public).forecasts[0]
+        assert fixed.stated == word
+        assert (released(queries, mechanism=mechanism, certificate=share, **public).certificate is None) == (
+            word == "guarantee"
+        )
+
+
+class Certifying(FakeCurator):
+    """The double with a certificate: exact largest errors plus seeded noise."""
+
+    def largest_error(self, queries, answers, *, groups=None, price):
+        assert groups is None or len(groups) == 1
+        self._pay("largest error", price)
+        law = Laplace(price, 1 / price)
+        exact = np.asarray(queries.on_histogram(self.histogram)) / queries.denominator
+        score = np.ceil(np.abs(exact - self.histogram.sum() * answers.fractions).max()).astype(np.int64)
+        return LargestError(score + self._draw(law, 1), law, self._receipt())
+
+
+def simulated(
+    seed: int, queries, *, relation="add-remove", epsilon=1.0, mechanism="laplace", certificate=None
+):
+    """A release's bounds and its true largest error, on the double of the gate: 200 of them in a second."""
+    request = Request(
+        queries=queries,
+        budget=Budget(epsilon),
+        relation=Relation.named(relation),
+        mechanism=mechanism,
+        beta=BETA,
+        certificate=certificate,
+        groups=False,
+        rows=None,
+        post="none",
+        typical_rows=N,
+    )
+    chosen, price = MECHANISMS[mechanism], Fraction(str(epsilon))
+    curator = Certifying(HISTOGRAM, DOMAIN, relation=request.relation, unit="epsilon", price=price, seed=seed)
+    done = run(curator, request.decided(chosen, n=N), chosen, key=str(seed))
+    exact = np.asarray(queries.on_histogram(HISTOGRAM)) / queries.denominator / N
+    error = float(np.abs(done.outcome.answers.fractions - exact).max())
+    certified = None if done.certificates is None else done.certificates.whole.alpha
+    return error, done.outcome.guarantee.alpha, certified
+
+
+def test_the_stated_error_is_exceeded_no_more_often_than_it_says():
+    """On both sides of the border between the two bounds, where the released size decides, and on it."""
+    kinds = {"guarantee": 0, "certificate": 0}
+    cases = [(ONE, "laplace"), (MANY, "laplace"), (MANY, "histogram-laplace")]
+    tried = [(*case, epsilon) for case in cases for epsilon in (0.05, 0.4, 3.0)] + [(CELLS, "mw", 3.0)]
+    for relation, (queries, mechanism, epsilon) in product(("add-remove", "replace-one"), tried):
+        failures, runs = 0, RUNS // 8 if mechanism == "mw" else RUNS // 4
+        for seed in range(runs):
+            error, guaranteed, certified = simulated(
+                seed, queries, relation=relation, epsilon=epsilon, mechanism=mechanism
+            )
+            kinds["guarantee" if certified is None else "certificate"] += 1
+            failures += error > (guaranteed if certified is None else certified)
+        assert seldom(failures, runs), (relation, mechanism, epsilon, failures)
+    assert min(kinds.values()) > RUNS
+
+
+def test_each_bound_alone_holds_and_the_smaller_of_both_would_not():
+    """A single noisy count, where both bounds are as tight as they can be."""
+    runs = 5 * RUNS
+    made = [simulated(seed, ONE, relation="replace-one", certificate=0.5) for seed in range(runs)]
+    assert seldom(sum(error > guaranteed for error, guaranteed, _ in made), runs)
+    assert seldom(sum(error > certified for error, _, certified in made), runs)
+    assert not seldom(sum(error > min(bounds) for error, *bounds in made), runs)
+
+
+def test_a_certificate_that_says_nothing_is_not_replaced_by_a_guarantee_that_says_more():
+    made = toy_release(certificate=Certificate(1.0, 0.05, 500.0), guarantee=Guarantee(0.01, 0.05, "theorem"))
+    assert made.stated is made.certificate
+    assert "No useful bound" in made.headline
+
+
+def test_worth_buying():
+    assert worth_buying(0.1, 0.2)
+    assert worth_buying(0.1, None)
+    assert worth_buying(None, 1.0)
+    assert not worth_buying(0.2, 0.1)
+    assert not worth_buying(1.0, 1.0)
+    assert not worth_buying(None, 0.5)
