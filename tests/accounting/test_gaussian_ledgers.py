@@ -168,6 +168,7 @@ def test_a_release_without_room_for_its_noise_is_refused_before_it_is_charged():
         epsilon=60.0,
         delta=1e-9,
         mechanism="residual",
+        certificate=0.05,
         ledger=book(Budget(60.0, 1e-9, "gaussian")),
     )
     assert fine.certificate is not None
@@ -334,6 +335,8 @@ def test_little_slack_is_enough_where_little_is_needed():
     ledger = book(Budget(26.0, 1e-9))
     assert 0 < ledger.slack_total < ripples(mq.marginals(DOMAIN, k=[1, 2, 3]))
     wide = mq.marginals(DOMAIN, k=[1, 2, 3])
-    release = mq.release(people(), wide, epsilon=26.0, delta=1e-9, mechanism="residual", ledger=ledger)
+    release = mq.release(
+        people(), wide, epsilon=26.0, delta=1e-9, mechanism="residual", certificate=0.05, ledger=ledger
+    )
     assert ledger.slack_spent <= ledger.slack_total
     assert release.certificate is not None

@@ -173,6 +173,7 @@ def test_a_weighted_release_states_shares_of_the_total_weight(relation):
         weight="spend",
         rows=20,
         beta=1e-8,
+        certificate=0.05,
         ledger="memory",
     )
     weights = weights_of(columns) / GRID
@@ -240,7 +241,15 @@ def test_real_valued_queries_on_weighted_records():
     table = mq.open({k: v.tolist() for k, v in columns.items()}, domain=domain)
     queries = weights(domain, matrix, attributes=["kind"])
     made = mq.release(
-        table, queries, epsilon=4.0, mechanism="roth", weight="w", rows=12, beta=1e-8, ledger="memory"
+        table,
+        queries,
+        epsilon=4.0,
+        mechanism="roth",
+        weight="w",
+        rows=12,
+        beta=1e-8,
+        certificate=0.05,
+        ledger="memory",
     )
     held = np.bincount(columns["kind"], weights=columns["w"] / 4, minlength=4)
     gap = np.abs(made.answers.fractions - matrix @ held / held.sum()).max()

@@ -46,6 +46,7 @@ def made(request):
         mechanism="smalldb",
         rows=10,
         beta=1e-8,
+        certificate=0.05,
         ledger="memory",
     )
 
@@ -120,7 +121,9 @@ def test_all_intervals_of_many_cells_are_released_too():
     table = mq.open({"cell": codes.tolist()}, domain=LONG)
     queries = ranges(LONG, "cell")
     assert queries.count > 2**28
-    made = mq.release(table, queries, epsilon=4.0, mechanism="smalldb", rows=5, beta=1e-8, ledger="memory")
+    made = mq.release(
+        table, queries, epsilon=4.0, mechanism="smalldb", rows=5, beta=1e-8, certificate=0.05, ledger="memory"
+    )
     assert isinstance(made.answers, Unlisted)
     rows = made.database.columns["cell"]
     steps = np.union1d(codes, rows)

@@ -107,7 +107,14 @@ def test_stated_errors_hold_though_records_break_the_constraints(mechanism):
     asked = mq.marginals(DOMAIN, k=2)
     true = private._engine.answer(asked) / N
     made = mq.release(
-        private, asked, epsilon=5.0, delta=1e-6, mechanism=mechanism, beta=1e-6, ledger="memory"
+        private,
+        asked,
+        epsilon=5.0,
+        delta=1e-6,
+        mechanism=mechanism,
+        beta=1e-6,
+        certificate=0.05,
+        ledger="memory",
     )
     off = np.abs(made.answers.fractions - true).max()
     assert off > 0.01

@@ -336,11 +336,11 @@ def test_an_interrupted_run_says_how_to_go_on_and_goes_on_for_free(own, monkeypa
         raise KeyboardInterrupt
 
     monkeypatch.setattr("maquette.api.certify", interrupt)
-    ended = own.release()
+    ended = own.release("--certificate", 0.05)
     refused(ended, "interrupted", "pays nothing twice", code=130)
     assert "of 1 is spent and 0.05 reserved" in ended.err
     monkeypatch.undo()
-    assert own.release().code == 0
+    assert own.release("--certificate", 0.05).code == 0
     assert own.spent() == pytest.approx(1.0)
     clean = call("ledger", "show", own.ledger, "--json").json["payments"]
     assert len({p["key"] for p in clean}) == len(clean)
@@ -351,7 +351,7 @@ def test_an_interrupt_elsewhere_is_clean_too(own, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(releases.options, "read_workload", interrupt)
-    refused(own.release(), "interrupted", code=130)
+    refused(own.release("--certificate", 0.05), "interrupted", code=130)
 
 
 def test_a_real_interrupt(own):
@@ -363,6 +363,7 @@ def test_a_real_interrupt(own):
         "main()\n"
     )
     words = ["release", own.table, "-d", own.domain, "--marginals", 1, "--epsilon", 1, "--ledger", own.ledger]
+    words += ["--certificate", 0.05]
     command = [sys.executable, "-c", code, *map(str, words), "-o", str(own.place)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode in (130, -signal.SIGINT), done.stderr
@@ -376,7 +377,7 @@ def test_an_unforeseen_error_tells_its_kind_only(own, monkeypatch):
         raise ZeroDivisionError(f"row 3: {CANARY}")
 
     monkeypatch.setattr("maquette.api.certify", fail)
-    ended = own.release()
+    ended = own.release("--certificate", 0.05)
     refused(
         ended, "internal error (ZeroDivisionError)", "Nothing further was spent", "MAQUETTE_DEBUG=1", code=1
     )

@@ -151,6 +151,7 @@ def test_releases_stay_within_what_they_state(make, relation, delta):
         relation=relation,
         mechanism="tree",
         beta=1e-8,
+        certificate=0.05,
         ledger="memory",
     )
     exact = np.asarray(queries.on_rows(columns)) / 3000
