@@ -141,7 +141,7 @@ def test_the_stated_error_is_exceeded_no_more_often_than_it_says():
             kinds["guarantee" if certified is None else "certificate"] += 1
             failures += error > (guaranteed if certified is None else certified)
         assert seldom(failures, runs), (relation, mechanism, epsilon, failures)
-    assert min(kinds.values()) > RUNS
+    assert min(kinds.values()) >= RUNS // 2
 
 
 def test_each_bound_alone_holds_and_the_smaller_of_both_would_not():
