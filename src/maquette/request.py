@@ -17,7 +17,7 @@ from maquette.accounting.ledger import Entry, Ledger
 from maquette.accounting.ledger.entry import reserved_note
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError, WorkloadError
-from maquette.mechanisms import shape
+from maquette.mechanisms import laws, shape
 from maquette.mechanisms.base import POSTS, Mechanism, Task
 from maquette.mechanisms.certify import SHARE, expected, worth_buying
 from maquette.mechanisms.choose import (
@@ -134,7 +134,7 @@ class Request:
             typical_rows=self.typical_rows,
         )
 
-    def decided(self, chosen: Mechanism, *, n: int) -> Request:
+    def decided(self, chosen: Mechanism, *, n: int, drift: float = 0.0) -> Request:
         """The same request, with or without a certificate for a table of about n records. Public inputs only.
 
         One that was asked for by its share or by groups is bought.
@@ -143,7 +143,7 @@ class Request:
             return self
         bought, without = replace(self, certified=True), replace(self, certified=False)
         price, task = bought.prices[1], bought.task
-        hoped = expected(chosen.forecast(task, n=n), task, price=price, n=n)
+        hoped = expected(chosen.forecast(task, n=n), task, price=price, n=n, drift=drift)
         guaranteed = chosen.forecast(without.task, n=n).guaranteed
         return bought if worth_buying(hoped, guaranteed) else without
 
@@ -154,7 +154,7 @@ class Request:
         """
         if not self.certified or size.public or chosen.name in PROJECTING:
             return self
-        return self.decided(chosen, n=size.divisor)
+        return self.decided(chosen, n=size.divisor, drift=laws.drift(size, self.beta))
 
     def suited(self, chosen: Mechanism) -> Accounting:
         """How a ledger made for this release and mechanism counts."""

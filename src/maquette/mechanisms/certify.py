@@ -108,10 +108,10 @@ def _certified(
     )
 
 
-def expected(forecast: Forecast, task: Task, *, price: Fraction, n: int) -> float | None:
+def expected(forecast: Forecast, task: Task, *, price: Fraction, n: int, drift: float = 0.0) -> float | None:
     """What a certificate at this price is expected to state on a table of n records; None where nothing is known.
 
-    The expected largest error, and what the noise of its measurement may hide.
+    The expected largest error, and what the noise of its measurement may hide; `drift` is how far n may be off.
     """
     if forecast.expected is None or not price:
         return None
@@ -120,7 +120,8 @@ def expected(forecast: Forecast, task: Task, *, price: Fraction, n: int) -> floa
     asked = Laplace(price) if task.unit == "epsilon" else Gaussian(price)
     public = task.relation is Relation.REPLACE_ONE and task.weight is None
     share = task.beta if public else task.beta * (1 - laws.SIZE_BETA)
-    return min(1.0, largest + below(laws.drawn(asked, one, unit=task.unit), share) / max(n, 1))
+    margin = below(laws.drawn(asked, one, unit=task.unit), share)
+    return certificate.alpha(largest=largest * n, margin=margin, size=n, drift=drift)
 
 
 def worth_buying(certified: float | None, guaranteed: float | None) -> bool:
