@@ -77,7 +77,7 @@ def code_lines(text: str) -> Iterator[str]:
     joined = re.sub(r"\s*\\\n\s*", " ", text)
     for line in joined.splitlines():
         if re.match(r"(    |\$ )?\s*maquette ", line) and (line.startswith(" ") or in_fence(joined, line)):
-            yield line.strip().removeprefix("$ ")
+            yield re.sub(r"[][]", "", line.strip().removeprefix("$ "))  # what may be left out is parsed too
 
 
 def in_fence(text: str, line: str) -> bool:
