@@ -21,6 +21,7 @@ from maquette.mechanisms.residual import ripples
 from maquette.models.measurement import Gaussian
 from maquette.queries.base import Sensitivity
 from support.cli_files import call, desk, refused
+from support.ledger_tampering import tamper
 from support.privacy_cases import BY_GAUSS, GAUSSIAN_CASES
 from support.privacy_conformance import TINY, check_exactly
 from support.privacy_doubles import histograms
@@ -76,10 +77,7 @@ def test_a_program_that_cannot_count_so_refuses_it(tmp_path, monkeypatch):
 
 def test_a_ledger_turned_into_the_other_kind_is_found_out(tmp_path):
     book(BY_GAUSS, tmp_path / "x.ledger").close()
-    with closing(sqlite3.connect(tmp_path / "x.ledger")) as connection:
-        connection.execute("DROP TRIGGER account_fixed")
-        connection.execute("UPDATE account SET unit = 'rho'")
-        connection.commit()
+    tamper(tmp_path / "x.ledger", "UPDATE account SET unit = 'rho'")
     with Ledger.open(tmp_path / "x.ledger") as changed, pytest.raises(LedgerError, match="tampered"):
         changed.verify()
 
