@@ -178,6 +178,15 @@ def test_a_changed_schema_is_refused(path, statement):
         Ledger.open(path)
 
 
+def test_a_schema_that_changes_under_an_open_ledger_is_refused_before_the_next_payment(path):
+    with create(path, 5) as ledger:
+        pay(ledger, "a", 3)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("CREATE TRIGGER t AFTER UPDATE OF spent ON account BEGIN SELECT 1; END")
+        with pytest.raises(LedgerError, match="has a foreign trigger t: its database was changed"):
+            pay(ledger, "b", 1)
+
+
 def test_statistics_of_the_database_change_nothing(path):
     with create(path) as ledger:
         pay(ledger, "a", 1)

@@ -22,6 +22,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.chain import NEWEST
 from maquette.accounting.ledger.receipts import Kept, ReceiptFile
 from maquette.accounting.ledger.turn import SECONDS, Turn, locks_fail
@@ -53,6 +54,10 @@ class Store(ABC):
     @abstractmethod
     def check_present(self) -> None:
         """Raise LedgerError unless a ledger that this version can read lies here."""
+
+    def check_schema(self, connection: Connection) -> None:
+        """Raise LedgerError if the database was changed since it was opened; before every payment."""
+        del connection
 
     def check_pages(self, connection: Connection) -> None:
         """Raise LedgerError if the database itself finds its file damaged."""
@@ -135,6 +140,8 @@ class SqliteStore(Store):
         self._receipt = ReceiptFile(path)
         self._handle: int | None = None
         self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._checked: int | None = None
+        """The version of the schema that was found in order; the database counts its changes."""
 
     @property
     def writable(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -168,6 +175,12 @@ class SqliteStore(Store):
         shutil.copyfile(self.path, place)
         shutil.copyfile(log, f"{place}-wal")
         return _address(place, "mode=rw")
+
+    def check_schema(self, connection: Connection) -> None:
+        version = int(connection.exec_driver_sql("PRAGMA schema_version").scalar_one())
+        if version != self._checked:
+            schema.check(connection, location=self.location)
+            self._checked = version
 
     def kept(self) -> Kept | None:
         with self.guarded():

@@ -127,6 +127,7 @@ class Writer:
     def _commit(self, batch: list[_Job[Any]]) -> None:
         with self._store.turn() as kept:
             with self._store.writing() as connection:
+                self._store.check_schema(connection)
                 keys = (key for job in batch for key in job.keys)
                 transaction = Transaction(connection, keys, kept=kept, location=self._store.location)
                 for job in batch:
