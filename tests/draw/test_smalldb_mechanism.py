@@ -22,7 +22,7 @@ from maquette.gate.draw.scale import Scale
 from maquette.gate.draw.trellis import Trellis as TrellisCounter
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.smalldb import SMALLDB, SmallDb
-from maquette.mechanisms.smalldb_dispatch import find_route
+from maquette.mechanisms.smalldb_dispatch import Route, find_route
 from maquette.models.draw import Blocks, Forest, Intervals, Listed, Nested, Thresholds, Trellis
 from maquette.queries import boxes, marginals, prefixes, ranges, where
 from maquette.theory import smalldb as theory
@@ -304,3 +304,11 @@ def test_rows_that_would_take_hours_are_refused_with_the_time():
     table = mq.Table(Untouchable(), name="x", source="x")  # type: ignore[arg-type]
     with pytest.raises(MechanismError, match="hours"):
         mq.release(table, chain, epsilon=1.0, mechanism="smalldb", rows=2000, ledger="memory")
+
+
+def test_an_enumeration_that_no_memory_holds_is_refused_before_the_gate_is_asked():
+    """Two atoms make m + 1 databases of m rows: few databases, and a trillion rows."""
+    queries = where(DOMAIN, "age = 1")
+    route = Route(Listed(queries), "flat", Facts(universe=2, log_queries=0.0), (2,))
+    assert route.refusal(1000) is None
+    assert "of all together" in (route.refusal(10**6) or "")

@@ -127,7 +127,7 @@ class OnlineCurator(Curator):
         `guess` is a whole number over the query's denominator. The outcome is stored before it is shown; the look was
         paid for when the epoch opened.
         """
-        return self.test_all([Guess(queries, guess, about or {})])[0]
+        return self.test_all([Guess(queries, guess, {} if about is None else about)])[0]
 
     def test_all(self, guesses: Sequence[Guess]) -> list[Tested]:
         """The same for several guesses in order, up to and with the first that is far off, in one transaction.

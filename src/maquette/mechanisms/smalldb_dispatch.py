@@ -46,6 +46,8 @@ MOST_ROWS = 2000
 """Rows of a small database drawn by a counter."""
 MOST_LISTED = 2 * 10**6
 """Databases of a range that is enumerated."""
+MOST_LISTED_ROWS = 2**28
+"""Rows of all of them, held at once; the gate refuses more."""
 MOST_STATES = 250_000
 """States of a trellis, over all its layers."""
 MOST_MOVES = 8 * 10**6
@@ -118,9 +120,12 @@ class Route:
         """Why m rows cannot be drawn, or None."""
         if isinstance(self.structure, Listed):
             count = math.comb(self.sizes[0] + m - 1, m)
-            if count <= MOST_LISTED:
+            if count <= MOST_LISTED and count * m <= MOST_LISTED_ROWS:
                 return None
-            return f"enumeration would score {_about(count)} databases of m={m} rows (at most {_about(MOST_LISTED)})"
+            return (
+                f"enumeration would score {_about(count)} databases of m={m} rows (at most {_about(MOST_LISTED)}, and "
+                f"{_about(MOST_LISTED_ROWS)} rows of all together)"
+            )
         if isinstance(self.structure, Trellis):
             states = self.structure.layout.states(m)
             if states <= MOST_STATES and states * (m + 1) <= MOST_MOVES:

@@ -1,0 +1,186 @@
+"""Whatever a mechanism asks with: neighbouring tables have the same outcome, the same charges, and move as paid.
+
+`python -m benchmarks gate_fuzz` makes a hundred thousand such calls.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from maquette.domain import Relation
+from maquette.errors import ParameterError
+from maquette.gate import bounds, calibrate
+from maquette.gate import curator as gate
+from maquette.gate.curator import Curator
+from maquette.gate.draw import check
+from maquette.models.draw import Candidates, Draw, Drawn, Thresholds
+from maquette.models.measurement import Receipt
+from maquette.queries import marginals
+from support.gate_arguments import STRATEGIES, TABLES, methods
+from support.gate_fuzz import fuzz
+from support.gate_world import BUDGETS, DOMAIN, Pair, draws_on_tape
+
+PRICE = Fraction(1, 10**6)
+
+
+def test_every_public_method_of_the_curators_has_its_arguments():
+    assert methods() == set(STRATEGIES)
+    assert {n for n in dir(Curator) if not n.startswith("_") and callable(getattr(Curator, n))} <= methods()
+
+
+def test_arbitrary_arguments_have_the_same_outcome_on_neighbouring_tables():
+    tally = fuzz(range(25))
+    assert tally.calls == 1000
+    assert set(tally.answered) == methods(), f"never answered: {methods() - set(tally.answered)}"
+    assert set(tally.refused) == methods() - {"catch_up"}
+
+
+def test_the_same_with_the_production_ledger():
+    assert fuzz(range(100, 103), ledger="real").calls == 120
+
+
+def test_the_same_with_the_production_samplers():
+    assert fuzz(range(200, 204), real=True).calls > 40
+
+
+def test_the_pairs_cover_both_relations_and_all_units():
+    pairs = [Pair(seed) for seed in range(40)]
+    assert {pair.relation for pair in pairs} == set(Relation)
+    seen = {(pair.sides[0].ledger.budget.unit, pair.curator.unit) for pair in pairs}
+    assert seen == {(whole.unit, own.unit) for whole, own in BUDGETS}
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A check taken away, and the questions that must show it."""
+
+    plant: Plant
+    methods: tuple[str, ...]
+
+
+def _without(place: object, name: str) -> Plant:
+    return lambda patch: patch.setattr(place, name, lambda *args, **options: None)
+
+
+def _tells_the_count(patch: pytest.MonkeyPatch) -> None:
+    real = Curator.size
+
+    def size(self, *, price, note=None):
+        if self._engine.size() > 2:
+            raise ParameterError("too many")
+        return real(self, price=price, note=note)
+
+    patch.setattr(Curator, "size", size)
+
+
+def _words_by_the_count(patch: pytest.MonkeyPatch) -> None:
+    real = calibrate.on_grid
+
+    def on_grid(price):
+        try:
+            return real(price)
+        except ParameterError as error:
+            raise ParameterError(f"{error} {np.random.default_rng().integers(2**60)}") from None
+
+    patch.setattr(calibrate, "on_grid", on_grid)
+
+
+def _more_noise_for_more_records(patch: pytest.MonkeyPatch) -> None:
+    real = Curator._priced
+
+    def priced(self, price):
+        return real(self, price / (1 + self._engine.size() % 2) if isinstance(price, Fraction) else price)
+
+    patch.setattr(Curator, "_priced", priced)
+
+
+def _twice_the_score(patch: pytest.MonkeyPatch) -> None:
+    real = gate.count_errors
+    patch.setattr(gate, "count_errors", lambda *args: 2 * real(*args))
+
+
+CATALOGUE = {
+    "rows and codes of small databases are not looked at": Bug(_without(check, "_check_codes"), ("judge",)),
+    "draws are not checked": Bug(_without(gate, "check_draw"), ("draw",)),
+    "weights are checked by the look": Bug(_without(gate, "check_weight"), ("total",)),
+    "references and penalties of any size": Bug(
+        _without(bounds, "check_numbers"), ("distances", "select_tables")
+    ),
+    "whole numbers of any size": Bug(
+        _without(bounds, "check_whole"), ("open_epoch", "test", "select_tables")
+    ),
+    "queries of any size and domain": Bug(_without(bounds, "check_queries"), ("select",)),
+    "prices of any kind": Bug(_without(calibrate, "check_price"), ("size", "measure", "select")),
+    "notes of any kind": Bug(_without(bounds, "check_about"), ("note", "note_all")),
+    "margins of any kind": Bug(_without(bounds, "check_margins"), ("measure_residuals",)),
+    "a refusal that looks at the table": Bug(_tells_the_count, ("size",)),
+    "a refusal that is never the same": Bug(_words_by_the_count, ("size",)),
+    "noise that depends on the table": Bug(_more_noise_for_more_records, ("size",)),
+    "a score of twice its sensitivity": Bug(_twice_the_score, ("largest_error",)),
+}
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_planted_bug_is_caught(name, monkeypatch):
+    bug = CATALOGUE[name]
+    fuzz(range(300, 303), methods=bug.methods)
+    bug.plant(monkeypatch)
+    with pytest.raises(AssertionError, match=r"seed \d+, call \d+"):
+        fuzz(range(300, 360), methods=bug.methods)
+
+
+def _drawn(structure, rows: int) -> Drawn:
+    return Drawn(
+        Draw(structure, "flat", 2), [np.zeros(rows, np.int64)], Fraction(1), Fraction(1, 2), Receipt(1, "0")
+    )
+
+
+LONG = marginals(DOMAIN, attributes=[["b"]])
+TOO_LONG = {
+    "judge": {"drawn": _drawn(Thresholds("a"), 2000), "price": PRICE},
+    "draw": {
+        "asked": Draw(Candidates(LONG, {"b": np.zeros((3, 2000), np.int64)}), "flat", 2),
+        "price": PRICE,
+    },
+}
+WRAPPED = {
+    "distances": {
+        "binned": [TABLES[1]],
+        "references": [np.array([2**62, 2**62 - 4, 0, 0])],
+        "price": PRICE,
+    },
+    "select_tables": {
+        "binned": [TABLES[1]],
+        "references": [np.array([2**62, 2**62 - 4, 0, 0])],
+        "penalties": np.zeros(1, dtype=np.int64),
+        "count": 1,
+        "price": PRICE,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "place", "name"),
+    [
+        *((m, a, check, "_check_codes") for m, a in TOO_LONG.items()),
+        *((m, a, bounds, "check_numbers") for m, a in WRAPPED.items()),
+    ],
+)
+def test_what_the_checks_are_for(method, arguments, place, name, monkeypatch):
+    """Refused with the check; without it the private input moves by more than was charged."""
+    with draws_on_tape():
+        assert Pair(1).ask(method, arguments).error[0] is ParameterError
+        monkeypatch.setattr(place, name, lambda *args, **options: None)
+        with pytest.raises(AssertionError, match="the private input moved by"):
+            _ask_pairs(method, arguments)
+
+
+def _ask_pairs(method, arguments) -> None:
+    for seed in range(60):
+        Pair(seed).ask(method, arguments)
