@@ -52,7 +52,10 @@ def test_it_answers_as_it_did(version, name):
             continue
         found = release.answer(question)
         assert found.value == pytest.approx(value)
-        assert found.error == pytest.approx(error)
+        if found.source == "model" and found.holds_for == "all answers of the release together":
+            assert found.error > error  # it was stated for each query of the workload by itself
+        else:
+            assert found.error == pytest.approx(error)
         assert found.source == source
 
 

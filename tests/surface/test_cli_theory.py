@@ -160,7 +160,10 @@ def test_reconstruction_of_made_up_people():
         "--json",
         "-q",
     )
-    found = call("audit", "reconstruct", *words).json
+    told = call("audit", "reconstruct", *words).json
+    assert told["warning"] is None  # nobody stands behind made-up people
+    assert "proves nothing" in told["note"]
+    found = told["findings"]
     exact = [one for one in found if one["answers"] == "exact"]
     private = [one for one in found if one["answers"] == "laplace"]
     assert len(exact) == len(private) == 3
@@ -181,7 +184,9 @@ def test_reconstruction_in_words():
 def test_reconstruction_of_the_people_behind_a_release(tmp_path):
     own = desk(tmp_path)
     assert own.release("--total-epsilon", 3).code == 0
-    ended = call("audit", "reconstruct", own.place, "--people", own.table, "--secret", "sex")
+    words = ("audit", "reconstruct", own.place, "--people", own.table, "--secret", "sex")
+    assert "owner's eyes only" in call(*words, "--json").json["warning"]
+    ended = call(*words)
     assert ended.code == 0
     assert "least squares" in ended.out
     assert "linear program" in ended.out

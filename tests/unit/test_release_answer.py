@@ -152,7 +152,7 @@ def test_constants_need_nobody():
 class Model:
     """Covers queries over age alone."""
 
-    def estimate(self, asked: Any, *, beta: float) -> tuple[float, float] | None:
+    def estimate(self, asked: Any, *, beta: float, among: int = 1) -> tuple[float, float] | None:
         return (-0.2, 0.01 * (1 - beta)) if asked.attributes == ("age",) else None
 
 
@@ -192,7 +192,7 @@ def test_notes_tell_of_moved_borders_and_of_watermarks():
 
 def test_an_answer_in_words():
     text = str(certified(marginals(DOMAIN, k=1)).answer("sex = 'Male'"))
-    assert "percentage points with 95 % confidence" in text
+    assert "percentage points with 95 % confidence, for all answers of the release together" in text
     assert "records" in text
 
 

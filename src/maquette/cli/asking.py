@@ -70,10 +70,16 @@ def ask(
     total_epsilon: TotalEpsilon = None,
     total_delta: TotalDelta = None,
     analyst: Annotated[
-        str | None, typer.Option(help="Who asks; each analyst has sessions of their own.")
+        str | None,
+        typer.Option(
+            help="Who asks, for the books: sessions are kept apart by name, and nobody is kept out."
+        ),
     ] = None,
     share: Annotated[
-        float | None, typer.Option(help="Share of the ledger's total that is set aside for the analyst.")
+        float | None,
+        typer.Option(
+            help="Share of the ledger's total that is set aside for the analyst: bookkeeping, no access control."
+        ),
     ] = None,
     key: Annotated[
         str | None, typer.Option(help="The session's name in the ledger, to go on with it.")

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Attack releases, to see that they hold.", no_args_is_help=True, rich_markup_mode=None)
 
+PRIVATE = "These shares were computed from private rows without noise: for the owner's eyes only."
+REFUTES = (
+    "An attack that fails proves nothing; one that beats its limit over many trials refutes the guarantee."
+)
+
 
 @app.callback()
 def group() -> None:
@@ -86,10 +91,11 @@ def reconstruct(
             trials=trials,
             quiet=quiet,
         )
+    warning = PRIVATE if folder is not None else None
     if as_json:
-        console.say_json([asdict(one) for one in found])
+        console.say_json({"warning": warning, "note": REFUTES, "findings": [asdict(one) for one in found]})
     else:
-        _show(found, private=folder is not None)
+        _show(found, warning=warning)
 
 
 def _made_up(
@@ -140,7 +146,7 @@ def _published(
     return published.attack(made, people, hidden=hidden, methods=methods)
 
 
-def _show(found: list[Finding], *, private: bool) -> None:
+def _show(found: list[Finding], *, warning: str | None) -> None:
     console.table(
         ["attack", "answers", "secrets", "queries", "recovered", "by chance", "at most if private"],
         [
@@ -157,8 +163,6 @@ def _show(found: list[Finding], *, private: bool) -> None:
         ],
         right=(2, 3, 4, 5, 6),
     )
-    if private:
-        console.say("These shares were computed from private rows without noise: for the owner's eyes only.")
-    console.say(
-        "An attack that fails proves nothing; one that beats the last column over many trials refutes the guarantee."
-    )
+    for sentence in (warning, REFUTES):
+        if sentence is not None:
+            console.say(sentence)

@@ -70,8 +70,11 @@ class HistogramModel:
             variance += share**2 * variance_of(self.size.noise)
         return Estimate(float((weights * table).sum()), math.sqrt(max(variance, 0.0)))
 
-    def estimate(self, asked: Queries, *, beta: float) -> tuple[float, float] | None:
-        """One query as a fraction, and its error except with probability beta; None if it is not covered."""
+    def estimate(self, asked: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
+        """One query as a fraction, and its error; None if it is not covered.
+
+        Accuracy: except with probability beta, for all of the `among` queries together that may be asked so.
+        """
         if asked.count != 1 or not self.covers(asked.attributes):
             return None
         weights = query_weights(asked)
@@ -81,7 +84,8 @@ class HistogramModel:
         inside, _ = self._sums(weights)
         share = inside / self.cells.size
         groups = [(inside, 1 - share), (self.cells.size - inside, share)]
-        error = sum_tail(self.noise, groups, beta=beta * (1 if self.size.public else 1 - SIZE_SHARE))
+        noise = beta * (1 if self.size.public else 1 - SIZE_SHARE) / among
+        error = sum_tail(self.noise, groups, beta=noise)
         return value / self.size.divisor, (error + size_tail(self.size, beta)) / self.size.divisor
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

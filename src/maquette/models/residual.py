@@ -147,15 +147,18 @@ class ResidualModel:
         value = float((weights * self.table(margin)).sum())
         return Estimate(value, math.sqrt(query_variance(self.domain, self.variances, margin, weights)))
 
-    def estimate(self, asked: Queries, *, beta: float) -> tuple[float, float] | None:
-        """One query as a fraction, and its error except with probability beta; None if it is not covered."""
+    def estimate(self, asked: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
+        """One query as a fraction, and its error; None if it is not covered.
+
+        Accuracy: except with probability beta, for all of the `among` queries together that may be asked so.
+        """
         if asked.count != 1 or not self.covers(asked.attributes):
             return None
         weights = query_weights(asked)
         if weights is None:
             return None
         found = self.answer(weights, margin=asked.attributes)
-        share = beta * (1 if self.size.public else 1 - SIZE_SHARE)
+        share = beta * (1 if self.size.public else 1 - SIZE_SHARE) / among
         error = found.deviation * math.sqrt(2 * math.log(2 / share)) + size_tail(self.size, beta)
         return found.value / self.size.divisor, error / self.size.divisor
 

@@ -29,7 +29,7 @@ from maquette.queries.ranges import Prefixes, Ranges
 from maquette.queries.sets import SetQueries
 from maquette.queries.workload import Workload
 from maquette.release import ends
-from maquette.release.statements import Answer, Source
+from maquette.release.statements import Answer, HoldsFor, Source
 
 if TYPE_CHECKING:
     from maquette.release.release import Release
@@ -47,6 +47,14 @@ class Estimate:
     beta: float | None
     source: Source
     note: str | None = None
+    alone: bool = False
+    """Does the error hold for this query alone, rather than for all answers of the release together?"""
+
+    @property
+    def holds_for(self) -> HoldsFor | None:
+        if self.error is None:
+            return None
+        return "this question alone" if self.alone else "all answers of the release together"
 
 
 def answer(release: Release, query: str | Queries) -> Answer:
@@ -68,6 +76,7 @@ def answer(release: Release, query: str | Queries) -> Answer:
         confidence=None if found.beta is None else 1 - found.beta,
         source=found.source,
         notes=notes,
+        holds_for=found.holds_for,
     )
 
 
@@ -92,10 +101,11 @@ def _cut(release: Release, asked: Predicate) -> Estimate | None:
     source: Source = high.source if low.beta == 0 else low.source
     if joined.error is None:
         return Estimate(joined.value, None, None, source, note)
-    # bounds of the workload hold for all of its answers at once, a model's for each by itself
+    # bounds of the workload hold for all of its answers at once, a model's maybe for each by itself
     betas = [found.beta or 0.0 for found in known]
     beta = sum(betas) if "model" in (low.source, high.source) else max(betas)
-    return _estimate(joined.value, joined.error, beta, source, note)
+    whole = _estimate(joined.value, joined.error, beta, source, note)
+    return replace(whole, alone=low.alone or high.alone)
 
 
 def _side(release: Release, end: Predicate) -> Estimate | None:
@@ -130,7 +140,8 @@ def estimate(release: Release, asked: Queries, *, beta: float | None = None) -> 
     note = "no record can be so by the constraints of the domain"
     if found.error is None:
         return replace(found, value=0.0, note=note)
-    return _estimate(0.0, found.error + found.value, found.beta or release.beta, found.source, note)
+    moved = _estimate(0.0, found.error + found.value, found.beta or release.beta, found.source, note)
+    return replace(moved, alone=found.alone)
 
 
 def _impossible(asked: Queries) -> bool:
@@ -151,11 +162,21 @@ def _certified(release: Release, asked: Queries) -> Estimate | None:
 def _from_model(release: Release, asked: Queries, beta: float) -> Estimate | None:
     if release.model is None:
         return None
-    found = release.model.estimate(asked, beta=beta)
+    own = _is_of_workload(release, asked)
+    found = release.model.estimate(asked, beta=beta, among=release.workload.count if own else 1)
     if found is None:
         return None
     value, error = found
-    return _estimate(value, error, beta, "model")
+    return replace(_estimate(value, error, beta, "model"), alone=not own)
+
+
+def _is_of_workload(release: Release, asked: Queries) -> bool:
+    """Is it one of the workload's queries, or the complement of one? Their errors are stated for all together."""
+    return any(
+        len(indices) == 1 and abs(float(weights[0])) == 1
+        for _, part in _parts(release.workload)
+        for indices, weights, _ in _combinations(part, asked)
+    )
 
 
 def _from_workload(release: Release, asked: Queries, *, most: int | None = None) -> Estimate | None:

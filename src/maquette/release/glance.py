@@ -30,34 +30,40 @@ class Panel:
     svg: str
     proved: bool
     """Whether the bars carry proved intervals."""
+    alone: bool = False
+    """Whether some of these intervals hold for its own bar alone."""
 
 
 def panels(release: Release) -> list[Panel]:
     """One panel per attribute that the release says something about, up to twenty."""
     found: list[Panel] = []
     for attribute in [release.domain[name] for name in release.measured[:MOST_ATTRIBUTES]]:
-        bars = list(_bars(release, attribute))
+        shares = list(_shares(release, attribute))
+        bars = [_bar(label, share) for label, share in shares]
         if bars:
             told = ", ".join(f"{bar.label} {bar.value:.3g} per cent" for bar in bars)
             svg = plots.marginal(bars, label=f"Shares of {attribute.name}: {told}")
-            found.append(Panel(attribute.name, svg, any(bar.low is not None for bar in bars)))
+            proved, alone = (
+                any(bar.low is not None for bar in bars),
+                any(share.alone for _, share in shares),
+            )
+            found.append(Panel(attribute.name, svg, proved, alone))
     return found
 
 
-def _bars(release: Release, attribute: Attribute) -> Iterator[plots.Bar]:
+def _shares(release: Release, attribute: Attribute) -> Iterator[tuple[str, Estimate]]:
     for label, codes in bins(attribute):
         found = _share(release, attribute, codes)
         if found is None:
             return
-        low = high = None
-        if found.error is not None:
-            low, high = max(found.value - found.error, 0.0), min(found.value + found.error, 1.0)
-        yield plots.Bar(
-            label,
-            100 * found.value,
-            None if low is None else 100 * low,
-            None if high is None else 100 * high,
-        )
+        yield label, found
+
+
+def _bar(label: str, found: Estimate) -> plots.Bar:
+    if found.error is None:
+        return plots.Bar(label, 100 * found.value, None, None)
+    low, high = max(found.value - found.error, 0.0), min(found.value + found.error, 1.0)
+    return plots.Bar(label, 100 * found.value, 100 * low, 100 * high)
 
 
 def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | None:

@@ -29,6 +29,10 @@ Source = Literal["model", "workload", "rows"]
 """Where an answer comes from: the fitted model, the released answers, or the synthetic rows."""
 
 
+HoldsFor = Literal["this question alone", "all answers of the release together"]
+"""What the confidence of a stated error is about: a question fixed before looking, or whatever is picked afterwards."""
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """Stated in advance by a theorem: every answer within `alpha`, except with probability `beta`."""
@@ -143,7 +147,11 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer. `error` is None where nothing is proved; otherwise it holds with probability `confidence`."""
+    """One answer. `error` is None where nothing is proved; otherwise it holds with probability `confidence`.
+
+    `holds_for` says for what: for this question alone, fixed before any answer was seen, or for all answers of the
+    release that say so together, so that it also holds for the one that surprises most.
+    """
 
     query: str
     value: float
@@ -154,6 +162,7 @@ class Answer:
     confidence: float | None
     source: Source
     notes: tuple[str, ...] = ()
+    holds_for: HoldsFor | None = None
 
     @property
     def low(self) -> float | None:
@@ -169,4 +178,5 @@ class Answer:
         about = f"{words.percent(self.value)} (about {self.count:,.0f} records)"
         if self.error is None or self.confidence is None:
             return f"{about}, no stated error"
-        return f"{about} ± {words.points(self.error)} with {words.chance(self.confidence)} confidence"
+        held = "" if self.holds_for is None else f", for {self.holds_for}"
+        return f"{about} ± {words.points(self.error)} with {words.chance(self.confidence)} confidence{held}"

@@ -30,6 +30,8 @@ class SessionAnswer:
     receipt: Receipt | None
     """Where in the ledger it stands; None if no entry was needed."""
     notes: tuple[str, ...] = ()
+    holds_for: str = "all answers of the session together"
+    """What `beta` is the chance of failure of."""
 
     @property
     def low(self) -> float:

@@ -58,7 +58,9 @@ def session(
         budget lasts for all `queries` questions.
 
     `analyst` and `share` set a share of the ledger's total aside for one analyst, out of which the sessions opened in
-    that name are paid. `bypass` (the default of pmw) measures while guesses mostly fail, instead of testing them.
+    that name are paid. They are bookkeeping, not access control: a name is taken as it is given, whoever holds the
+    ledger may give any, and what one session was answered is free in all others. `bypass` (the default of pmw) measures
+    while guesses mostly fail, instead of testing them.
     """
     rules = Rules(
         budget=Budget(epsilon, delta),

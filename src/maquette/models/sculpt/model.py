@@ -76,13 +76,16 @@ class SculptModel:
             tables.append(Measured(asked, counts, held / max(held.sum(), 1.0), float(table.variance)))
         return cls(domain, tuple(tables), size, pure, stages)
 
-    def estimate(self, asked: Queries, *, beta: float) -> tuple[float, float] | None:
-        """One query as a fraction, and its error except with probability beta; None if it is not covered."""
+    def estimate(self, asked: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
+        """One query as a fraction, and its error; None if it is not covered.
+
+        Accuracy: except with probability beta, for all of the `among` queries together that may be asked so.
+        """
         found = self._best(asked)
         if found is None:
             return None
         table, weights = found
-        share = beta / self.stages * (1 if self.size.public else 1 - SIZE_SHARE)
+        share = beta / (self.stages * among) * (1 if self.size.public else 1 - SIZE_SHARE)
         sizes, counts = np.unique(np.abs(weights[weights != 0]), return_counts=True)
         groups = [(float(count), float(size)) for size, count in zip(sizes, counts, strict=True)]
         noise = sum_tail(self._law(table.variance), groups, beta=share) if groups else 0.0
