@@ -245,7 +245,7 @@ def test_both_sides_of_a_cut_share_the_chance_of_failing():
         def __init__(self):
             self.betas: list[float] = []
 
-        def estimate(self, asked, *, beta):
+        def estimate(self, asked, *, beta, among=1):
             self.betas.append(beta)
             return float(TRUTH.answer(asked).fractions[0]), 0.01
 
