@@ -14,7 +14,7 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models import from_arrays
 from maquette.models.histogram import HistogramModel
-from maquette.models.measurement import Gaussian, Laplace, Receipt, Residual, Size, as_json, from_json
+from maquette.models.measurement import Gaussian, Laplace, Receipt, Residual, Size, as_json
 from maquette.models.residual import (
     ResidualModel,
     below,
@@ -24,6 +24,7 @@ from maquette.models.residual import (
     query_variance,
     reconstruct,
 )
+from maquette.models.stored import law_of
 from maquette.models.tails import sum_tail, variance_of
 from maquette.queries import marginals, points, prefixes
 from maquette.queries.base import sum_margin
@@ -257,7 +258,7 @@ def test_models_are_stored_and_read(world):
 
 def test_laws_are_stored_and_read():
     for law in (Laplace(Fraction(1, 3), Fraction(2)), Gaussian(Fraction(1, 7)), None):
-        assert from_json(None if law is None else json.loads(json.dumps(as_json(law)))) == law
+        assert law_of(None if law is None else json.loads(json.dumps(as_json(law)))) == law
 
 
 def test_an_unknown_size_is_not_public():
