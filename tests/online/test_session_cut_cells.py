@@ -8,7 +8,7 @@ import pytest
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.errors import BudgetExceeded, KeyReused
+from maquette.errors import BudgetExceeded, KeyReused, WorkloadError
 from maquette.gate.owner import Table
 from maquette.sessions import Refusal
 from maquette.vault.engine import MemoryEngine
@@ -120,3 +120,9 @@ def test_the_forecast_is_not_exceeded(monkeypatch, ages):
         told = session.forecast(text)
         assert told.error is None
         assert session.ask(text).cost <= told.cost * (1 + 1e-9)
+
+
+def test_a_session_about_some_attributes_sees_what_both_ends_are_about(monkeypatch, ages):
+    session = opened(monkeypatch, ages, attributes=["sex"])
+    with pytest.raises(WorkloadError, match="questions about sex"):
+        session.ask("age > 200")  # as it is read it is about nothing

@@ -280,7 +280,8 @@ class Session:
 
     def _read(self, query: str | Queries) -> Question:
         question = self._reader.read(query)
-        check_covered(self._desk.rules, question)
+        for end in question.ends or (question,):
+            check_covered(self._desk.rules, end)
         return question
 
     def _given(self, question: Question, key: str | None) -> SessionAnswer | None:
