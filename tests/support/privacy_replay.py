@@ -200,11 +200,15 @@ def release(
 
 
 class _Logs(logging.Handler):
-    """Everything that is logged while it is open."""
+    """Everything that is logged while it is open.
+
+    All but the compiler of loops, whose lines say what was compiled before, in this process or an earlier one.
+    """
 
     def __init__(self) -> None:
         super().__init__(level=logging.DEBUG)
         self.lines: list[str] = []
+        logging.getLogger("numba").setLevel(logging.WARNING)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(f"{record.name} {record.levelname} {record.getMessage()}")
