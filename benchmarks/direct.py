@@ -1,7 +1,7 @@
 """Accuracy of the direct mechanisms at equal privacy: true errors beside what was certified and guaranteed.
 
 The tables are public, so true answers may be compared. Answers only: max is the largest error of a cell as a fraction,
-L1 the mean over marginals of the L1 distance. Defaults throughout, the certificate's share included.
+L1 the mean over marginals of the L1 distance. Defaults throughout, but for a certificate that is always bought (5 %).
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def _measure(data: Path, name: str, *, k: int, mechanism: str) -> dict[str, Any]
 def _once(table: mq.Table, queries: Marginals, truth: np.ndarray, mechanism: str) -> dict[str, float]:
     ledger = _accuracy.ledger(queries, mechanism, epsilon=EPSILON, delta=DELTA)
     started = time.process_time()
-    release = mq.release(table, queries, epsilon=EPSILON, delta=DELTA, mechanism=mechanism, ledger=ledger)
+    release = mq.release(
+        table, queries, epsilon=EPSILON, delta=DELTA, mechanism=mechanism, certificate=0.05, ledger=ledger
+    )
     seconds = time.process_time() - started
     errors = np.abs(release.answers.fractions - truth)
     assert release.certificate is not None

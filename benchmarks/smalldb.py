@@ -123,6 +123,7 @@ def whole_release(rng: np.random.Generator) -> dict[str, Any]:
         epsilon=1.0,
         mechanism="smalldb",
         typical_rows=10_000,
+        certificate=0.05,
         ledger="memory",
     )
     assert made.certificate is not None
