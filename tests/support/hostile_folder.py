@@ -97,7 +97,7 @@ def _bytes(folder: Path, rng: random.Random) -> str:
 def _table(folder: Path, rng: random.Random) -> str:
     path = rng.choice([p for name in TABLES if (p := folder / name).exists()])
     ways: dict[str, Callable[[pa.Table], pa.Table]] = {
-        "as floats": lambda t: pa.table({n: t[n].cast("float64") for n in t.column_names}),
+        "as floats": lambda t: pa.table({n: t[n].cast("float64", safe=False) for n in t.column_names}),
         "as texts": lambda t: pa.table({n: t[n].cast("string") for n in t.column_names}),
         "shorter": lambda t: t.slice(1),
         "longer": lambda t: pa.concat_tables([t, t]),

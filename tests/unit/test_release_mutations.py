@@ -152,6 +152,16 @@ def test_deep_documents_are_refused(folders, tmp_path, name, depth):
         store.load(folder)
 
 
+@pytest.mark.parametrize("text", ["\ud800", "\udfff tail", "a\ud83d"])
+def test_half_characters_are_refused(folders, tmp_path, text):
+    folder = copied(folders, "union", tmp_path)
+    edit_json(folder, "release.json", lambda d: d.update(notes=["\U0001f600 is whole"]))
+    assert store.load(folder).notes == ("\U0001f600 is whole",)
+    edit_json(folder, "release.json", lambda d: d.update(notes=[text]))
+    with pytest.raises(mq.ReleaseError, match="cannot be read as JSON"):
+        store.load(folder)
+
+
 def test_long_documents_are_refused_unread(folders, tmp_path, monkeypatch):
     folder = copied(folders, "union", tmp_path)
     monkeypatch.setattr(reading, "MAX_TEXT", 100)

@@ -35,7 +35,12 @@ def read_json(path: Path) -> Any:
         if size > MAX_TEXT:
             raise ReleaseError(f"{path} holds {size:,} bytes, more than the {MAX_TEXT:,} of any release")
         check_room(path, size * _PER_BYTE)
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text, parse_constant=_no_number)
+        if (
+            "\\ud" in text.lower()
+        ):  # half of a pair of escapes is no character, and could not be written again
+            json.dumps(value, ensure_ascii=False).encode()
     except (OSError, ValueError, RecursionError):
         raise ReleaseError(
             f"{path} cannot be read as JSON; fetch the release again from its source"
