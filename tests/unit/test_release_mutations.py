@@ -162,6 +162,13 @@ def test_half_characters_are_refused(folders, tmp_path, text):
         store.load(folder)
 
 
+def test_numbers_too_small_for_words_are_refused(folders, tmp_path):
+    folder = copied(folders, "union", tmp_path)
+    edit_json(folder, "release.json", lambda d: d["guarantee"].update(alpha=1e-320))
+    with pytest.raises(mq.ReleaseError, match=r"guarantee\.alpha"):
+        store.load(folder)
+
+
 def test_long_documents_are_refused_unread(folders, tmp_path, monkeypatch):
     folder = copied(folders, "union", tmp_path)
     monkeypatch.setattr(reading, "MAX_TEXT", 100)

@@ -50,7 +50,8 @@ def read(kind: Any, value: Any, *, where: str) -> Any:
         fits = value in get_args(kind) if isinstance(value, str) else False
     elif kind is float:
         value = float(value) if value in _INFINITE else value
-        fits = _is_number(value) and not math.isnan(value) and (math.isinf(value) or abs(value) < _LARGEST)
+        fits = _is_number(value) and not math.isnan(value)
+        fits = fits and (value == 0 or math.isinf(value) or 1 / _LARGEST < abs(value) < _LARGEST)
     elif kind is int:
         fits = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
     elif kind in (str, bool, dict):
