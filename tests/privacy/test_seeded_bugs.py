@@ -251,7 +251,7 @@ def _(patch):
 @bug("one charge for two draws", checks.exactly("laplace"))
 def _(patch):
     def make(real):
-        def ask(self, event, request, look):
+        def ask(self, event, request, look, **more):
             return real(
                 self, event, request, lambda: [(a + b) // 2 for a, b in zip(look(), look(), strict=True)]
             )
@@ -312,7 +312,7 @@ def _(patch):
     cache: dict[str, object] = {}
 
     def make(real):
-        def ask(self, event, request, look):
+        def ask(self, event, request, look, **more):
             name = str(sorted(request.items()))
             if name not in cache:
                 cache[name] = real(self, event, request, look)
@@ -329,7 +329,7 @@ def _(patch):
 @bug("the charge comes after the look", checks.pays_first)
 def _(patch):
     def make(real):
-        def ask(self, event, request, look):
+        def ask(self, event, request, look, **more):
             seen = look()
             return real(self, event, request, lambda: seen)
 
@@ -341,9 +341,9 @@ def _(patch):
 @bug("an error is refunded", checks.stays_charged)
 def _(patch):
     def make(real):
-        def ask(self, event, request, look):
+        def ask(self, event, request, look, **more):
             try:
-                return real(self, event, request, look)
+                return real(self, event, request, look, **more)
             except RuntimeError:
                 _forget_last(self._ledger)
                 raise
@@ -364,7 +364,7 @@ def _forget_last(ledger) -> None:
 @bug("a retry draws fresh noise", checks.same_key_same_answer)
 def _(patch):
     def make(real):
-        def ask(self, event, request, look):
+        def ask(self, event, request, look, **more):
             _, receipt = real(self, event, request, look)
             return look(), receipt
 

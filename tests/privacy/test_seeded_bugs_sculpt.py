@@ -124,11 +124,11 @@ def unpaid_again(patch):
     real = Curator._ask
     paid = set()
 
-    def ask(self, event, request, look):
+    def ask(self, event, request, look, **more):
         if request["ask"] == "tables" and id(self) in paid:
             event = _Free(event)
         paid.add(id(self))
-        return real(self, event, request, look)
+        return real(self, event, request, look, **more)
 
     patch.setattr(Curator, "_ask", ask)
 
