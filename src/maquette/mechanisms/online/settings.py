@@ -92,7 +92,12 @@ class Public:
         """T + A such that the stated error of a guess is alpha."""
         if self.alpha is None:
             raise ParameterError("no error was asked for")
-        return self.alpha * (self.n - self.reach) - self.reach - _HALF
+        wanted = self.alpha * (self.n - self.reach) - self.reach - _HALF
+        if wanted <= 0:
+            raise ParameterError(
+                f"that is less than the {self.reach + _HALF:.3g} records by which their number and a guess may be off"
+            )
+        return wanted
 
 
 @dataclass(frozen=True, slots=True)
