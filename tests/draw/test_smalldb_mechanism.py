@@ -115,7 +115,14 @@ def test_every_class_is_recognised_and_released(name, relation):
 def test_a_budget_with_delta_buys_more_by_bounded_range():
     table = mq.open(columns_of(200), domain=DOMAIN)
     release = mq.release(
-        table, prefixes(DOMAIN, "age"), epsilon=1.0, delta=1e-6, mechanism="smalldb", rows=6, ledger="memory"
+        table,
+        prefixes(DOMAIN, "age"),
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism="smalldb",
+        rows=6,
+        certificate=0.05,
+        ledger="memory",
     )
     rho = float(release.budget.total_units) / 1e12
     assert float(Fraction(release.parameters["epsilon of the draw"])) == pytest.approx(

@@ -189,12 +189,11 @@ def test_rounding_adds_up_and_stays_close(weights, m):
 
 
 @given(st.lists(st.floats(0.01, 10), min_size=2, max_size=12), st.integers(1, 60))
-def test_largest_remainders_keep_the_stated_bound(weights, m):
-    from maquette.theory.postprocess import rounding
-
+def test_largest_remainders_stay_within_a_total_variation_of_n_over_4m(weights, m):
     array = np.array(weights) / sum(weights)
     gap = largest_remainder(array, m) / m - array
-    assert gap[gap > 0].sum() <= rounding(support=len(array), rows=m) + 1e-9
+    n = len(array)
+    assert gap[gap > 0].sum() <= (n // 2) * ((n + 1) // 2) / (n * m) + 1e-9
 
 
 @given(st.lists(st.floats(0.01, 10), min_size=2, max_size=30), st.integers(1, 100))

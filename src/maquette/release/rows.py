@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.domain.attribute import Attribute
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
+from maquette.models.coverage import answer_from
 from maquette.queries.base import Queries
 from maquette.queries.pieces import pieces
 from maquette.release.statements import RowsDistance
@@ -61,6 +62,6 @@ def distance(workload: Queries, answers: Answers, database: SmallDatabase) -> Ro
     largest = total = 0.0
     for start, piece in pieces(workload):
         released = answers.numerators[start : start + piece.count] / answers.denominator
-        gaps = np.abs(database.answer(piece).fractions - released)
+        gaps = np.abs(answer_from(database, piece).fractions - released)
         largest, total = max(largest, float(gaps.max())), total + float(gaps.sum())
     return RowsDistance(largest, total / workload.count)
