@@ -34,7 +34,7 @@ from benchmarks.__main__ import append_each
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "maquette"
 SEED = 20_261_116
-LONGEST = 420
+LONGEST = 1200
 """Seconds after which a mutant counts as noticed: it hangs, or makes something very slow."""
 
 GUARDS: dict[str, tuple[str, ...]] = {
@@ -57,11 +57,9 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "tests/noise/test_calibrate.py",
         "tests/unit/test_vault_owner.py",
         "tests/online/test_sparse_gate.py",
-        "tests/accounting",
         "tests/online/test_sparse_privacy.py",
         "tests/gate/test_gate_fuzz.py",
         "tests/privacy/test_seeded_bugs_sculpt.py",
-        "tests/conformance/test_exact_ratios.py",
     ),
     "accounting/ledger": (
         "tests/unit/test_ledger_rules.py",

@@ -200,15 +200,15 @@ class OnlineCurator(Curator):
         values: list[NDArray[np.int64]],
         *,
         more: Mapping[str, Any],
-        event: Event | None = None,
+        event: Event,
     ) -> Entry:
         """Payment and value in one transaction; KeyReused if another process has taken this step."""
-        made = self._record(ask, values, ({} if event is None else event.to_dict()) | dict(more))
+        made = self._record(ask, values, event.to_dict() | dict(more))
         return self._ledger.record(
             made.key,
             request=made.request,
-            tag=ask if event is None else event.tag,
-            cost=Cost(0) if event is None else event.cost(self._ledger.budget.unit),
+            tag=event.tag,
+            cost=event.cost(self._ledger.budget.unit),
             body=made.body,
             payload=made.payload,
             parent=self._key,
