@@ -23,6 +23,7 @@ from maquette.errors import BudgetExceeded, KeyReused, MechanismError, Parameter
 from maquette.gate import sparse
 from maquette.gate.online import OnlineCurator, epoch_cost
 from maquette.gate.owner import Table
+from maquette.models.measurement import Gaussian, Laplace
 from maquette.models.testing import Terms
 from maquette.queries import marginals, weights, where
 from support import crash_points
@@ -311,3 +312,19 @@ def test_the_event_of_a_sparse_vector_costs_its_threshold_and_its_tests():
             SparseEvent(*wrong)
     with pytest.raises(ParameterError, match="without an event"):
         from_body({"ask": "test"})
+
+
+@pytest.mark.parametrize("denominator", [1, 3, 20])
+def test_values_of_fractional_queries_carry_noise_stretched_to_their_denominator(denominator):
+    """The law is in counts, the numerators are over the denominator: the deviation grows with it, and no faster."""
+    variance, scale = Fraction(50), Fraction(7, 2)
+    noise = Given(0, 0)
+    sparse.add_noise(5, Gaussian(Fraction(1, 100), variance), denominator=denominator, noise=noise)
+    sparse.add_noise(5, Laplace(Fraction(2, 7), scale), denominator=denominator, noise=noise)
+    sigma, drawn = noise.scales
+    assert (
+        variance * denominator**2
+        <= Fraction(sigma) ** 2
+        <= variance * denominator**2 * (1 + Fraction(1, 10**12))
+    )
+    assert drawn == scale * denominator
