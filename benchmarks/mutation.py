@@ -59,6 +59,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "tests/online/test_sparse_gate.py",
         "tests/online/test_sparse_privacy.py",
         "tests/gate/test_gate_fuzz.py",
+        "tests/surface/test_ledger_of_a_table.py",
         "tests/privacy/test_seeded_bugs_sculpt.py",
     ),
     "accounting/ledger": (
@@ -91,6 +92,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "tests/unit/test_fit_report.py",
         "tests/unit/test_readers.py",
         "tests/laws/test_coding_records.py",
+        "tests/surface/test_bad_files.py",
     ),
     "queries": (
         "tests/unit/test_queries_classes.py",

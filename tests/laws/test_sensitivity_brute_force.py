@@ -219,6 +219,11 @@ def test_the_farthest_pair_for_products_of_intervals(cells, closed):
     assert apart.farthest_boxes(cells, closed=closed).moved == int(asked.distances(records, records).l1.max())
 
 
+def test_where_there_is_one_record_only_it_differs_from_itself_in_no_attribute_of_two_cells():
+    """`Ranges` leaves attributes of one cell out; the function is right without that, too."""
+    assert apart.farthest_boxes((1, 1), closed=True) == apart.Farthest(0, exact=True, spread=True)
+
+
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), power=st.sampled_from([1, 2]), steps=st.sampled_from([0, 10, 10**6]))
 def test_the_search_for_the_farthest_columns_is_right_or_says_that_it_is_a_bound(data, power, steps):

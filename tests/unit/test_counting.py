@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
 from maquette.queries import counting
+from maquette.queries.binned import Binned
 from maquette.queries.counting import count_margins
 
 
@@ -163,3 +164,18 @@ def test_bad_arguments_are_refused(case):
     columns, margin, weights, words = BAD[case]
     with pytest.raises(WorkloadError, match=words):
         count_margins(universe(3, 3), columns, [margin], weights)
+
+
+@pytest.mark.parametrize(
+    "cuts", [(), (1,), (1, 3), (-1, 2), (0, 0), (0, 3, 2), (0, 5)], ids=lambda cuts: f"cuts at {cuts}"
+)
+def test_bins_that_are_no_partition_of_an_attribute_are_refused(cuts):
+    with pytest.raises(WorkloadError, match="the cuts of 'a0' must rise from 0 and stay below its 5 cells"):
+        Binned(("a0",), (cuts,)).check(universe(5))
+
+
+@pytest.mark.parametrize("cuts", [(0,), (0, 4), (0, 1, 2, 3, 4)])
+def test_bins_from_the_first_cell_on_are_a_partition(cuts):
+    table = Binned(("a0",), (cuts,))
+    table.check(universe(5))
+    assert table.cells == len(cuts)

@@ -9,10 +9,14 @@ import sys
 
 import pytest
 
-from maquette.domain import Attribute, Domain, Kind
+from maquette.accounting.budget import Budget
+from maquette.accounting.ledger import Ledger
+from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import DomainError, ParameterError, SourceError
 from maquette.gate.owner import Table
 from maquette.gate.owner import open as open_table
+from maquette.gate.payer import Payer
+from maquette.gate.truth import is_table_of
 
 DOMAIN = Domain((Attribute("<age>", Kind.ORDINAL, codes=3), Attribute("sex", Kind.BOOLEAN, codes=2)))
 
@@ -83,3 +87,18 @@ def test_the_handle_loads_no_table_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_ledger_knows_its_own_table_and_no_other():
+    budget = Budget(1.0)
+    own, other = table(5), table(6)
+    about = {"relation": Relation.ADD_REMOVE, "domain_fingerprint": DOMAIN.fingerprint, "name": "people"}
+    with Ledger.memory(budget=budget, **about) as book:
+        assert not is_table_of(own, book)  # it has paid for none yet
+        Payer(own, book, key="r", budget=budget)
+        assert is_table_of(own, book)
+        assert is_table_of(table(5), book)
+        assert not is_table_of(other, book)
+        wider = Domain((*DOMAIN, Attribute("more", Kind.BOOLEAN, codes=2)))
+        rows = [{"<age>": i % 3, "sex": 1, "more": 0} for i in range(5)]
+        assert not is_table_of(open_table(rows, domain=wider), book)
