@@ -18,6 +18,7 @@ import pytest
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, SourceError
 from maquette.vault.engine import MemoryEngine, StreamEngine
+from maquette.vault.frames import ArrowTable
 from maquette.vault.readers import open_engine
 
 DOMAIN = Domain(
@@ -221,6 +222,12 @@ def test_every_source_gives_the_same_commitment(tmp_path):
         folder.mkdir()
         seals.add(open_engine(**make(folder), domain=DOMAIN, memory_limit=0).commitment(b"salt"))
     assert len(seals) == 1
+
+
+def test_a_source_says_how_much_of_it_has_been_read():
+    """For the owner's eyes: it only moves a bar."""
+    source = ArrowTable(as_arrow_table(Path())["source"], "a table")
+    assert [share for _, share in source.batches(["code"])] == [0.3, 1.0]
 
 
 def test_whole_numbers_of_every_width_and_decimals(tmp_path):
