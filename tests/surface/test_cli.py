@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
+import maquette as mq
+from maquette.accounting.ledger import Ledger, Receipt
+from maquette.accounting.ledger.verify import Replay
 from maquette.cli.app import app
 from maquette.cli.console import bar
 from support.cli_files import CANARY, Desk, call, desk, write_table
@@ -138,6 +142,19 @@ def test_ledger_show_and_verify(made):
     assert ended.code == 0
     assert "the ledger is whole" in ended.out
     assert call("ledger", "verify", made.ledger, "--json").json["whole"] is True
+
+
+def test_verifying_a_release_reads_the_chain_once_and_looks_each_receipt_up_once(made, monkeypatch):
+    read, looked_up = [], Counter()
+    take, holds = Replay.take, Ledger.holds
+    monkeypatch.setattr(Replay, "take", lambda replay, row: (read.append(row["seq"]), take(replay, row))[1])
+    monkeypatch.setattr(Ledger, "holds", lambda book, one: (looked_up.update([one]), holds(book, one))[1])
+    done = call("ledger", "verify", made.ledger, "--release", made.place, "--json").json
+    receipts = [Receipt(one.sequence, one.head) for one in mq.load(made.place).receipts]
+    assert done["receipts"] == len(receipts) > 1
+    assert read == list(range(1, done["sequence"] + 1))
+    newest = max(receipts, key=lambda one: one.seq)
+    assert looked_up == Counter(receipts) + Counter({newest: done["folders"]})  # folders show their newest
 
 
 def test_ledger_create(made, tmp_path):
