@@ -86,6 +86,20 @@ def test_the_ledger_refuses_too_where_the_curator_would_not():
     second._step = 1
     with pytest.raises(BudgetExceeded):
         second.measure(QUERIES, noise=Laplace(Fraction(1, 2)))
+    assert second.left == 1  # neither was paid, so neither counts
+
+
+def test_what_the_ledger_refused_does_not_use_up_the_curators_own_budget():
+    """The envelope holds less than the curator was promised; what fits into both is still answered."""
+    ledger = ledger_for(TINY, budget=PURE, relation=Relation.ADD_REMOVE)
+    set_aside(ledger, "release", Budget(0.5))
+    curator, _ = _curator(LooseEngine(TINY, columns_of(TINY, HISTOGRAM)), ledger=ledger)
+    for _ in range(3):
+        with pytest.raises(BudgetExceeded):
+            curator.size(price=Fraction(6, 10))
+        assert curator.left == 1
+    curator.size(price=Fraction(5, 10))
+    assert curator.left == Fraction(1, 2)
 
 
 class _Committed(Untouchable):

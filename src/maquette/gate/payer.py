@@ -151,7 +151,7 @@ class Payer:
         body = described(event.to_dict() | {"ask": request["ask"]}, note)
         key = f"{self._key}/{self._step:04d}"
         digest = hashlib.sha256(json.dumps([request, event.to_dict()], sort_keys=True).encode()).hexdigest()
-        self._take(event.cost(self._budget.unit))
+        spent = self._spent_with(event.cost(self._budget.unit))
         entry = self._ledger.reserve(
             key,
             request=digest,
@@ -160,6 +160,7 @@ class Payer:
             body=body,
             parent=self._key,
         )
+        self._spent = spent  # only now: what the ledger refuses was not paid
         self._step += 1
         if entry.payload is None:
             entry = self._ledger.answer(key, pack(look()))
@@ -167,8 +168,8 @@ class Payer:
             raise LedgerError(f"the ledger did not store the answer to '{key}'; nothing is returned")
         return unpack(entry.payload), Receipt(entry.answered.seq, entry.answered.head)
 
-    def _take(self, cost: Cost) -> None:
-        """Count a cost against this curator's own budget, whatever its ledger still holds."""
+    def _spent_with(self, cost: Cost) -> Cost:
+        """What is spent with this cost; BudgetExceeded beyond this curator's own budget, whatever its ledger holds."""
         spent = self._spent + cost
         if spent.slack > self._budget.slack_units:
             raise BudgetExceeded(
@@ -187,7 +188,7 @@ class Payer:
                 needed=needed,
                 left=left,
             )
-        self._spent = spent
+        return spent
 
     def _check_queries(self, queries: Queries) -> None:
         bounds.check_queries(self.domain, queries)
