@@ -230,6 +230,19 @@ def test_a_source_says_how_much_of_it_has_been_read():
     assert [share for _, share in source.batches(["code"])] == [0.3, 1.0]
 
 
+def test_spaces_around_a_quoted_field_are_no_part_of_it(tmp_path):
+    """After a comma, and before the next: its quotes still hold what is between them together."""
+    (tmp_path / "t.csv").write_text('word,code\n  "a,b" ,1\n "bee",  "2"  \n!"ant",3\n')
+    domain = Domain(
+        (
+            Attribute("word", Kind.CATEGORICAL, categories=("a,b", "bee", '!"ant"')),
+            Attribute("code", Kind.ORDINAL, codes=4),
+        )
+    )
+    (found,) = open_engine(tmp_path / "t.csv", domain)._batches(domain.names)
+    assert {name: codes.tolist() for name, codes in found.items()} == {"word": [0, 1, 2], "code": [1, 2, 3]}
+
+
 def test_whole_numbers_of_every_width_and_decimals(tmp_path):
     domain = Domain((Attribute("x", Kind.ORDINAL, codes=4, overflow=True),))
     for kind in ("TINYINT", "UBIGINT", "HUGEINT", "DECIMAL(10, 2)", "FLOAT", "DOUBLE", "VARCHAR"):
