@@ -112,7 +112,9 @@ class OnlineCurator(Curator):
         if self._open is not None:
             raise MechanismError("an epoch is open already; test in it until it is closed")
         plan = sparse.plan(terms, unit=self.unit, ledger_unit=self._ledger.budget.unit)
-        self._spent_with(plan.event.cost(self._budget.unit))  # refuses what is too much; counted when it is stored
+        self._spent_with(
+            plan.event.cost(self._budget.unit)
+        )  # refuses what is too much; counted when it is stored
         shift = int(self._noise.laplace(np.zeros(1, dtype=np.int64), scale=plan.threshold_scale)[0])
         secret = sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS))
         entry = self._store(_EPOCH, secret, event=plan.event, more={"terms": sparse.terms_to_dict(terms)})
