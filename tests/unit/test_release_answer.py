@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maquette.domain import Domain
+from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.queries import exact_predicates, marginals, predicates, prefixes, ranges, union, where
-from maquette.release import Certificate, GroupCertificate, Guarantee
+from maquette.queries import (
+    condition,
+    exact_predicates,
+    marginals,
+    predicates,
+    prefixes,
+    ranges,
+    union,
+    where,
+)
+from maquette.queries.sql import condition_text
+from maquette.release import Certificate, GroupCertificate, Guarantee, answering
 from support.made_release import toy_columns, toy_domain, toy_release
 
 DOMAIN = toy_domain()
@@ -88,8 +99,40 @@ def test_prefixes_answer_intervals_by_two_differences():
     assert abs(between.value - truth("age >= 20 and age < 40")) <= between.error
     apart = release.answer("age < 10 or (age >= 20 and age < 40)")
     assert apart.error == pytest.approx(0.03, abs=1e-6)
-    with pytest.raises(ReleaseError, match="answers only"):
-        release.answer("age is null")
+    missing = release.answer("age is null")  # what the last prefix leaves
+    assert missing.error == pytest.approx(0.01, abs=1e-6)
+    assert missing.value == pytest.approx(1 - release.answer("age is not null").value)
+
+
+@pytest.mark.parametrize("outside", [(), ("nullable",), ("overflow",), ("nullable", "overflow")])
+@pytest.mark.parametrize("most", ["cells", "runs", "intervals"])
+def test_every_run_of_cells_out_of_prefixes_and_intervals(outside, most, monkeypatch):
+    """Cells that are not declared are known all together, as what the declared ones leave, and never one by one."""
+    if most == "runs":
+        monkeypatch.setattr(answering, "MOST_CELLS", 0)
+    if most == "intervals":
+        monkeypatch.setattr(answering, "MOST_KEYS", 0)
+    domain = Domain((Attribute("x", Kind.ORDINAL, codes=4, **dict.fromkeys(outside, True)),))
+    size = domain["x"].size
+    rows = SmallDatabase({"x": np.repeat(np.arange(size), 3 + np.arange(size)).astype(np.uint8)})
+    workload = (ranges if most == "intervals" else prefixes)(domain, "x")
+    release = toy_release(
+        workload, rows=False, answers=rows.answer(workload), certificate=Certificate(0.01, 0.05, 5.0)
+    )
+    for low, high in itertools.combinations_with_replacement(range(size), 2):
+        if (low, high) == (0, size - 1):
+            continue  # everything: no attribute is asked about
+        text = condition_text(domain, condition.Leaf("x", ((low, high),)))
+        assert text is not None
+        asked = where(domain, text)
+        found = answering.estimate(release, asked)
+        if high >= 4 and (low > 4 or high < size - 1):
+            assert found is None, (low, high)
+            continue
+        assert found is not None, (low, high)
+        assert found.value == pytest.approx(float(rows.answer(asked).fractions[0])), (low, high)
+        terms = 1 if most == "intervals" else (low > 0) + (high < 4)
+        assert found.error == pytest.approx(0.01 * terms), (low, high)
 
 
 def test_queries_of_other_classes_are_found_with_their_complements():

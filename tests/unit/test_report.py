@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from maquette.domain import Domain
-from maquette.queries import marginals
-from maquette.release import Account, Certificate, Guarantee, Spending, glance, plots
+from maquette.queries import marginals, prefixes
+from maquette.release import Account, Certificate, Guarantee, Spending, answering, glance, plots
 from maquette.release.report import group_errors
 from support.made_release import toy_domain, toy_release
 
@@ -178,6 +178,27 @@ def test_bars_have_the_released_shares_and_proved_whiskers():
     assert not list(glance._shares(only_rows, only_rows.domain["sex"]))  # nobody measured it
     nothing = toy_release(marginals(toy_domain(), attributes=[("age",)]), rows=False)
     assert [panel.name for panel in glance.panels(nothing)] == ["age"]
+
+
+@pytest.mark.parametrize("most", [2**16, 0])
+@pytest.mark.parametrize("overflow", [False, True])
+def test_the_bar_of_missing_values_has_a_whisker_or_the_page_says_that_it_has_none(
+    overflow, most, monkeypatch
+):
+    """Prefixes say how many values are not declared: that is one bar's error, and no error of two bars."""
+    monkeypatch.setattr(
+        glance, "MOST_CELLS", most
+    )  # an attribute of more cells is asked about in other words
+    monkeypatch.setattr(answering, "MOST_CELLS", most)
+    columns = [
+        {"name": "x", "kind": "ordinal", "categories": [*"abcd"], "nullable": True, "overflow": overflow}
+    ]
+    release = toy_release(prefixes(Domain.from_dict({"attributes": columns}), "x"))
+    bars = [glance._bar(*one) for one in glance._shares(release, release.domain["x"])]
+    assert bars[-1].label == "(missing)"
+    assert [bar.label for bar in bars if bar.low is None] == (["(other)", "(missing)"] if overflow else [])
+    told = "bars without a whisker have no stated error" in Page(release.report()).text
+    assert told == overflow
 
 
 def test_a_public_size_and_a_pure_budget_are_told():

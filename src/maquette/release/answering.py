@@ -201,7 +201,7 @@ def _combine(
 ) -> Estimate:
     """A weighted sum of released answers. Their common bound holds for all at once, so errors add up."""
     if release.listed:
-        numerators = release.answers.numerators[indices]
+        numerators = release.answers.numerators[indices.astype(np.int64)]
         value = constant + float((weights * numerators).sum()) / release.answers.denominator
     else:  # every answer is the rows' own, and so is their sum
         assert release.database is not None
@@ -315,37 +315,62 @@ def _in_marginals(part: Marginals, asked: Queries) -> Iterator[Combination]:
 
 
 def _in_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
-    """A query on declared cells is a sum of differences of prefixes: at most two for every run of cells."""
+    """A query on declared cells is a sum of differences of prefixes: at most two for every run of cells.
+
+    Null and overflow cells are in no prefix, but all of them together are what the last prefix leaves.
+    """
     if asked.attributes != (part.attribute,):
         return
     if asked.domain[part.attribute].size > MOST_CELLS:
         yield from _in_long_prefixes(part, asked)
         return
     table = cell_weights(asked, (part.attribute,))
-    if table[part.count :].any():  # null and overflow cells are in no prefix
+    outside = table[part.count :]
+    if (outside != outside[:1]).any():
         return
-    steps = -np.diff(table[: part.count], append=0.0)
+    constant = float(outside[0]) if outside.size else 0.0
+    steps = -np.diff(table[: part.count] - constant, append=0.0)
     indices = np.flatnonzero(steps)
-    yield indices, steps[indices], 0.0
+    yield indices, steps[indices], constant
 
 
 def _in_long_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
     """The same for a set of few runs, without looking at every cell."""
-    runs = _runs(asked, part.attribute)
-    if runs is None or runs[-1][1] >= part.count:
+    found = _declared_runs(asked, part.attribute)
+    if found is None:
         return
-    steps = [(high, 1.0) for _, high in runs] + [(low - 1, -1.0) for low, _ in runs if low]
-    yield np.array([i for i, _ in steps], dtype=object), np.array([w for _, w in steps]), 0.0
+    runs, constant = found
+    steps = [(high, sign) for _, high, sign in runs] + [(low - 1, -sign) for low, _, sign in runs if low]
+    yield np.array([i for i, _ in steps], dtype=object), np.array([w for _, w in steps]), constant
 
 
 def _in_ranges(part: Ranges, asked: Queries) -> Iterator[Combination]:
-    """A set of declared cells is a sum of intervals, one for every run."""
+    """A set of declared cells is a sum of intervals, one for every run; so is one minus such a sum."""
     (name,) = part.over
-    runs, cells = _runs(asked, name), part.domain[name].cells
-    if asked.attributes != (name,) or runs is None or runs[-1][1] >= cells:
+    found = _declared_runs(asked, name)
+    if asked.attributes != (name,) or found is None:
         return
-    before = [low * cells - low * (low - 1) // 2 + high - low for low, high in runs]
-    yield np.array(before, dtype=object), np.ones(len(runs)), 0.0
+    (runs, constant), cells = found, part.domain[name].cells
+    before = [low * cells - low * (low - 1) // 2 + high - low for low, high, _ in runs]
+    yield np.array(before, dtype=object), np.array([sign for *_, sign in runs]), constant
+
+
+def _declared_runs(asked: Queries, attribute: str) -> tuple[list[tuple[int, int, float]], float] | None:
+    """A set of cells as runs of declared ones with their signs, and a constant; None if it is no such sum.
+
+    A run on to the last cell, with all null and overflow cells in it, is everything but the cells before it.
+    """
+    runs, column = _runs(asked, attribute), asked.domain[attribute]
+    if runs is None:
+        return None
+    signed = [(low, high, 1.0) for low, high in runs if high < column.cells]
+    beyond = [(low, high) for low, high in runs if high >= column.cells]
+    if not beyond:
+        return signed, 0.0
+    ((low, high), *more) = beyond
+    if more or low > column.cells or high + 1 < column.size:
+        return None
+    return signed + ([(0, low - 1, -1.0)] if low else []), 1.0
 
 
 def _runs(asked: Queries, attribute: str) -> Runs | None:

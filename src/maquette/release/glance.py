@@ -29,7 +29,9 @@ class Panel:
     name: str
     svg: str
     proved: bool
-    """Whether the bars carry proved intervals."""
+    """Whether some of the bars carry proved intervals."""
+    bare: bool
+    """Whether some of them carry none."""
     alone: bool = False
     """Whether some of these intervals hold for its own bar alone."""
 
@@ -43,11 +45,9 @@ def panels(release: Release) -> list[Panel]:
         if bars:
             told = ", ".join(f"{bar.label} {bar.value:.3g} per cent" for bar in bars)
             svg = plots.marginal(bars, label=f"Shares of {attribute.name}: {told}")
-            proved, alone = (
-                any(bar.low is not None for bar in bars),
-                any(share.alone for _, share in shares),
-            )
-            found.append(Panel(attribute.name, svg, proved, alone))
+            stated = [bar.low is not None for bar in bars]
+            alone = any(share.alone for _, share in shares)
+            found.append(Panel(attribute.name, svg, any(stated), not all(stated), alone))
     return found
 
 
@@ -67,10 +67,15 @@ def _bar(label: str, found: Estimate) -> plots.Bar:
 
 
 def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
-    from maquette.queries import boxes, weights
+    from maquette.queries import boxes, weights, where
+    from maquette.queries.sql import runs_text
 
     if attribute.size > MOST_CELLS:
-        return estimate(release, boxes(release.domain, [{attribute.name: (codes.start, codes.stop - 1)}]))
+        run = (codes.start, codes.stop - 1)
+        if codes.start < attribute.cells:
+            return estimate(release, boxes(release.domain, [{attribute.name: run}]))
+        text = runs_text(attribute, (run,))  # boxes are of declared cells only
+        return None if text is None else estimate(release, where(release.domain, text))
     mask = np.zeros((1, attribute.size))
     mask[0, codes.start : codes.stop] = 1.0
     return estimate(release, weights(release.domain, mask, attributes=[attribute.name]))
