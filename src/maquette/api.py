@@ -12,7 +12,7 @@ from typing import Literal
 from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded, MechanismError, ParameterError, WorkloadError
+from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError, WorkloadError
 from maquette.gate.curator import Curator
 from maquette.gate.owner import Table
 from maquette.ledgers import close_opened, counted, open_ledger, require_total, warn_if_weak
@@ -112,6 +112,10 @@ def release(
         entry = request.reserve(book, name)
         try:
             done = run(curator, request, chosen, key=name, progress=progress)
+        except KeyReused as error:
+            if entry.fresh:
+                raise
+            raise KeyReused(_asked_otherwise(name)) from error
         except REFUSALS:
             if entry.fresh:  # an older reservation may belong to a run that was cut short and goes on
                 book.settle(name)
@@ -122,6 +126,16 @@ def release(
         return made
     finally:
         close_opened(book, table, given=ledger)
+
+
+def _asked_otherwise(name: str) -> str:
+    """For a request that is in the ledger with other questions than it asks today."""
+    return (
+        f"this request was made before, as '{name}', but what was asked of the table for it then is not what this "
+        "version asks (another mechanism, certificate or share of the budget), so its stored values do not fit; "
+        "nothing was paid. If the release was saved, load it; the version that made it repeats it for free; or pay "
+        "for a new one under another key (key=, --key)"
+    )
 
 
 def _watched(progress: Progress | None) -> Callable[[int], None] | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,8 +13,10 @@ import pytest
 
 import maquette as mq
 from maquette import api
+from maquette.accounting.budget import UNITS
 from maquette.accounting.ledger import Ledger
 from maquette.release import store
+from maquette.request import Request
 from support.cli_files import call, refused
 from support.edited_folder import edit_arrays, edit_json, edit_table
 from support.made_release import toy_columns, toy_domain
@@ -168,3 +172,32 @@ def test_the_binding_costs_nothing_and_is_shown(home):
         assert (entry.units, entry.slack) == (0, 0)
         assert book.balance().head.seq == book.find(entry.key).answered.seq  # the last of the release
     assert "what the release states" in call("ledger", "show", home / "people.ledger").out
+
+
+def test_a_request_that_an_earlier_version_ran_otherwise_says_what_to_do(tmp_path, monkeypatch):
+    """One that decided otherwise whether the certificate is bought: the answers had another price and other noise."""
+    decided = Request.decided
+
+    def otherwise(request: Request, *given: Any, **more: Any) -> Request:
+        return replace(request, certified=not decided(request, *given, **more).certified)
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Request, "decided", otherwise)
+        first = made(tmp_path)
+    with Ledger.open(tmp_path / "people.ledger") as book:
+        before = (book.receipt(), book.balance())
+    with pytest.raises(mq.KeyReused, match=r"made before.*nothing was paid.*load it.*another key") as refusal:
+        made(tmp_path)
+    assert len(str(refusal.value)) < 500
+    with Ledger.open(tmp_path / "people.ledger") as book:
+        assert (book.receipt(), book.balance()) == before
+    again = made(tmp_path, key="again")
+    assert (again.certificate is None) != (first.certificate is None)
+    assert again.account is not None
+    assert again.account.spent > before[1].charged_units / UNITS
+
+
+def test_a_key_of_another_request_is_refused_by_its_name(own):
+    made(own.parent, key="mine")
+    with pytest.raises(mq.KeyReused, match="'mine' was used before for another request; give each request"):
+        made(own.parent, key="mine", beta=0.1)
