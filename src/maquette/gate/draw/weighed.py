@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import MechanismError, ParameterError
+from maquette.models.atoms import Integers
 from maquette.models.weighting import MOST_CELLS, Weighting
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.workload import Workload
 from maquette.vault.engine import Engine
-
-Integers = NDArray[np.int64]
 
 
 class Weighed:
