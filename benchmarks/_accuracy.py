@@ -16,9 +16,9 @@ import numpy as np
 import maquette as mq
 from benchmarks import hard, tables
 from benchmarks.counting import peak_megabytes
-from maquette.mechanisms.choose import suited
 from maquette.queries.marginals import Marginals
-from maquette.release.evaluation import Errors
+from maquette.releasing.planning import suited
+from maquette.results.evaluation import Errors
 
 DELTA = 1e-9
 

@@ -29,11 +29,11 @@ import maquette as mq
 from benchmarks import _accuracy, tables
 from maquette.accounting.budget import UNITS
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.gate.truth import exact_answers
+from maquette.gate.handle import exact_answers
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.sculpt import expect
-from maquette.mechanisms.sculpt.interests import interests
 from maquette.queries.marginals import Marginals
+from maquette.sculpt import forecast
+from maquette.sculpt.allocation import interests
 
 COUNT = 240
 DELTA = 1e-9
@@ -182,11 +182,11 @@ def figures(path: Path) -> list[dict[str, Any]]:
     return list({f["seed"]: f for f in (json.loads(line)["figures"] for line in lines)}.values())
 
 
-def form(figure: dict[str, Any]) -> expect.Form | expect.Clear:
+def form(figure: dict[str, Any]) -> forecast.Form | forecast.Clear:
     """What the planner sees of a simulation."""
     queries = mq.marginals(domain_of(figure["sizes"]), k=figure["k"])
     task = Task(queries, Relation.ADD_REMOVE, figure["unit"], Fraction(figure["price"]), 0.05)
-    return expect.form(task, interests(queries), n=figure["n"])
+    return forecast.form(task, interests(queries), n=figure["n"])
 
 
 def fit(simulations: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -195,8 +195,8 @@ def fit(simulations: Sequence[dict[str, Any]]) -> dict[str, Any]:
     The spread is that of simulations which were not fitted: the 5 % and 95 % quantiles of true over expected.
     """
     seen = [(figure, form(figure)) for figure in simulations]
-    binned = [(figure, f) for figure, f in seen if isinstance(f, expect.Form)]
-    whole = [(figure, f) for figure, f in seen if isinstance(f, expect.Clear)]
+    binned = [(figure, f) for figure, f in seen if isinstance(f, forecast.Form)]
+    whole = [(figure, f) for figure, f in seen if isinstance(f, forecast.Clear)]
     found: dict[str, Any] = {"SIMULATIONS": len(seen), "OF_WHOLE_MARGINALS": len(whole)}
     for name, what, group in (
         ("LARGEST", "max", [(figure, f.terms) for figure, f in binned]),
@@ -215,7 +215,7 @@ def _fitted(
     learn = [(terms, figure[what]) for figure, terms in group if figure["seed"] % HELD_OUT]
     rows, errors = np.array([terms for terms, _ in learn]), np.log([error for _, error in learn])
     exponents = [round(float(x), 4) for x in np.linalg.lstsq(rows, errors, rcond=None)[0]]
-    ratios = [f[what] / expect.power(exponents, t) for f, t in group if not f["seed"] % HELD_OUT]
+    ratios = [f[what] / forecast.power(exponents, t) for f, t in group if not f["seed"] % HELD_OUT]
     within = [round(float(q), 2) for q in np.quantile(ratios, [0.05, 0.95])]
     return {name: exponents, f"{name}_WITHIN": within}
 
@@ -238,7 +238,7 @@ def compared(data: Path) -> Iterator[dict[str, Any]]:
             budget = mq.Budget(epsilon, DELTA)
             found = release(private, queries, budget)
             task = Task(queries, Relation.ADD_REMOVE, found["unit"], Fraction(found["price"]), 0.05)
-            told = expect.expected(task, interests(queries), n=n)
+            told = forecast.expected(task, interests(queries), n=n)
             yield {"table": name, "k": k, "epsilon": epsilon} | {
                 what: {
                     "expected": float(f"{value:.3g}"),

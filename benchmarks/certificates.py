@@ -20,11 +20,11 @@ import maquette as mq
 from benchmarks import tables
 from maquette.accounting.budget import UNITS, split
 from maquette.accounting.gaussian import smoothing_of
-from maquette.gate.truth import exact_answers
-from maquette.mechanisms.certify import below
-from maquette.mechanisms.choose import suited
-from maquette.models.measurement import Gaussian, Laplace, Noise
+from maquette.gate.handle import exact_answers
 from maquette.queries.marginals import Marginals
+from maquette.questions.measurement import Gaussian, Laplace, Noise
+from maquette.releasing.certify import below
+from maquette.releasing.planning import suited
 
 RUNS = 125
 """Releases of each mechanism at each beta."""

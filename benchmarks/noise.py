@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from maquette.gate.noise import samplers
-from maquette.gate.noise.bits import SystemBits
-from maquette.gate.noise.laws import HalfGaussian
-from maquette.gate.noise.table import Table
+from maquette.samplers import noise as samplers
+from maquette.samplers.laws import HalfGaussian, SystemBits
+from maquette.samplers.noise import Table
 
 OURS = 4_000_000
 THEIRS = 40_000

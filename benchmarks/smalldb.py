@@ -19,22 +19,16 @@ from numpy.typing import NDArray
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
-from maquette.gate.draw.blocks import Blocks
-from maquette.gate.draw.column import Column
-from maquette.gate.draw.forest import Forest
-from maquette.gate.draw.intervals import Intervals
-from maquette.gate.draw.listed import Listed, all_multisets, levels_of
-from maquette.gate.draw.nested import Nested, Node
-from maquette.gate.draw.price import pricing
-from maquette.gate.draw.scale import Scale
-from maquette.gate.draw.slices import Slices
-from maquette.gate.draw.thresholds import Base, Thresholds
-from maquette.gate.draw.trellis import Trellis
-from maquette.gate.draw.uniform import Uniform
-from maquette.gate.noise.bits import SystemBits
-from maquette.models.atoms import Atoms
-from maquette.models.family import Family, family
-from maquette.models.trellis import layout
+from maquette.gate.prices import pricing
+from maquette.questions.atoms import Atoms, layout
+from maquette.questions.draws import Family, family
+from maquette.samplers.brackets import Scale, Uniform
+from maquette.samplers.laws import SystemBits
+from maquette.samplers.lists import Column, Listed, all_multisets, levels_of
+from maquette.samplers.ordered import Base, Intervals, Nested, Node, Thresholds
+from maquette.samplers.slices import Blocks, Slices
+from maquette.samplers.trees import Forest
+from maquette.samplers.trellis import Trellis
 
 MEASURED = ("smalldb", "tree", "laplace")
 SHAPES = ("uniform", "two bumps", "zipf", "12 spikes")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         WeakPrivacyWarning,
         WorkloadError,
     )
-    from maquette.gate.owner import Table, fit_report, open
+    from maquette.gate.handle import Table, fit_report, open
     from maquette.mechanisms.smalldb import SmallDb
     from maquette.queries import (
         Queries,
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
         where,
     )
     from maquette.queries.dimension import fat_shattering_dimension, vc_dimension
-    from maquette.release.release import Release
-    from maquette.release.statements import Answer, Certificate
-    from maquette.release.store import load
+    from maquette.results.folder import load
+    from maquette.results.release import Release
+    from maquette.results.statements import Answer, Certificate
     from maquette.sessions import Session, session
 
 _HOMES = {
@@ -76,7 +76,7 @@ _HOMES = {
         "WeakPrivacyWarning",
         "WorkloadError",
     ),
-    "maquette.gate.owner": ("Table", "fit_report", "open"),
+    "maquette.gate.handle": ("Table", "fit_report", "open"),
     "maquette.mechanisms.smalldb": ("SmallDb",),
     "maquette.queries": (
         "Queries",
@@ -93,9 +93,9 @@ _HOMES = {
         "where",
     ),
     "maquette.queries.dimension": ("fat_shattering_dimension", "vc_dimension"),
-    "maquette.release.release": ("Release",),
-    "maquette.release.statements": ("Answer", "Certificate"),
-    "maquette.release.store": ("load",),
+    "maquette.results.release": ("Release",),
+    "maquette.results.statements": ("Answer", "Certificate"),
+    "maquette.results.folder": ("load",),
     "maquette.sessions": ("Session", "session"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -14,23 +14,22 @@ from maquette.accounting.ledger import Entry, Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError, WorkloadError
 from maquette.gate.curator import Curator
-from maquette.gate.owner import Table
-from maquette.ledgers import close_opened, counted, open_ledger, require_total, warn_if_weak
-from maquette.mechanisms import constrained
+from maquette.gate.handle import Table
+from maquette.mechanisms import postprocess
 from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome, Progress
-from maquette.mechanisms.certify import Certificates, certify, certify_drawn
-from maquette.mechanisms.choose import Plan, plan, required
-from maquette.mechanisms.expanded import expanded
+from maquette.mechanisms.postprocess import expanded
 from maquette.mechanisms.smalldb import SmallDb
-from maquette.models.measurement import Receipt
 from maquette.models.rows import generator
 from maquette.queries.base import Queries
-from maquette.queries.predicate import notes_of
-from maquette.release.binding import bind
-from maquette.release.release import Release
-from maquette.release.rows import with_distance
-from maquette.release.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
-from maquette.request import Request
+from maquette.queries.predicates import notes_of
+from maquette.questions.measurement import Receipt
+from maquette.releasing.certify import Certificates, certify, certify_drawn
+from maquette.releasing.payment import close_opened, counted, open_ledger, require_total, warn_if_weak
+from maquette.releasing.planning import Plan, plan, required
+from maquette.releasing.request import Request
+from maquette.results.binding import bind
+from maquette.results.release import Release, with_distance
+from maquette.results.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
 
 __all__ = ["Plan", "open_ledger", "plan", "release", "required"]
 
@@ -167,7 +166,7 @@ def run(
     tell = progress or (lambda _what, _share: None)
     outcome = chosen.run(curator, request.task, rng=generator(key), progress=tell)
     outcome = expanded(outcome, request.merged)
-    outcome = constrained.meeting(outcome, request.queries, key=key)
+    outcome = postprocess.meeting(outcome, request.queries, key=key)
     price = request.prices[1]
     if not price or not request.decided_again(chosen, size=outcome.size).prices[1]:
         note = (UNCERTIFIED,) if request.certificate is None else ()

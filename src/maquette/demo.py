@@ -18,7 +18,7 @@ from maquette.models.answers import SmallDatabase
 from maquette.queries import where
 
 if TYPE_CHECKING:
-    from maquette.release.release import Release
+    from maquette.results.release import Release
 
 ROWS = 20_000
 EPSILON = 1.0
@@ -145,11 +145,11 @@ def release(source: Path, declared: Path, *, progress: Callable[[str, float], No
     A second run repeats the first at no cost, as the ledger knows the request.
     """
     from maquette import api
-    from maquette.gate import owner
+    from maquette.gate import handle
     from maquette.queries import marginals
 
     universe = Domain.load(declared)
-    table = owner.open(source, domain=universe, name="people")
+    table = handle.open(source, domain=universe, name="people")
     return api.release(
         table,
         marginals(universe, k=[1, 2, 3]),

@@ -14,12 +14,12 @@ from maquette.accounting.budget import share_of_slack
 from maquette.accounting.ledger import Ledger, store
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
-from maquette.gate import calibrate
+from maquette.gate import prices
 from maquette.gate.curator import Curator
-from maquette.mechanisms.choose import MECHANISMS, suited
 from maquette.mechanisms.residual import ripples
-from maquette.models.measurement import Gaussian
 from maquette.queries.base import Sensitivity
+from maquette.questions.measurement import Gaussian
+from maquette.releasing.planning import MECHANISMS, suited
 from support.cli_files import call, desk, refused
 from support.ledger_tampering import tamper
 from support.privacy_cases import BY_GAUSS, GAUSSIAN_CASES
@@ -213,14 +213,12 @@ def test_a_session_runs_on_such_a_ledger(options):
 
 def test_noise_planned_in_rho_is_charged_at_most_half_pi_times_as_much():
     for rho in (Fraction(1, 10**6), Fraction(1, 100), Fraction(2, 25)):
-        plan = calibrate.charged(
-            ONE, price=rho, unit="rho", ledger_unit="mu^2/2", denominator=1, coordinates=1
-        )
+        plan = prices.charged(ONE, price=rho, unit="rho", ledger_unit="mu^2/2", denominator=1, coordinates=1)
         in_rho, by_gauss = plan.event.cost("rho").units, plan.event.cost("mu^2/2").units
         assert in_rho <= by_gauss <= 1.5708 * in_rho + 1
-        assert plan.drawn == calibrate.gaussian(ONE, rho=rho, denominator=1).drawn
+        assert plan.drawn == prices.gaussian(ONE, rho=rho, denominator=1).drawn
     with pytest.raises(MechanismError, match=r"less than 2\.5 counts"):
-        calibrate.charged(
+        prices.charged(
             ONE, price=Fraction(1, 10), unit="rho", ledger_unit="mu^2/2", denominator=1, coordinates=1
         )
 
@@ -279,7 +277,7 @@ def test_planted_a_ratio_that_is_not_charged_is_caught(name, monkeypatch):
 
 
 def test_planted_noise_of_one_number_charged_for_many_is_caught(monkeypatch):
-    monkeypatch.setattr(calibrate, "log_ratio", lambda coordinates: Fraction(22, 10**20))
+    monkeypatch.setattr(prices, "log_ratio", lambda coordinates: Fraction(22, 10**20))
     assert _fails("gaussian, by Gauss")
 
 

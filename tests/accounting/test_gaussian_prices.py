@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maquette.accounting import UNITS
-from maquette.gate import calibrate
-from maquette.gate.draw.price import pricing
-from maquette.mechanisms import laws
-from maquette.models.measurement import Gaussian, Laplace
+from maquette.gate import prices
+from maquette.gate.prices import pricing
+from maquette.mechanisms import sizing
 from maquette.queries.base import Sensitivity
+from maquette.questions.measurement import Gaussian, Laplace
 
 PRICES = st.fractions(min_value=Fraction(1, 10**9), max_value=50, max_denominator=10**10)
 SQUARES = st.fractions(min_value=Fraction(1, 100), max_value=10**6, max_denominator=1000)
@@ -25,7 +25,7 @@ def floor_units(price: Fraction) -> int:
 @given(price=PRICES, square=SQUARES, denominator=st.sampled_from([1, 7, 2**20]))
 def test_gaussian_noise_costs_its_price_and_not_more(price, square, denominator):
     moved = Sensitivity(square, square, Fraction(1))
-    plan = calibrate.smoothed(moved, half_square=price, denominator=denominator, coordinates=3)
+    plan = prices.smoothed(moved, half_square=price, denominator=denominator, coordinates=3)
     cost = plan.event.cost("mu^2/2")
     assert cost.units <= floor_units(price)
     assert cost.units >= floor_units(price) * (1 - 1e-9) - 1
@@ -33,14 +33,14 @@ def test_gaussian_noise_costs_its_price_and_not_more(price, square, denominator)
     assert plan.event.mu_squared == square * denominator**2 / (variance - Fraction(9, 4))
     assert Fraction(plan.drawn) ** 2 == variance
     assert plan.event.log_ratio == 3 * Fraction(22, 10**20)
-    planned = laws.drawn(Gaussian(price), moved, unit="mu^2/2", denominator=denominator)
+    planned = sizing.drawn(Gaussian(price), moved, unit="mu^2/2", denominator=denominator)
     assert math.isclose(planned.sigma_squared, plan.sigma_squared, rel_tol=1e-2 if price < 1e-8 else 1e-3)
 
 
 @settings(deadline=None)
 @given(price=PRICES)
 def test_choices_and_draws_cost_their_price_and_not_more(price):
-    chosen = calibrate.selection(price=price, unit="mu^2/2").event
+    chosen = prices.selection(price=price, unit="mu^2/2").event
     drawn = pricing(price=price, unit="mu^2/2", resolution=3, what="x", ledger_unit="mu^2/2").event
     for event in (chosen, drawn):
         units = event.cost("mu^2/2").units
@@ -50,8 +50,8 @@ def test_choices_and_draws_cost_their_price_and_not_more(price):
 @settings(deadline=None)
 @given(price=PRICES)
 def test_pure_noise_costs_its_price_and_not_more(price):
-    epsilon = laws.pure_epsilon(Fraction(floor_units(price), UNITS), "mu^2/2")
+    epsilon = sizing.pure_epsilon(Fraction(floor_units(price), UNITS), "mu^2/2")
     one = Sensitivity(Fraction(1), Fraction(1), Fraction(1))
     if epsilon * UNITS >= 1:
-        event = calibrate.laplace(one, epsilon=Laplace(epsilon).epsilon, denominator=1).event
+        event = prices.laplace(one, epsilon=Laplace(epsilon).epsilon, denominator=1).event
         assert event.cost("mu^2/2").units <= floor_units(price)

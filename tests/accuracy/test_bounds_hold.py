@@ -9,10 +9,12 @@ import pytest
 from scipy.stats import binom
 
 from maquette.domain import Attribute, Domain, Kind
-from maquette.models.fit import fit_squares
-from maquette.models.linear import histogram_map
+from maquette.models.linear import fit_squares, histogram_map
 from maquette.queries import ranges
-from maquette.theory import cube, gaussian, laplace, postprocess, size
+from maquette.theory import direct
+from maquette.theory import draws as cube
+from maquette.theory import draws as gaussian
+from maquette.theory import draws as laplace
 from support.fake_curator import discrete_cube, discrete_gaussian
 
 RUNS = 4000
@@ -31,7 +33,7 @@ def two_sided_geometric(rng: np.random.Generator, scale: float, shape) -> np.nda
 @pytest.mark.parametrize("scale", [0.5, 3.0, 40.0])
 def test_largest_of_many_laplace_draws(scale):
     draws = np.abs(two_sided_geometric(np.random.default_rng(1), scale, (RUNS, 20))).max(axis=1)
-    bound = laplace.discrete(scale=scale, log_queries=math.log(20), beta=BETA)
+    bound = laplace.laplace_discrete(scale=scale, log_queries=math.log(20), beta=BETA)
     assert plausible(int((draws > bound).sum()), RUNS, BETA)
     assert not plausible(int((draws > bound - max(1, 0.3 * bound)).sum()), RUNS, BETA)
 
@@ -41,7 +43,7 @@ def test_largest_of_many_gaussian_draws(sigma):
     draws = (
         np.abs(discrete_gaussian(np.random.default_rng(2), sigma, RUNS * 20)).reshape(RUNS, 20).max(axis=1)
     )
-    bound = gaussian.discrete(sigma=sigma, log_queries=math.log(20), beta=BETA)
+    bound = gaussian.gaussian_discrete(sigma=sigma, log_queries=math.log(20), beta=BETA)
     assert plausible(int((draws > bound).sum()), RUNS, BETA)
     assert not plausible(int((draws > bound - max(1, 0.2 * bound)).sum()), RUNS, BETA)
 
@@ -50,7 +52,7 @@ def test_largest_of_many_gaussian_draws(sigma):
 def test_largest_coordinate_of_cube_noise(k, epsilon):
     rng = np.random.default_rng(3)
     draws = np.array([np.abs(discrete_cube(rng, math.exp(-epsilon), k)).max() for _ in range(RUNS)])
-    bound = cube.integer(epsilon=epsilon, queries=k, beta=BETA)
+    bound = cube.cube_integer(epsilon=epsilon, queries=k, beta=BETA)
     assert plausible(int((draws > bound).sum()), RUNS, BETA)
     assert not plausible(int((draws > 0.8 * bound - 1).sum()), RUNS, BETA)
 
@@ -58,10 +60,10 @@ def test_largest_coordinate_of_cube_noise(k, epsilon):
 def test_size_bounds():
     rng = np.random.default_rng(4)
     geometric = np.abs(two_sided_geometric(rng, 1 / 0.3, RUNS))
-    assert plausible(int((geometric > size.geometric(scale=1 / 0.3, beta=BETA)).sum()), RUNS, BETA)
+    assert plausible(int((geometric > direct.size_geometric(scale=1 / 0.3, beta=BETA)).sum()), RUNS, BETA)
     normal = np.abs(discrete_gaussian(rng, math.sqrt(1 / 0.04), RUNS))
     assert plausible(
-        int((normal > size.discrete_gaussian(sigma=math.sqrt(1 / (2 * 0.02)), beta=BETA)).sum()), RUNS, BETA
+        int((normal > direct.size_gaussian(sigma=math.sqrt(1 / (2 * 0.02)), beta=BETA)).sum()), RUNS, BETA
     )
 
 
@@ -71,7 +73,7 @@ def test_projected_gaussian_answers_keep_their_mean_square():
     mapped = histogram_map(ranges(domain, "a"))
     rng = np.random.default_rng(5)
     n, rho = 400, 0.05
-    bound = postprocess.projection_rmse(n=n, rho=rho, queries=mapped.count, log_universe=math.log(32))
+    bound = direct.projection_rmse(n=n, rho=rho, queries=mapped.count, log_universe=math.log(32))
     plain = math.sqrt(mapped.count / (2 * rho)) / n
     assert bound < 0.6 * plain  # the term that does not depend on the number of queries is the active one
     squares = []

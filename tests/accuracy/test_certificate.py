@@ -15,13 +15,13 @@ from scipy.stats import binomtest
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.gate import owner
+from maquette.gate import handle
 from maquette.gate.curator import Curator
-from maquette.gate.owner import Table
-from maquette.mechanisms.certify import Certificates, below, certify
+from maquette.gate.handle import Table
 from maquette.models.answers import Answers
-from maquette.models.measurement import Gaussian, Laplace, Size
 from maquette.queries import marginals
+from maquette.questions.measurement import Gaussian, Laplace, Size
+from maquette.releasing.certify import Certificates, below, certify
 
 RUNS = 1000
 BETA = 0.1
@@ -37,7 +37,7 @@ PURE, CONCENTRATED = Budget(1.0), Budget(1.0, 1e-6)
 def table() -> Table:
     rng = np.random.Generator(np.random.PCG64(5))
     columns = {"colour": rng.integers(0, 4, 300), "shape": rng.integers(0, 3, 300) * rng.integers(0, 2, 300)}
-    return owner.open(columns, domain=DOMAIN)
+    return handle.open(columns, domain=DOMAIN)
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ import pytest
 from benchmarks import certificates
 
 from maquette.domain import Attribute, Domain, Kind
-from maquette.mechanisms.certify import below, certify
 from maquette.models.answers import Answers
-from maquette.models.measurement import Gaussian, Laplace, LargestError, Noise, Receipt, Size
 from maquette.queries import marginals
+from maquette.questions.measurement import Gaussian, Laplace, LargestError, Noise, Receipt, Size
+from maquette.releasing.certify import below, certify
 
 DOMAIN = Domain((Attribute("colour", Kind.CATEGORICAL, codes=4),))
 QUERIES = marginals(DOMAIN, k=1)

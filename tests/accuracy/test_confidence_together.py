@@ -17,11 +17,11 @@ import maquette as mq
 from maquette.accounting.budget import Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.choose import MECHANISMS
 from maquette.models.rows import generator
 from maquette.queries import where
-from maquette.release import Guarantee, Release
-from maquette.release.answering import estimate
+from maquette.releasing.planning import MECHANISMS
+from maquette.results import Guarantee, Release
+from maquette.results.answering import estimate
 
 BETA, RUNS, FALSE_ALARM = 0.3, 60, 1e-6
 DOMAIN = Domain(

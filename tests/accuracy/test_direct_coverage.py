@@ -16,8 +16,8 @@ from scipy.stats import binom
 
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.choose import MECHANISMS
 from maquette.queries import marginals, prefixes
+from maquette.releasing.planning import MECHANISMS
 from support.fake_curator import FakeCurator
 
 RUNS = 300

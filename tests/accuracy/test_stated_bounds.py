@@ -17,12 +17,11 @@ import pytest
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.mechanisms.choose import MECHANISMS
-from maquette.mechanisms.mw import MultiplicativeWeights
-from maquette.mechanisms.mwem import Mwem
+from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import GRID
 from maquette.queries import marginals, prefixes, weights
 from maquette.queries.base import Queries
+from maquette.releasing.planning import MECHANISMS
 from support import proved_bounds as proved
 
 BETA = 0.2

@@ -16,11 +16,11 @@ import maquette as mq
 from maquette.accounting.budget import Budget
 from maquette.api import UNCERTIFIED, run
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.mechanisms.certify import worth_buying
-from maquette.mechanisms.choose import MECHANISMS
-from maquette.models.measurement import Laplace, LargestError, Size
-from maquette.release import Certificate, Guarantee, Release
-from maquette.request import Request
+from maquette.questions.measurement import Laplace, LargestError, Size
+from maquette.releasing.certify import worth_buying
+from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.request import Request
+from maquette.results import Certificate, Guarantee, Release
 
 RUNS = 200
 BETA = 0.2

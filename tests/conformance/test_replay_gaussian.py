@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from maquette.domain import Relation
-from maquette.mechanisms.choose import MECHANISMS
 from maquette.queries import marginals
+from maquette.releasing.planning import MECHANISMS
 from support.privacy_replay import SOURCES, SUITED, SURVEY, check_replay, neighbours_of, release, table
 
 PAIRS = 6

@@ -3,8 +3,8 @@
 import pytest
 
 from maquette.domain import Relation
-from maquette.mechanisms.sculpt import stages
 from maquette.queries import marginals
+from maquette.sculpt import stages
 from support.privacy_replay import SURVEY, replay_neighbours
 
 OPTIONS = {"mechanism": "sculpt", "epsilon": 0.5, "delta": 1e-6, "rows": 40}

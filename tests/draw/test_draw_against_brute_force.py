@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from maquette.gate.draw.slices import Slices
-from maquette.gate.draw.uniform import Uniform
-from maquette.gate.draw.wide import Wide
+from maquette.samplers.brackets import Uniform, Wide
+from maquette.samplers.slices import Slices
 from support.draw_cases import CASES, Case, law
 from support.seeded import SeededBits
 

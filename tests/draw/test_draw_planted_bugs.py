@@ -9,9 +9,9 @@ from maquette.domain import Relation
 from maquette.gate import curator as gate
 from maquette.gate import tables
 from maquette.gate.curator import Curator
-from maquette.gate.draw import run as production
-from maquette.gate.draw.scale import Scale
-from maquette.models.measurement import LargestError, Receipt, Size
+from maquette.questions.measurement import LargestError, Receipt, Size
+from maquette.samplers import draw as production
+from maquette.samplers.brackets import Scale
 from support import privacy_checks as checks
 from support.privacy_cases import QUESTION_CASES, apart, steps
 from support.privacy_conformance import mechanism_case

@@ -15,8 +15,8 @@ from math import comb
 import pytest
 
 from maquette.domain import Relation
-from maquette.gate.draw.price import pricing
-from maquette.gate.noise.laws import exp_minus
+from maquette.gate.prices import pricing
+from maquette.samplers.laws import exp_minus
 from support.draw_cases import CASES, NARROW, Case, Table, tables
 
 PAIRS = 10_000

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from maquette.gate.draw import quick, tree
-from maquette.gate.draw.column import Column
-from maquette.gate.draw.scale import Scale
-from maquette.gate.draw.slices import Slices
-from maquette.gate.draw.thresholds import Thresholds, quick_mass
-from maquette.gate.draw.uniform import Uniform
-from maquette.gate.draw.wide import Wide
+from maquette.samplers import float_bounds, trees
+from maquette.samplers.brackets import Scale, Uniform, Wide
+from maquette.samplers.lists import Column
+from maquette.samplers.ordered import Thresholds, quick_mass
+from maquette.samplers.slices import Slices
 from support.draw_cases import CASES, law
 from support.seeded import SeededBits
 
@@ -51,7 +49,7 @@ def test_bounds_hold_the_exact_mass_closely(base, size):
 
 
 def test_a_wrong_operation_count_would_be_seen(monkeypatch):
-    monkeypatch.setattr(quick, "_BITS", 73)
+    monkeypatch.setattr(float_bounds, "_BITS", 73)
     counter = Thresholds(column_of(shapes(2**64, 300)[0], 2**64), Scale(20, 1), "tree")
     outside = 0
     for level in range(8, 40):
@@ -77,7 +75,7 @@ def test_entries_too_far_apart_give_up_the_quick_bounds_and_not_the_draw():
 )
 def test_draws_keep_their_law_when_the_quick_bounds_are_loose(case, monkeypatch):
     """Bounds a thousand times wider than they are: whole numbers then decide most buckets."""
-    monkeypatch.setattr(quick, "_BITS", 13)
+    monkeypatch.setattr(float_bounds, "_BITS", 13)
     table = tuple([3, 0, 2, 1, 4][: case.universe])
     counter = case.counter(table)
     exact_counts = 0
@@ -104,9 +102,9 @@ def test_draws_keep_their_law_when_the_quick_bounds_are_loose(case, monkeypatch)
 def test_tables_that_are_not_kept_give_the_same_masses_and_draws(size, monkeypatch):
     band = column_of(shapes(size, 300)[1], size).band(20, -300, 300)
     assert band is not None
-    kept = tree.TreePaths(band)
-    monkeypatch.setattr(tree, "KEPT", 0)
-    anew = tree.TreePaths(band)
+    kept = trees.TreePaths(band)
+    monkeypatch.setattr(trees, "KEPT", 0)
+    anew = trees.TreePaths(band)
     assert anew.count == kept.count
     assert kept._tables
     assert not anew._tables

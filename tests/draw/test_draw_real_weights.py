@@ -15,12 +15,12 @@ import pytest
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError, ParameterError
-from maquette.gate.draw.price import pricing
-from maquette.gate.draw.weighed import Weighed
-from maquette.gate.noise.laws import exp_minus
-from maquette.models.draw import Draw, Thresholds
-from maquette.models.weighting import GRID, Weighting, weighting
+from maquette.gate.prices import pricing
 from maquette.queries import marginals, prefixes, ranges, weights, where
+from maquette.questions.draws import Draw, Thresholds
+from maquette.questions.weighting import GRID, Weighting, weighting
+from maquette.samplers.laws import exp_minus
+from maquette.samplers.trellis import Weighed
 from maquette.vault.engine import MemoryEngine
 from support.draw_cases import WEIGHED, Case
 

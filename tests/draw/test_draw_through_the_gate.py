@@ -14,8 +14,8 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate.curator import Curator
-from maquette.models.draw import Candidates, Draw, Listed, Thresholds
 from maquette.queries import prefixes, where
+from maquette.questions.draws import Candidates, Draw, Listed, Thresholds
 
 HUGE = Domain((Attribute("key", Kind.ORDINAL, codes=2**64),))
 SMALL = Domain(
@@ -116,7 +116,7 @@ def test_an_interrupted_draw_stays_charged_and_says_so(monkeypatch):
 
     table = table_of(HUGE)
     curator, ledger = curator_for(table)
-    monkeypatch.setattr("maquette.gate.draw.run.Slices", interrupted)
+    monkeypatch.setattr("maquette.samplers.draw.Slices", interrupted)
     with pytest.raises(KeyboardInterrupt, match="stays charged"):
         curator.draw(Draw(Thresholds("key"), "tree", 4), price=Fraction(1))
     assert [e.units for e in ledger.entries(kind="reserve", parent="r")] == [10**12]

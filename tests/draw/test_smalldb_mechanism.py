@@ -16,18 +16,17 @@ import maquette as mq
 from maquette.cli.app import app
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
-from maquette.gate.draw.listed import Listed as ListedCounter
-from maquette.gate.draw.price import pricing
-from maquette.gate.draw.scale import Scale
-from maquette.gate.draw.trellis import Trellis as TrellisCounter
+from maquette.gate.prices import pricing
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.smalldb import SMALLDB, SmallDb
-from maquette.mechanisms.smalldb_dispatch import Route, find_route
-from maquette.models.draw import Blocks, Forest, Intervals, Listed, Nested, Thresholds, Trellis
+from maquette.mechanisms.smalldb_routes import Route, find_route
 from maquette.queries import boxes, marginals, prefixes, ranges, where
+from maquette.questions.draws import Blocks, Forest, Intervals, Listed, Nested, Thresholds, Trellis
+from maquette.samplers.brackets import Scale
+from maquette.samplers.lists import Listed as ListedCounter
+from maquette.samplers.trellis import Trellis as TrellisCounter
 from maquette.theory import smalldb as theory
-from maquette.theory.existence import Facts
-from maquette.theory.multisets import log_tree
+from maquette.theory.existence import Facts, log_tree
 from support.draw_cases import listed, tree_weight
 
 DOMAIN = Domain(

@@ -15,17 +15,17 @@ import maquette as mq
 from maquette.cli.app import app
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
-from maquette.gate.draw import run as gate
-from maquette.gate.draw.listed import all_multisets
-from maquette.mechanisms import laws
+from maquette.mechanisms import sizing
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.mw import MW
 from maquette.mechanisms.roth import ROTH
 from maquette.mechanisms.smalldb import SMALLDB, SmallDb, error_bound, pure_epsilon
-from maquette.mechanisms.smalldb_dispatch import find_route
-from maquette.models.draw import Draw, Listed
+from maquette.mechanisms.smalldb_routes import find_route
+from maquette.mechanisms.weights import MW
 from maquette.queries import boxes, halfspaces, marginals, prefixes, ranges, weights, where
 from maquette.queries.dimension import vc_dimension
+from maquette.questions.draws import Draw, Listed
+from maquette.samplers import draw as gate
+from maquette.samplers.lists import all_multisets
 from maquette.theory import smalldb as theory
 from maquette.vault.engine import MemoryEngine
 
@@ -274,7 +274,7 @@ def test_the_dimension_of_a_class_without_a_closed_form_is_searched_for():
 
 def bound_at(share: Fraction, asked: Task, n: int) -> float:
     """B(m) at the size that is surely there if this share of the price buys the number of records."""
-    parts = laws.Split(asked.price * share, asked.price * (1 - share))
+    parts = sizing.Split(asked.price * share, asked.price * (1 - share))
     epsilon = pure_epsilon(parts.answers, asked.unit)
     small, route = SMALLDB.plan(replace(asked, rows=8), n=n, epsilon=epsilon)
     least = n - 2 * parts.drift(asked)
@@ -287,8 +287,8 @@ def bound_at(share: Fraction, asked: Task, n: int) -> float:
 def test_the_share_for_the_size_is_the_one_with_the_smallest_bound(unit, relation, n):
     weight = "sex" if relation is Relation.REPLACE_ONE else None  # a total weight is never public
     asked = replace(task(CLASSES["thresholds"], relation=relation, weight=weight), unit=unit, typical_rows=n)
-    parts = laws.split_for_shares(asked)
-    best = min(laws.SIZE_SHARES, key=lambda share: bound_at(share, asked, n))
+    parts = sizing.split_for_shares(asked)
+    best = min(sizing.SIZE_SHARES, key=lambda share: bound_at(share, asked, n))
     assert float(parts.size / asked.price) == pytest.approx(float(best), rel=1e-6)
     assert bound_at(best, asked, n) <= bound_at(Fraction(1, 20), asked, n)
 
@@ -296,7 +296,7 @@ def test_the_share_for_the_size_is_the_one_with_the_smallest_bound(unit, relatio
 def test_shares_differ_with_what_is_publicly_guessed():
     shares = {
         n: float(
-            laws.split_for_shares(
+            sizing.split_for_shares(
                 replace(task(CLASSES["thresholds"], relation=Relation.ADD_REMOVE), typical_rows=n)
             ).size
         )
@@ -304,7 +304,7 @@ def test_shares_differ_with_what_is_publicly_guessed():
     }
     assert shares[150] > shares[1000] > shares[100_000] == pytest.approx(0.05)
     public = task(CLASSES["thresholds"])
-    assert laws.split_for_shares(public).size == 0
+    assert sizing.split_for_shares(public).size == 0
 
 
 @pytest.mark.parametrize(("mechanism", "weight"), [(SMALLDB, None), (ROTH, "sex"), (MW, None)])
@@ -324,7 +324,7 @@ def test_plans_and_releases_buy_the_size_for_the_same_share(mechanism, weight):
         ledger="memory",
     )
     bought = next(s.amount for s in made.spending if s.asked in ("size", "total"))
-    assert bought == pytest.approx(float(laws.split_for_shares(asked).size))
+    assert bought == pytest.approx(float(sizing.split_for_shares(asked).size))
     assert bought > 0.05
 
 

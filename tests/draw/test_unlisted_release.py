@@ -14,7 +14,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ReleaseError
 from maquette.models.answers import Answers, Unlisted
 from maquette.queries import prefixes, ranges
-from maquette.release import store
+from maquette.results import folder as store
 
 DOMAIN = Domain((Attribute("key", Kind.ORDINAL, codes=2**64), Attribute("sex", Kind.BOOLEAN, codes=2)))
 LONG = Domain((Attribute("cell", Kind.ORDINAL, codes=30_000),))

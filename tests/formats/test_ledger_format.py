@@ -19,7 +19,7 @@ from maquette.accounting import (
     SelectionEvent,
 )
 from maquette.accounting.events import from_dict
-from maquette.accounting.ledger import Ledger, Receipt, chain, schema, store
+from maquette.accounting.ledger import Ledger, Receipt, entry, schema, store
 from maquette.domain import Relation
 from maquette.errors import LedgerError
 from support.ledger_cases import create, pay
@@ -86,14 +86,14 @@ def test_the_head_of_an_entry_is_fixed():
         "prev": "f" * 64,
         "created": "2026-01-01T00:00:00.000+00:00",
     }
-    assert chain.head_of(row) == "fb8d87d7189c9401f33e921a97d1bacd26ca622ada5536102363b0fcbe2386f3"
-    for name in chain.FIELDS:
+    assert entry.head_of(row) == "fb8d87d7189c9401f33e921a97d1bacd26ca622ada5536102363b0fcbe2386f3"
+    for name in entry.FIELDS:
         other = 9 if isinstance(row[name], int) else "other"
-        assert chain.head_of(row | {name: other}) != chain.head_of(row), name
+        assert entry.head_of(row | {name: other}) != entry.head_of(row), name
 
 
 def test_every_column_but_the_head_is_in_the_chain():
-    assert set(chain.FIELDS) == set(schema.entry.c.keys()) - {"head"}
+    assert set(entry.FIELDS) == set(schema.entry.c.keys()) - {"head"}
 
 
 def test_the_file_says_what_it_is(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from maquette.errors import ReleaseError
-from maquette.release import document, store
+from maquette.results import document, folder
 
 HOMES = {
     file.parent.name: file.parent for file in sorted(Path(__file__).parent.glob("releases*/*/expected.json"))
@@ -32,7 +32,7 @@ def test_there_is_a_folder_of_every_format():
 
 @pytest.mark.parametrize(("version", "name"), EXPECTED)
 def test_it_loads_and_says_what_it_said(version, name):
-    release, facts = store.load(HOMES[version] / name), EXPECTED[version, name]
+    release, facts = folder.load(HOMES[version] / name), EXPECTED[version, name]
     assert release.database is None or set(release.database.columns) == set(release.workload.attributes)
     assert release.mechanism == facts["mechanism"]
     assert release.guarantee.alpha == facts["guarantee"]
@@ -44,7 +44,7 @@ def test_it_loads_and_says_what_it_said(version, name):
 
 @pytest.mark.parametrize(("version", "name"), EXPECTED)
 def test_it_answers_as_it_did(version, name):
-    release = store.load(HOMES[version] / name)
+    release = folder.load(HOMES[version] / name)
     for question, (value, error, source) in EXPECTED[version, name]["questions"].items():
         if question in MADE_UP.get((version, name), ()):
             with pytest.raises(ReleaseError, match="not measured by this release"):
@@ -61,7 +61,7 @@ def test_it_answers_as_it_did(version, name):
 
 @pytest.mark.parametrize(("version", "name"), EXPECTED)
 def test_it_can_be_reported_and_saved_again(version, name, tmp_path):
-    release = store.load(HOMES[version] / name)
+    release = folder.load(HOMES[version] / name)
     assert release.headline in release.report().replace("\u00a0", " ")
-    again = store.load(release.save(tmp_path / "again", report=False))
+    again = folder.load(release.save(tmp_path / "again", report=False))
     assert document.dump(again) == document.dump(release)

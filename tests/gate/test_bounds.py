@@ -11,22 +11,21 @@ import pytest
 from maquette.accounting.budget import Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError, MechanismError, ParameterError, SourceError, WorkloadError
-from maquette.gate import bounds, sparse, tables
-from maquette.gate.draw.check import MOST_NESTED
-from maquette.gate.noise.samplers import SystemNoise
+from maquette.gate import sparse, tables
+from maquette.gate.handle import Table
 from maquette.gate.online import Guess, OnlineCurator
-from maquette.gate.owner import Table
 from maquette.gate.tabulator import _project
 from maquette.models.answers import Answers
-from maquette.models.draw import Candidates, Draw, Drawn, Forest, Listed, Nested, Thresholds
-from maquette.models.measurement import Cube, Gaussian, Laplace, Receipt
-from maquette.models.testing import Terms
-from maquette.models.weighting import Weighting
 from maquette.queries import marginals, prefixes, weights, where
 from maquette.queries.base import Group
-from maquette.queries.binned import Binned
-from maquette.queries.marginals import Marginals
-from maquette.queries.residual import LARGEST_DENOMINATOR
+from maquette.queries.counting import LARGEST_DENOMINATOR
+from maquette.queries.marginals import Binned, Marginals
+from maquette.questions import bounds
+from maquette.questions.draws import Candidates, Draw, Drawn, Forest, Listed, Nested, Thresholds
+from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt, Terms
+from maquette.questions.weighting import Weighting
+from maquette.samplers.check import MOST_NESTED
+from maquette.samplers.noise import SystemNoise
 from maquette.vault import engine as vault
 from support.privacy_doubles import LooseEngine, Untouchable, columns_of, ledger_for, set_aside
 

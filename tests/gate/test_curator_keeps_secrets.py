@@ -13,7 +13,7 @@ from maquette.accounting.budget import Budget
 from maquette.domain import Relation
 from maquette.gate.curator import Curator
 from maquette.models.answers import Answers
-from maquette.models.measurement import Gaussian
+from maquette.questions.measurement import Gaussian
 from maquette.vault.engine import MemoryEngine
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY

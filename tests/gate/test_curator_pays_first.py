@@ -12,11 +12,11 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import Curator
-from maquette.gate.owner import Table
+from maquette.gate.handle import Table
 from maquette.models.answers import Answers
-from maquette.models.measurement import Cube, Gaussian, Laplace
 from maquette.queries import marginals, weights
 from maquette.queries.base import Group
+from maquette.questions.measurement import Cube, Gaussian, Laplace
 from maquette.vault.engine import MemoryEngine
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY

@@ -12,13 +12,14 @@ import pytest
 
 from maquette.domain import Relation
 from maquette.errors import ParameterError
-from maquette.gate import bounds, calibrate
 from maquette.gate import curator as gate
+from maquette.gate import prices
 from maquette.gate.curator import Curator
-from maquette.gate.draw import check
-from maquette.models.draw import Candidates, Draw, Drawn, Thresholds
-from maquette.models.measurement import Receipt
 from maquette.queries import marginals
+from maquette.questions import bounds
+from maquette.questions.draws import Candidates, Draw, Drawn, Thresholds
+from maquette.questions.measurement import Receipt
+from maquette.samplers import check
 from support.gate_arguments import STRATEGIES, TABLES, methods
 from support.gate_fuzz import fuzz
 from support.gate_world import BUDGETS, DOMAIN, Pair, draws_on_tape
@@ -80,7 +81,7 @@ def _tells_the_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def _words_by_the_count(patch: pytest.MonkeyPatch) -> None:
-    real = calibrate.on_grid
+    real = prices.on_grid
 
     def on_grid(price):
         try:
@@ -88,7 +89,7 @@ def _words_by_the_count(patch: pytest.MonkeyPatch) -> None:
         except ParameterError as error:
             raise ParameterError(f"{error} {np.random.default_rng().integers(2**60)}") from None
 
-    patch.setattr(calibrate, "on_grid", on_grid)
+    patch.setattr(prices, "on_grid", on_grid)
 
 
 def _more_noise_for_more_records(patch: pytest.MonkeyPatch) -> None:
@@ -116,7 +117,7 @@ CATALOGUE = {
         _without(bounds, "check_whole"), ("open_epoch", "test", "select_tables")
     ),
     "queries of any size and domain": Bug(_without(bounds, "check_queries"), ("select",)),
-    "prices of any kind": Bug(_without(calibrate, "check_price"), ("size", "measure", "select")),
+    "prices of any kind": Bug(_without(prices, "check_price"), ("size", "measure", "select")),
     "notes of any kind": Bug(_without(bounds, "check_about"), ("note", "note_all")),
     "margins of any kind": Bug(_without(bounds, "check_margins"), ("measure_residuals",)),
     "a refusal that looks at the table": Bug(_tells_the_count, ("size",)),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from maquette.accounting import Cost
-from maquette.accounting.ledger import Ledger, Receipt, chain, schema
+from maquette.accounting.ledger import Ledger, Receipt, entry, schema
 from maquette.errors import LedgerError
 from support.ledger_cases import create, pay
 from support.ledger_postgres import new_database
@@ -200,12 +200,12 @@ def test_a_history_rewritten_with_new_hashes_is_found_by_a_receipt(copy, seq):
     with closing(sqlite3.connect(copy)) as connection:
         connection.row_factory = sqlite3.Row
         rows = [dict(row) for row in connection.execute("SELECT * FROM entry ORDER BY seq")]
-    prev = chain.GENESIS
+    prev = entry.GENESIS
     for row in rows:
         row["prev"] = prev
         if row["seq"] == seq:
             row["created"] = "2000-01-01T00:00:00.000+00:00"
-        row["head"] = prev = chain.head_of(row)
+        row["head"] = prev = entry.head_of(row)
         tamper(
             copy,
             f"UPDATE entry SET prev = ?, head = ?, created = ? WHERE seq = {row['seq']}",
@@ -247,11 +247,11 @@ def test_a_rewritten_history_must_still_follow_the_rules(copy, seq, change, reas
         "DROP TABLE entry",
         "ALTER TABLE other RENAME TO entry",
     )
-    prev = chain.GENESIS
+    prev = entry.GENESIS
     for row in rows:
         row |= change if row["seq"] == seq else {}
         row["prev"] = prev
-        row["head"] = prev = chain.head_of(row)
+        row["head"] = prev = entry.head_of(row)
         marks = ", ".join("?" for _ in row)
         tamper(copy, f"INSERT INTO entry ({', '.join(row)}) VALUES ({marks})", parameters=tuple(row.values()))
     tamper(copy, "UPDATE account SET head = ?", parameters=(prev,))

@@ -14,15 +14,14 @@ import pytest
 from maquette.accounting.budget import Budget, Cost
 from maquette.domain import Relation
 from maquette.gate import sparse, tabulator
+from maquette.gate.barrier import pack, unpack
 from maquette.gate.online import OnlineCurator
-from maquette.gate.payload import pack, unpack
 from maquette.models.answers import Answers
-from maquette.models.draw import Draw, Listed
-from maquette.models.measurement import Gaussian
-from maquette.models.testing import Terms
-from maquette.models.weighting import weighting
 from maquette.queries import prefixes, where
-from maquette.queries.binned import full
+from maquette.queries.marginals import full
+from maquette.questions.draws import Draw, Listed
+from maquette.questions.measurement import Gaussian, Terms
+from maquette.questions.weighting import weighting
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
 from support.privacy_doubles import ledger_for, set_aside, table_of

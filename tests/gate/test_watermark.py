@@ -6,7 +6,7 @@ import pytest
 import maquette as mq
 from maquette import api
 from maquette.queries import marginals
-from maquette.release import document
+from maquette.results import document
 from support.privacy_conformance import TINY
 from support.privacy_doubles import table_of
 from support.seeded import SeededCurator

@@ -9,12 +9,12 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
-from maquette.mechanisms.online.survey import COARSEST, pair_tables, plan_survey
+from maquette.mechanisms.strategies import COARSEST, pair_tables, plan_survey
 from maquette.models import survey as module
-from maquette.models.measurement import NoisyTable, Receipt
 from maquette.models.survey import Survey, described, rounded
 from maquette.queries import boxes, weights, where
-from maquette.queries.binned import Binned, count_binned, full
+from maquette.queries.marginals import Binned, count_binned, full
+from maquette.questions.measurement import NoisyTable, Receipt
 
 DOMAIN = Domain(
     (

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from maquette.errors import ParameterError
-from maquette.mechanisms.median import median_strategy
+from maquette.mechanisms.strategies import median_strategy
 from maquette.models.hypothesis import Released
-from maquette.models.version_sample import VersionSample
-from maquette.models.version_space import VersionSpace, lower_median, still_possible, version_space_for
+from maquette.models.version_space import (
+    VersionSample,
+    VersionSpace,
+    lower_median,
+    still_possible,
+    version_space_for,
+)
 from maquette.queries import boxes, where
 from support.online_universe import exact, kinds_of_query, lumpy, random_box, universe
 

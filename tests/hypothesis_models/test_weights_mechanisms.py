@@ -9,11 +9,10 @@ import maquette as mq
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.choose import MECHANISMS
-from maquette.mechanisms.lesson import learn
-from maquette.mechanisms.mw import MW, MultiplicativeWeights
-from maquette.mechanisms.mwem import MWEM, Mwem
+from maquette.mechanisms.rounds import learn
+from maquette.mechanisms.weights import MW, MWEM, MultiplicativeWeights, Mwem
 from maquette.queries import marginals, prefixes, union, weights, where
+from maquette.releasing.planning import MECHANISMS
 from support.fake_curator import FakeCurator
 from support.online_universe import lumpy, random_box, universe
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maquette.domain import Attribute, Domain, Kind
-from maquette.vault import delimited, records
+from maquette.vault import delimited
+from maquette.vault import delimited as records
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.readers import open_engine
 

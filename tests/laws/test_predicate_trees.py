@@ -15,7 +15,7 @@ import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries import canonical
 from maquette.queries.names import quote
-from maquette.queries.sql import run_text, spell
+from maquette.queries.sql_format import run_text, spell
 from support.query_cases import domains
 
 quick = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, sets
+from maquette.queries import canonical, predicates
 from maquette.queries.condition import table_mask
 from support.query_cases import SCALE, any_queries, domains, plain_distinct, plain_matrix, queries
 
@@ -91,8 +91,8 @@ def test_conditions_are_answered_alike_from_tables_and_from_masks(asked, seeds):
     expected = asked.on_rows(rows)
     for cells, corners in ((0, 6), (2**22, 0), (2**22, 6)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sets, "MOST_CELLS", cells)
-            patch.setattr(sets, "MOST_CORNERED", corners)
+            patch.setattr(predicates, "MOST_CELLS", cells)
+            patch.setattr(predicates, "MOST_CORNERED", corners)
             assert (asked.on_rows(rows) == expected).all()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from maquette.domain import Relation
-from maquette.queries.residual import LARGEST_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
+from maquette.queries.counting import LARGEST_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
 from support.privacy_lattice import ProjectedNoise, changes, largest_shift
 
 SHAPES = [shape for k in range(4) for shape in itertools.product((1, 2, 3, 4), repeat=k)]

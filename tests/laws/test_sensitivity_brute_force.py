@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.queries import Sensitivity, apart, sets, worst
+from maquette.queries import Sensitivity, predicates, sensitivity
 from maquette.queries.weights import farthest
 from support.query_cases import (
     KINDS,
@@ -40,7 +40,7 @@ def is_right(stated: Sensitivity, true: Sensitivity, *, exact: bool) -> bool:
 
 def forget() -> None:
     """No sensitivity that was found by search may answer where there is none."""
-    for cached in (worst._union_sensitivity, sets._worst, halfspaces_module._worst):
+    for cached in (sensitivity._union_sensitivity, predicates._worst, halfspaces_module._worst):
         cached.cache_clear()
 
 
@@ -164,8 +164,8 @@ def test_bounds_without_search_are_never_too_small(asked, relation):
     parts = [part.queries for part in asked.parts] if isinstance(asked, mq.Workload) else [asked]
     forget()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worst, "MOST_RECORDS", 0)
-        stated = worst.union_sensitivity(asked.domain, parts, relation)
+        patch.setattr(sensitivity, "MOST_RECORDS", 0)
+        stated = sensitivity.union_sensitivity(asked.domain, parts, relation)
     forget()
     assert is_right(stated.bound, true, exact=stated.exact)
 
@@ -216,12 +216,14 @@ def test_the_farthest_pair_for_products_of_intervals(cells, closed):
     )
     asked = mq.ranges(domain, *domain.names)
     records = _rows(domain, list(_records(domain)))
-    assert apart.farthest_boxes(cells, closed=closed).moved == int(asked.distances(records, records).l1.max())
+    assert sensitivity.farthest_boxes(cells, closed=closed).moved == int(
+        asked.distances(records, records).l1.max()
+    )
 
 
 def test_where_there_is_one_record_only_it_differs_from_itself_in_no_attribute_of_two_cells():
     """`Ranges` leaves attributes of one cell out; the function is right without that, too."""
-    assert apart.farthest_boxes((1, 1), closed=True) == apart.Farthest(0, exact=True, spread=True)
+    assert sensitivity.farthest_boxes((1, 1), closed=True) == sensitivity.Farthest(0, exact=True, spread=True)
 
 
 @settings(max_examples=200, deadline=None)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from maquette.accounting.budget import UNITS
 from maquette.errors import ParameterError
-from maquette.gate import calibrate
-from maquette.gate.bounds import WIDEST
-from maquette.gate.noise.laws import exp_minus
-from maquette.gate.noise.samplers import float_up, sqrt_up
+from maquette.gate import prices as calibrate
 from maquette.queries.base import Sensitivity
+from maquette.questions.bounds import WIDEST
+from maquette.samplers.laws import exp_minus
+from maquette.samplers.noise import float_up, sqrt_up
 
 positive = st.fractions(min_value=Fraction(1, 10**30), max_value=10**30)
 prices = st.fractions(min_value=Fraction(1, UNITS), max_value=100)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maquette.gate import calibrate
-from maquette.gate.noise import SystemNoise
-from maquette.gate.noise.bits import SystemBits
-from maquette.gate.noise.samplers import (
+from maquette.gate import prices
+from maquette.samplers.laws import SystemBits
+from maquette.samplers.noise import (
     SMALL,
     STEP,
     WIDE,
+    SystemNoise,
     TableNoise,
     _opendp_gaussian,
     _opendp_laplace,
@@ -129,7 +129,7 @@ def test_neighbouring_draws_are_independent():
 @pytest.mark.parametrize("k", [1, 2, 3, 10])
 def test_cube_noise_has_the_law_of_its_largest_coordinate(k):
     epsilon = 0.7
-    base = calibrate.cube(epsilon=Fraction(7, 10)).base
+    base = prices.cube(epsilon=Fraction(7, 10)).base
     noise, draws = SystemNoise(), FEWER
     sample = np.array([noise.cube(_zeros(k), base=base) for _ in range(draws)])
     norms = np.abs(sample).max(axis=1)

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.gate.noise import SystemNoise
-from maquette.gate.noise.bits import SystemBits
+from maquette.samplers.laws import SystemBits
+from maquette.samplers.noise import SystemNoise
 from support.seeded import SeededNoise
 
 ZEROS = np.zeros(400, dtype=np.int64)

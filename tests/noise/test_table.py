@@ -6,9 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.gate.noise.bits import SystemBits, below
-from maquette.gate.noise.laws import CubeRadius, Geometric, HalfGaussian
-from maquette.gate.noise.table import Table
+from maquette.samplers.laws import CubeRadius, Geometric, HalfGaussian, SystemBits, below
+from maquette.samplers.noise import Table
 from support.privacy_laws import DIGITS, Reference, cube_radius, geometric, half_gaussian
 from support.seeded import SeededBits
 

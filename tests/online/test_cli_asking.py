@@ -104,7 +104,8 @@ def test_the_prompt_writes_synthetic_rows(desk, tmp_path):
 
 
 def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
-    from maquette.cli import asking, prompt
+    from maquette.cli import ask as asking
+    from maquette.cli import ask as prompt
 
     lines = iter(["sex = 'Male'", "sex = 'Male'", "sex = 'Male'", ":quit"])
     agreed = iter([False, True, False, True])  # not the size; the size but not the question; the question
@@ -137,7 +138,7 @@ def test_the_ledger_shows_sessions_their_questions_and_spending_over_time(desk, 
 
 
 def test_points_of_the_plot_end_at_the_balance(desk):
-    from maquette.cli.ledger_plot import ASIDE, LOOKED, points
+    from maquette.cli.ledger_views import ASIDE, LOOKED, points
 
     ask, ledger, *_ = desk
     ask("--alpha", 0.3, "sex = 'Male'", "age < 30")

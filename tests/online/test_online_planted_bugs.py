@@ -15,8 +15,8 @@ from maquette.domain import Relation
 from maquette.errors import KeyReused, LedgerError, MechanismError
 from maquette.gate import online, sparse, tables
 from maquette.gate.online import Guess, OnlineCurator
-from maquette.models.testing import Terms
 from maquette.queries import where
+from maquette.questions.measurement import Terms
 from support.online_survey import weigh
 from support.online_variants import probability
 from support.privacy_conformance import TINY

@@ -18,7 +18,7 @@ from maquette.errors import (
     ParameterError,
     WorkloadError,
 )
-from maquette.gate.owner import Table
+from maquette.gate.handle import Table
 from maquette.queries import marginals, prefixes, weights
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable

@@ -9,7 +9,7 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, KeyReused, WorkloadError
-from maquette.gate.owner import Table
+from maquette.gate.handle import Table
 from maquette.sessions import Refusal
 from maquette.vault.engine import MemoryEngine
 from support.online_cases import seeded_session

@@ -3,7 +3,7 @@
 import pytest
 
 from maquette.accounting.budget import Budget
-from maquette.cli.prompt import Prompt, words
+from maquette.cli.ask import Prompt, words
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.sessions import session
 from support.online_cases import book, people

@@ -11,7 +11,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, UselessAnswer, WorkloadError
 from maquette.gate import online
 from maquette.sessions import Refusal, SessionAnswer
-from maquette.sessions.several import MOST
+from maquette.sessions.batch import MOST
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
 

@@ -10,8 +10,8 @@ from maquette.accounting.budget import Budget
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, UselessAnswer
 from maquette.gate import online, sparse
-from maquette.gate.owner import Table
-from maquette.sessions import surveying
+from maquette.gate.handle import Table
+from maquette.sessions import shared
 from support.online_cases import PEOPLE, book, columns
 from support.online_tape import charges, check_inputs, taped
 from support.privacy_doubles import Divergence, LooseEngine
@@ -143,14 +143,14 @@ def test_the_replay_catches_a_score_that_moves_too_far(monkeypatch):
 def test_the_replay_catches_bins_that_are_read_off_the_table(monkeypatch):
     codes = columns(ROWS, seed=4)
     options = CASES["a survey first, rho"]
-    real = surveying.pair_tables
+    real = shared.pair_tables
 
     def peeking(domain, survey, ones):
         first = real(domain, survey, ones)[0]
         where_it_ends = 1 + int(held["codes"]["age"].sum()) % 6
         return (replace(first, cuts=((0, where_it_ends), *first.cuts[1:])), *real(domain, survey, ones)[1:])
 
-    monkeypatch.setattr(surveying, "pair_tables", peeking)
+    monkeypatch.setattr(shared, "pair_tables", peeking)
     held = {"codes": codes}
     first, tape = run(monkeypatch, codes, None, Relation.ADD_REMOVE, options)
     other = {name: np.append(values, np.uint8(1)) for name, values in codes.items()}
@@ -164,7 +164,7 @@ def test_the_replay_catches_bins_that_are_read_off_the_table(monkeypatch):
 
 
 def test_the_replay_catches_a_size_that_is_not_paid_for(monkeypatch):
-    from maquette.sessions.desk import Desk
+    from maquette.sessions.planning import Desk
 
     real = Desk.n
     monkeypatch.setattr(Desk, "n", lambda self: real(self) + self.curator._engine.size())

@@ -4,7 +4,7 @@ import pytest
 
 from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger
-from maquette.gate.owner import Table
+from maquette.gate.handle import Table
 from maquette.sessions import Refusal
 from maquette.sessions import session as open_session
 from support.online_cases import PEOPLE, book, people, seeded_session, truth

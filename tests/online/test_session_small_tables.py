@@ -11,10 +11,19 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, UselessAnswer
-from maquette.gate.owner import Table
-from maquette.mechanisms.online.few import FAIR, GOOD, USELESS, enlarged, settle_few, worst
-from maquette.mechanisms.online.settings import Public, price_of, settle_pmw
-from maquette.models.measurement import Gaussian, Laplace, Receipt, Size
+from maquette.gate.handle import Table
+from maquette.mechanisms.online import (
+    FAIR,
+    GOOD,
+    USELESS,
+    Public,
+    enlarged,
+    price_of,
+    settle_few,
+    settle_pmw,
+    worst,
+)
+from maquette.questions.measurement import Gaussian, Laplace, Receipt, Size
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
 

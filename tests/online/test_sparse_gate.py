@@ -21,11 +21,10 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError
 from maquette.gate import sparse
+from maquette.gate.handle import Table
 from maquette.gate.online import OnlineCurator, epoch_cost
-from maquette.gate.owner import Table
-from maquette.models.measurement import Gaussian, Laplace
-from maquette.models.testing import Terms
 from maquette.queries import marginals, weights, where
+from maquette.questions.measurement import Gaussian, Laplace, Terms
 from support import crash_points
 from support.privacy_conformance import TINY
 from support.privacy_doubles import Untouchable, ledger_for, set_aside, table_of

@@ -10,8 +10,8 @@ from scipy import stats
 
 from maquette.domain import Relation
 from maquette.gate import sparse
-from maquette.models.testing import Terms
 from maquette.queries import weights, where
+from maquette.questions.measurement import Terms
 from support.online_variants import EPSILON, law, pairs, probability, transcripts, variants
 from support.privacy_conformance import TINY
 from support.privacy_doubles import histograms, neighbours, table_of

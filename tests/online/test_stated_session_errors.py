@@ -16,9 +16,9 @@ import pytest
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.gate import sparse
-from maquette.mechanisms.online import few, settings
-from maquette.mechanisms.online.settings import Public, Settings
-from maquette.models.measurement import Gaussian, Laplace, Noise, Size
+from maquette.mechanisms import online
+from maquette.mechanisms.online import Public, Settings
+from maquette.questions.measurement import Gaussian, Laplace, Noise, Size
 from support import proved_bounds as proved
 
 BETA, QUESTIONS, N = 0.05, 200, 50_000
@@ -34,13 +34,13 @@ SIZES = {
 }
 PRICE = {"epsilon": Fraction(95, 100), "rho": Fraction(2, 100)}
 WAYS = {
-    "pmw": (settings.settle_pmw, 0.05),
-    "pmw without alpha": (settings.settle_pmw, None),
-    "lasting": (settings.settle_lasting, None),
-    "textbook": (settings.settle_textbook, None),
-    "median": (settings.settle_median, None),
-    "direct": (settings.settle_direct, None),
-    "few": (few.settle_few, None),
+    "pmw": (online.settle_pmw, 0.05),
+    "pmw without alpha": (online.settle_pmw, None),
+    "lasting": (online.settle_lasting, None),
+    "textbook": (online.settle_textbook, None),
+    "median": (online.settle_median, None),
+    "direct": (online.settle_direct, None),
+    "few": (online.settle_few, None),
 }
 
 
@@ -146,7 +146,7 @@ def test_a_measured_answer_is_within_the_stated_error_and_not_within_half_of_it(
     settle, alpha = WAYS[way]
     asked = public(unit, size, alpha)
     found, t = settle(asked), off(asked)
-    draws = min(QUESTIONS, math.floor(PRICE[unit] / settings.price_of(found.measure)))
+    draws = min(QUESTIONS, math.floor(PRICE[unit] / online.price_of(found.measure)))
     assert exceeds(law_of(found.measure), found.measure_error * N - t, draws) <= BETA
     assert exceeds(law_of(found.measure), found.measure_error / 2 * N - t, draws) > BETA
 

@@ -13,9 +13,9 @@ import pytest
 from scipy import stats
 
 from maquette.accounting.conversions import delta_cks
-from maquette.gate import calibrate
-from maquette.gate.noise import SystemNoise
+from maquette.gate import prices
 from maquette.queries.base import Sensitivity
+from maquette.samplers.noise import SystemNoise
 
 SAMPLES = 100_000
 CONFIDENCE = 0.9999
@@ -54,13 +54,13 @@ def mu_below(here: np.ndarray, there: np.ndarray) -> float:
 
 
 def _laplace(epsilon: float, *, factor: Fraction = Fraction(1)) -> tuple[np.ndarray, np.ndarray]:
-    plan = calibrate.laplace(ONE, epsilon=Fraction(epsilon), denominator=1)
+    plan = prices.laplace(ONE, epsilon=Fraction(epsilon), denominator=1)
     noise = SystemNoise()
     return tuple(noise.laplace(np.full(SAMPLES, exact), scale=plan.drawn * factor) for exact in (1, 0))
 
 
 def _gaussian(rho: Fraction, *, factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    plan = calibrate.gaussian(ONE, rho=rho, denominator=1)
+    plan = prices.gaussian(ONE, rho=rho, denominator=1)
     noise = SystemNoise()
     return tuple(noise.gaussian(np.full(SAMPLES, exact), sigma=plan.drawn * factor) for exact in (1, 0))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from maquette.mechanisms.choose import MECHANISMS
+from maquette.releasing.planning import MECHANISMS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")

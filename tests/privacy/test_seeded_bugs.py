@@ -13,20 +13,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette import api, request
+from maquette import api
 from maquette.accounting.budget import Cost
 from maquette.accounting.events import LaplaceEvent, SelectionEvent
 from maquette.domain import Relation
-from maquette.gate import calibrate, tabulator
 from maquette.gate import curator as gate
+from maquette.gate import prices, tabulator
 from maquette.gate.curator import Curator
-from maquette.gate.noise import SystemNoise
-from maquette.gate.noise.bits import SystemBits
 from maquette.models.answers import Answers
-from maquette.models.measurement import Gaussian, LargestError, Measurement, Receipt, Size
 from maquette.queries import marginals, weights
 from maquette.queries.marginals import Marginals
 from maquette.queries.weights import Weights
+from maquette.questions.measurement import Gaussian, LargestError, Measurement, Receipt, Size
+from maquette.releasing import request
+from maquette.samplers.laws import SystemBits
+from maquette.samplers.noise import SystemNoise
 from maquette.vault import engine as vault
 from maquette.vault.engine import MemoryEngine
 from support import privacy_checks as checks
@@ -86,7 +87,7 @@ def _(patch):
 
         return laplace
 
-    changed(patch, calibrate, "laplace", make)
+    changed(patch, prices, "laplace", make)
 
 
 @bug("sigma 20 % too small, event unchanged", checks.exactly("gaussian"))
@@ -98,18 +99,18 @@ def _(patch):
 
         return gaussian
 
-    changed(patch, calibrate, "gaussian", make)
+    changed(patch, prices, "gaussian", make)
 
 
 @bug("scale rounded to the nearest double instead of up", checks.exactly("laplace"))
 def _(patch):
     def laplace(sensitivity, *, epsilon, denominator):
-        ideal = sensitivity.l1 * denominator / calibrate.on_grid(epsilon)
-        drawn = Fraction(math.nextafter(calibrate.float_up(ideal), 0))
+        ideal = sensitivity.l1 * denominator / prices.on_grid(epsilon)
+        drawn = Fraction(math.nextafter(prices.float_up(ideal), 0))
         event = LaplaceEvent(scale=ideal / denominator, l1=sensitivity.l1)
-        return calibrate.LaplacePlan(drawn / denominator, drawn, event)
+        return prices.LaplacePlan(drawn / denominator, drawn, event)
 
-    patch.setattr(calibrate, "laplace", laplace)
+    patch.setattr(prices, "laplace", laplace)
 
 
 @bug("L2 sensitivity where L1 is needed", checks.exactly("laplace"))
@@ -121,7 +122,7 @@ def _(patch):
 
         return laplace
 
-    changed(patch, calibrate, "laplace", make)
+    changed(patch, prices, "laplace", make)
 
 
 @bug("L-infinity base rounded below exp(-epsilon)", checks.exactly("cube"))
@@ -133,7 +134,7 @@ def _(patch):
 
         return cube
 
-    changed(patch, calibrate, "cube", make)
+    changed(patch, prices, "cube", make)
 
 
 @bug("the sampler draws with 0.9 times the scale", checks.samples_fit)
@@ -223,10 +224,10 @@ def _(patch):
 @bug("exponential mechanism without the factor 2", checks.exactly("select, pure", REP))
 def _(patch):
     def selection(*, price, unit):
-        scale = calibrate.float_up(1 / price)
-        return calibrate.SelectionPlan(scale, SelectionEvent(epsilon=price, method="permute-and-flip"))
+        scale = prices.float_up(1 / price)
+        return prices.SelectionPlan(scale, SelectionEvent(epsilon=price, method="permute-and-flip"))
 
-    patch.setattr(calibrate, "selection", selection)
+    patch.setattr(prices, "selection", selection)
 
 
 @bug("permute-and-flip charged like the exponential mechanism in rho", OPPOSED)
@@ -241,7 +242,7 @@ def _(patch):
     def cost(self, unit):
         return Cost(math.ceil(Fraction(self.epsilon) ** 2 / 8 * 10**12))
 
-    changed(patch, calibrate, "selection", make)
+    changed(patch, prices, "selection", make)
     patch.setattr(SelectionEvent, "cost", cost)
 
 

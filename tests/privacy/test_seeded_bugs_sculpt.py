@@ -12,9 +12,9 @@ from maquette.accounting.events import SelectionEvent
 from maquette.domain import Relation
 from maquette.gate import tables
 from maquette.gate.curator import Curator
-from maquette.models.measurement import Size
-from maquette.models.sculpt.bins import Hierarchy
-from maquette.queries.binned import Binned
+from maquette.queries.marginals import Binned
+from maquette.questions.measurement import Size
+from maquette.sculpt.targets import Hierarchy
 from support import privacy_checks as checks
 from support.privacy_cases import CONCENTRATED, DELTA, LINE, pairs
 from support.privacy_conformance import Case, mechanism_case

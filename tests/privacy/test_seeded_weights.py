@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from maquette.domain import Relation
-from maquette.gate import calibrate
 from maquette.gate import curator as gate
-from maquette.mechanisms.mw import MultiplicativeWeights
-from maquette.mechanisms.mwem import Mwem
+from maquette.gate import prices
+from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.theory import multiplicative
 from support import privacy_checks as checks
 from support.privacy_cases import DELTA, steps
@@ -28,13 +27,13 @@ def sensitivity_of_two(patch):
 
 def monotone(patch):
     """Signed scores are not monotone: a query's two scores move against each other, and the factor 2 is needed."""
-    real = calibrate.selection
+    real = prices.selection
 
     def selection(*, price, unit):
         plan = real(price=price, unit=unit)
         return replace(plan, scale=plan.scale / 2)
 
-    patch.setattr(calibrate, "selection", selection)
+    patch.setattr(prices, "selection", selection)
 
 
 def rounds_by_the_true_size(patch):

@@ -8,7 +8,7 @@ import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.constraint import Determines, Never
 from maquette.models.answers import Answers
-from maquette.models.forbidden import cleared, possible
+from maquette.models.constraints import cleared, possible
 
 ATTRIBUTES = (
     Attribute("age", Kind.ORDINAL, codes=12),

@@ -12,12 +12,11 @@ from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.gate import tabulator
-from maquette.models.measurement import Size
 from maquette.models.rows import generator
-from maquette.models.sculpt import fit
-from maquette.models.sculpt.bins import Hierarchy
-from maquette.models.sculpt.found import Found
-from maquette.models.sculpt.layout import Layout, Shape
+from maquette.questions.measurement import Size
+from maquette.sculpt import fit
+from maquette.sculpt.measurements import Found
+from maquette.sculpt.targets import Hierarchy, Layout, Shape
 from support.seeded import SeededCurator
 
 SIZES = (2, 5, 9, 14, 30, 600)

@@ -8,7 +8,7 @@ from benchmarks import calibrate
 import maquette as mq
 from maquette.domain import Relation
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.sculpt import clear
+from maquette.sculpt import allocation
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -18,13 +18,13 @@ def test_the_quick_look_changes_no_decision(relation, monkeypatch):
         queries = mq.marginals(calibrate.domain_of(case.sizes), k=case.k)
         if queries.count < 50_000:
             tasks.append((case.n, Task(queries, relation, "rho", Fraction(str(0.01 * case.epsilon)), 0.05)))
-    quick = [clear.clear_noise(task, n=n, price=task.price) is not None for n, task in tasks]
+    quick = [allocation.clear_noise(task, n=n, price=task.price) is not None for n, task in tasks]
     skipped = [
-        clear._hopeless(task, clear.shape.margins_of(task.queries) or [], n=n, price=task.price)
+        allocation._hopeless(task, allocation.shape.margins_of(task.queries) or [], n=n, price=task.price)
         for n, task in tasks
     ]
-    monkeypatch.setattr(clear, "_hopeless", lambda *_, **__: False)
-    full = [clear.clear_noise(task, n=n, price=task.price) is not None for n, task in tasks]
+    monkeypatch.setattr(allocation, "_hopeless", lambda *_, **__: False)
+    full = [allocation.clear_noise(task, n=n, price=task.price) is not None for n, task in tasks]
     assert quick == full
     assert 5 < sum(full) < len(full) - 5
     assert sum(skipped) > 5

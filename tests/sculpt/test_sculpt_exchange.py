@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from maquette.domain import Attribute, Domain, Kind
-from maquette.models.measurement import NoisyTable, Receipt, Size
 from maquette.models.rows import generator
-from maquette.models.sculpt import exchange, fit
-from maquette.models.sculpt.bins import Hierarchy
-from maquette.models.sculpt.carve import Targets
-from maquette.models.sculpt.found import Found
-from maquette.models.sculpt.layout import Layout, Shape
-from maquette.models.sculpt.patches import Patch
-from maquette.queries.binned import count_binned
+from maquette.queries.marginals import count_binned
+from maquette.questions.measurement import NoisyTable, Receipt, Size
+from maquette.sculpt import fit
+from maquette.sculpt import rows as exchange
+from maquette.sculpt.measurements import Found
+from maquette.sculpt.sampler import Targets
+from maquette.sculpt.targets import Hierarchy, Layout, Patch, Shape
 
 SIZES = (3, 3, 3, 2)
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=size) for i, size in enumerate(SIZES)))

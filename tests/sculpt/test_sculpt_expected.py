@@ -12,9 +12,9 @@ from benchmarks.__main__ import RESULTS
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.choose import plan, preferred
-from maquette.mechanisms.sculpt import calibrated, expect
-from maquette.mechanisms.sculpt.interests import interests
+from maquette.releasing.planning import plan, preferred
+from maquette.sculpt import allocation, forecast
+from maquette.sculpt.allocation import interests
 
 ADULT = (16, 42, 16, 15, 6, 5, 2, 99, 85, 74, 7, 9, 41, 2)
 """Sizes like those of a census table."""
@@ -24,9 +24,9 @@ def domain_of(*cells: int) -> Domain:
     return Domain(tuple(Attribute(f"x{i}", Kind.ORDINAL, codes=size) for i, size in enumerate(cells)))
 
 
-def told(queries: mq.Queries, *, n: int, rho: float) -> expect.Expected:
+def told(queries: mq.Queries, *, n: int, rho: float) -> forecast.Expected:
     task = Task(queries, Relation.ADD_REMOVE, "rho", Fraction(rho), 0.05)
-    return expect.expected(task, interests(queries), n=n)
+    return forecast.expected(task, interests(queries), n=n)
 
 
 def test_the_shipped_constants_are_those_of_the_simulations():
@@ -35,7 +35,7 @@ def test_the_shipped_constants_are_those_of_the_simulations():
     assert found["SIMULATIONS"] == len(simulations) >= 100
     assert calibrate.CONSTANTS.read_text(encoding="utf-8") == calibrate.write(found)
     for name, value in found.items():
-        shipped = getattr(calibrated, name)
+        shipped = getattr(allocation, name)
         assert (list(shipped) if isinstance(shipped, tuple) else shipped) == value
 
 
@@ -44,9 +44,13 @@ def test_the_stated_spread_is_not_that_of_the_fitted_simulations():
     simulations = calibrate.figures(RESULTS / "calibrate.jsonl")
     seen = [(f, calibrate.form(f)) for f in simulations if not f["seed"] % calibrate.HELD_OUT]
     ratios = np.array(
-        [f["max"] / expect.power(calibrated.LARGEST, s.terms) for f, s in seen if isinstance(s, expect.Form)]
+        [
+            f["max"] / forecast.power(allocation.LARGEST, s.terms)
+            for f, s in seen
+            if isinstance(s, forecast.Form)
+        ]
     )
-    low, high = calibrated.LARGEST_WITHIN
+    low, high = allocation.LARGEST_WITHIN
     inside = ((ratios >= low * 0.99) & (ratios <= high * 1.01)).mean()
     assert 0.8 <= inside < 1
     assert low < 0.9
@@ -70,8 +74,8 @@ def test_a_fit_finds_a_power_law_again():
             "price": 0.01 * case.epsilon,
         }
         form = calibrate.form(figure)
-        if isinstance(form, expect.Form):
-            errors = (expect.power(truth, form.terms),) * 2
+        if isinstance(form, forecast.Form):
+            errors = (forecast.power(truth, form.terms),) * 2
         else:
             errors = 0.5 * form.largest, 2 * form.mean_l1
         figures.append(figure | {"max": errors[0], "L1": errors[1]})
@@ -112,7 +116,7 @@ def test_more_records_and_more_budget_are_expected_to_help(k):
 def test_a_plan_says_how_far_the_expectation_can_be_trusted():
     queries = mq.marginals(domain_of(*ADULT), k=2)
     made = plan(queries, n=48_842, epsilon=1.0, delta=1e-9, mechanisms=["sculpt"])
-    low, high = calibrated.LARGEST_WITHIN
+    low, high = allocation.LARGEST_WITHIN
     assert f"90 % of tables within {low:g} to {high:g} times" in str(made)
     assert "mean L1 of a marginal about" in made.forecasts[0].notes[0]
     assert made.forecasts[0].guaranteed is None

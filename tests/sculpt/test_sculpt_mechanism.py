@@ -7,10 +7,10 @@ import pytest
 import maquette as mq
 from maquette import api
 from maquette.domain import Attribute, Domain, Kind
-from maquette.mechanisms.sculpt import run as running
-from maquette.mechanisms.sculpt import stages
-from maquette.mechanisms.sculpt.allot import Exchange
-from maquette.models.measurement import Size
+from maquette.questions.measurement import Size
+from maquette.sculpt import mechanism as running
+from maquette.sculpt import stages
+from maquette.sculpt.allocation import Exchange
 
 DOMAIN = Domain(
     (

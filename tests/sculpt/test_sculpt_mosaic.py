@@ -10,20 +10,17 @@ from maquette import open as open_table
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.gate.tables import plan_tables
-from maquette.mechanisms.sculpt import stages
-from maquette.mechanisms.sculpt.allot import Exchange, Facts, allot
-from maquette.models.measurement import NoisyTable, Receipt, Size
 from maquette.models.rows import generator
-from maquette.models.sculpt import fit
-from maquette.models.sculpt.bins import Hierarchy
-from maquette.models.sculpt.found import Found
-from maquette.models.sculpt.layout import Layout, Shape
-from maquette.models.sculpt.model import SculptModel
-from maquette.models.sculpt.mosaic import mosaic
-from maquette.models.sculpt.polish import polish
+from maquette.models.sculpt import SculptModel
 from maquette.queries import where
-from maquette.queries.binned import Binned, count_binned
 from maquette.queries.counting import count_margins
+from maquette.queries.marginals import Binned, count_binned
+from maquette.questions.measurement import NoisyTable, Receipt, Size
+from maquette.sculpt import fit, stages
+from maquette.sculpt.allocation import Exchange, Facts, allot
+from maquette.sculpt.fit import polish
+from maquette.sculpt.measurements import Found, mosaic
+from maquette.sculpt.targets import Hierarchy, Layout, Shape
 
 DOMAIN = Domain(
     (

@@ -10,19 +10,17 @@ import pytest
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.tables import plan_tables
-from maquette.mechanisms.sculpt.allot import Exchange, Facts, allot
-from maquette.mechanisms.sculpt.interests import interests
-from maquette.models.measurement import Gaussian, NoisyTable, Receipt, Size
 from maquette.models.rows import generator
-from maquette.models.sculpt import fit
-from maquette.models.sculpt.bins import FINEST, Hierarchy, nested_cuts
-from maquette.models.sculpt.denoise import denoise
-from maquette.models.sculpt.found import Found
-from maquette.models.sculpt.layout import Layout, Shape
-from maquette.models.sculpt.model import SculptModel
+from maquette.models.sculpt import SculptModel
 from maquette.queries import marginals, prefixes, union, where
-from maquette.queries.binned import Binned, count_binned, full, labels
 from maquette.queries.counting import count_margins
+from maquette.queries.marginals import Binned, count_binned, full, labels
+from maquette.questions.measurement import Gaussian, NoisyTable, Receipt, Size
+from maquette.sculpt import fit
+from maquette.sculpt.allocation import Exchange, Facts, allot, interests
+from maquette.sculpt.denoise import denoise
+from maquette.sculpt.measurements import Found
+from maquette.sculpt.targets import FINEST, Hierarchy, Layout, Shape, nested_cuts
 
 DOMAIN = Domain(
     (

@@ -7,13 +7,12 @@ import numpy as np
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
-from maquette.models.measurement import NoisyTable, Receipt, Size
 from maquette.models.rows import generator
-from maquette.models.sculpt import fit
-from maquette.models.sculpt.bins import Hierarchy
-from maquette.models.sculpt.found import Found
-from maquette.models.sculpt.layout import Layout, Shape
-from maquette.models.sculpt.polish import SWEEPS, polish
+from maquette.questions.measurement import NoisyTable, Receipt, Size
+from maquette.sculpt import fit
+from maquette.sculpt.fit import SWEEPS, polish
+from maquette.sculpt.measurements import Found
+from maquette.sculpt.targets import Hierarchy, Layout, Shape
 
 SIZES = (12, 9, 7, 5)
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.ORDINAL, codes=size) for i, size in enumerate(SIZES)))

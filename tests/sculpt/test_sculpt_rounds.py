@@ -7,14 +7,12 @@ import pytest
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.mechanisms.sculpt import stages
-from maquette.mechanisms.sculpt.allot import Exchange
-from maquette.models.measurement import NoisyTable, Receipt, Size
 from maquette.models.rows import generator
-from maquette.models.sculpt import fit
-from maquette.models.sculpt.bins import Hierarchy
-from maquette.models.sculpt.found import Found
-from maquette.models.sculpt.layout import Shape
+from maquette.questions.measurement import NoisyTable, Receipt, Size
+from maquette.sculpt import fit, stages
+from maquette.sculpt.allocation import Exchange
+from maquette.sculpt.measurements import Found
+from maquette.sculpt.targets import Hierarchy, Shape
 
 SIZES = (6, 6, 6, 6, 6, 6, 6)
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=size) for i, size in enumerate(SIZES)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maquette.models.rows import generator
-from maquette.models.sculpt.shrink import freedom_squared, freedoms_squared, shrunk
+from maquette.sculpt.denoise import freedom_squared, freedoms_squared, shrunk
 
 EXPECTED = np.full(200, 900.0)
 VARIANCE = 34.0**2

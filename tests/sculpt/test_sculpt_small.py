@@ -11,8 +11,8 @@ import maquette as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.sculpt import expect
-from maquette.mechanisms.sculpt.interests import interests
+from maquette.sculpt import forecast
+from maquette.sculpt.allocation import interests
 from support.cli_files import call, desk
 
 DOMAIN = Domain(tuple(Attribute(name, Kind.ORDINAL, codes=12) for name in "abcdef"))
@@ -36,12 +36,12 @@ def task(price: float) -> Task:
 def test_the_number_of_rows_is_the_theorem_at_a_multiple_of_the_expected_error():
     wanted = interests(QUERIES)
     asked = task(0.01)
-    alpha = expect._NEARER * expect.expected(asked, wanted, n=N).largest
-    rows = expect.small_rows(asked, wanted, n=N)
+    alpha = forecast._NEARER * forecast.expected(asked, wanted, n=N).largest
+    rows = forecast.small_rows(asked, wanted, n=N)
     k = QUERIES.distinct()
     assert rows == math.ceil(math.log(2 * k) / (2 * alpha**2)) < N
-    assert expect.small_rows(task(0.001), wanted, n=N) < rows
-    assert expect.small_rows(task(10.0), wanted, n=N) == N
+    assert forecast.small_rows(task(0.001), wanted, n=N) < rows
+    assert forecast.small_rows(task(10.0), wanted, n=N) == N
 
 
 def test_a_small_release_keeps_the_largest_error():

@@ -7,9 +7,9 @@ import pytest
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
-from maquette.mechanisms.sculpt import run as running
-from maquette.mechanisms.sculpt.candidates import looked_at, mix
 from maquette.models.rows import generator
+from maquette.sculpt import mechanism as running
+from maquette.sculpt.stages import looked_at, mix
 
 WIDE = 30
 NAMES = tuple(f"column {i}" for i in range(WIDE))

@@ -15,18 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from maquette.gate.draw.blocks import Blocks
-from maquette.gate.draw.column import Column
-from maquette.gate.draw.forest import Forest
-from maquette.gate.draw.intervals import Intervals
-from maquette.gate.draw.listed import Listed, all_multisets, levels_of, sequence_weights
-from maquette.gate.draw.nested import Nested, Node
-from maquette.gate.draw.scale import Scale
-from maquette.gate.draw.thresholds import Thresholds
-from maquette.gate.draw.trellis import Trellis
-from maquette.models.atoms import Atoms
-from maquette.models.family import Family, family
-from maquette.models.trellis import layout
+from maquette.questions.atoms import Atoms, layout
+from maquette.questions.draws import Family, family
+from maquette.samplers.brackets import Scale
+from maquette.samplers.lists import Column, Listed, all_multisets, levels_of, sequence_weights
+from maquette.samplers.ordered import Intervals, Nested, Node, Thresholds
+from maquette.samplers.slices import Blocks
+from maquette.samplers.trees import Forest
+from maquette.samplers.trellis import Trellis
 
 Table = tuple[int, ...]
 """How many records each element of the universe has."""

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded
 from maquette.models.answers import Answers
-from maquette.models.measurement import (
+from maquette.queries.base import Group, Margin, Queries, sum_margin
+from maquette.queries.counting import projected_axes, shift_squared
+from maquette.questions.measurement import (
     Cube,
     Gaussian,
     Laplace,
@@ -24,8 +26,6 @@ from maquette.models.measurement import (
     Residual,
     Size,
 )
-from maquette.queries.base import Group, Margin, Queries, sum_margin
-from maquette.queries.residual import projected_axes, shift_squared
 
 
 class FakeCurator:

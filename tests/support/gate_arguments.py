@@ -11,13 +11,12 @@ import numpy as np
 
 from maquette import queries as q
 from maquette.gate.online import Guess, OnlineCurator
-from maquette.models import draw as public
 from maquette.models.answers import Answers
-from maquette.models.measurement import Cube, Gaussian, Laplace, Receipt
-from maquette.models.testing import Terms
-from maquette.models.weighting import Weighting
 from maquette.queries.base import Group
-from maquette.queries.binned import Binned
+from maquette.queries.marginals import Binned
+from maquette.questions import draws as public
+from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt, Terms
+from maquette.questions.weighting import Weighting
 from support.gate_world import DOMAIN, OTHER, databases
 
 Rng = np.random.Generator

@@ -18,12 +18,12 @@ from maquette.accounting.budget import Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError
 from maquette.gate import curator as gate
-from maquette.gate.draw.judge import error_of
-from maquette.gate.noise import SystemNoise
-from maquette.gate.noise.bits import SystemBits
+from maquette.gate.handle import Table
 from maquette.gate.online import OnlineCurator
-from maquette.gate.owner import Table
-from maquette.models import draw as public
+from maquette.questions import draws as public
+from maquette.samplers.draw import error_of
+from maquette.samplers.laws import SystemBits
+from maquette.samplers.noise import SystemNoise
 from support.gate_book import BookDouble
 from support.gate_moves import Draw, Outcome, check_moves
 from support.privacy_doubles import Divergence, LooseEngine, ledger_for, set_aside

@@ -11,10 +11,10 @@ import numpy as np
 from maquette.accounting.budget import Budget
 from maquette.domain import Domain, Relation
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.measurement import Gaussian, Receipt, Size
 from maquette.queries.base import Queries
 from maquette.queries.marginals import marginals
-from maquette.release import Account, Certificate, GroupCertificate, Guarantee, Release, Spending
+from maquette.questions.measurement import Gaussian, Receipt, Size
+from maquette.results import Account, Certificate, GroupCertificate, Guarantee, Release, Spending
 
 
 def toy_domain() -> Domain:

@@ -11,7 +11,7 @@ import pytest
 
 from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.domain import Relation
-from maquette.gate.owner import Table
+from maquette.gate.handle import Table
 from support import privacy_loss
 from support.online_cases import PEOPLE, book, columns
 from support.online_tape import check_inputs, taped

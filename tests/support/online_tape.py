@@ -9,8 +9,8 @@ import numpy as np
 
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.gate.handle import Table
 from maquette.gate.online import OnlineCurator
-from maquette.gate.owner import Table
 from maquette.sessions import opening
 from support.privacy_doubles import Call, Divergence, RecordingNoise, ReplayingNoise
 from support.seeded import SeededNoise

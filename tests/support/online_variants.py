@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from maquette.gate import sparse
-from maquette.gate.noise import SystemNoise
-from maquette.models.testing import Terms
+from maquette.questions.measurement import Terms
+from maquette.samplers.noise import SystemNoise
 
 EPSILON = Fraction(1)
 Scores = tuple[int, ...]

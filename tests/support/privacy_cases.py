@@ -10,10 +10,12 @@ import numpy as np
 
 from maquette.accounting.budget import Budget
 from maquette.domain import Domain
-from maquette.mechanisms.mw import MultiplicativeWeights
-from maquette.mechanisms.mwem import Mwem
+from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import Answers
-from maquette.models.draw import (
+from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
+from maquette.queries.base import Group, Queries
+from maquette.queries.marginals import Binned
+from maquette.questions.draws import (
     Base,
     Blocks,
     Draw,
@@ -25,10 +27,7 @@ from maquette.models.draw import (
     Structure,
     Thresholds,
 )
-from maquette.models.measurement import Cube, Gaussian, Laplace, Receipt
-from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
-from maquette.queries.base import Group, Queries
-from maquette.queries.binned import Binned
+from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt
 from support.privacy_conformance import TINY, Case, mechanism_case
 
 DELTA = 1e-6

@@ -17,11 +17,11 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import MaquetteError
 from maquette.gate.curator import Curator
-from maquette.gate.noise import SystemNoise
-from maquette.gate.noise.bits import SystemBits
-from maquette.gate.owner import Table
-from maquette.models.measurement import Laplace
+from maquette.gate.handle import Table
 from maquette.queries import marginals
+from maquette.questions.measurement import Laplace
+from maquette.samplers.laws import SystemBits
+from maquette.samplers.noise import SystemNoise
 from support.privacy_cases import MECHANISM_CASES, QUESTION_CASES, mixed
 from support.privacy_conformance import TINY, Case, check_exactly
 from support.privacy_doubles import LooseEngine, columns_of, histograms, ledger_for, set_aside

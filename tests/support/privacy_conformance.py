@@ -18,11 +18,11 @@ import numpy as np
 from maquette import api
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.mechanisms.choose import MECHANISMS
-from maquette.models.measurement import Residual
 from maquette.queries.base import Queries
-from maquette.queries.residual import ripple
-from maquette.request import Request
+from maquette.queries.counting import ripple
+from maquette.questions.measurement import Residual
+from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.request import Request
 from support import privacy_loss
 from support.privacy_doubles import (
     Call,

@@ -15,7 +15,7 @@ from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
 from maquette.gate.curator import Curator
-from maquette.gate.owner import Table
+from maquette.gate.handle import Table
 from maquette.vault.engine import MemoryEngine
 from support.seeded import SeededNoise
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from maquette.gate import curator as gate
-from maquette.gate.draw import run as production
-from maquette.gate.draw.listed import all_multisets
-from maquette.gate.draw.scale import Scale
-from maquette.gate.draw.thresholds import Thresholds
-from maquette.models import draw as public
 from maquette.queries.base import Queries
+from maquette.questions import draws as public
+from maquette.samplers import draw as production
+from maquette.samplers.brackets import Scale
+from maquette.samplers.lists import all_multisets
+from maquette.samplers.ordered import Thresholds
 
 MOST = 3000
 """Beyond this many databases a fixed sample of them is looked at."""

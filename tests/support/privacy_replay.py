@@ -24,7 +24,7 @@ import maquette as mq
 from maquette import api
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries.base import Queries
-from maquette.release import document
+from maquette.results import document
 from support.privacy_conformance import Run, WatchingCurator, check_pair, check_residuals, describe
 from support.privacy_doubles import Call, Divergence, RecordingNoise, ReplayingNoise, ledger_for
 from support.privacy_draws import on_tape

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from maquette.accounting.ledger import Ledger
 from maquette.gate.curator import Curator
-from maquette.gate.noise import Noise
-from maquette.gate.noise.samplers import WIDE, Counts, Selection, TableNoise
-from maquette.gate.owner import Table
+from maquette.gate.handle import Table
+from maquette.samplers.noise import WIDE, Counts, Noise, Selection, TableNoise
 
 
 class SeededBits:

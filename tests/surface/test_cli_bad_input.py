@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from maquette.cli import releases
-from maquette.release import replacing, store
+from maquette.cli import release
+from maquette.results import folder, replacing
 from support.cli_files import CANARY, Desk, call, desk, lines, refused, write_table
 
 
@@ -301,7 +301,7 @@ def test_a_disk_that_is_full_at_the_end_loses_nothing(own, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(store, "_write_answers", full)
+    monkeypatch.setattr(folder, "_write_answers", full)
     refused(own.release(), "No space left on device", "costs nothing again")
     monkeypatch.undo()
     spent = own.spent()
@@ -350,7 +350,7 @@ def test_an_interrupt_elsewhere_is_clean_too(own, monkeypatch):
     def interrupt(*_args, **_kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(releases.options, "read_workload", interrupt)
+    monkeypatch.setattr(release.options, "read_workload", interrupt)
     refused(own.release("--certificate", 0.05), "interrupted", code=130)
 
 
@@ -391,7 +391,7 @@ def test_debugging_shows_everything_and_warns(own, monkeypatch):
     def fail(*_args, **_kwargs):
         raise ZeroDivisionError(CANARY)
 
-    monkeypatch.setattr(releases.options, "read_workload", fail)
+    monkeypatch.setattr(release.options, "read_workload", fail)
     monkeypatch.setenv("MAQUETTE_DEBUG", "1")
     words = ["release", str(own.table), "-d", str(own.domain), "--epsilon", "1"]
     done = CliRunner().invoke(app, words)
@@ -407,6 +407,6 @@ def test_the_canary_check_sees_a_canary(own, monkeypatch):
     def leak(*_args, **_kwargs):
         raise SourceError(f"row 3 holds {CANARY}")
 
-    monkeypatch.setattr(releases.options, "read_workload", leak)
+    monkeypatch.setattr(release.options, "read_workload", leak)
     with pytest.raises(AssertionError):
         own.release()

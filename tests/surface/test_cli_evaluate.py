@@ -12,8 +12,8 @@ import pytest
 import maquette as mq
 from maquette.errors import ReleaseError
 from maquette.models.answers import Answers, Unlisted
-from maquette.release import Certificate
-from maquette.release.evaluation import WARNING, compare
+from maquette.results import Certificate
+from maquette.results.evaluation import WARNING, compare
 from support.cli_files import Desk, call, desk, refused
 from support.made_release import toy_release
 
@@ -177,7 +177,7 @@ def test_exact_answers_are_asked_for_in_one_place_only():
         for node in ast.walk(ast.parse(path.read_text())):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             modules += [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            if any(m == "maquette.gate.truth" for m in modules) or (
+            if any(m == "maquette.gate.handle" for m in modules) or (
                 modules == ["maquette.gate"] and any(a.name == "truth" for a in node.names)  # pyright: ignore
             ):
                 users.add(str(path.relative_to(ROOT / "src/maquette")))
@@ -185,7 +185,7 @@ def test_exact_answers_are_asked_for_in_one_place_only():
 
 
 def test_the_truth_does_not_show_itself(made):
-    from maquette.gate.truth import exact_answers
+    from maquette.gate.handle import exact_answers
 
     release, table = opened(made)
     assert repr(exact_answers(table, release.workload)) == f"Truth({len(release.answers):,} private answers)"

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from maquette.cli.bounds import whole
+from maquette.cli.bound import whole
 from maquette.errors import ParameterError
 from support.cli_files import CANARY, call, desk, refused
 

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from maquette.cli.app import app
-from maquette.cli.guard import UsageProblem
+from maquette.cli.console import UsageProblem
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]

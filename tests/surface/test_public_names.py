@@ -106,7 +106,7 @@ def test_a_name_that_type_checkers_miss_is_noticed():
     whole = names_for_type_checkers(source)
     for line in (
         "        points,\n",
-        "    from maquette.release.store import load\n",
+        "    from maquette.results.folder import load\n",
         "        KeyReused,\n",
     ):
         name = re.findall(r"\w+", line)[-1]
@@ -121,7 +121,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_release_stays_the_function_when_its_package_is_imported():
     import maquette.api
-    from maquette.release.release import Release
+    from maquette.results.release import Release
 
     assert maquette.release is maquette.api.release
     assert maquette.Release is Release

@@ -7,7 +7,7 @@ import pytest
 import maquette as mq
 from maquette.accounting.ledger import Ledger
 from maquette.errors import ParameterError
-from maquette.release import store
+from maquette.results import folder
 from support.cli_files import Desk, call, refused, write_domain, write_table
 from support.made_release import toy_columns, toy_domain
 
@@ -27,7 +27,7 @@ def own(tmp_path) -> Desk:
 
 def unread(monkeypatch) -> None:
     """From here on a table that is opened fails the test."""
-    monkeypatch.setattr("maquette.gate.owner.open", lambda *_, **__: pytest.fail("the table was opened"))
+    monkeypatch.setattr("maquette.gate.handle.open", lambda *_, **__: pytest.fail("the table was opened"))
 
 
 # --- keys ---
@@ -48,7 +48,7 @@ def test_a_key_whose_parts_would_be_too_long_reserves_nothing(tmp_path, length):
 def test_the_longest_key_works(tmp_path):
     made = mq.release(table(), QUERIES, epsilon=1.0, ledger=tmp_path / "x.ledger", key="k" * 180)
     assert made.parameters["key"] == "k" * 180
-    assert store.load(made.save(tmp_path / "a"), ledger=tmp_path / "x.ledger").checked == "bound"
+    assert folder.load(made.save(tmp_path / "a"), ledger=tmp_path / "x.ledger").checked == "bound"
 
 
 # --- folders ---
@@ -56,16 +56,16 @@ def test_the_longest_key_works(tmp_path):
 
 def test_a_command_replaces_another_release_only_if_asked_to(own, monkeypatch):
     assert own.release("--total-epsilon", 3).code == 0
-    before = store.load(own.place).parameters["key"]
+    before = folder.load(own.place).parameters["key"]
     assert own.release("--total-epsilon", 3, replace=False).code == 0  # the same command again
     with monkeypatch.context() as patch:
         unread(patch)
         refused(own.release("--key", "other", replace=False), "holds another release", "--replace")
-    assert store.load(own.place).parameters["key"] == before
+    assert folder.load(own.place).parameters["key"] == before
     with Ledger.open(own.ledger) as book:
         assert book.find("other") is None  # nothing was reserved or paid
     assert own.release("--key", "other").code == 0
-    assert store.load(own.place).parameters["key"] == "other"
+    assert folder.load(own.place).parameters["key"] == "other"
 
 
 # --- totals ---

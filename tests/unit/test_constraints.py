@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import maquette as mq
 from maquette.domain import Attribute, Determines, Domain, Kind, Never
-from maquette.domain.review import check
-from maquette.domain.satisfy import complete
+from maquette.domain.constraint import complete
+from maquette.domain.file import check
 from maquette.errors import DomainError, MechanismError
-from maquette.mechanisms import consistent
+from maquette.mechanisms import postprocess
 from maquette.models import constraints as ready
 from maquette.models.answers import SmallDatabase
 from maquette.models.rows import generator
@@ -296,7 +296,7 @@ def test_rows_are_mended_if_a_mechanism_does_not_know_of_constraints(monkeypatch
     records = {
         name: rng.integers(0, size, 400) for name, size in zip(domain.names, domain.shape, strict=True)
     }
-    monkeypatch.setattr(consistent, "allowed_only", lambda _task, weights: weights)
+    monkeypatch.setattr(postprocess, "allowed_only", lambda _task, weights: weights)
     made = mq.release(
         table_of(domain, records),
         mq.marginals(domain, k=2),

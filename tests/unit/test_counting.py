@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
 from maquette.queries import counting
-from maquette.queries.binned import Binned
 from maquette.queries.counting import count_margins
+from maquette.queries.marginals import Binned
 
 
 def universe(*sizes: int) -> Domain:

@@ -10,7 +10,7 @@ import pytest
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
 from maquette.queries import conjunctions, marginals, points, prefixes, ranges, union, weights
-from maquette.queries import dimension_forms as forms
+from maquette.queries import dimension as forms
 from maquette.queries.dimension import (
     Dimension,
     fat_shattering_dimension,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maquette.domain import Attribute, Domain, Kind
-from maquette.domain.review import check, is_round
+from maquette.domain.file import check, is_round
 
 GOOD = Attribute("region", Kind.CATEGORICAL, categories=("north", "south"), nullable=True, overflow=True)
 NUMBER = {"kind": Kind.NUMERIC, "bounds": (0, 100), "bins": 10, "nullable": True, "overflow": True}

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from maquette.accounting.ledger import Ledger, Receipt, birth, chain, store
+from maquette.accounting.ledger import Ledger, Receipt, entry, store
+from maquette.accounting.ledger import create as birth
 from maquette.errors import LedgerError
 from support.ledger_cases import create, digest, pay
 from support.ledger_postgres import new_database
@@ -409,5 +410,5 @@ def _without_account(path: Path) -> None:
 
 
 def _without_tables(path: Path) -> None:
-    _raw(path, f"PRAGMA application_id = {store.APPLICATION_ID}", f"PRAGMA user_version = {chain.FORMAT}")
+    _raw(path, f"PRAGMA application_id = {store.APPLICATION_ID}", f"PRAGMA user_version = {entry.FORMAT}")
     _raw(path, f'CREATE TABLE "{digest("x")[:6]}" (id INTEGER)')

@@ -396,7 +396,7 @@ def test_a_lock_that_sqlite_takes_for_anothers_is_named(path, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("maquette.accounting.ledger.writer.Transaction", busy)
+    monkeypatch.setattr("maquette.accounting.ledger.ledger.Transaction", busy)
     with pytest.raises(LedgerError, match="another process has held it"):
         pay(ledger, "a", 1)
     monkeypatch.setattr(fcntl, "lockf", refuse)

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger.ledger import GROUP, Writer
 from maquette.accounting.ledger.transaction import Transaction
-from maquette.accounting.ledger.writer import GROUP, Writer
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError
 from support.ledger_cases import create, digest, pay
 from support.ledger_postgres import new_database

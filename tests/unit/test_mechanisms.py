@@ -11,16 +11,15 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
-from maquette.mechanisms import consistent, laws, shape
+from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.direct import CUBE, GAUSSIAN, LAPLACE
-from maquette.mechanisms.histogram import HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE
+from maquette.mechanisms.direct import CUBE, GAUSSIAN, HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE, LAPLACE
 from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS, allocate
 from maquette.models.histogram import HistogramModel
-from maquette.models.measurement import Cube, Gaussian, Laplace, Size
 from maquette.models.residual import ResidualModel
 from maquette.queries import marginals, points, prefixes, ranges, union, weights
-from maquette.queries.residual import projected_axes, shift_squared
+from maquette.queries.counting import projected_axes, shift_squared
+from maquette.questions.measurement import Cube, Gaussian, Laplace, Size
 from support.fake_curator import FakeCurator
 
 PURE = [LAPLACE, CUBE, HISTOGRAM_LAPLACE]
@@ -110,7 +109,7 @@ def test_a_large_universe_gives_answers_only_and_says_so(mechanism):
     task = task_for(marginals(domain, k=1), unit=unit_of(mechanism))
     outcome, _ = run(mechanism, task, histogram=histogram)
     assert outcome.database is None
-    assert consistent.ANSWERS_ONLY in outcome.notes
+    assert postprocess.ANSWERS_ONLY in outcome.notes
     assert not mechanism.forecast(task, n=500).gives_rows
     assert outcome.parameters["post"] == "simplex"
     for place in task.queries.slices.values():
@@ -129,20 +128,20 @@ def test_every_way_of_post_processing_keeps_its_statement(mechanism, post):
         assert error <= outcome.guarantee.alpha
         assert facts["moved_counts"] <= facts["noise_level_counts"] + facts["size_drift_counts"]
         assert (outcome.database is None) == (post == "none")
-    level = consistent.stated(facts["noise_level_counts"], facts["size_drift_counts"], facts["post"])
+    level = postprocess.stated(facts["noise_level_counts"], facts["size_drift_counts"], facts["post"])
     assert outcome.guarantee.alpha <= level / outcome.size.divisor + 1e-6
 
 
 def test_a_fit_that_strays_too_far_is_not_released():
     task = task_for(prefixes(DOMAIN, "a"))
-    draft = consistent.Draft(
+    draft = postprocess.Draft(
         counts=np.array([0.0, 4000.0, 0.0, 4000.0, 4000.0])[: task.queries.count],
         level=10.0,
         drift=0.0,
         size=Size(4000, None, None),
         law="made up",
     )
-    outcome = consistent.finish(task, draft)
+    outcome = postprocess.finish(task, draft)
     assert outcome.parameters["post"] == "none"
     assert outcome.answers.fractions == pytest.approx(draft.counts / 4000, abs=1e-8)
     assert outcome.guarantee.alpha == pytest.approx(10 / 4000, abs=1e-8)
@@ -328,15 +327,15 @@ def test_residual_noise_beats_plain_noise_on_marginals():
 
 
 def test_planned_laws_are_those_that_the_gate_draws():
-    from maquette.gate import calibrate
+    from maquette.gate import prices
 
     sensitivity = marginals(DOMAIN, k=2).sensitivity(Relation.REPLACE_ONE)
     price = Fraction(1, 3)
-    planned = [laws.drawn(noise, sensitivity) for noise in (Laplace(price), Gaussian(price), Cube(price))]
+    planned = [sizing.drawn(noise, sensitivity) for noise in (Laplace(price), Gaussian(price), Cube(price))]
     drawn = [
-        calibrate.laplace(sensitivity, epsilon=price, denominator=1).scale,
-        calibrate.gaussian(sensitivity, rho=price, denominator=1).sigma_squared,
-        calibrate.cube(epsilon=price).base,
+        prices.laplace(sensitivity, epsilon=price, denominator=1).scale,
+        prices.gaussian(sensitivity, rho=price, denominator=1).sigma_squared,
+        prices.cube(epsilon=price).base,
     ]
     for law, exact in zip(planned, drawn, strict=True):
         value = {Laplace: "scale", Gaussian: "sigma_squared", Cube: "base"}[type(law)]
@@ -345,20 +344,20 @@ def test_planned_laws_are_those_that_the_gate_draws():
 
 def test_the_split_buys_the_size_only_where_it_is_private():
     queries = marginals(DOMAIN, k=1)
-    public = laws.split(task_for(queries, relation=Relation.REPLACE_ONE), lambda p: 1 / float(p), max)
-    assert public == laws.Split(Fraction(0), Fraction(1))
-    private = laws.split(task_for(queries), lambda p: 1000 / float(p), lambda e, t: e + t)
+    public = sizing.split(task_for(queries, relation=Relation.REPLACE_ONE), lambda p: 1 / float(p), max)
+    assert public == sizing.Split(Fraction(0), Fraction(1))
+    private = sizing.split(task_for(queries), lambda p: 1000 / float(p), lambda e, t: e + t)
     assert private.size == Fraction(1, 20)
     assert private.size + private.answers == 1
-    cheap = laws.split(task_for(queries), lambda p: 0.001 / float(p), lambda e, t: e + t)
+    cheap = sizing.split(task_for(queries), lambda p: 0.001 / float(p), lambda e, t: e + t)
     assert cheap.size == Fraction(1, 2)
 
 
 def test_pure_epsilon_of_a_rho_price_is_rounded_down():
-    epsilon = laws.pure_epsilon(Fraction(1, 20), "rho")
+    epsilon = sizing.pure_epsilon(Fraction(1, 20), "rho")
     assert epsilon**2 / 2 <= Fraction(1, 20) < (epsilon + Fraction(1, 10**12)) ** 2 / 2
 
 
 def test_a_request_without_a_law_has_no_quantile():
     with pytest.raises(TypeError, match="no law"):
-        laws.largest(Laplace(Fraction(1)), draws=1, beta=0.05)
+        sizing.largest(Laplace(Fraction(1)), draws=1, beta=0.05)

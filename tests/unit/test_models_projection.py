@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError
-from maquette.models.fit import fit_entropic, fit_largest, fit_squares
-from maquette.models.linear import answer_histogram, can_map, cell_weights, histogram_map, pass_length
+from maquette.models.linear import (
+    answer_histogram,
+    can_map,
+    cell_weights,
+    fit_entropic,
+    fit_largest,
+    fit_squares,
+    histogram_map,
+    pass_length,
+    project_simplex,
+    simplex_shift,
+)
 from maquette.models.rows import database, generator, largest_remainder, sample, systematic
-from maquette.models.simplex import project_simplex, simplex_shift
 from maquette.queries import marginals, points, prefixes, ranges, union
 
 

@@ -13,8 +13,7 @@ import pytest
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models import from_arrays
-from maquette.models.histogram import HistogramModel
-from maquette.models.measurement import Gaussian, Laplace, Receipt, Residual, Size, as_json
+from maquette.models.histogram import HistogramModel, sum_tail, variance_of
 from maquette.models.residual import (
     ResidualModel,
     below,
@@ -25,9 +24,9 @@ from maquette.models.residual import (
     reconstruct,
 )
 from maquette.models.stored import law_of
-from maquette.models.tails import sum_tail, variance_of
 from maquette.queries import marginals, points, prefixes
 from maquette.queries.base import sum_margin
+from maquette.questions.measurement import Gaussian, Laplace, Receipt, Residual, Size, as_json
 
 PAID = Receipt(1, "test")
 

@@ -7,10 +7,9 @@ import pytest
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import MechanismError, ParameterError
 from maquette.gate.online import epoch_cost
-from maquette.mechanisms.online import settings
-from maquette.mechanisms.online.bypass import worth_testing
-from maquette.mechanisms.online.settings import Public, price_of
-from maquette.models.measurement import Cube, Gaussian, Laplace, Size
+from maquette.mechanisms import online
+from maquette.mechanisms.online import Public, price_of, worth_testing
+from maquette.questions.measurement import Cube, Gaussian, Laplace, Size
 
 EXACT = Size(50_000, None, None)
 NOISY = {
@@ -40,11 +39,11 @@ def whole_price(found, unit: str) -> Fraction:
 @pytest.mark.parametrize("unit", ["epsilon", "rho"])
 @pytest.mark.parametrize(
     "settle",
-    [settings.settle_pmw, settings.settle_lasting, settings.settle_textbook, settings.settle_median],
+    [online.settle_pmw, online.settle_lasting, online.settle_textbook, online.settle_median],
 )
 @pytest.mark.parametrize("known", [True, False])
 def test_all_epochs_together_stay_inside_the_price(unit, settle, known):
-    alpha = 0.05 if settle is settings.settle_pmw else None
+    alpha = 0.05 if settle is online.settle_pmw else None
     found = settle(public(unit, size=EXACT if known else NOISY[unit], alpha=alpha))
     assert found.epochs >= 1
     assert whole_price(found, unit) <= PRICE[unit]
@@ -55,7 +54,7 @@ def test_all_epochs_together_stay_inside_the_price(unit, settle, known):
 
 @pytest.mark.parametrize("unit", ["epsilon", "rho"])
 def test_an_uncertain_size_makes_everything_dearer(unit):
-    sure, unsure = (settings.settle_pmw(public(unit, size=s)) for s in (EXACT, NOISY[unit]))
+    sure, unsure = (online.settle_pmw(public(unit, size=s)) for s in (EXACT, NOISY[unit]))
     assert unsure.terms.threshold < sure.terms.threshold
     assert whole_price(unsure, unit) / unsure.epochs > whole_price(sure, unit) / sure.epochs
 
@@ -73,37 +72,37 @@ def test_the_stated_error_of_a_guess_is_the_derived_one():
 
 
 def test_without_alpha_the_budget_pays_for_what_is_expected():
-    found = settings.settle_pmw(public(alpha=None))
-    measured = settings.EXPECTED_MEASURED * price_of(found.measure)
-    far = whole_price(found, "epsilon") / found.epochs * settings.EXPECTED_FAR / found.terms.cap
+    found = online.settle_pmw(public(alpha=None))
+    measured = online.EXPECTED_MEASURED * price_of(found.measure)
+    far = whole_price(found, "epsilon") / found.epochs * online.EXPECTED_FAR / found.terms.cap
     assert measured + far <= PRICE["epsilon"]
-    assert settings.settle_pmw(public(alpha=None, price=Fraction(2))).error < found.error
+    assert online.settle_pmw(public(alpha=None, price=Fraction(2))).error < found.error
 
 
 def test_where_no_epoch_can_be_paid_a_session_may_still_measure():
     small = public(price=Fraction(1, 10), alpha=0.02)
-    found = settings.settle_pmw(small)
+    found = online.settle_pmw(small)
     assert found.terms is None
     assert found.error <= 0.02
     with pytest.raises(MechanismError, match="cannot be promised"):
-        settings.settle_pmw(public(price=Fraction(1, 10), alpha=0.02, measuring=False))
+        online.settle_pmw(public(price=Fraction(1, 10), alpha=0.02, measuring=False))
     with pytest.raises(MechanismError, match="cannot be promised"):
-        settings.settle_pmw(public(price=Fraction(1, 10**6), alpha=0.02))
+        online.settle_pmw(public(price=Fraction(1, 10**6), alpha=0.02))
 
 
 def test_fresh_noise_is_as_wide_as_the_error_allows():
     for unit in ("epsilon", "rho"):
-        found = settings.settle_direct(public(unit))
+        found = online.settle_direct(public(unit))
         assert 0.9 * 0.05 < found.error <= 0.05
-        spread = settings.settle_direct(public(unit, alpha=None))
+        spread = online.settle_direct(public(unit, alpha=None))
         assert price_of(spread.measure) * 1000 <= PRICE[unit]
 
 
 def test_laws_without_a_deviation_are_refused():
     with pytest.raises(ParameterError):
-        settings.deviation(Cube(Fraction(1)))
+        online.deviation(Cube(Fraction(1)))
     with pytest.raises(ParameterError):
-        settings.deviation(Laplace(Fraction(1)))
+        online.deviation(Laplace(Fraction(1)))
     with pytest.raises(ParameterError, match="not measured"):
         public(size=Size.unknown()).reach  # noqa: B018
     with pytest.raises(ParameterError, match="no error"):
@@ -124,7 +123,7 @@ MANY = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=8) for i in range
 
 def surveyed(unit="rho", **changes):
     facts = {"universe": MANY.size, "k": 20_000, "alpha": 0.02, "domain": MANY, "attributes": MANY.names}
-    return settings.settle_pmw(public(unit, **facts | changes))
+    return online.settle_pmw(public(unit, **facts | changes))
 
 
 @pytest.mark.parametrize("size", [EXACT, NOISY["rho"]])
@@ -137,7 +136,7 @@ def test_a_survey_and_all_that_is_measured_stay_inside_price_and_beta(size):
     rest = public("rho", size=size).rest
     assert plan.failure == pytest.approx(0.1 * rest)
     # as dear as a session that measures everything, but for its share of the chance of failure
-    direct = settings.settle_direct(public("rho", k=20_000, alpha=0.02, size=size))
+    direct = online.settle_direct(public("rho", k=20_000, alpha=0.02, size=size))
     assert 1 < price_of(found.measure) / price_of(direct.measure) < 1.02
 
 

@@ -14,7 +14,7 @@ from maquette.gate.scores import count_errors
 from maquette.models import answers as held
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries import boxes, marginals, union, weights
-from maquette.queries import pieces as cutting
+from maquette.queries import merging as cutting
 from maquette.queries.marginals import Marginals
 from support.privacy_doubles import table_of
 from support.seeded import SeededCurator

@@ -11,10 +11,10 @@ import pytest
 from maquette.accounting.budget import UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.mechanisms import plan as planned
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.choose import MECHANISMS, plan, required
 from maquette.queries import marginals, prefixes, ranges
+from maquette.releasing import planning as planned
+from maquette.releasing.planning import MECHANISMS, plan, required
 from support.fake_curator import FakeCurator
 
 DIRECT = [

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import maquette.queries as mq
-from maquette.queries.words import EXAMPLES
+from maquette.queries.forms import EXAMPLES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "queries.md").read_text(encoding="utf-8")
 

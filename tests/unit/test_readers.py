@@ -18,8 +18,8 @@ import pytest
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, SourceError
 from maquette.vault.engine import MemoryEngine, StreamEngine
-from maquette.vault.frames import ArrowTable
 from maquette.vault.readers import open_engine
+from maquette.vault.sources import ArrowTable
 
 DOMAIN = Domain(
     (

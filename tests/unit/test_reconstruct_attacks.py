@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maquette.audit import reconstruct
-from maquette.audit.people import read_people
+from maquette.audit import attacks
+from maquette.audit.attacks import read_people
 from maquette.domain import Domain
 from maquette.errors import ParameterError, SourceError, WorkloadError
 from maquette.queries import marginals, weights
@@ -31,7 +31,7 @@ def subsets(size: int) -> np.ndarray:
 
 def test_the_vector_of_the_specification():
     every = subsets(4)
-    found = reconstruct.halves(every, every @ np.array([0.9, 0.6, 0.5, 0.2]))
+    found = attacks.halves(every, every @ np.array([0.9, 0.6, 0.5, 0.2]))
     gaps = {half.points: round(half.gap, 10) for half in found}
     assert gaps == {(0, 1): 0.5, (0, 2): 0.6, (0, 3): 0.9, (1, 2): 0.9, (1, 3): 1.2, (2, 3): 1.3}
     assert found[0].points == (0, 1)
@@ -46,7 +46,7 @@ def test_answers_within_a_give_a_half_within_4a(pairs, data):
     table = np.isin(np.arange(d), truth).astype(float)
     error = data.draw(st.lists(st.floats(-1, 1), min_size=2**d, max_size=2**d))
     largest = max(abs(e) for e in error)
-    best = reconstruct.halves(every, every @ table + np.array(error))[0]
+    best = attacks.halves(every, every @ table + np.array(error))[0]
     assert len(set(best.points) ^ set(truth)) <= 4 * largest + 1e-9
     assert best.gap <= largest + 1e-9
 
@@ -69,7 +69,7 @@ def test_real_weights_recover_within_4a_over_the_gap(data):
         table = {"cell": np.array([found.points[secret][0]])}
         exact = queries.on_rows(table) / queries.denominator
         error = np.array([data.draw(st.floats(-0.2, 0.2)) for _ in exact])
-        guess = reconstruct.shattered(queries, found, exact + error)
+        guess = attacks.shattered(queries, found, exact + error)
         assert len(set(guess.points) ^ {secret}) <= 4 * max(abs(error)) / window.gap + 1e-9
 
 
@@ -82,17 +82,17 @@ def test_an_odd_set_loses_its_last_point_and_known_records_are_subtracted():
     held = np.array([order[1], order[3]])
     public = {"cell": np.array([0, 0, 2, 4])}
     counts = queries.on_rows({"cell": np.concatenate([held, public["cell"]])})
-    assert reconstruct.shattered(queries, dimension, counts, known=public).points == (1, 3)
+    assert attacks.shattered(queries, dimension, counts, known=public).points == (1, 3)
 
 
 def test_what_the_attack_on_a_shattered_set_refuses():
     with pytest.raises(ParameterError, match="even number"):
-        reconstruct.halves(subsets(3), np.zeros(8))
+        attacks.halves(subsets(3), np.zeros(8))
     with pytest.raises(ParameterError, match="one query per labelling"):
-        reconstruct.halves(subsets(4)[1:], np.zeros(15))
+        attacks.halves(subsets(4)[1:], np.zeros(15))
     small = weights(cells(2), np.array([[0, 1], [1, 0]]))
     with pytest.raises(WorkloadError, match="2 to 16 points"):
-        reconstruct.shattered(small, vc_dimension(small), np.zeros(2))
+        attacks.shattered(small, vc_dimension(small), np.zeros(2))
 
 
 def random_bits(rows: int, columns: int) -> np.ndarray:
@@ -111,29 +111,29 @@ def people_domain(people: int) -> Domain:
     )
 
 
-@pytest.mark.parametrize("method", reconstruct.METHODS)
+@pytest.mark.parametrize("method", attacks.METHODS)
 def test_linear_reconstruction_explains_the_answers(method):
     people = 30
     bits = np.arange(people) * 7 % 5 % 2
     queries = weights(people_domain(people), random_bits(4 * people, 2 * people))
     known = {"person": np.arange(people)}
-    system = reconstruct.design(queries, known, hidden="sick")
+    system = attacks.design(queries, known, hidden="sick")
     counts = queries.on_rows(known | {"sick": bits}) / queries.denominator
     assert np.allclose(system.offset + system.matrix @ bits, counts)
-    assert (reconstruct.linear(system, counts, method=method) == bits).all()
+    assert (attacks.linear(system, counts, method=method) == bits).all()
     rough = counts + 0.3 * np.cos(np.arange(len(counts)))
-    assert (reconstruct.linear(system, rough, method=method) == bits).mean() > 0.9
+    assert (attacks.linear(system, rough, method=method) == bits).mean() > 0.9
 
 
 def test_a_linear_program_forgives_a_few_wild_answers_where_least_squares_does_not():
     people = 24
     bits = np.arange(people) % 2
     matrix = random_bits(6 * people, people)
-    system = reconstruct.Design(matrix.astype(float), np.zeros(6 * people))
+    system = attacks.Design(matrix.astype(float), np.zeros(6 * people))
     counts = matrix @ bits.astype(float)
     counts[::12] += 500.0
-    assert (reconstruct.linear(system, counts, method="linear program") == bits).all()
-    assert (reconstruct.linear(system, counts, method="least squares") == bits).mean() < 1
+    assert (attacks.linear(system, counts, method="linear program") == bits).all()
+    assert (attacks.linear(system, counts, method="least squares") == bits).mean() < 1
 
 
 def test_what_linear_reconstruction_refuses():
@@ -147,15 +147,15 @@ def test_what_linear_reconstruction_refuses():
     )
     known = {"person": np.arange(4)}
     with pytest.raises(WorkloadError, match="two cells"):
-        reconstruct.design(marginals(three, k=2), known, hidden="sick")
+        attacks.design(marginals(three, k=2), known, hidden="sick")
     queries = marginals(people_domain(4), k=2)
     with pytest.raises(WorkloadError, match="known attributes"):
-        reconstruct.design(queries, {}, hidden="sick")
+        attacks.design(queries, {}, hidden="sick")
     with pytest.raises(WorkloadError, match="too many"):
-        reconstruct.design(queries, {"person": np.zeros(2**22, dtype=int)}, hidden="sick")
-    system = reconstruct.design(queries, known, hidden="sick")
+        attacks.design(queries, {"person": np.zeros(2**22, dtype=int)}, hidden="sick")
+    system = attacks.design(queries, known, hidden="sick")
     with pytest.raises(ParameterError, match="method"):
-        reconstruct.linear(system, np.zeros(8), method="guessing")
+        attacks.linear(system, np.zeros(8), method="guessing")
 
 
 def test_people_are_coded_by_the_domain(tmp_path):
@@ -214,6 +214,6 @@ def test_files_of_people_that_are_refused(tmp_path, text, words):
 def test_halves_of_sixteen_points_are_all_tried():
     every = subsets(16)
     table = np.array([i % 2 for i in range(16)])
-    found = reconstruct.halves(every, every @ table)
+    found = attacks.halves(every, every @ table)
     assert len(found) == math.comb(16, 8) == 12870
     assert found[0].points == tuple(range(1, 16, 2))

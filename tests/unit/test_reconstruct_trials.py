@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from maquette.api import release
-from maquette.audit import published, trial
+from maquette.audit import attacks, trial
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError, WorkloadError
-from maquette.gate import owner
+from maquette.gate import handle
 from maquette.queries import marginals, weights
 
 PEOPLE = {"shattered set": 8, "least squares": 32, "linear program": 32}
@@ -96,7 +96,7 @@ def _made(epsilon: float, mechanism: str):
     codes = {"person": np.arange(people), "sick": np.array([i % 4 == 0 for i in range(people)]).astype(int)}
     columns = {a.name: a.decode(codes[a.name])[0].tolist() for a in domain}
     made = release(
-        owner.open(columns, domain=domain),
+        handle.open(columns, domain=domain),
         weights(domain, groups),
         epsilon=epsilon,
         mechanism=mechanism,
@@ -109,7 +109,7 @@ def _made(epsilon: float, mechanism: str):
 
 def test_a_finished_release_is_attacked_by_what_is_known_about_its_people():
     loud, codes = _made(0.05, "laplace")
-    for found in published.attack(loud, codes, hidden="sick"):
+    for found in attacks.attack(loud, codes, hidden="sick"):
         assert found.chance == 0.75
         assert found.limit == 0.75  # guessing "healthy" is the best anyone can do at this epsilon
         assert found.recovered < 0.95
@@ -119,7 +119,7 @@ def test_a_finished_release_is_attacked_by_what_is_known_about_its_people():
 def test_a_release_with_a_huge_epsilon_is_no_protection():
     """The attack is real: at epsilon = 20,000 the noise is below a record and the secrets are out."""
     quiet, codes = _made(20_000.0, "laplace")
-    found = published.attack(quiet, codes, hidden="sick")
+    found = attacks.attack(quiet, codes, hidden="sick")
     assert [one.attack for one in found] == ["least squares", "linear program"]
     assert all(one.recovered == 1.0 for one in found)
     assert all(one.limit == pytest.approx(1.0) for one in found)
@@ -128,9 +128,9 @@ def test_a_release_with_a_huge_epsilon_is_no_protection():
 def test_an_attribute_that_no_query_looks_at_cannot_be_attacked():
     made, codes = _made(1.0, "laplace")
     with pytest.raises(WorkloadError, match="no query"):
-        published.attack(made, codes, hidden="height")
+        attacks.attack(made, codes, hidden="height")
     lone = marginals(made.domain, attributes=[("sick",)])
     table = {a.name: a.decode(codes[a.name])[0].tolist() for a in made.domain}
-    only = release(owner.open(table, domain=made.domain), lone, epsilon=1.0, certificate=0, ledger="memory")
+    only = release(handle.open(table, domain=made.domain), lone, epsilon=1.0, certificate=0, ledger="memory")
     with pytest.raises(WorkloadError, match="known attributes"):
-        published.attack(only, codes, hidden="sick")
+        attacks.attack(only, codes, hidden="sick")

@@ -10,10 +10,10 @@ import pytest
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError, ReleaseError
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.measurement import Gaussian, Size
 from maquette.queries import marginals
-from maquette.release import Certificate, Guarantee
-from maquette.release import release as release_module
+from maquette.questions.measurement import Gaussian, Size
+from maquette.results import Certificate, Guarantee
+from maquette.results import release as release_module
 from support.made_release import toy_columns, toy_domain, toy_release
 
 

@@ -23,8 +23,8 @@ from maquette.queries import (
     union,
     where,
 )
-from maquette.queries.sql import condition_text
-from maquette.release import Certificate, GroupCertificate, Guarantee, answering
+from maquette.queries.sql_format import condition_text
+from maquette.results import Certificate, GroupCertificate, Guarantee, answering
 from support.made_release import toy_columns, toy_domain, toy_release
 
 DOMAIN = toy_domain()

@@ -15,8 +15,8 @@ import maquette as mq
 from maquette import api
 from maquette.accounting.budget import UNITS
 from maquette.accounting.ledger import Ledger
-from maquette.release import store
-from maquette.request import Request
+from maquette.releasing.request import Request
+from maquette.results import folder as store
 from support.cli_files import call, refused
 from support.edited_folder import edit_arrays, edit_json, edit_table
 from support.made_release import toy_columns, toy_domain

@@ -14,7 +14,8 @@ import pytest
 
 import maquette as mq
 from maquette.errors import MaquetteError
-from maquette.release import reading, store
+from maquette.results import document
+from maquette.results import folder as store
 from support import hostile_folder
 from support.edited_folder import edit_json, mend_hashes
 from support.made_release import toy_columns, toy_domain
@@ -140,7 +141,7 @@ def test_what_does_not_fit_into_memory_is_refused(folders, tmp_path, monkeypatch
         store.load(folder)
 
 
-@pytest.mark.parametrize("depth", [reading.MAX_DEPTH, 2_000, 100_000])
+@pytest.mark.parametrize("depth", [document.MAX_DEPTH, 2_000, 100_000])
 @pytest.mark.parametrize("name", ["release.json", "domain.json", "workload.json"])
 def test_deep_documents_are_refused(folders, tmp_path, name, depth):
     folder = copied(folders, "union", tmp_path)
@@ -171,7 +172,7 @@ def test_numbers_too_small_for_words_are_refused(folders, tmp_path):
 
 def test_long_documents_are_refused_unread(folders, tmp_path, monkeypatch):
     folder = copied(folders, "union", tmp_path)
-    monkeypatch.setattr(reading, "MAX_TEXT", 100)
+    monkeypatch.setattr(document, "MAX_TEXT", 100)
     with pytest.raises(mq.ReleaseError, match="more than the 100"):
         store.load(folder)
 

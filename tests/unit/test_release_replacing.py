@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from maquette.errors import ReleaseError
-from maquette.release import replacing, store
+from maquette.results import folder as store
+from maquette.results import replacing
 from support.made_release import toy_release
 
 KILLED = """

@@ -15,9 +15,10 @@ from maquette.domain import Domain
 from maquette.errors import ReleaseError
 from maquette.models.answers import Answers
 from maquette.models.histogram import HistogramModel
-from maquette.models.measurement import Cube, Gaussian, Laplace, Receipt, Size
 from maquette.queries import marginals
-from maquette.release import Certificate, Guarantee, Release, document, replacing, store
+from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt, Size
+from maquette.results import Certificate, Guarantee, Release, document, replacing
+from maquette.results import folder as store
 from support.made_release import toy_release
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maquette.release import words
+from maquette.results import wording
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from maquette.release import words
     ],
 )
 def test_big(value, text):
-    assert words.big(value) == text
+    assert wording.big(value) == text
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,12 @@ def test_big(value, text):
     ],
 )
 def test_points(alpha, text):
-    assert words.points(alpha) == text
+    assert wording.points(alpha) == text
 
 
 @given(st.floats(1e-9, 1.0))
 def test_points_are_rounded_up_by_less_than_a_tenth(alpha):
-    shown = float(words.points(alpha).split()[0]) / 100
+    shown = float(wording.points(alpha).split()[0]) / 100
     assert alpha * (1 - 1e-9) <= shown <= alpha * 1.11
 
 
@@ -48,11 +48,11 @@ def test_points_are_rounded_up_by_less_than_a_tenth(alpha):
     ("value", "text"), [(1e-9, "10⁻⁹"), (1e-12, "10⁻¹²"), (2e-9, "2e-09"), (0.01, "0.01"), (0.0, "0")]
 )
 def test_small(value, text):
-    assert words.small(value) == text
+    assert wording.small(value) == text
 
 
 def test_chance_percent_and_budget():
-    assert words.chance(0.05) == "5 %"
-    assert words.percent(0.20345) == "20.34 %"
-    assert words.budget(1.0, 0.0) == "epsilon = 1"
-    assert words.budget(0.5, 1e-9) == "epsilon = 0.5, delta = 1e-09"
+    assert wording.chance(0.05) == "5 %"
+    assert wording.percent(0.20345) == "20.34 %"
+    assert wording.budget(1.0, 0.0) == "epsilon = 1"
+    assert wording.budget(0.5, 1e-9) == "epsilon = 0.5, delta = 1e-09"

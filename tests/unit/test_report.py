@@ -11,8 +11,8 @@ import pytest
 
 from maquette.domain import Domain
 from maquette.queries import marginals, prefixes
-from maquette.release import Account, Certificate, Guarantee, Spending, answering, glance, plots
-from maquette.release.report import group_errors
+from maquette.results import Account, Certificate, Guarantee, Spending, answering, plots, report
+from maquette.results.report import group_errors
 from support.made_release import toy_domain, toy_release
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
@@ -162,7 +162,7 @@ def test_bars_of_a_long_attribute_are_bundled():
         {"name": "x", "kind": "numeric", "bounds": [0, 1000], "bins": 100, "nullable": True, "overflow": True}
     ]
     attribute = Domain.from_dict({"attributes": columns})["x"]
-    found = list(glance.bins(attribute))
+    found = list(report.bins(attribute))
     assert len(found) == 14
     assert [code for _, codes in found for code in codes] == list(range(102))
     assert found[0][0] == "0 – 90"
@@ -171,13 +171,13 @@ def test_bars_of_a_long_attribute_are_bundled():
 
 def test_bars_have_the_released_shares_and_proved_whiskers():
     release = toy_release()
-    bars = {name: glance._bar(name, share) for name, share in glance._shares(release, release.domain["sex"])}
+    bars = {name: report._bar(name, share) for name, share in report._shares(release, release.domain["sex"])}
     assert bars["Male"].value == pytest.approx(100 * release.answer("sex = 'Male'").value)
     assert bars["Male"].high == pytest.approx(bars["Male"].value + 1.0)
     only_rows = toy_release(marginals(toy_domain(), attributes=[("age",)]))
-    assert not list(glance._shares(only_rows, only_rows.domain["sex"]))  # nobody measured it
+    assert not list(report._shares(only_rows, only_rows.domain["sex"]))  # nobody measured it
     nothing = toy_release(marginals(toy_domain(), attributes=[("age",)]), rows=False)
-    assert [panel.name for panel in glance.panels(nothing)] == ["age"]
+    assert [panel.name for panel in report.panels(nothing)] == ["age"]
 
 
 @pytest.mark.parametrize("most", [2**16, 0])
@@ -187,14 +187,14 @@ def test_the_bar_of_missing_values_has_a_whisker_or_the_page_says_that_it_has_no
 ):
     """Prefixes say how many values are not declared: that is one bar's error, and no error of two bars."""
     monkeypatch.setattr(
-        glance, "MOST_CELLS", most
+        report, "MOST_CELLS", most
     )  # an attribute of more cells is asked about in other words
     monkeypatch.setattr(answering, "MOST_CELLS", most)
     columns = [
         {"name": "x", "kind": "ordinal", "categories": [*"abcd"], "nullable": True, "overflow": overflow}
     ]
     release = toy_release(prefixes(Domain.from_dict({"attributes": columns}), "x"))
-    bars = [glance._bar(*one) for one in glance._shares(release, release.domain["x"])]
+    bars = [report._bar(*one) for one in report._shares(release, release.domain["x"])]
     assert bars[-1].label == "(missing)"
     assert [bar.label for bar in bars if bar.low is None] == (["(other)", "(missing)"] if overflow else [])
     told = "bars without a whisker have no stated error" in Page(release.report()).text
@@ -204,7 +204,7 @@ def test_the_bar_of_missing_values_has_a_whisker_or_the_page_says_that_it_has_no
 def test_a_public_size_and_a_pure_budget_are_told():
     from maquette.accounting.budget import Budget
     from maquette.domain import Relation
-    from maquette.models.measurement import Size
+    from maquette.questions.measurement import Size
 
     release = toy_release(size=Size(500, None, None), relation=Relation.REPLACE_ONE, budget=Budget(0.5))
     text = Page(release.report()).text

@@ -11,11 +11,11 @@ import pytest
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models.answers import Answers, Unlisted
-from maquette.queries import marginals, pieces
-from maquette.release import Certificate, Guarantee, RowsDistance
-from maquette.release.document import dump
-from maquette.release.rows import distance, with_distance
-from maquette.release.store import load
+from maquette.queries import marginals, merging
+from maquette.results import Certificate, Guarantee, RowsDistance
+from maquette.results.document import dump
+from maquette.results.folder import load
+from maquette.results.release import distance, with_distance
 from support.made_release import toy_release
 
 DOMAIN = Domain(
@@ -111,7 +111,7 @@ def test_rows_further_off_than_the_stated_error_are_warned_about(by, changes, wa
 def test_long_workloads_are_compared_in_pieces(monkeypatch):
     release = shifted(0.0125)
     whole = distance(release.workload, release.answers, release.database)
-    monkeypatch.setattr(pieces, "LONG", 7)
+    monkeypatch.setattr(merging, "LONG", 7)
     cut = distance(release.workload, release.answers, release.database)
     assert cut.largest == whole.largest
     assert cut.mean == pytest.approx(whole.mean)

@@ -18,7 +18,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import SourceError
 from maquette.queries.marginals import marginals
-from maquette.vault import delimited, files
+from maquette.vault import delimited, sources
 from maquette.vault.engine import StreamEngine
 from maquette.vault.readers import open_engine, open_source
 
@@ -164,7 +164,7 @@ def test_a_file_that_was_replaced_by_one_of_its_length_and_time(name, tmp_path):
 def test_a_file_that_changes_while_it_is_read(name, tmp_path, monkeypatch):
     monkeypatch.setattr(delimited, "BLOCK", 100)
     monkeypatch.setattr(delimited, "CHUNK", 100)
-    monkeypatch.setattr(files, "ROWS", 50)
+    monkeypatch.setattr(sources, "ROWS", 50)
     path = tmp_path / name
     FILES[name](path)
     source = open_source(path)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from maquette.errors import ParameterError
 from maquette.theory import existence, search, smalldb
-from maquette.theory.existence import Facts
-from maquette.theory.multisets import log_multisets, log_sequences, log_tree
+from maquette.theory.existence import Facts, log_multisets, log_sequences, log_tree
 
 
 def facts(universe: int, queries: float, **known) -> Facts:

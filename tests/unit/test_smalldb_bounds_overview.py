@@ -9,8 +9,7 @@ from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.queries import marginals, points, prefixes, ranges, weights
 from maquette.theory import overview, smalldb
-from maquette.theory.existence import Facts
-from maquette.theory.facts import facts_of
+from maquette.theory.existence import Facts, facts_of
 
 
 def setting(**changes) -> overview.Setting:

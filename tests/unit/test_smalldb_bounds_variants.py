@@ -5,7 +5,8 @@ import math
 import pytest
 
 from maquette.errors import ParameterError
-from maquette.theory import existence, roth, smalldb, textbook, vc
+from maquette.theory import existence, lower, smalldb, textbook
+from maquette.theory import smalldb as roth
 from maquette.theory.existence import Facts
 
 
@@ -21,23 +22,25 @@ def setting(
 
 
 def test_growth():
-    assert vc.growth(vc=2, points=10) == 56
-    assert vc.growth(vc=0, points=10) == 1
-    assert vc.growth(vc=7, points=5) == 32
+    assert lower.growth(vc=2, points=10) == 56
+    assert lower.growth(vc=0, points=10) == 1
+    assert lower.growth(vc=7, points=5) == 32
     for d in range(6):
         for s in range(9):
-            assert vc.growth(vc=d, points=s) == sum(math.comb(s, i) for i in range(d + 1))
-    assert vc.growth(vc=3, points=40) <= (math.e * 40 / 3) ** 3
-    assert vc.log_growth(vc=10**15, points=10**12) == 10**12 * math.log(2)
+            assert lower.growth(vc=d, points=s) == sum(math.comb(s, i) for i in range(d + 1))
+    assert lower.growth(vc=3, points=40) <= (math.e * 40 / 3) ** 3
+    assert lower.log_growth(vc=10**15, points=10**12) == 10**12 * math.log(2)
 
 
 @pytest.mark.parametrize(
     ("d", "n", "alpha", "rows"), [(1, 10**4, 0.1, 496), (2, 10**6, 0.1, 1382), (10, 10**6, 0.05, 24749)]
 )
 def test_rows_by_the_support_form(d, n, alpha, rows):
-    assert vc.support_rows(alpha=alpha, vc=d, points=n) == rows
+    assert lower.support_rows(alpha=alpha, vc=d, points=n) == rows
     assert (
-        vc.support_error(rows=rows, vc=d, points=n) <= alpha < vc.support_error(rows=rows - 1, vc=d, points=n)
+        lower.support_error(rows=rows, vc=d, points=n)
+        <= alpha
+        < lower.support_error(rows=rows - 1, vc=d, points=n)
     )
 
 
@@ -45,23 +48,23 @@ def test_rows_by_the_support_form(d, n, alpha, rows):
     ("d", "m", "error"), [(1, 100, 0.32583025), (2, 1000, 0.16623184), (10, 10000, 0.12465042)]
 )
 def test_the_form_free_of_n(d, m, error):
-    assert vc.free_error(rows=m, vc=d) == pytest.approx(error, abs=5e-9)
+    assert lower.free_error(rows=m, vc=d) == pytest.approx(error, abs=5e-9)
 
 
 @pytest.mark.parametrize(("d", "rows"), [(1, 1617), (2, 3233), (3, 4876)])
 def test_rows_by_the_form_free_of_n(d, rows):
-    assert vc.free_rows(alpha=0.1, vc=d) == rows
-    assert vc.free_error(rows=rows - 1, vc=d) > 0.1
+    assert lower.free_rows(alpha=0.1, vc=d) == rows
+    assert lower.free_error(rows=rows - 1, vc=d) > 0.1
 
 
 def test_the_form_free_of_n_falls_in_m():
     for d in (0, 1, 2, 5, 20):
-        errors = [vc.free_error(rows=m, vc=d) for m in range(1, 200)]
+        errors = [lower.free_error(rows=m, vc=d) for m in range(1, 200)]
         assert errors == sorted(errors, reverse=True)
 
 
 def test_vc_beats_the_union_bound_for_astronomically_many_queries_only():
-    rows = vc.free_rows(alpha=0.1, vc=1)
+    rows = lower.free_rows(alpha=0.1, vc=1)
 
     def union(queries: float) -> int:
         return existence.sampling_rows(alpha=0.1, log_queries=math.log(queries))
@@ -75,8 +78,8 @@ def test_form_d_uses_n_only_where_it_is_public():
     private = smalldb.best(known, n=10**5, epsilon=1, beta=0.05, only="ad", n_public=False)
     assert public.form == private.form == "d"
     assert public.alpha < private.alpha
-    assert public.existence == vc.support_error(rows=public.rows, vc=2, points=10**5)
-    assert private.existence == vc.support_error(rows=private.rows, vc=2, points=2**40)
+    assert public.existence == lower.support_error(rows=public.rows, vc=2, points=10**5)
+    assert private.existence == lower.support_error(rows=private.rows, vc=2, points=2**40)
 
 
 def test_the_cover_form():
@@ -117,7 +120,9 @@ def test_relative_usefulness_follows_from_the_proposition():
 def test_the_published_exponent_doubles_the_requirement():
     known = Facts(universe=64, log_queries=3.0)
     ours = roth.relative_records(known, eta=0.1, epsilon=1, beta=0.05)
-    published = roth.relative_records(known, eta=0.1, epsilon=1, beta=0.05, exponent=roth.PUBLISHED_EXPONENT)
+    published = roth.relative_records(
+        known, eta=0.1, epsilon=1, beta=0.05, exponent=roth.ROTH_PUBLISHED_EXPONENT
+    )
     assert published.n == pytest.approx(2 * ours.n)
     with pytest.raises(ParameterError, match="exponent"):
         roth.relative_records(known, eta=0.1, epsilon=1, beta=0.05, exponent=1.0)

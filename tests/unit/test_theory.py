@@ -9,20 +9,16 @@ import numpy as np
 import pytest
 
 from maquette.errors import ParameterError
-from maquette.models.measurement import Laplace
-from maquette.models.tails import variance_of
-from maquette.theory import (
-    certificate,
-    cube,
-    direct,
-    existence,
-    gaussian,
-    histogram,
-    inverse,
-    laplace,
-    postprocess,
-    size,
-)
+from maquette.models.histogram import variance_of
+from maquette.questions.measurement import Laplace
+from maquette.theory import direct, existence, search
+from maquette.theory import direct as certificate
+from maquette.theory import direct as histogram
+from maquette.theory import direct as postprocess
+from maquette.theory import direct as size
+from maquette.theory import draws as cube
+from maquette.theory import draws as gaussian
+from maquette.theory import draws as laplace
 from maquette.theory.draws import log_failure
 
 HUNDRED = math.log(100)
@@ -38,7 +34,7 @@ THOUSAND = math.log(1000)
 )
 def test_vectors_of_the_direct_mechanisms(k, union, exact, linf, gauss):
     public = {"n": 10_000, "epsilon": 1.0, "log_queries": math.log(k), "beta": 0.05}
-    assert laplace.union(scale=k, log_queries=math.log(k), beta=0.05) / 10_000 == pytest.approx(
+    assert laplace.laplace_union(scale=k, log_queries=math.log(k), beta=0.05) / 10_000 == pytest.approx(
         union, abs=5e-7
     )
     assert direct.laplace(**public) == pytest.approx(exact, abs=5e-7)
@@ -56,7 +52,7 @@ def test_vectors_of_the_analytic_gaussian(epsilon, delta, sigma):
 
 @pytest.mark.parametrize(("k", "quantile"), [(1, 2.99573227), (10, 15.70521642), (1000, 1052.57711808)])
 def test_vectors_of_the_gamma_quantile(k, quantile):
-    assert cube.continuous(epsilon=1, queries=k, beta=0.05) == pytest.approx(quantile, abs=5e-9)
+    assert cube.cube_continuous(epsilon=1, queries=k, beta=0.05) == pytest.approx(quantile, abs=5e-9)
 
 
 def test_vectors_of_the_histogram_and_of_the_projection():
@@ -100,7 +96,7 @@ def test_the_planner_table_is_reproduced(row):
         lambda n: direct.histogram_laplace(n=n, universe=universe, **public),
         lambda n: direct.gaussian_one_shot(n=n, delta=1e-6, **public),
     ]
-    needed = [inverse.records(bound, alpha=0.05) for bound in bounds]
+    needed = [search.records(bound, alpha=0.05) for bound in bounds]
     assert all(agrees(n, sample) for n, sample in zip(needed, expected, strict=True)), needed
     assert not any(agrees(int(n * 1.04), sample) for n, sample in zip(needed, expected, strict=True))
 
@@ -120,7 +116,7 @@ def test_guaranteed_errors_quoted_beside_the_table():
 @pytest.mark.parametrize("k", [1, 5, 1000])
 @pytest.mark.parametrize("beta", [0.001, 0.05, 0.7])
 def test_discrete_laplace_quantile_is_the_smallest_that_holds(scale, k, beta):
-    j = laplace.discrete(scale=scale, log_queries=math.log(k), beta=beta)
+    j = laplace.laplace_discrete(scale=scale, log_queries=math.log(k), beta=beta)
 
     def fails(radius: float) -> float:
         tail = sum(laplace_mass(i, scale) for i in range(int(radius) + 1, int(radius) + 800)) * 2
@@ -136,15 +132,15 @@ def laplace_mass(j: int, scale: float) -> float:
 
 
 def test_discrete_laplace_on_a_finer_grid_approaches_the_continuous_law():
-    fine = laplace.discrete(scale=3.0, log_queries=HUNDRED, beta=0.05, grid=2.0**-20)
-    assert fine == pytest.approx(laplace.exact(scale=3.0, log_queries=HUNDRED, beta=0.05), abs=1e-4)
+    fine = laplace.laplace_discrete(scale=3.0, log_queries=HUNDRED, beta=0.05, grid=2.0**-20)
+    assert fine == pytest.approx(laplace.laplace_exact(scale=3.0, log_queries=HUNDRED, beta=0.05), abs=1e-4)
 
 
 def test_the_continuous_laplace_quantile_would_fail_for_discrete_draws():
     """At scale 1/3 the continuous 95 % quantile lies below 1, which discrete draws reach with 9.5 %."""
-    assert laplace.exact(scale=1 / 3, log_queries=0.0, beta=0.05) < 1
+    assert laplace.laplace_exact(scale=1 / 3, log_queries=0.0, beta=0.05) < 1
     assert 1 - laplace_mass(0, 1 / 3) > 0.09
-    assert laplace.discrete(scale=1 / 3, log_queries=0.0, beta=0.05) == 1
+    assert laplace.laplace_discrete(scale=1 / 3, log_queries=0.0, beta=0.05) == 1
 
 
 @pytest.mark.parametrize("scale", [0.4, 2.0, 9.0])
@@ -157,7 +153,7 @@ def test_discrete_laplace_variance(scale):
 @pytest.mark.parametrize("scale", [0.4, 2.0, 9.0])
 @pytest.mark.parametrize("beta", [0.3, 0.01])
 def test_one_sided_laplace_quantile(scale, beta):
-    t = int(laplace.discrete_one_sided(scale=scale, beta=beta))
+    t = int(laplace.laplace_one_sided(scale=scale, beta=beta))
     above = [sum(laplace_mass(j, scale) for j in range(s + 1, 3000)) for s in (t, t - 1)]
     assert above[0] <= beta
     assert t == 0 or above[1] > beta
@@ -166,7 +162,7 @@ def test_one_sided_laplace_quantile(scale, beta):
 @pytest.mark.parametrize("sigma", [0.2, 0.9, 3.0, 40.0])
 @pytest.mark.parametrize(("k", "beta"), [(1, 0.05), (1, 0.9), (300, 0.05), (10**6, 0.001)])
 def test_discrete_gaussian_quantile_is_the_smallest_that_holds(sigma, k, beta):
-    j = int(gaussian.discrete(sigma=sigma, log_queries=math.log(k), beta=beta))
+    j = int(gaussian.gaussian_discrete(sigma=sigma, log_queries=math.log(k), beta=beta))
     support = np.arange(-1500, 1501)
     mass = np.exp(-(support**2) / (2 * sigma**2))
     mass /= mass.sum()
@@ -179,12 +175,12 @@ def test_discrete_gaussian_quantile_is_the_smallest_that_holds(sigma, k, beta):
 
 
 def test_wide_discrete_gaussian_is_at_most_one_step_above_the_continuous_one():
-    wide = gaussian.discrete(sigma=123456.0, log_queries=HUNDRED, beta=0.05)
-    assert 0 <= wide - gaussian.exact(sigma=123456.0, log_queries=HUNDRED, beta=0.05) <= 1
+    wide = gaussian.gaussian_discrete(sigma=123456.0, log_queries=HUNDRED, beta=0.05)
+    assert 0 <= wide - gaussian.gaussian_exact(sigma=123456.0, log_queries=HUNDRED, beta=0.05) <= 1
 
 
 def test_one_sided_gaussian_quantile():
-    t = gaussian.discrete_one_sided(sigma=5.0, beta=0.05)
+    t = gaussian.gaussian_one_sided(sigma=5.0, beta=0.05)
     support = np.arange(-200, 201)
     mass = np.exp(-(support**2) / 50.0)
     mass /= mass.sum()
@@ -201,7 +197,7 @@ def shells(k: int, base: Fraction, radius: int) -> list[Fraction]:
 @pytest.mark.parametrize("beta", [0.05, 0.001])
 def test_integer_cube_quantile_is_the_smallest_that_holds(k, epsilon, beta):
     base = Fraction(round(math.exp(-epsilon) * 1024), 1024)
-    j = int(cube.integer(epsilon=-math.log(base), queries=k, beta=beta))
+    j = int(cube.cube_integer(epsilon=-math.log(base), queries=k, beta=beta))
     law = shells(k, base, 160)
     assert float(sum(law[j + 1 :])) <= beta
     assert j == 0 or float(sum(law[j:])) > beta
@@ -209,36 +205,40 @@ def test_integer_cube_quantile_is_the_smallest_that_holds(k, epsilon, beta):
 
 def test_the_gamma_quantile_fails_for_the_integer_cube_as_published():
     for k, epsilon, failure in [(10, 2.0, 0.060), (1, 3.0, 0.095)]:
-        gamma = cube.continuous(epsilon=epsilon, queries=k, beta=0.05)
+        gamma = cube.cube_continuous(epsilon=epsilon, queries=k, beta=0.05)
         law = shells(k, Fraction(math.exp(-epsilon)), 60)
         assert float(sum(law[math.floor(gamma) + 1 :])) == pytest.approx(failure, abs=5e-4)
-        assert cube.integer(epsilon=epsilon, queries=k, beta=0.05) > gamma
+        assert cube.cube_integer(epsilon=epsilon, queries=k, beta=0.05) > gamma
 
 
 def test_integer_cube_at_the_size_of_real_workloads():
-    big = cube.integer(epsilon=1.0, queries=10**5, beta=0.05)
-    assert 0 < big - cube.continuous(epsilon=1.0, queries=10**5, beta=0.05) < 2
-    tiny_epsilon = cube.integer(epsilon=1e-6, queries=10**5, beta=0.05)  # the closed comparison, not the sum
-    assert tiny_epsilon == pytest.approx(cube.continuous(epsilon=1e-6, queries=10**5, beta=0.05), rel=1e-6)
-    assert tiny_epsilon > cube.continuous(epsilon=1e-6, queries=10**5, beta=0.05)
-    assert cube.integer(epsilon=900.0, queries=1, beta=0.05) == 0
+    big = cube.cube_integer(epsilon=1.0, queries=10**5, beta=0.05)
+    assert 0 < big - cube.cube_continuous(epsilon=1.0, queries=10**5, beta=0.05) < 2
+    tiny_epsilon = cube.cube_integer(
+        epsilon=1e-6, queries=10**5, beta=0.05
+    )  # the closed comparison, not the sum
+    assert tiny_epsilon == pytest.approx(
+        cube.cube_continuous(epsilon=1e-6, queries=10**5, beta=0.05), rel=1e-6
+    )
+    assert tiny_epsilon > cube.cube_continuous(epsilon=1e-6, queries=10**5, beta=0.05)
+    assert cube.cube_integer(epsilon=900.0, queries=1, beta=0.05) == 0
 
 
 def test_the_closed_comparison_agrees_with_the_sum(monkeypatch):
-    summed = cube.integer(epsilon=0.01, queries=50, beta=0.05)
+    summed = cube.cube_integer(epsilon=0.01, queries=50, beta=0.05)
     monkeypatch.setattr(cube, "_TERMS", 0)
-    compared = cube.integer(epsilon=0.01, queries=50, beta=0.05)
+    compared = cube.cube_integer(epsilon=0.01, queries=50, beta=0.05)
     assert summed <= compared <= summed * 1.01
 
 
 def test_cube_shells_are_the_counts_of_lattice_points():
-    logs = cube.log_shells(np.arange(4.0), epsilon=0.7, queries=2)
+    logs = cube.cube_log_shells(np.arange(4.0), epsilon=0.7, queries=2)
     assert np.exp(logs) * np.exp(0.7 * np.arange(4)) == pytest.approx([1, 8, 16, 24])
 
 
 def test_cube_beyond_the_reach_of_the_gamma_inverse_is_a_bound():
-    assert cube.continuous(epsilon=1.0, queries=1e15, beta=0.05) == pytest.approx(1e15, rel=1e-6)
-    assert cube.continuous(epsilon=1.0, queries=1e15, beta=0.05) > 1e15
+    assert cube.cube_continuous(epsilon=1.0, queries=1e15, beta=0.05) == pytest.approx(1e15, rel=1e-6)
+    assert cube.cube_continuous(epsilon=1.0, queries=1e15, beta=0.05) > 1e15
 
 
 def test_failure_of_one_draw_for_astronomic_numbers_of_queries():
@@ -253,19 +253,21 @@ def test_failure_of_one_draw_for_astronomic_numbers_of_queries():
 
 def test_discrete_histogram_bound_is_near_the_continuous_one_for_wide_noise():
     public = {"log_queries": THOUSAND, "beta": 0.05}
-    plain = histogram.laplace(scale=20.0, universe=256, **public)
-    half = histogram.discrete_laplace(scale=20.0, universe=256, cells=[128], **public)
+    plain = histogram.histogram_laplace_tail(scale=20.0, universe=256, **public)
+    half = histogram.histogram_discrete_laplace(scale=20.0, universe=256, cells=[128], **public)
     assert half == pytest.approx(plain, rel=2e-3)
 
 
 def test_histogram_bounds_know_that_narrow_queries_carry_less_noise():
     public = {"universe": 1024, "log_queries": THOUSAND, "beta": 0.05}
-    narrow = histogram.discrete_laplace(scale=2.0, cells=[1], **public)
-    wide = histogram.discrete_laplace(scale=2.0, cells=[1, 512], **public)
+    narrow = histogram.histogram_discrete_laplace(scale=2.0, cells=[1], **public)
+    wide = histogram.histogram_discrete_laplace(scale=2.0, cells=[1, 512], **public)
     assert narrow < wide / 3
-    one = histogram.gaussian_largest(sigma=2.0, universe=1024, cells=[1], counts=[1000], beta=0.05)
-    both = histogram.gaussian_largest(sigma=2.0, universe=1024, cells=[1, 512], counts=[1000, 1], beta=0.05)
-    assert one < both < gaussian.union(sigma=2 * math.sqrt(256), log_queries=THOUSAND, beta=0.05)
+    one = histogram.histogram_gaussian_max(sigma=2.0, universe=1024, cells=[1], counts=[1000], beta=0.05)
+    both = histogram.histogram_gaussian_max(
+        sigma=2.0, universe=1024, cells=[1, 512], counts=[1000, 1], beta=0.05
+    )
+    assert one < both < gaussian.gaussian_union(sigma=2 * math.sqrt(256), log_queries=THOUSAND, beta=0.05)
 
 
 def test_discrete_histogram_bound_holds_in_simulation():
@@ -274,19 +276,21 @@ def test_discrete_histogram_bound_holds_in_simulation():
     draws = rng.geometric(1 - a, (4000, 64)) - rng.geometric(1 - a, (4000, 64))
     centred = draws - draws.mean(axis=1, keepdims=True)
     for inside in (1, 8, 32):
-        bound = histogram.discrete_laplace(scale=2.0, universe=64, cells=[inside], log_queries=0.0, beta=0.05)
+        bound = histogram.histogram_discrete_laplace(
+            scale=2.0, universe=64, cells=[inside], log_queries=0.0, beta=0.05
+        )
         errors = np.abs(centred[:, :inside].sum(axis=1))
         assert (errors > bound).mean() < 0.05
         assert np.quantile(errors, 0.95) > bound / 3
 
 
 def test_a_constant_query_has_no_histogram_noise():
-    assert gaussian.mixture(variances=[0.0], log_counts=[3.0], beta=0.1) == 0
+    assert gaussian.gaussian_mixture(variances=[0.0], log_counts=[3.0], beta=0.1) == 0
 
 
 def test_mixture_solves_the_union_bound():
     variances, logs = np.array([1.0, 4.0, 9.0]), np.log([1000, 100, 2])
-    level = gaussian.mixture(variances=variances, log_counts=logs, beta=0.05)
+    level = gaussian.gaussian_mixture(variances=variances, log_counts=logs, beta=0.05)
     total = (np.exp(logs) * 2 * np.exp(-(level**2) / (2 * variances))).sum()
     assert total == pytest.approx(0.05, rel=1e-9)
 
@@ -295,33 +299,33 @@ def test_mixture_solves_the_union_bound():
 
 
 def test_size_bounds():
-    assert size.laplace(epsilon=0.5, beta=0.05) == pytest.approx(2 * math.log(20))
+    assert size.size_laplace(epsilon=0.5, beta=0.05) == pytest.approx(2 * math.log(20))
     a = math.exp(-1.0)
     assert (1 - a) / (1 + a) == pytest.approx(0.4621171573)
-    assert size.geometric(scale=1.0, beta=0.05) == max(0, math.ceil(math.log(2 / ((1 + a) * 0.05))) - 1)
-    assert size.geometric(scale=1.0, beta=0.6) == 0  # P(0) = .46, so 0 itself holds with .46 >= .4
-    assert size.discrete_gaussian(sigma=math.sqrt(1 / (2 * 0.5)), beta=0.05) == gaussian.discrete(
+    assert size.size_geometric(scale=1.0, beta=0.05) == max(0, math.ceil(math.log(2 / ((1 + a) * 0.05))) - 1)
+    assert size.size_geometric(scale=1.0, beta=0.6) == 0  # P(0) = .46, so 0 itself holds with .46 >= .4
+    assert size.size_gaussian(sigma=math.sqrt(1 / (2 * 0.5)), beta=0.05) == gaussian.gaussian_discrete(
         sigma=1.0, log_queries=0.0, beta=0.05
     )
 
 
 def test_certificate():
-    assert certificate.alpha(largest=40, margin=10, size=1000, drift=0) == 0.05
-    assert certificate.alpha(largest=40, margin=10, size=1100, drift=100) == 0.05
-    assert certificate.alpha(largest=-30, margin=10, size=1000, drift=0) == 0
-    assert certificate.alpha(largest=5, margin=1, size=90, drift=100) == 1
-    assert certificate.alpha(largest=2000, margin=1, size=1000, drift=0) == 1
+    assert certificate.certified_alpha(largest=40, margin=10, size=1000, drift=0) == 0.05
+    assert certificate.certified_alpha(largest=40, margin=10, size=1100, drift=100) == 0.05
+    assert certificate.certified_alpha(largest=-30, margin=10, size=1000, drift=0) == 0
+    assert certificate.certified_alpha(largest=5, margin=1, size=90, drift=100) == 1
+    assert certificate.certified_alpha(largest=2000, margin=1, size=1000, drift=0) == 1
 
 
 def test_rows_from_weights():
     assert existence.rounding(universe=4, rows=10) == 0.1
     assert existence.rounding(universe=1, rows=10) == 0
     assert existence.rounding(universe=3, rows=1) == pytest.approx(2 / 3)
-    assert postprocess.sampling(log_queries=0.0, rows=100, beta=0.05) == pytest.approx(
+    assert postprocess.sampling_error(log_queries=0.0, rows=100, beta=0.05) == pytest.approx(
         math.sqrt(math.log(40) / 200)
     )
-    assert postprocess.consistent(noise=3, drift=1) == 7
-    assert postprocess.moved(noise=3, shift=2, drift=1) == 6
+    assert postprocess.consistent_error(noise=3, drift=1) == 7
+    assert postprocess.shifted_error(noise=3, shift=2, drift=1) == 6
 
 
 # --- directions and the inverse ---
@@ -334,14 +338,14 @@ FRACTIONS = [
     lambda **p: direct.histogram_gaussian(delta=1e-6, universe=4096, **p),
 ]
 DISCRETE = [
-    lambda epsilon, beta: laplace.discrete(scale=100 / epsilon, log_queries=HUNDRED, beta=beta),
-    lambda epsilon, beta: gaussian.discrete(sigma=10 / epsilon, log_queries=HUNDRED, beta=beta),
-    lambda epsilon, beta: cube.integer(epsilon=epsilon, queries=100, beta=beta),
-    lambda epsilon, beta: histogram.discrete_laplace(
+    lambda epsilon, beta: laplace.laplace_discrete(scale=100 / epsilon, log_queries=HUNDRED, beta=beta),
+    lambda epsilon, beta: gaussian.gaussian_discrete(sigma=10 / epsilon, log_queries=HUNDRED, beta=beta),
+    lambda epsilon, beta: cube.cube_integer(epsilon=epsilon, queries=100, beta=beta),
+    lambda epsilon, beta: histogram.histogram_discrete_laplace(
         scale=1 / epsilon, universe=64, cells=[3, 32], log_queries=HUNDRED, beta=beta
     ),
-    lambda epsilon, beta: size.geometric(scale=1 / epsilon, beta=beta),
-    lambda epsilon, beta: size.discrete_gaussian(sigma=math.sqrt(1 / (2 * epsilon)), beta=beta),
+    lambda epsilon, beta: size.size_geometric(scale=1 / epsilon, beta=beta),
+    lambda epsilon, beta: size.size_gaussian(sigma=math.sqrt(1 / (2 * epsilon)), beta=beta),
 ]
 
 
@@ -366,30 +370,30 @@ def test_discrete_bounds_never_rise_in_epsilon_or_beta(bound):
 
 
 def test_inverse_finds_the_first_n_and_the_least_epsilon():
-    assert inverse.records(lambda n: 7 / n, alpha=0.05) == 140
-    assert inverse.records(lambda n: 0.0, alpha=0.05) == 1
-    assert inverse.records(lambda n: 1.0, alpha=0.05) is None
-    assert inverse.epsilon(lambda e: 1 / e, alpha=0.25) == pytest.approx(4, rel=2e-9)
-    assert inverse.epsilon(lambda e: 1 / e, alpha=0.25) >= 4
-    assert inverse.epsilon(lambda e: 1.0, alpha=0.25) is None
-    assert inverse.epsilon(lambda e: 0.0, alpha=0.25) < 1e-10
+    assert search.records(lambda n: 7 / n, alpha=0.05) == 140
+    assert search.records(lambda n: 0.0, alpha=0.05) == 1
+    assert search.records(lambda n: 1.0, alpha=0.05) is None
+    assert search.epsilon(lambda e: 1 / e, alpha=0.25) == pytest.approx(4, rel=2e-9)
+    assert search.epsilon(lambda e: 1 / e, alpha=0.25) >= 4
+    assert search.epsilon(lambda e: 1.0, alpha=0.25) is None
+    assert search.epsilon(lambda e: 0.0, alpha=0.25) < 1e-10
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: laplace.exact(scale=0.0, log_queries=1.0, beta=0.05),
-        lambda: laplace.discrete(scale=1.0, log_queries=1.0, beta=0.0),
-        lambda: laplace.discrete_one_sided(scale=1.0, beta=1.0),
-        lambda: gaussian.discrete(sigma=-1.0, log_queries=1.0, beta=0.05),
-        lambda: gaussian.union(sigma=1.0, log_queries=1.0, beta=2.0),
+        lambda: laplace.laplace_exact(scale=0.0, log_queries=1.0, beta=0.05),
+        lambda: laplace.laplace_discrete(scale=1.0, log_queries=1.0, beta=0.0),
+        lambda: laplace.laplace_one_sided(scale=1.0, beta=1.0),
+        lambda: gaussian.gaussian_discrete(sigma=-1.0, log_queries=1.0, beta=0.05),
+        lambda: gaussian.gaussian_union(sigma=1.0, log_queries=1.0, beta=2.0),
         lambda: gaussian.one_shot_sigma(epsilon=1.0, delta=0.0),
-        lambda: cube.integer(epsilon=1.0, queries=0, beta=0.05),
-        lambda: cube.continuous(epsilon=math.nan, queries=1, beta=0.05),
-        lambda: histogram.laplace(scale=1.0, universe=0, log_queries=0.0, beta=0.05),
-        lambda: size.geometric(scale=0.0, beta=0.05),
+        lambda: cube.cube_integer(epsilon=1.0, queries=0, beta=0.05),
+        lambda: cube.cube_continuous(epsilon=math.nan, queries=1, beta=0.05),
+        lambda: histogram.histogram_laplace_tail(scale=1.0, universe=0, log_queries=0.0, beta=0.05),
+        lambda: size.size_geometric(scale=0.0, beta=0.05),
         lambda: existence.rounding(universe=3, rows=0),
-        lambda: inverse.records(lambda n: 0.0, alpha=0.0),
+        lambda: search.records(lambda n: 0.0, alpha=0.0),
     ],
 )
 def test_impossible_parameters_are_refused(call):

@@ -14,9 +14,9 @@ from maquette.accounting.budget import UNITS
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.tree import TREE, variance_parameter
-from maquette.models.tree import fit, rising, widths
+from maquette.models.residual import fit, rising, widths
 from maquette.queries import marginals, prefixes, ranges
-from maquette.theory import tree as theory
+from maquette.theory import direct as theory
 
 DOMAIN = Domain(
     (Attribute("age", Kind.ORDINAL, codes=40, nullable=True), Attribute("sex", Kind.BOOLEAN, codes=2))
@@ -71,7 +71,7 @@ def test_the_coefficients_of_every_prefix_stay_below_the_bound(size, branches, k
     variance = 0.0 if known else 800.0
     columns = np.array([fitted(unit, size, branches, 0.0, variance) for unit in np.eye(nodes)])
     coefficients = np.cumsum(columns, axis=1)
-    bound = theory.nodes(levels=len(widths(size, branches)), branches=branches, total_known=known)
+    bound = theory.tree_nodes(levels=len(widths(size, branches)), branches=branches, total_known=known)
     assert (coefficients**2).sum(axis=0).max() <= bound + 1e-9
     assert np.abs(coefficients).max() <= 1 + 1e-9
     from_total = np.cumsum(fitted(np.zeros(nodes), size, branches, 1.0, variance))
@@ -94,10 +94,10 @@ def test_the_tails_cover_simulated_noise_and_are_not_wild():
     drawn = (
         rng.geometric(1 - math.exp(-1 / 5), (20_000, 24)) - rng.geometric(1 - math.exp(-1 / 5), (20_000, 24))
     ).sum(axis=1)
-    level = theory.laplace(scale=5.0, nodes=24, log_queries=0.0, beta=0.01)
+    level = theory.tree_laplace(scale=5.0, nodes=24, log_queries=0.0, beta=0.01)
     assert binom.sf((np.abs(drawn) > level).sum() - 1, len(drawn), 0.01) > 1e-6
     assert level < 2 * np.quantile(np.abs(drawn), 0.99)
-    assert theory.gaussian(sigma=2.0, nodes=9, log_queries=0.0, beta=0.02) == pytest.approx(
+    assert theory.tree_gaussian(sigma=2.0, nodes=9, log_queries=0.0, beta=0.02) == pytest.approx(
         6 * math.sqrt(2 * math.log(100))
     )
 

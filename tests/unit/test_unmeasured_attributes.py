@@ -15,12 +15,12 @@ import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.constraint import Determines, Never
 from maquette.errors import MechanismError, ReleaseError
-from maquette.mechanisms.choose import MECHANISMS
 from maquette.models import constraints
 from maquette.models.answers import SmallDatabase
 from maquette.models.rows import generator
 from maquette.queries import marginals, predicates, prefixes, union, weights
-from maquette.release import store
+from maquette.releasing.planning import MECHANISMS
+from maquette.results import folder as store
 
 DOMAIN = Domain(
     (

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maquette.domain import Domain, Kind
-from maquette.domain.review import check
+from maquette.domain.file import check
 from maquette.errors import DomainError, SourceError
-from maquette.gate.owner import open as open_table
-from maquette.vault.diagnose import draft_domain, round_bounds
+from maquette.gate.handle import open as open_table
 from maquette.vault.readers import open_engine
+from maquette.vault.review import draft_domain, round_bounds
 
 CSV = """age,sex,income,smoker,note,score,empty
 31,Female,20500.5,yes,word0,?,

@@ -16,11 +16,11 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import SourceError
 from maquette.queries.base import Columns, Queries, Sensitivity, TableQueries
 from maquette.queries.marginals import marginals
-from maquette.queries.predicate import where
+from maquette.queries.predicates import where
 from maquette.queries.weights import weights
 from maquette.queries.workload import union
 from maquette.vault import engine as engines
-from maquette.vault import frames
+from maquette.vault import sources
 from maquette.vault.engine import MemoryEngine, StreamEngine
 from maquette.vault.readers import open_engine
 
@@ -111,7 +111,7 @@ def test_memory_and_stream_agree_wherever_the_rows_are_cut(n: int, seed: int, ba
     rows = rows_of(n, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines, "ROWS", batch)
-        patch.setattr(frames, "ROWS", batch)
+        patch.setattr(sources, "ROWS", batch)
         memory, stream = open_engine(rows, DOMAIN), open_engine(rows, DOMAIN, memory_limit=0)
         assert isinstance(memory, MemoryEngine)
         assert isinstance(stream, StreamEngine)

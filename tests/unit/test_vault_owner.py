@@ -13,10 +13,9 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import DomainError, ParameterError, SourceError
-from maquette.gate.owner import Table
-from maquette.gate.owner import open as open_table
-from maquette.gate.payer import Payer
-from maquette.gate.truth import is_table_of
+from maquette.gate.barrier import Payer
+from maquette.gate.handle import Table, is_table_of
+from maquette.gate.handle import open as open_table
 
 DOMAIN = Domain((Attribute("<age>", Kind.ORDINAL, codes=3), Attribute("sex", Kind.BOOLEAN, codes=2)))
 
@@ -82,7 +81,7 @@ def test_a_path_is_no_domain():
 
 def test_the_handle_loads_no_table_library():
     code = (
-        "import sys, maquette.gate.owner; "
+        "import sys, maquette.gate.handle; "
         "print([m for m in ('pyarrow', 'duckdb', 'numba', 'pandas', 'polars', 'narwhals') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import worst
+from maquette.queries import sensitivity
 
 SURVEY = Domain(
     (
@@ -218,12 +218,12 @@ def test_worst_cases_that_do_not_meet_are_not_added():
 
 def test_what_cannot_be_searched_is_bounded_and_says_so(monkeypatch):
     parts = (mq.where(SURVEY, "age < 50"), mq.where(SURVEY, "age >= 50 AND sex = 'Male'"))
-    monkeypatch.setattr(worst, "MOST_STEPS", 0)
-    worst._union_sensitivity.cache_clear()
+    monkeypatch.setattr(sensitivity, "MOST_STEPS", 0)
+    sensitivity._union_sensitivity.cache_clear()
     asked = mq.union(*parts)
     assert asked.sensitivity(Relation.ADD_REMOVE).l1 == 2
     assert not asked.exact_sensitivity
-    worst._union_sensitivity.cache_clear()
+    sensitivity._union_sensitivity.cache_clear()
 
 
 def test_large_unions_with_marginals_are_exact_without_search():

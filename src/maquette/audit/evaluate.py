@@ -8,14 +8,13 @@ from pathlib import Path
 from maquette import _check
 from maquette.accounting.ledger import Ledger
 from maquette.errors import ReleaseError
-from maquette.gate.owner import Table
-from maquette.gate.truth import exact_answers, is_table_of
-from maquette.models.measurement import Cube, sigma
-from maquette.release import replacing
-from maquette.release.binding import paid_for
-from maquette.release.evaluation import Evaluation, compare
-from maquette.release.release import Release
-from maquette.release.store import MANIFEST
+from maquette.gate.handle import Table, exact_answers, is_table_of
+from maquette.questions.measurement import Cube, sigma
+from maquette.results import replacing
+from maquette.results.binding import paid_for
+from maquette.results.evaluation import Evaluation, compare
+from maquette.results.folder import MANIFEST
+from maquette.results.release import Release
 
 KNOWN = "known to the ledger as the one the release was made from"
 FAR = 40

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
-from maquette.audit import reconstruct
-from maquette.audit.finding import Finding
+from maquette.audit import attacks
+from maquette.audit.attacks import Finding
 from maquette.domain import Domain, Relation
 from maquette.errors import MemoryLedgerWarning, ParameterError
 from maquette.queries import weights
@@ -26,7 +26,7 @@ from maquette.queries.dimension import vc_dimension
 from maquette.theory import lower
 
 Attack = Literal["shattered set", "least squares", "linear program"]
-ATTACKS: tuple[Attack, ...] = ("shattered set", *reconstruct.METHODS)
+ATTACKS: tuple[Attack, ...] = ("shattered set", *attacks.METHODS)
 Answering = Callable[[Domain, Queries, dict[str, NDArray[np.int64]]], NDArray[np.float64]]
 """From made-up people to the answers that the attacker sees, in counts."""
 
@@ -45,14 +45,14 @@ def releasing(
 ) -> Answering:
     """Answers by a release with the whole budget on them, each into a ledger of its own in memory."""
     from maquette.api import release
-    from maquette.gate import owner
+    from maquette.gate import handle
 
     def answer(domain: Domain, queries: Queries, people: dict[str, NDArray[np.int64]]) -> NDArray[np.float64]:
         columns = {a.name: a.decode(people[a.name])[0].tolist() for a in domain}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MemoryLedgerWarning)  # nobody is charged: the people are made up
             made = release(
-                owner.open(columns, domain=domain, name="made-up people"),
+                handle.open(columns, domain=domain, name="made-up people"),
                 queries,
                 epsilon=epsilon,
                 delta=delta,
@@ -61,7 +61,7 @@ def releasing(
                 certificate=0.0,
                 ledger="memory",
             )
-        return reconstruct.released_counts(made)
+        return attacks.released_counts(made)
 
     return answer
 
@@ -98,9 +98,9 @@ def limit_for(relation: Relation, *, epsilon: float, delta: float = 0.0) -> floa
 
 def _shattered(points: int, answering: Answering, rng: random.Random) -> float:
     """All subsets of some cells as queries; the table holds one record on each cell of a secret half."""
-    if points % 2 or not 2 <= points <= reconstruct.MOST_POINTS:
+    if points % 2 or not 2 <= points <= attacks.MOST_POINTS:
         raise ParameterError(
-            f"expected an even number of points from 2 to {reconstruct.MOST_POINTS}, got {points}"
+            f"expected an even number of points from 2 to {attacks.MOST_POINTS}, got {points}"
         )
     domain = Domain.from_dict({"attributes": [_whole("cell", points)]})
     subsets = np.array([[labels >> j & 1 for j in range(points)] for labels in range(2**points)])
@@ -109,7 +109,7 @@ def _shattered(points: int, answering: Answering, rng: random.Random) -> float:
     dimension = vc_dimension(queries)
     order = [int(point[0]) for point in dimension.points]
     counts = answering(domain, queries, {"cell": np.array(secret)})
-    guess = {order[i] for i in reconstruct.shattered(queries, dimension, counts).points}
+    guess = {order[i] for i in attacks.shattered(queries, dimension, counts).points}
     return len(guess & set(secret)) / len(secret)
 
 
@@ -128,7 +128,7 @@ def _linear(people: int, asked: int, method: Any, answering: Answering, rng: ran
     bits = np.array([rng.getrandbits(1) for _ in range(people)])
     known = {"person": np.arange(people)}
     counts = answering(domain, queries, known | {"secret": bits})
-    guess = reconstruct.linear(reconstruct.design(queries, known, hidden="secret"), counts, method=method)
+    guess = attacks.linear(attacks.design(queries, known, hidden="secret"), counts, method=method)
     return float((guess == bits).mean())
 
 

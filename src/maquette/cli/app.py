@@ -7,19 +7,19 @@ from typing import Annotated
 import typer
 
 from maquette.cli import (
-    answers,
-    asking,
-    audits,
-    bounds,
+    answer,
+    ask,
+    audit,
+    bound,
     console,
-    dimensions,
-    domains,
-    evaluating,
-    ledgers,
-    releases,
-    tour,
+    demo,
+    dimension,
+    domain,
+    evaluate,
+    ledger,
+    release,
 )
-from maquette.cli.guard import Guarded
+from maquette.cli.console import Guarded
 
 app = typer.Typer(
     cls=Guarded,
@@ -30,16 +30,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(domains.app, name="domain")
-app.add_typer(ledgers.app, name="ledger")
-app.add_typer(audits.app, name="audit")
-releases.register(app)
-answers.register(app)
-asking.register(app)
-evaluating.register(app)
-bounds.register(app)
-dimensions.register(app)
-tour.register(app)
+app.add_typer(domain.app, name="domain")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(audit.app, name="audit")
+release.register(app)
+answer.register(app)
+ask.register(app)
+evaluate.register(app)
+bound.register(app)
+dimension.register(app)
+demo.register(app)
 
 
 def _say_version(asked: bool = True) -> None:

@@ -2,7 +2,6 @@
 
 from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
 from maquette.domain.constraint import Determines, Never
-from maquette.domain.domain import Domain
-from maquette.domain.relation import Relation
+from maquette.domain.domain import Domain, Relation
 
 __all__ = ["MISSING", "OTHER", "Attribute", "Determines", "Domain", "Kind", "Never", "Relation"]

@@ -7,9 +7,11 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from maquette import _check
 from maquette.domain.attribute import Attribute
 from maquette.domain.constraint import Constraint, Rule, resolve
 from maquette.errors import DomainError
@@ -40,7 +42,7 @@ class Domain:
             raise DomainError(f"attribute names must be distinct, got {', '.join(twice)} more than once")
         object.__setattr__(self, "constraints", tuple(self.constraints))
         if self.constraints:
-            from maquette.domain.satisfy import check_consistent
+            from maquette.domain.constraint import check_consistent
 
             object.__setattr__(self, "rules", resolve(self.attributes, self.constraints))
             check_consistent(self.attributes, self.rules)
@@ -151,3 +153,22 @@ def _big(value: int) -> str:
     return (
         f"{value:,}" if value < 10**7 else f"{value:.3g}" if value < 10**300 else f"10^{len(str(value)) - 1}"
     )
+
+
+# Who are neighbours: the two tables whose releases must look alike.
+
+
+class Relation(StrEnum):
+    """The neighbouring relation of a guarantee. Always stored next to the budget."""
+
+    ADD_REMOVE = "add-remove"
+    """One record more or less; the number of records n is private."""
+
+    REPLACE_ONE = "replace-one"
+    """One record exchanged for another; n is public."""
+
+    @classmethod
+    def named(cls, relation: Relation | str) -> Relation:
+        """The relation of that name; ParameterError for any other word."""
+        _check.one_of([str(one) for one in cls], relation=str(relation))
+        return cls(relation)

@@ -17,22 +17,21 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import ParameterError
-from maquette.gate import bounds, calibrate
-from maquette.gate.draw.check import check_draw, check_drawn, check_weight
-from maquette.gate.draw.judge import error_of
-from maquette.gate.draw.price import pricing
-from maquette.gate.draw.run import STAYS_CHARGED, held_by, join_words, run, split_words
-from maquette.gate.owner import Table
+from maquette.gate import prices
+from maquette.gate.handle import Table
+from maquette.gate.prices import pricing
 from maquette.gate.scores import check_answers, count_errors, signed_errors
 from maquette.gate.tabulator import Tabulator
-from maquette.models import measurement
 from maquette.models.answers import Answers
-from maquette.models.draw import Draw, Drawn
-from maquette.models.measurement import LargestError, Measurement, Size
-from maquette.models.weighting import Weighting
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Queries, Sensitivity
-from maquette.queries.pieces import LONG, pieces
+from maquette.queries.merging import LONG, pieces
+from maquette.questions import bounds, measurement
+from maquette.questions.draws import Draw, Drawn
+from maquette.questions.measurement import LargestError, Measurement, Size
+from maquette.questions.weighting import Weighting
+from maquette.samplers.check import check_draw, check_drawn, check_weight
+from maquette.samplers.draw import STAYS_CHARGED, error_of, held_by, join_words, run, split_words
 from maquette.vault.engine import MemoryEngine
 
 
@@ -117,7 +116,7 @@ class Curator(Tabulator):
         """
         self._check_queries(queries)
         check_answers(answers, queries.count)
-        plan = calibrate.selection(price=price, unit=self.unit)
+        plan = prices.selection(price=price, unit=self.unit)
 
         def look() -> list[NDArray[np.int64]]:
             scores = self._errors(queries, answers, signed=signed)

@@ -22,15 +22,14 @@ from maquette.accounting.budget import UNITS, Budget, Cost, unit_of
 from maquette.accounting.events import Event, from_body
 from maquette.accounting.ledger import Entry, Ledger, Record
 from maquette.errors import LedgerError, MechanismError, ParameterError
-from maquette.gate import bounds, sparse
+from maquette.gate import sparse
+from maquette.gate.barrier import described, pack, unpack
 from maquette.gate.curator import Curator
-from maquette.gate.owner import Table
-from maquette.gate.payer import described
-from maquette.gate.payload import pack, unpack
-from maquette.models.measurement import Receipt
-from maquette.models.testing import Epoch, Terms, Tested
+from maquette.gate.handle import Table
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
+from maquette.questions import bounds
+from maquette.questions.measurement import Epoch, Receipt, Terms, Tested
 
 _EPOCH, _TEST, _NOTE = "epoch", "test", "note"
 

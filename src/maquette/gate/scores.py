@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import ParameterError
-from maquette.gate import bounds
 from maquette.models.answers import Answers
+from maquette.questions import bounds
 
 
 def check_answers(answers: Answers, count: int) -> None:

@@ -27,12 +27,11 @@ from numpy.typing import NDArray
 
 from maquette.accounting.events import ComposedEvent, Event, SparseEvent
 from maquette.errors import ParameterError
-from maquette.gate import bounds, calibrate
-from maquette.gate.noise.samplers import float_up, sqrt_up
-from maquette.models import measurement
-from maquette.models.measurement import Gaussian, Laplace
-from maquette.models.testing import Epoch, Terms
+from maquette.gate import prices
 from maquette.queries.base import Sensitivity
+from maquette.questions import bounds, measurement
+from maquette.questions.measurement import Epoch, Gaussian, Laplace, Terms
+from maquette.samplers.noise import float_up, sqrt_up
 
 _LARGEST = 2**40
 """Thresholds beyond this many records are a mistake, and could overflow."""
@@ -53,19 +52,19 @@ class Plan:
 def plan(terms: Terms, *, unit: str, ledger_unit: str = "epsilon") -> Plan:
     """From prices to scales, rounded to the private side."""
     _check(terms)
-    threshold_scale = Fraction(float_up(1 / calibrate.on_grid(terms.threshold_price)))
-    test_scale = Fraction(float_up(2 * terms.cap / calibrate.on_grid(terms.test_price)))
+    threshold_scale = Fraction(float_up(1 / prices.on_grid(terms.threshold_price)))
+    test_scale = Fraction(float_up(2 * terms.cap / prices.on_grid(terms.test_price)))
     sparse = SparseEvent(threshold_scale=threshold_scale, test_scale=test_scale, cap=terms.cap)
     if terms.answer_price is None:
         return Plan(threshold_scale, test_scale, None, sparse)
     cap = Fraction(terms.cap)
     together = Sensitivity(cap, cap, Fraction(1))
     if unit == "epsilon":
-        laplace = calibrate.laplace(together, epsilon=terms.answer_price, denominator=1)
+        laplace = prices.laplace(together, epsilon=terms.answer_price, denominator=1)
         law: measurement.Noise = Laplace(terms.answer_price, laplace.scale)
         event: Event = laplace.event
     else:
-        gaussian = calibrate.charged(
+        gaussian = prices.charged(
             together,
             price=terms.answer_price,
             unit=unit,

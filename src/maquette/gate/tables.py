@@ -25,11 +25,11 @@ from maquette.accounting.events import (
 from maquette.accounting.gaussian import log_ratio, smoothing_of
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
-from maquette.gate import bounds, calibrate
-from maquette.gate.noise import Noise
-from maquette.gate.noise.samplers import sqrt_up
+from maquette.gate import prices
 from maquette.queries.base import Sensitivity
-from maquette.queries.binned import Binned, moved
+from maquette.queries.marginals import Binned, moved
+from maquette.questions import bounds
+from maquette.samplers.noise import Noise, sqrt_up
 
 Counts = NDArray[np.int64]
 
@@ -79,7 +79,7 @@ def plan_tables(
     sigmas = [sqrt_up(Fraction(v) + smoothing_of(unit)) for v in variances]
     drawn = tuple(Fraction(s) ** 2 for s in sigmas)
     if smoothing > smoothing_of(unit):
-        calibrate.check_wide(drawn)
+        prices.check_wide(drawn)
     l2 = _up(sum((shift / v for v in drawn), Fraction(0)))
     if not smoothing:
         return TablePlan(GaussianEvent(sigma_squared=Fraction(1), l2_squared=l2), tuple(sigmas), drawn)
@@ -151,7 +151,7 @@ def plan_choices(*, count: int, price: Fraction, relation: Relation, unit: str) 
     """
     bounds.check_whole(count, least=1, most=bounds.MOST_CHOICES, what="how many tables to choose")
     bounds.check_price(price)
-    each = calibrate.selection(price=Fraction(price) / count, unit=unit)
+    each = prices.selection(price=Fraction(price) / count, unit=unit)
     event = ComposedEvent((SelectionEvent(each.event.epsilon, each.event.method),) * count)
     return ChoicePlan(event, each.scale * moved(relation), each.event.method)
 

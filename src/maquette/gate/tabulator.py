@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from maquette.accounting.events import Event, GaussianEvent, SmoothedEvent
 from maquette.accounting.gaussian import log_ratio, smoothing_of
-from maquette.gate import bounds, calibrate, tables
-from maquette.gate.noise.samplers import sqrt_up
-from maquette.gate.payer import Payer
-from maquette.models import measurement
-from maquette.models.measurement import NoisyTable, Residual
+from maquette.gate import prices, tables
+from maquette.gate.barrier import Payer
 from maquette.queries.base import Margin
-from maquette.queries.binned import Binned
-from maquette.queries.residual import projected_axes, ripple, shift_squared
+from maquette.queries.counting import projected_axes, ripple, shift_squared
+from maquette.queries.marginals import Binned
+from maquette.questions import bounds, measurement
+from maquette.questions.measurement import NoisyTable, Residual
+from maquette.samplers.noise import sqrt_up
 from maquette.vault.engine import MemoryEngine
 
 _ACCOUNT_BITS = 100
@@ -82,7 +82,7 @@ class Tabulator(Payer):
 
         smoothing = max(smoothing_of(self.unit), smoothing_of(self._ledger.budget.unit))
         if smoothing > smoothing_of(self.unit):
-            calibrate.check_wide(drawn)
+            prices.check_wide(drawn)
         if not smoothing:
             return GaussianEvent(sigma_squared=Fraction(1), l2_squared=over(smoothing), total_variation=gap)
         ratio = gap + log_ratio(sum(math.prod(shape) for shape in sizes))

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.draw import Draw, Drawn
-from maquette.models.measurement import LargestError, Measurement, Noise, NoisyTable, Residual, Size
-from maquette.models.weighting import Weighting
 from maquette.queries.base import Group, Margin, Queries
-from maquette.queries.binned import Binned
+from maquette.queries.marginals import Binned
+from maquette.questions.draws import Draw, Drawn
+from maquette.questions.measurement import LargestError, Measurement, Noise, NoisyTable, Residual, Size
+from maquette.questions.weighting import Weighting
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of it that is done."""

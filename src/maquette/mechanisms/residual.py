@@ -15,16 +15,16 @@ from maquette.accounting.budget import SLACK_UNITS
 from maquette.accounting.gaussian import smoothing_of
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
-from maquette.mechanisms import consistent, costs, laws, shape, trivial
+from maquette.mechanisms import postprocess, shape, sizing
+from maquette.mechanisms import shape as trivial
 from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
-from maquette.mechanisms.consistent import Draft
+from maquette.mechanisms.postprocess import Draft
 from maquette.mechanisms.shape import Asked
-from maquette.models.measurement import Gaussian, Residual, Size
 from maquette.models.residual import ResidualModel, below, cell_variance
-from maquette.queries.base import Margin, Queries
-from maquette.queries.limits import MOST_ANSWERS
-from maquette.queries.residual import projected_axes, ripple, shift_squared
-from maquette.theory import gaussian
+from maquette.queries.base import MOST_ANSWERS, Margin, Queries
+from maquette.queries.counting import projected_axes, ripple, shift_squared
+from maquette.questions.measurement import Gaussian, Residual, Size
+from maquette.theory import draws
 
 Weighting = Literal["marginal", "cell"]
 
@@ -127,7 +127,7 @@ class ResidualMechanism:
         cells = sum(domain.cells(part) for part in below(domain, [a.margin for a in asked]))
         if cells > MOST_ANSWERS:
             return f"the tables below the workload have {cells:,} cells, more than {MOST_ANSWERS:,}"
-        return shape.too_many(task.queries) or consistent.refusal(task)
+        return shape.too_many(task.queries) or postprocess.refusal(task)
 
     def forecast(self, task: Task, *, n: int) -> Forecast:
         """The bound and the typical error before any data is touched."""
@@ -136,24 +136,24 @@ class ResidualMechanism:
             return Forecast.refused(self.name, refused)
         count = max(task.queries.count, 1)
         asked = shape.margins_of(task.queries) or []
-        way = consistent.route(task)
+        way = postprocess.route(task)
         rows = way != "none" and shape.gives_rows(task.queries)
-        memory = costs.megabytes(task, cells=count)
+        memory = postprocess.megabytes(task, cells=count)
         if trivial.constant(task):
-            return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)
+            return Forecast(self.name, 0.0, 0.0, postprocess.START, memory, False)
         chosen = self._plan(task, asked)
-        time = costs.seconds(task, n=n, cells=count, tables=len(chosen.allocation.parts))
+        time = postprocess.seconds(task, n=n, cells=count, tables=len(chosen.allocation.parts))
         level, drift = chosen.level(task, asked), chosen.parts.drift(task)
         typical = chosen.level(task, asked, beta=0.5) + chosen.parts.drift(task, beta=0.5)
         return Forecast(
             self.name,
-            consistent.in_advance(level, drift, way, n=n),
+            postprocess.in_advance(level, drift, way, n=n),
             min(typical / n, 1.0),
             time,
             memory,
             rows,
             None,
-            (_LAW, consistent.EXPECTED),
+            (_LAW, postprocess.EXPECTED),
         )
 
     def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
@@ -171,7 +171,7 @@ class ResidualMechanism:
         size = _size(curator, measured)
         progress("putting the margins together", 0.5)
         model = ResidualModel.from_measured(task.queries.domain, measured, size)
-        done = consistent.finish(task, self._draft(task, asked, model))
+        done = postprocess.finish(task, self._draft(task, asked, model))
         progress("putting the margins together", 1.0)
         return done
 
@@ -187,11 +187,11 @@ class ResidualMechanism:
             deviations[place] = deviation / size.divisor
             if fits:
                 weights[place] = 1 / max(deviation, 1e-9) ** 2
-        level = _level(domain, asked, model.variances, laws.rest_of(task.beta, task.relation))
+        level = _level(domain, asked, model.variances, sizing.rest_of(task.beta, task.relation))
         return Draft(
             counts=counts,
             level=level,
-            drift=laws.drift(size, task.beta),
+            drift=sizing.drift(size, task.beta),
             size=size,
             law=_LAW,
             weights=weights / weights.max(),
@@ -208,13 +208,13 @@ class ResidualMechanism:
         """The share of the size by its effect: residual noise scales with the square root of what is left."""
         domain = task.queries.domain
         whole = allocate(domain, asked, relation=task.relation, price=task.price, per=self.per)
-        beta = laws.rest_of(task.beta, task.relation)
+        beta = sizing.rest_of(task.beta, task.relation)
         level = _level(domain, asked, _as_floats(whole, wider=0.0), beta)
-        way = consistent.route(task)
-        parts = laws.split(
+        way = postprocess.route(task)
+        parts = sizing.split(
             task,
             lambda price: level * math.sqrt(task.price / price),
-            lambda e, t: consistent.stated(e, t, way),
+            lambda e, t: postprocess.stated(e, t, way),
         )
         if not parts.size:
             return _Plan(parts, whole)
@@ -228,7 +228,7 @@ _LAW = "discrete Gaussian noise in the residual basis"
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    parts: laws.Split
+    parts: sizing.Split
     allocation: Allocation
 
     def request(self) -> tuple[list[Margin], list[Fraction]]:
@@ -243,7 +243,7 @@ class _Plan:
         variances = _as_floats(self.allocation, wider=wider)
         if self.parts.size:
             variances[()] = float(1 / (2 * self.parts.size)) + wider
-        share = laws.rest_of(task.beta, task.relation) if beta is None else beta
+        share = sizing.rest_of(task.beta, task.relation) if beta is None else beta
         return _level(task.queries.domain, asked, variances, share)
 
 
@@ -257,7 +257,7 @@ def _size(curator: Curator, measured: Sequence[Residual]) -> Size:
 
 
 def _level(domain: Domain, asked: Sequence[Asked], variances: Mapping[Margin, float], beta: float) -> float:
-    return gaussian.mixture(
+    return draws.gaussian_mixture(
         variances=[cell_variance(domain, variances, a.margin) for a in asked],
         log_counts=[math.log(domain.cells(a.margin)) for a in asked],
         beta=beta,

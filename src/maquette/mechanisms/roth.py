@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maquette.errors import MechanismError
-from maquette.mechanisms import laws, trivial
+from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
 from maquette.mechanisms.smalldb import (
     EXPECTED,
@@ -26,12 +26,12 @@ from maquette.mechanisms.smalldb import (
     sampler_words,
     typical_error,
 )
-from maquette.mechanisms.smalldb_dispatch import find_route
-from maquette.models.draw import Forest, Single
-from maquette.models.measurement import Size
-from maquette.models.weighting import MOST_CELLS, Weighting, weighting
+from maquette.mechanisms.smalldb_routes import find_route
 from maquette.queries.base import Margin
-from maquette.theory import roth as theory
+from maquette.questions.draws import Forest, Single
+from maquette.questions.measurement import Size
+from maquette.questions.weighting import MOST_CELLS, Weighting, weighting
+from maquette.theory import smalldb as theory
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class Roth:
         refused = self.refusal(task, n=n)
         if refused is not None:
             return Forecast.refused(self.name, refused)
-        if trivial.constant(task):
+        if shape.constant(task):
             return Forecast(self.name, 0.0, 0.0, 0.05, 100.0, False)
         task = replace(task, typical_rows=n)
-        parts = laws.split_for_shares(task)
+        parts = sizing.split_for_shares(task)
         epsilon = pure_epsilon(parts.answers, task.unit)
         asked, route = SMALLDB.plan(task, n=n, epsilon=epsilon)
         least = max(n - 2 * parts.drift(task) - 1.0, 1.0)
@@ -97,16 +97,16 @@ class Roth:
         refused = self.refusal(task, n=1)
         if refused is not None or task.weight is None:
             raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
-        if trivial.constant(task):
-            return replace(trivial.constant_outcome(curator, task), size=Size.unknown())
+        if shape.constant(task):
+            return replace(shape.constant_outcome(curator, task), size=Size.unknown())
         weight = weighting(task.queries.domain, task.weight)
-        parts = laws.split_for_shares(task)
+        parts = sizing.split_for_shares(task)
         total = curator.total(weight, price=parts.size)
         epsilon = pure_epsilon(parts.answers, task.unit)
         asked, route = SMALLDB.plan(task, n=total.divisor, epsilon=epsilon)
         drawn = draw(curator, replace(asked, weight=weight), price=parts.answers, progress=progress)
         database = fill(drawn, task, rng)  # every row stands for the same share of the total
-        drift = laws.drift(total, task.beta) + 1.0  # released rounded up
+        drift = sizing.drift(total, task.beta) + 1.0  # released rounded up
         bound = error_bound(asked, route, task, n=max(total.value - drift, 1.0), epsilon=float(drawn.epsilon))
         return Outcome(
             answers=database.answer_all(task.queries),

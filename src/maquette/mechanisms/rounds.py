@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,14 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette.domain import Domain
 from maquette.errors import MechanismError
-from maquette.mechanisms import consistent, costs, laws, shape, trivial
+from maquette.mechanisms import postprocess, shape, sizing
+from maquette.mechanisms import shape as trivial
 from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
 from maquette.models.answers import Answers
+from maquette.models.dense import Dense
+from maquette.models.hypothesis import MOST_CELLS
 from maquette.models.linear import HistogramMap, Piece, histogram_map
-from maquette.models.measurement import Size
 from maquette.queries.base import Queries
 from maquette.queries.weights import weights
+from maquette.questions.measurement import Size
+from maquette.theory.multiplicative import updates
 
 MOST_ROUNDS = 400
 _WORK = 4e10
@@ -62,9 +67,9 @@ class InRounds(ABC):
         refused = self.refusal(task)
         if refused is not None:
             return Forecast.refused(self.name, refused)
-        memory = costs.holding(self.tables * shape.universe(task.queries) + task.queries.count)
+        memory = postprocess.holding(self.tables * shape.universe(task.queries) + task.queries.count)
         if trivial.constant(task):
-            return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)
+            return Forecast(self.name, 0.0, 0.0, postprocess.START, memory, False)
         task = replace(task, typical_rows=n)
         drift = split(task).drift(task)
         # the released size may lie a drift below n, and the true one is only known to lie a drift below that
@@ -112,7 +117,7 @@ def finish(
     facts: Mapping[str, Any],
 ) -> Outcome:
     """Answers, and rows from the learnt weights."""
-    made, more = consistent.make_rows(task, weights * size.divisor, size, answers, mapped.forward)
+    made, more = postprocess.make_rows(task, weights * size.divisor, size, answers, mapped.forward)
     return Outcome(
         answers=answers,
         database=made,
@@ -141,9 +146,9 @@ def refusal(task: Task, *, name: str) -> str | None:
     return shape.too_many(task.queries)
 
 
-def split(task: Task) -> laws.Split:
+def split(task: Task) -> sizing.Split:
     """A part of the price for the number of records, where that is private."""
-    return laws.split_for_shares(task)
+    return sizing.split_for_shares(task)
 
 
 def most(task: Task) -> int:
@@ -187,3 +192,43 @@ def single(queries: Queries, mapped: HistogramMap, index: int) -> Queries:
     kept = [name for axis, name in enumerate(queries.attributes) if axis not in piece.gone]
     row: Any = row_of(mapped, index).ravel()[None, :]
     return weights(queries.domain, row, attributes=kept)
+
+
+# Multiplicative weights without privacy: how a hypothesis learns a table that everybody may see. For
+# teaching.
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What was learnt, and how often the hypothesis had to be corrected."""
+
+    hypothesis: Dense
+    corrected: tuple[int, ...]
+    """Places of the questions that were answered wrongly and taught something."""
+    most: int
+    """No sequence of questions, however chosen, can make more corrections than this."""
+
+
+def learn(
+    domain: Domain, columns: Mapping[str, NDArray[Any]], questions: Iterable[Queries], *, gap: float
+) -> Lesson:
+    """Ask a public table's questions one after the other; where the hypothesis is off by more than `gap`, correct it.
+
+    The step is 4 gap (`Dense.step`). Not private: it compares with exact answers. `mq.session` is the private form.
+
+    Accuracy: at most ln|X| / (2 gap^2) corrections, whatever is asked; all other answers are within `gap`.
+    Cost: one pass over the weights per question, two where it corrects.
+    """
+    _check.positive(gap=gap)
+    size = len(next(iter(columns.values())))
+    _check.whole(n=size)
+    if domain.size > MOST_CELLS:
+        raise MechanismError(f"expected a universe of at most {MOST_CELLS:,} cells, got {domain.size:,}")
+    now = Dense.uniform(domain, domain.names)
+    corrected: list[int] = []
+    for place, question in enumerate(questions):
+        truth = float(np.asarray(question.on_rows(columns))[0]) / question.denominator / size
+        if abs(truth - float(now.answer(question)[0])) > gap:
+            now = now.step(question, truth, step=4 * gap)
+            corrected.append(place)
+    return Lesson(now, tuple(corrected), updates(log_universe=domain.log_size, gap=gap))

@@ -16,12 +16,13 @@ from maquette import _check
 from maquette.accounting.gaussian import rho_of
 from maquette.domain import Relation
 from maquette.errors import MechanismError
-from maquette.mechanisms import laws, shape, trivial
+from maquette.mechanisms import shape, sizing
+from maquette.mechanisms import shape as trivial
 from maquette.mechanisms.base import Curator as Gate
 from maquette.mechanisms.base import Forecast, Guarantee, Outcome, Progress, Task
-from maquette.mechanisms.smalldb_dispatch import Route, find_route, find_rows, no_route
+from maquette.mechanisms.smalldb_routes import Route, find_route, find_rows, no_route
 from maquette.models.answers import SmallDatabase
-from maquette.models.draw import (
+from maquette.questions.draws import (
     Base,
     Candidates,
     Draw,
@@ -32,7 +33,7 @@ from maquette.models.draw import (
     Single,
     Thresholds,
 )
-from maquette.models.measurement import Size
+from maquette.questions.measurement import Size
 from maquette.theory import smalldb as theory
 
 ROWS_FACTOR = 1.25
@@ -93,7 +94,7 @@ class SmallDb:
         if refused is not None:
             return Forecast.refused(self.name, refused)
         task = replace(task, typical_rows=n)
-        parts = laws.split_for_shares(task)
+        parts = sizing.split_for_shares(task)
         epsilon = pure_epsilon(parts.answers, task.unit)
         asked, route = self.plan(task, n=n, epsilon=epsilon)
         # the released size may lie a drift below n, and the true one is only known to lie a drift below that
@@ -156,13 +157,13 @@ class SmallDb:
         refused = self.refusal(task, n=task.typical_rows)
         if refused is not None:
             raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
-        parts = laws.split_for_shares(task)
+        parts = sizing.split_for_shares(task)
         size = curator.size(price=parts.size)
         epsilon = pure_epsilon(parts.answers, task.unit)
         asked, route = self.plan(task, n=size.divisor, epsilon=epsilon)
         drawn = draw(curator, asked, price=parts.answers, progress=progress)
         database = fill(drawn, task, rng)
-        least = max(size.value - laws.drift(size, task.beta), 1.0)
+        least = max(size.value - sizing.drift(size, task.beta), 1.0)
         bound = error_bound(asked, route, task, n=least, epsilon=float(drawn.epsilon))
         guarantee = self._stated(bound, task, n=least)
         return Outcome(
@@ -184,7 +185,7 @@ class SmallDb:
         route = find_route(task.queries, base=self.base, rows=task.rows)
         assert route is not None
         if self.alpha is not None:
-            m, _ = self._target_rows(route, n=n if laws.size_is_public(task) else None)
+            m, _ = self._target_rows(route, n=n if sizing.size_is_public(task) else None)
             route = find_rows(task.queries, self.base, m)
         else:
             m = task.rows or self._rows(route, task, n=n, epsilon=epsilon)
@@ -208,7 +209,7 @@ class SmallDb:
             n=n,
             epsilon=epsilon,
             beta=task.beta,
-            n_public=laws.size_is_public(task),
+            n_public=sizing.size_is_public(task),
             most_rows=most,
             log_range=route.log_mass,
         ).rows
@@ -263,8 +264,8 @@ def error_bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsil
         return DrawBound(
             1.0, "none for public candidates: how good the best of them is depends on the table", None
         )
-    public = laws.size_is_public(task)
-    beta = task.beta if public else laws.rest_of(task.beta, Relation.ADD_REMOVE)
+    public = sizing.size_is_public(task)
+    beta = task.beta if public else sizing.rest_of(task.beta, Relation.ADD_REMOVE)
     span = route.facts.span
     mass, rounding = route.log_mass(asked.m), span / asked.resolution
     paid = epsilon * (1 - 1e-12)

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 from maquette.accounting.gaussian import smoothing_of
 from maquette.domain import Attribute, Relation
-from maquette.mechanisms import consistent, costs, laws, shape, trivial
+from maquette.mechanisms import postprocess, shape, sizing
+from maquette.mechanisms import shape as trivial
 from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
-from maquette.models import tree
+from maquette.models import residual
 from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.histogram import variance_of
 from maquette.models.linear import answer_histogram
-from maquette.models.measurement import Gaussian, Laplace, Noise, NoisyTable, Size, sigma
-from maquette.models.tails import variance_of
 from maquette.queries.base import Queries
-from maquette.queries.binned import Binned, moved
+from maquette.queries.marginals import Binned, moved
 from maquette.queries.ranges import Prefixes, Ranges
-from maquette.theory import tree as theory
+from maquette.questions.measurement import Gaussian, Laplace, Noise, NoisyTable, Size, sigma
+from maquette.theory import direct as theory
 
 _HAIR = Fraction(1, 2**50)
 """Left of the price, so that the gate's rounding of the cost upwards stays inside it."""
@@ -69,14 +70,16 @@ class Tree:
         if refused is not None:
             return Forecast.refused(self.name, refused)
         cells, count = shape.universe(task.queries), task.queries.count
-        time = costs.measuring(n=n, cells=2 * cells, tables=len(_widths(task)), answers=2 * cells + count)
-        memory = costs.holding(3 * cells + count)
+        time = postprocess.measuring(
+            n=n, cells=2 * cells, tables=len(_widths(task)), answers=2 * cells + count
+        )
+        memory = postprocess.holding(3 * cells + count)
         if trivial.constant(task):
-            return Forecast(self.name, 0.0, 0.0, costs.START, memory, False)
+            return Forecast(self.name, 0.0, 0.0, postprocess.START, memory, False)
         parts = self._split(task)
         law = _law(task, parts.answers)
         level, drift = _level(task, law), parts.drift(task)
-        guaranteed = consistent.in_advance(_stated(task, level, drift) - drift, drift, "none", n=n)
+        guaranteed = postprocess.in_advance(_stated(task, level, drift) - drift, drift, "none", n=n)
         typical = _typical(task, law) / n
         typical = typical / (1 + RISING * typical) + parts.drift(task, beta=0.5) / n
         notes = (_describe(task, law), "expected: from simulation, no promise")
@@ -97,8 +100,8 @@ class Tree:
         progress("fitting the tree", 1.0)
         return done
 
-    def _split(self, task: Task) -> laws.Split:
-        return laws.split(
+    def _split(self, task: Task) -> sizing.Split:
+        return sizing.split(
             task, lambda price: _level(task, _law(task, price)), lambda e, t: _stated(task, e, t)
         )
 
@@ -121,11 +124,11 @@ def variance_parameter(task: Task, price: Fraction) -> Fraction:
 
 def levels(queries: Queries) -> int:
     """Of the tree over the cells that the queries look at."""
-    return len(tree.widths(shape.universe(queries), BRANCHES))
+    return len(residual.widths(shape.universe(queries), BRANCHES))
 
 
 def _widths(task: Task) -> list[int]:
-    return tree.widths(shape.universe(task.queries), BRANCHES)
+    return residual.widths(shape.universe(task.queries), BRANCHES)
 
 
 def _tables(task: Task) -> list[Binned]:
@@ -153,15 +156,15 @@ def _level(task: Task, law: Noise) -> float:
     """The largest noise of any answer before it is made to rise, in counts; a range is two prefixes."""
     public = task.relation is Relation.REPLACE_ONE
     asked: dict[str, Any] = {
-        "nodes": theory.nodes(levels=len(_widths(task)), branches=BRANCHES, total_known=public),
+        "nodes": theory.tree_nodes(levels=len(_widths(task)), branches=BRANCHES, total_known=public),
         "log_queries": math.log(shape.universe(task.queries)),
-        "beta": laws.rest_of(task.beta, task.relation),
+        "beta": sizing.rest_of(task.beta, task.relation),
     }
     match law:
         case Laplace(scale=Fraction() as scale):
-            largest = theory.laplace(scale=float(scale), **asked)
+            largest = theory.tree_laplace(scale=float(scale), **asked)
         case _:
-            largest = theory.gaussian(sigma=sigma(law), **asked)
+            largest = theory.tree_gaussian(sigma=sigma(law), **asked)
     return largest * _prefixes_per_answer(task)
 
 
@@ -186,14 +189,14 @@ def _typical(task: Task, law: Noise) -> float:
 def _release(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> Outcome:
     leaves = _leaves(task, levels, size)
     answers = Answers.from_fractions(answer_histogram(task.queries, leaves) / size.divisor)
-    law, drift = _released_law(task, levels), laws.drift(size, task.beta)
+    law, drift = _released_law(task, levels), sizing.drift(size, task.beta)
     level = _level(task, law)
     rows, facts = _rows(task, leaves, size, answers)
     return Outcome(
         answers=answers,
         database=rows,
         size=size,
-        guarantee=consistent.guarantee(
+        guarantee=postprocess.guarantee(
             _stated(task, level, drift),
             size,
             task.beta,
@@ -214,7 +217,7 @@ def _leaves(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> NDArray[n
     """Counts of the cells whose prefixes rise from 0 to the released size."""
     attribute = attribute_of(task.queries)
     assert attribute is not None
-    fitted = tree.fit(
+    fitted = residual.fit(
         [table.values.astype(np.float64) for table in levels],
         [float(table.variance) for table in levels],
         branches=BRANCHES,
@@ -222,7 +225,7 @@ def _leaves(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> NDArray[n
         total_variance=0.0 if size.noise is None else variance_of(size.noise),
     )
     sums = np.cumsum(fitted)
-    rising = tree.rising(sums[: attribute.cells]).clip(0.0, size.divisor)
+    rising = residual.rising(sums[: attribute.cells]).clip(0.0, size.divisor)
     rest = fitted[attribute.cells :].clip(0.0, None)  # missing and unknown values are in no prefix
     return np.concatenate([np.diff(rising, prepend=0.0), rest])
 
@@ -232,7 +235,7 @@ def _rows(
 ) -> tuple[SmallDatabase | None, dict[str, Any]]:
     if not leaves.sum():
         return None, {}
-    return consistent.make_rows(
+    return postprocess.make_rows(
         task, leaves, size, answers, lambda counts: answer_histogram(task.queries, counts)
     )
 

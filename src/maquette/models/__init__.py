@@ -13,7 +13,7 @@ from maquette.errors import ReleaseError
 if TYPE_CHECKING:
     from maquette.models.histogram import HistogramModel
     from maquette.models.residual import ResidualModel
-    from maquette.models.sculpt.model import SculptModel
+    from maquette.models.sculpt import SculptModel
 
 
 def from_arrays(
@@ -22,7 +22,7 @@ def from_arrays(
     """A stored model: the JSON and the arrays that its `to_arrays` gave."""
     from maquette.models.histogram import HistogramModel
     from maquette.models.residual import ResidualModel
-    from maquette.models.sculpt.model import SculptModel
+    from maquette.models.sculpt import SculptModel
 
     if not isinstance(spec, dict):
         raise ReleaseError("expected the model of a release as an object")

@@ -22,9 +22,8 @@ from maquette.models.rows import generator
 from maquette.models.tilting import Compiled, Counting, Layout, compile_query, tilt, total_of
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries, TableQueries
-from maquette.queries.cells import Runs, codes
-from maquette.queries.condition import attributes, product, table_mask
-from maquette.queries.sets import SetQueries
+from maquette.queries.condition import Runs, attributes, codes, product, table_mask
+from maquette.queries.predicates import SetQueries
 
 Floats = NDArray[np.float64]
 

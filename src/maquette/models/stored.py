@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import ReleaseError
-from maquette.models.measurement import Cube, Gaussian, Laplace, Noise, Size
 from maquette.queries.base import Margin
-from maquette.queries.binned import Binned
+from maquette.queries.marginals import Binned
+from maquette.questions.measurement import Cube, Gaussian, Laplace, Noise, Size
 
 LARGEST = 10**300
 """Numbers up to here fit a float, and so do their inverses."""

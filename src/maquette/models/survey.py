@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import ParameterError
-from maquette.models.measurement import NoisyTable
 from maquette.queries.base import Margin, Queries
-from maquette.queries.binned import Cuts
-from maquette.queries.cells import Runs, mask
-from maquette.queries.condition import Condition, Leaf, opposite, product, simplify
-from maquette.queries.sets import SetQueries
+from maquette.queries.condition import Condition, Leaf, Runs, mask, opposite, product, simplify
+from maquette.queries.marginals import Cuts
+from maquette.queries.predicates import SetQueries
+from maquette.questions.measurement import NoisyTable
 
 Floats = NDArray[np.float64]
 Set = NDArray[np.bool_]

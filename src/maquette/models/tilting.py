@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.models.linear import cell_weights
 from maquette.queries.base import Margin, Queries
-from maquette.queries.cells import mask as set_mask
+from maquette.queries.condition import mask as set_mask
 from maquette.queries.condition import product, table_mask
-from maquette.queries.sets import SetQueries
+from maquette.queries.predicates import SetQueries
 
 Floats = NDArray[np.float64]
 

@@ -25,10 +25,10 @@ from maquette.models.dense import check_covered, coded_rows
 from maquette.models.hypothesis import Released, extend_digest
 from maquette.models.refit import Fitted, fitted, settle
 from maquette.models.rows import generator
-from maquette.queries import canonical_hash, cells
+from maquette.queries import canonical_hash, condition
 from maquette.queries.base import Margin, Queries
 from maquette.queries.condition import Leaf, product
-from maquette.queries.sets import SetQueries
+from maquette.queries.predicates import SetQueries
 
 Floats = NDArray[np.float64]
 Columns = dict[str, NDArray[Any]]
@@ -163,7 +163,7 @@ class WeightedRows:
         """The weight of the rows in a product of sets, in one pass."""
         if not self._matrix:
             self._matrix.append(np.stack([self.columns[name] for name in self.attributes]))
-        masks = [cells.mask(leaf.runs, self.domain[leaf.attribute].size) for leaf in factors]
+        masks = [condition.mask(leaf.runs, self.domain[leaf.attribute].size) for leaf in factors]
         starts = np.cumsum([0, *(len(mask) for mask in masks)])
         places = np.array([self.attributes.index(leaf.attribute) for leaf in factors])
         return _sum_product(
@@ -236,9 +236,9 @@ class _Work:
         factors = product(queries.conditions[0]) if isinstance(queries, SetQueries) else None
         if factors is not None:
             for leaf in factors:
-                members = np.array(cells.codes(leaf.runs), dtype=np.uint32)
+                members = np.array(condition.codes(leaf.runs), dtype=np.uint32)
                 size = self.domain[leaf.attribute].size
-                wrong = np.flatnonzero(~cells.holds(leaf.runs, drawn[leaf.attribute], size))
+                wrong = np.flatnonzero(~condition.holds(leaf.runs, drawn[leaf.attribute], size))
                 drawn[leaf.attribute][wrong] = members[rng.integers(0, len(members), len(wrong))]
             return drawn
         for _ in range(_TRIES):

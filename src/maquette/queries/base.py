@@ -8,6 +8,7 @@ trusted: the family of classes is closed, foreign weights enter through `weights
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,11 +19,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
-from maquette.queries.limits import check_size
+from maquette.errors import WorkloadError
 
 if TYPE_CHECKING:
     from maquette.queries.canonical import Key
     from maquette.queries.workload import Workload
+
+
+# How much may be held at once, and where a query may stand.
+
+MOST_ANSWERS = 2**28
+"""Answers that may be computed at once (2 GB); larger classes know their size and sensitivity only."""
+
+
+def check_size(count: int) -> None:
+    """Few enough queries to answer all of them?"""
+    if count > MOST_ANSWERS:
+        raise WorkloadError(
+            f"{count:,} queries are too many to answer at once (at most {MOST_ANSWERS:,}); ask a smaller class"
+        )
+
+
+def check_whole(value: object, *, least: int, most: int, what: str) -> None:
+    """A whole number within its range?"""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise WorkloadError(f"expected {what} from {least} to {most}, got {value!r}")
+
+
+def check_index(index: int, count: int) -> None:
+    """Is there a query of this number?"""
+    if not 0 <= index < count:
+        raise WorkloadError(f"expected the number of a query from 0 to {count - 1}, got {index}")
+
 
 Margin = tuple[str, ...]
 """Names of attributes, in domain order: the table over them."""
@@ -225,3 +253,75 @@ def sum_margin(domain: Domain, histogram: NDArray[Any], margin: Margin) -> NDArr
     gone = tuple(i for i, name in enumerate(domain.names) if name not in margin)
     table = np.asarray(histogram).reshape(domain.shape)
     return table.sum(axis=gone, dtype=np.float64 if table.dtype.kind == "f" else np.int64)
+
+
+# How rich a class of queries is: the logarithms of its size that bounds ask for.
+
+
+def log_count(queries: Queries) -> float:
+    """ln of the number of queries as asked."""
+    return math.log(queries.count)
+
+
+def log_distinct(queries: Queries) -> float:
+    """ln |Q| after merging duplicates and complements and dropping constants; 0 if nothing is left."""
+    return math.log(max(1, queries.distinct()))
+
+
+# Equal columns of a matrix.
+
+
+def label_columns(matrix: NDArray[Any]) -> NDArray[np.int64]:
+    """A number for each column, the same for equal columns: 0, 1, .. in order of appearance."""
+    seen: dict[bytes, int] = {}
+    rows = np.ascontiguousarray(matrix.T)
+    return np.array([seen.setdefault(row.tobytes(), len(seen)) for row in rows], dtype=np.int64)
+
+
+def first_columns(labels: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Where each label appears first."""
+    return np.unique(labels, return_index=True)[1]
+
+
+# Coded rows as the classes take them: one length, codes inside their attribute, weights of one type.
+
+
+def length(columns: Columns, weights: NDArray[Any] | None = None) -> int:
+    """How many rows there are."""
+    lengths = {len(codes) for codes in columns.values()}
+    if weights is not None:
+        lengths.add(len(weights))
+    if len(lengths) != 1:
+        raise WorkloadError("expected coded columns of one length, and weights of the same")
+    return lengths.pop()
+
+
+def column(domain: Domain, columns: Columns, name: str) -> NDArray[Any]:
+    """The codes of one attribute."""
+    if name not in columns:
+        raise WorkloadError(f"the rows have no column for attribute '{name}'")
+    codes = np.asarray(columns[name])
+    if codes.dtype.kind not in "ui":
+        raise WorkloadError(f"the column of '{name}' must hold whole numbers, got {codes.dtype}")
+    if len(codes) and (int(codes.max()) >= domain[name].size or int(codes.min()) < 0):
+        raise WorkloadError(
+            f"the column of '{name}' holds codes outside the attribute's cells; code it with this domain"
+        )
+    return codes
+
+
+def whole_or_float(weights: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Weights as int64 or float64, or None."""
+    if weights is None:
+        return None
+    weights = np.asarray(weights)
+    if weights.dtype.kind in "uib":
+        return weights.astype(np.int64)
+    if weights.dtype.kind == "f":
+        return weights.astype(np.float64)
+    raise WorkloadError(f"weights must be numbers, got {weights.dtype}")
+
+
+def answer_type(weights: NDArray[Any] | None) -> type[np.int64] | type[np.float64]:
+    """Answers are whole unless the weights are not."""
+    return np.float64 if weights is not None and weights.dtype.kind == "f" else np.int64

@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.queries.base import Margin, Queries
-from maquette.queries.cells import Runs, complement, runs_of
 from maquette.queries.condition import (
     ALWAYS,
     NEVER,
     Condition,
+    Runs,
     attributes,
+    complement,
     opposite,
     product,
+    runs_of,
     simplify,
     table_mask,
 )

@@ -14,9 +14,17 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, names, sql
-from maquette.queries.base import Columns, Margin, Norms, Sensitivity, TableQueries
-from maquette.queries.limits import check_index, check_size, check_whole
+from maquette.queries import canonical, names, sql_format
+from maquette.queries.base import (
+    Columns,
+    Margin,
+    Norms,
+    Sensitivity,
+    TableQueries,
+    check_index,
+    check_size,
+    check_whole,
+)
 from maquette.queries.marginals import unravel
 
 
@@ -173,7 +181,7 @@ class Conjunctions(TableQueries):
         chosen = _nth_combination(self.over, width, which)
         codes = [self._values[place] for place in unravel(signs, [len(self._values)] * width)]
         pairs = zip(chosen, codes, strict=True)
-        return " AND ".join(sql.code_text(self.domain[name], code) for name, code in pairs)
+        return " AND ".join(sql_format.code_text(self.domain[name], code) for name, code in pairs)
 
 
 def conjunctions(

@@ -8,20 +8,18 @@ are kept whole, and all classes are compared query by query only up to `MOST_COM
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.queries.base import Columns, Margin, Queries
-from maquette.queries.boxes import Boxes
+from maquette.queries.base import MOST_ANSWERS, Columns, Margin, Queries
 from maquette.queries.canonical import Key
 from maquette.queries.halfspaces import Halfspaces
-from maquette.queries.limits import MOST_ANSWERS
 from maquette.queries.marginals import Marginals
-from maquette.queries.predicate import Predicate, Predicates
+from maquette.queries.predicates import Boxes, Predicate, Predicates
 from maquette.queries.weights import Weights
 from maquette.queries.workload import Part, Workload
 
@@ -260,3 +258,38 @@ def _probes(domain: Domain) -> Columns:
     """Records that tell a query from its complement; the first does so for all queries of weights 0 and 1."""
     steps = np.arange(_PROBES)
     return {a.name: (steps * (2 * i + 1) + steps // 2) % min(a.size, 2**62) for i, a in enumerate(domain)}
+
+
+# A long class of queries in consecutive pieces, so that all answers need not be held at once.
+
+LONG = 2**21
+"""Queries of a piece; a single margin of more is one piece."""
+
+
+def pieces(queries: Queries, *, most: int | None = None) -> Iterator[tuple[int, Queries]]:
+    """Where each piece begins, and its queries: marginals are cut between margins, other classes stay whole.
+
+    Each piece has its own denominator, which divides that of all of them.
+    """
+    limit = LONG if most is None else most
+    if queries.count <= limit:
+        yield 0, queries
+        return
+    start = 0
+    for part in [p.queries for p in queries.parts] if isinstance(queries, Workload) else [queries]:
+        for piece in _cut(part, limit) if isinstance(part, Marginals) else [part]:
+            yield start, piece
+            start += piece.count
+
+
+def _cut(queries: Marginals, limit: int) -> Iterator[Marginals]:
+    held: list[Margin] = []
+    cells = 0
+    for margin, place in queries.slices.items():
+        size = place.stop - place.start
+        if held and cells + size > limit:
+            yield Marginals(queries.domain, tuple(held))
+            held, cells = [], 0
+        held.append(margin)
+        cells += size
+    yield Marginals(queries.domain, tuple(held))

@@ -20,9 +20,15 @@ from numpy.typing import NDArray
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import canonical, names
-from maquette.queries.base import Columns, Margin, Sensitivity, TableQueries
-from maquette.queries.columns import first_columns, label_columns
-from maquette.queries.limits import check_index
+from maquette.queries.base import (
+    Columns,
+    Margin,
+    Sensitivity,
+    TableQueries,
+    check_index,
+    first_columns,
+    label_columns,
+)
 
 GRID = 2**20
 MOST_FRACTIONAL = 2**20

@@ -13,10 +13,19 @@ from numpy.typing import NDArray
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import canonical
-from maquette.queries.base import Columns, Group, Margin, Norms, Queries, Sensitivity, TableQueries
-from maquette.queries.limits import check_index, check_size
+from maquette.queries.base import (
+    Columns,
+    Group,
+    Margin,
+    Norms,
+    Queries,
+    Sensitivity,
+    TableQueries,
+    check_index,
+    check_size,
+)
 from maquette.queries.marginals import Marginals, distinct_cells
-from maquette.queries.worst import connected, union_sensitivity
+from maquette.queries.sensitivity import connected, union_sensitivity
 
 
 @dataclass(frozen=True, slots=True)

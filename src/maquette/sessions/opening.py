@@ -13,13 +13,13 @@ from maquette.accounting.budget import UNITS, Budget, Cost, share_of_slack
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MechanismError, ParameterError
+from maquette.gate.handle import Table
 from maquette.gate.online import OnlineCurator
-from maquette.gate.owner import Table
-from maquette.ledgers import open_ledger, require_total, warn_if_weak
-from maquette.models.measurement import Size
-from maquette.sessions.belief import public_numbers, settle
+from maquette.questions.measurement import Size
+from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
 from maquette.sessions.rules import Rules
 from maquette.sessions.session import Session
+from maquette.sessions.shared import public_numbers, settle
 
 QUESTIONS = 10_000
 """How many new questions a session takes if nobody says."""

@@ -16,7 +16,7 @@ from maquette.accounting.gaussian import half_square_of_rho
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
 from maquette.errors import LedgerError, ParameterError
-from maquette.mechanisms.online.settings import SIZE_SHARE
+from maquette.mechanisms.online import SIZE_SHARE
 
 MECHANISMS = ("direct", "median", "pmw")
 UPDATES = ("refit", "step")

@@ -22,20 +22,16 @@ from maquette.errors import (
     UselessAnswer,
 )
 from maquette.gate.online import OnlineCurator
-from maquette.mechanisms.online.settings import Settings, price_of
-from maquette.models.coverage import only
-from maquette.models.measurement import Gaussian, Laplace
+from maquette.mechanisms.online import Settings, price_of
+from maquette.models.answers import only
 from maquette.queries.base import Queries
-from maquette.sessions.answer import Forecast, Kind, Past, Refusal, SessionAnswer
-from maquette.sessions.belief import check_covered
-from maquette.sessions.desk import Desk, Unplannable
-from maquette.sessions.ends import forecast_both, joined
-from maquette.sessions.foretelling import forecast, limit, refuse
+from maquette.questions.measurement import Gaussian, Laplace
+from maquette.sessions.batch import MOST, collect, following_note, guess_of, lent_note
+from maquette.sessions.planning import Desk, Unplannable, forecast, forecast_both, joined, limit, refuse
 from maquette.sessions.question import Question, Reader
 from maquette.sessions.rules import Rules
-from maquette.sessions.several import MOST, collect, following_note, guess_of, lent_note
-from maquette.sessions.shelf import Shelf
-from maquette.sessions.state import Lender, about
+from maquette.sessions.shared import Shelf, check_covered
+from maquette.sessions.state import Forecast, Kind, Lender, Past, Refusal, SessionAnswer, about
 
 if TYPE_CHECKING:
     import pyarrow
@@ -239,7 +235,7 @@ class Session:
 
         They hold the attributes of questions that were tested or measured; of the others the hypothesis knows nothing.
         """
-        from maquette.release.rows import decode
+        from maquette.results.release import decode
 
         _check.whole(m=m)
         with self._lock:

@@ -7,13 +7,22 @@ All are valid at once, so the smallest counts. Fractions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 from maquette import _check
-from maquette.errors import ParameterError
-from maquette.theory import vc as vc_bounds
+from maquette.domain import Relation
+from maquette.errors import ParameterError, WorkloadError
+from maquette.queries import dimension
+from maquette.queries.base import Queries, log_distinct
+from maquette.queries.halfspaces import Halfspaces
+from maquette.queries.marginals import Marginals
+from maquette.queries.predicates import Boxes
+from maquette.queries.ranges import Prefixes, Ranges
+from maquette.queries.workload import Workload, union
+from maquette.theory import lower as vc_bounds
 
 Shape = Literal["thresholds", "intervals"]
 LETTERS = "abcdefgh"
@@ -198,3 +207,168 @@ def _by_cover(facts: Facts) -> list[Form]:
 
 def _cover_form(radius: float, log_cover: float) -> Form:
     return Form("g", f"cover at {radius:g}", lambda m: cover(rows=m, radius=radius, log_cover=log_cover))
+
+
+# How many small databases there are, as logarithms: the range that SmallDB chooses from.
+#
+# With a base measure other than the uniform one, the number is 1 over the least mass of any one database.
+
+_EXACT = 64
+"""Binomial coefficients with a lower index up to this are taken as whole numbers."""
+
+
+def log_multisets(*, universe: int, rows: int) -> float:
+    """ln C(N+m-1, m): multisets of m rows over N cells, exact to a few units in the last place.
+
+    The textbook lgamma(N+m) - lgamma(m+1) - lgamma(N) loses all digits at N = 2^64; here the difference of the two
+    large terms is taken inside Stirling's series.
+    """
+    _check.whole(universe=universe)
+    _check.whole(least=0, rows=rows)
+    top = universe + rows - 1
+    chosen = min(rows, universe - 1)  # C(top, m) = C(top, N-1); from here on top >= 2 chosen
+    if chosen <= _EXACT:
+        return math.log(math.comb(top, chosen))
+    return _log_rising(top - chosen + 1, chosen) - math.lgamma(chosen + 1)
+
+
+def log_sequences(*, universe: int, rows: int) -> float:
+    """m ln N: sequences of m rows over N cells. More than multisets, so a worse certificate."""
+    _check.whole(universe=universe)
+    _check.whole(least=0, rows=rows)
+    return rows * math.log(universe)
+
+
+def log_tree(*, universe: int, rows: int) -> float:
+    """ln(1 / least mass of a database of m rows) under the Polya tree base on N cells, by the evenest split.
+
+    The base halves the cells again and again; a block with c rows gives a of them to its left half with probability
+    C(2a, a) C(2c-2a, c-a) / 4^c. Exact for N a power of two, else an upper bound: that of the next power.
+
+    Proof. With W_0 = 0 and g = W_h(a) - ln C(2a, a), the worst database has W_{h+1}(c) = c ln 4 + max over a of
+    g(a) + g(c-a). ln C(2a, a) is convex, since its steps ln(4 - 2/(a+1)) rise; so g is concave if W_h is, the maximum
+    is at the evenest split, and W_{h+1} is concave as a sup-convolution of concave sequences.
+    """
+    _check.whole(universe=universe)
+    _check.whole(least=0, rows=rows)
+    return _worst(rows, (universe - 1).bit_length(), {})
+
+
+def _worst(rows: int, height: int, known: dict[tuple[int, int], float]) -> float:
+    """W_height(rows); only two numbers of rows occur at each height."""
+    if rows == 0 or height == 0:
+        return 0.0
+    if rows == 1:
+        return height * math.log(2)
+    if (rows, height) not in known:
+        halves = (rows // 2, rows - rows // 2)
+        below = sum(_worst(half, height - 1, known) - _log_central(half) for half in halves)
+        known[rows, height] = rows * math.log(4) + below
+    return known[rows, height]
+
+
+def _log_central(a: int) -> float:
+    """ln C(2a, a)."""
+    if a <= _EXACT:
+        return math.log(math.comb(2 * a, a))
+    return a * math.log(4) - math.log(math.pi * a) / 2 + _stirling(2.0 * a) - 2 * _stirling(float(a))
+
+
+def _log_rising(start: int, steps: int) -> float:
+    """ln(start (start+1) ... (start+steps-1)), for start > steps > 64."""
+    if start > 2**900:  # beyond the doubles; the other factors differ by less than 2^-800
+        return steps * math.log(start)
+    end = float(start + steps)
+    growth = (start - 0.5) * math.log1p(steps / start)
+    return growth + steps * (math.log(end) - 1) + _stirling(end) - _stirling(float(start))
+
+
+def _stirling(x: float) -> float:
+    """What lgamma(x) has beyond (x - 1/2) ln x - x + ln(2 pi)/2; full double precision from x = 64 on."""
+    square = 1 / (x * x)
+    return (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680))) / x
+
+
+# What the bounds of SmallDB need to know about a class of queries, read off the class.
+
+
+def facts_of(queries: Queries, *, vc: int | None = None) -> Facts:
+    """Public facts of a class: the cells of the attributes it looks at, ln k after merging, its shape, its dimension.
+
+    The VC dimension is that of `vc_at_most`; otherwise it may be given (see `vc_dimension`). Classes on disjoint
+    attributes are described one by one as well.
+    """
+    span = float(queries.sensitivity(Relation.REPLACE_ONE).linf)
+    if span == 0:
+        raise WorkloadError("all queries are constant: their fractions are known without any table")
+    return Facts(
+        universe=queries.domain.cells(queries.attributes),
+        log_queries=log_distinct(queries),
+        vc=vc_at_most(queries) if vc is None else vc,
+        shape=_shape(queries),
+        span=min(1.0, span),
+        parts=tuple(facts_of(part) for part in disjoint_parts(queries)),
+    )
+
+
+def vc_at_most(queries: Queries) -> int | None:
+    """A VC dimension that the class does not exceed, known without a search; None if there is none."""
+    closed = dimension.known_dimension(queries)
+    if closed is not None:
+        return len(closed.points)
+    match queries:
+        case Boxes(domain=domain, attributes=names):
+            return dimension.boxes(cells=[domain[name].size for name in names])
+        case Halfspaces(over=over):
+            return dimension.halfspaces(d=len(over))
+        case _:
+            return None
+
+
+def disjoint_parts(queries: Queries) -> list[Queries]:
+    """The classes on disjoint attributes that a class consists of, constant ones left out; none if it is one."""
+    pieces = [piece for part in _classes(queries) for piece in _pieces(part)]
+    groups = _connected(piece.attributes for piece in pieces)
+    if len(groups) < 2:
+        return []
+    found = [[piece for piece in pieces if set(piece.attributes) <= names] for names in groups]
+    parts = [group[0] if len(group) == 1 else union(*group) for group in found if group]
+    return [part for part in parts if part.distinct()]
+
+
+def _shape(queries: Queries) -> Shape | None:
+    """Prefixes, or runs of the cells of one attribute: intervals, cells of a histogram."""
+    if isinstance(queries, Prefixes):
+        return "thresholds"
+    match queries:
+        case Ranges(over=(_,)) | Boxes(attributes=(_,)):
+            return "intervals"
+        case Marginals(domain=domain, margins=margins):
+            names = {name for margin in margins for name in margin if domain[name].size > 1}
+            return "intervals" if len(names) == 1 else None
+        case _:
+            return None
+
+
+def _classes(queries: Queries) -> list[Queries]:
+    return [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
+
+
+def _pieces(queries: Queries) -> list[Queries]:
+    """Marginals one by one, so that they can be told apart; a class that looks at nothing is left out."""
+    if isinstance(queries, Marginals):
+        told = [
+            margin for margin in queries.margins if prod(queries.domain[name].size for name in margin) > 1
+        ]
+        return [Marginals(queries.domain, (margin,)) for margin in told]
+    return [queries] if queries.attributes else []
+
+
+def _connected(margins: Iterable[tuple[str, ...]]) -> list[set[str]]:
+    """Sets of attributes, no two of which are looked at together."""
+    groups: list[set[str]] = []
+    for margin in margins:
+        near = [group for group in groups if group & set(margin)]
+        groups = [group for group in groups if group not in near]
+        groups.append(set(margin).union(*near))
+    return groups

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from maquette import _check
-from maquette.theory import gaussian
+from maquette.theory import draws
 
 
 def updates(*, log_universe: float, gap: float) -> int:
@@ -162,7 +162,7 @@ def mwem_zcdp(
     epsilon = math.sqrt(8 * share * rho / rounds)
     lost = selection(epsilon=epsilon, log_candidates=log_queries, rounds=rounds, beta=beta / 2)
     sigma = math.sqrt(rounds / (2 * (1 - share) * rho))
-    width = sigma * gaussian.two_sided(math.log(beta / (2 * rounds)))
+    width = sigma * draws.gaussian_two_sided(math.log(beta / (2 * rounds)))
     return mwem(n=n, log_universe=log_universe, rounds=rounds, lost=lost, width=width)
 
 

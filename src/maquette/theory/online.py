@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from maquette import _check
 from maquette.errors import ParameterError
-from maquette.theory import existence, multisets
-from maquette.theory.online_noise import (
+from maquette.theory import existence
+from maquette.theory import existence as multisets
+from maquette.theory.epochs import (
     Asked,
     Draws,
     concentrated_noise,

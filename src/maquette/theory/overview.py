@@ -9,7 +9,7 @@ from typing import Literal
 
 from maquette import _check
 from maquette.domain import Relation
-from maquette.theory import direct, existence, inverse, lower, smalldb, textbook
+from maquette.theory import direct, existence, lower, search, smalldb, textbook
 from maquette.theory.existence import Facts
 
 Group = Literal["SmallDB", "direct noise", "textbook SmallDB", "lower bound"]
@@ -80,7 +80,7 @@ def records(setting: Setting, *, alpha: float) -> dict[str, int | None]:
     )
     found: dict[str, int | None] = {"smalldb": needed.whole}
     for name, error in _noises(setting).items():
-        found[name] = inverse.records(lambda n, error=error: error(replace(setting, n=n)), alpha=alpha)
+        found[name] = search.records(lambda n, error=error: error(replace(setting, n=n)), alpha=alpha)
     return found
 
 

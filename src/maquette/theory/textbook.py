@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maquette import _check
-from maquette.theory.inverse import records as records_for
+from maquette.theory.search import records as records_for
 
 Status = Literal["exact", "loose", "wrong"]
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.errors import SourceError
 from maquette.queries.base import Margin, Queries, TableQueries
-from maquette.queries.binned import Binned, count_binned
 from maquette.queries.counting import count_margins
+from maquette.queries.marginals import Binned, count_binned
 from maquette.queries.workload import Workload
 from maquette.vault.coding import Coder, coders
 from maquette.vault.commitment import Records, commit
@@ -25,7 +25,7 @@ Coded = dict[str, NDArray[Any]]
 Integers = NDArray[np.int64]
 
 MOST_RECORDS = 2**32
-"""Records of a table. Exact counts times every public factor stay inside 64 bits because of it (`gate/bounds.py`)."""
+"""Records of a table. Exact counts times every public factor stay inside 64 bits because of it (`questions/bounds.py`)."""
 ROWS = 2**20
 """Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
 

@@ -13,13 +13,12 @@ import duckdb
 from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError, SourceError
-from maquette.vault import database
+from maquette.vault import sources
 from maquette.vault.arrow import pa
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.engine import Engine, load
-from maquette.vault.files import ArrowFile, ParquetFile
-from maquette.vault.frames import ArrowTable, from_columns, from_native, from_records
 from maquette.vault.source import Joined, Source, check_fit
+from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records
 
 Progress = Callable[[float], None]
 
@@ -69,11 +68,11 @@ def open_source(
         return _open_path(str(source), table=table, query=query, text=_Text(delimiter, encoding))
     _Text(delimiter, encoding).check_unused()
     if isinstance(source, duckdb.DuckDBPyConnection):
-        return database.from_connection(source, "connection", table=table, query=query)
+        return sources.from_connection(source, "connection", table=table, query=query)
     if table is not None or query is not None:
         raise ParameterError("table= and query= are for DuckDB files and connections")
     if isinstance(source, duckdb.DuckDBPyRelation):
-        return database.Relation(source, "relation")
+        return sources.Relation(source, "relation")
     return _open_memory(source, names)
 
 
@@ -99,7 +98,7 @@ def _open_path(place: str, *, table: str | None, query: str | None, text: _Text)
         raise SourceError(f"no file at {path}; check the path")
     if path.name.lower().endswith(DATABASE):
         text.check_unused()
-        return database.from_file(path, table=table, query=query)
+        return sources.from_file(path, table=table, query=query)
     if table is not None or query is not None:
         raise ParameterError("table= and query= are for DuckDB files and connections")
     return _open_file(path, text)

@@ -15,8 +15,7 @@ from sqlalchemy import Connection, bindparam, select
 from maquette.accounting.budget import UNITS, Budget, accounting_of
 from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.birth import Identity
-from maquette.accounting.ledger.chain import Row
+from maquette.accounting.ledger.create import Identity
 from maquette.accounting.ledger.entry import (
     Balance,
     Entry,
@@ -24,17 +23,19 @@ from maquette.accounting.ledger.entry import (
     Envelope,
     Outline,
     Receipt,
+    Row,
     check_words,
 )
-from maquette.accounting.ledger.envelopes import open_envelopes, reserved
 from maquette.accounting.ledger.receipts import Kept, check
 from maquette.accounting.ledger.rows import (
     check_head,
     find,
     find_all,
     head_at,
+    open_envelopes,
     read_account,
     read_payloads,
+    reserved,
     to_entry,
 )
 from maquette.accounting.ledger.store import Store

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.ledger.chain import Row, canonical
-from maquette.accounting.ledger.entry import Receipt
+from maquette.accounting.ledger.entry import Receipt, Row, canonical
 from maquette.accounting.ledger.turn import RECEIPT
 from maquette.errors import LedgerError, ParameterError
 

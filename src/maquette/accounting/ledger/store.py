@@ -23,7 +23,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.chain import NEWEST
+from maquette.accounting.ledger.entry import NEWEST
 from maquette.accounting.ledger.receipts import Kept, ReceiptFile
 from maquette.accounting.ledger.turn import SECONDS, Turn, locks_fail
 from maquette.errors import LedgerError

@@ -18,11 +18,18 @@ from sqlalchemy import Connection, insert, update
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost
 from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.chain import canonical, digest
-from maquette.accounting.ledger.entry import Entry, Receipt, reserved_note
-from maquette.accounting.ledger.envelopes import reserved, rest_of
+from maquette.accounting.ledger.entry import Entry, Receipt, canonical, digest, reserved_note
 from maquette.accounting.ledger.receipts import Kept, check
-from maquette.accounting.ledger.rows import check_head, find_all, head_at, next_row, read_account, to_entry
+from maquette.accounting.ledger.rows import (
+    check_head,
+    find_all,
+    head_at,
+    next_row,
+    read_account,
+    reserved,
+    rest_of,
+    to_entry,
+)
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError
 
 LONGEST_ENVELOPE = 180

@@ -1,0 +1,181 @@
+"""How a ledger comes into being: whole or not at all, and only once at a place."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, insert, text
+
+from maquette.accounting.budget import Budget
+from maquette.accounting.ledger import schema
+from maquette.accounting.ledger.entry import FORMAT, GENESIS, NEWEST, Row, canonical, digest
+from maquette.accounting.ledger.rows import next_row
+from maquette.accounting.ledger.store import (
+    APPLICATION_ID,
+    MemoryStore,
+    PostgresStore,
+    SqliteStore,
+    Store,
+    has_ledger,
+)
+from maquette.accounting.ledger.turn import RECEIPT
+from maquette.domain import Relation
+from maquette.errors import LedgerError
+
+_ADVISORY_LOCK = 0x6D71_6C31
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a ledger is for. Fixed when it is made, and committed to by its first entry."""
+
+    name: str
+    budget: Budget
+    relation: Relation
+    domain_fingerprint: str
+
+    @property
+    def format(self) -> int:
+        """What a program must be able to read to use the ledger."""
+        return NEWEST if self.budget.accounting == "gaussian" else FORMAT
+
+
+def create(store: Store, identity: Identity) -> None:
+    """Make the ledger; LedgerError if something lies there already."""
+    match store:
+        case SqliteStore():
+            _create_file(store.path, identity)
+        case PostgresStore():
+            _create_in_server(store, identity)
+        case MemoryStore():
+            with store.writing() as connection:
+                _write_first_entry(connection, identity)
+        case _:
+            raise TypeError(type(store).__name__)
+
+
+def genesis_body(row: Row) -> dict[str, Any]:
+    """What the first entry commits to, from the account's row."""
+    words = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint")
+    return {w: row[w] for w in words} | {"format": row["format"], "salt_sha256": digest(bytes(row["salt"]))}
+
+
+def _write_first_entry(connection: Connection, identity: Identity) -> None:
+    schema.install(connection)
+    budget = identity.budget
+    row: dict[str, Any] = {
+        "id": 1,
+        "format": identity.format,
+        "name": identity.name,
+        "unit": budget.unit,
+        "epsilon": repr(budget.epsilon),
+        "delta": repr(budget.delta),
+        "relation": str(identity.relation),
+        "domain_fingerprint": identity.domain_fingerprint,
+        "salt": secrets.token_bytes(32),
+        "total": budget.total_units,
+        "spent": 0,
+        "slack_total": budget.slack_units,
+        "slack_spent": 0,
+    }
+    first = next_row(
+        "open",
+        seq=1,
+        prev=GENESIS,
+        units=row["total"],
+        slack=row["slack_total"],
+        body=canonical(genesis_body(row)),
+    )
+    connection.execute(insert(schema.entry).values(**first))
+    connection.execute(insert(schema.account).values(**row, seq=1, head=first["head"]))
+
+
+def _create_in_server(store: PostgresStore, identity: Identity) -> None:
+    with store.writing() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ADVISORY_LOCK})
+        if has_ledger(connection):
+            raise LedgerError(
+                f"there is a ledger in {store.location} already; open it, or name another database"
+            )
+        _write_first_entry(connection, identity)
+
+
+def _create_file(path: Path, identity: Identity) -> None:
+    """Build the whole ledger beside its place, then link it there: the link fails if the place is taken."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    store = SqliteStore(draft)
+    try:
+        _check_place(path)
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with store.writing() as connection:
+            connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.exec_driver_sql(f"PRAGMA user_version = {identity.format}")
+            _write_first_entry(connection, identity)
+        _switch_to_wal(store)
+        _publish(draft, path)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno is not None else type(error).__name__
+        raise LedgerError(
+            f"cannot make a ledger at {path}: {reason}; choose a directory that is writable"
+        ) from None
+    except LedgerError as error:
+        raise LedgerError(str(error).replace(str(draft), str(path))) from None
+    finally:
+        store.close()
+        for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
+            with suppress(OSError):
+                leftover.unlink()
+
+
+def _check_place(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise LedgerError(
+            f"cannot make a ledger at {path}: there is no directory {path.parent}; make it first"
+        )
+    if path.is_dir():
+        raise LedgerError(f"expected a new file at {path}, found a directory; name a file in it")
+    if path.exists():
+        raise _taken(path)
+    for tail in ("-wal", "-journal", RECEIPT):
+        # SQLite would replay the log of a removed ledger into the new one; a receipt says what was paid there
+        left = path.with_name(path.name + tail)
+        if left.exists() and (left.stat().st_size or tail != RECEIPT) and not path.exists():
+            raise LedgerError(
+                f"found {path}{tail} without its ledger: a ledger was removed or moved from here; "
+                "restore it, or move that file away"
+            )
+
+
+def _switch_to_wal(store: SqliteStore) -> None:
+    with store.guarded(), store.engine.connect() as connection:
+        raw: Any = connection.connection.driver_connection
+        raw.execute("PRAGMA journal_mode = WAL")
+    store.close()
+
+
+def _publish(draft: Path, path: Path) -> None:
+    _sync(draft)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise _taken(path) from None
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _taken(path: Path) -> LedgerError:
+    return LedgerError(
+        f"there is a file at {path} already; open it if it is this table's ledger, or name another"
+    )

@@ -1,0 +1,167 @@
+"""`maquette audit`: attacks that must fail on a private release."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maquette.cli import console
+from maquette.cli.options import AsJson, Delimiter, Delta, Quiet, RelationName
+from maquette.errors import ParameterError
+
+if TYPE_CHECKING:
+    from maquette.audit.attacks import Finding, Method
+    from maquette.audit.trial import Attack
+    from maquette.domain import Relation
+
+
+app = typer.Typer(help="Attack releases, to see that they hold.", no_args_is_help=True, rich_markup_mode=None)
+
+PRIVATE = "These shares were computed from private rows without noise: for the owner's eyes only."
+REFUTES = (
+    "An attack that fails proves nothing; one that beats its limit over many trials refutes the guarantee."
+)
+
+
+@app.callback()
+def group() -> None:
+    """Attack releases, to see that they hold."""
+
+
+@app.command("reconstruct")
+def reconstruct(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[RELEASE]", help="A release folder; made-up people if absent.")
+    ] = None,
+    people_file: Annotated[
+        Path | None,
+        typer.Option("--people", help="With RELEASE: CSV of the people behind it, the secret included."),
+    ] = None,
+    hidden: Annotated[
+        str | None, typer.Option("--secret", help="With RELEASE: the attribute of two values to guess.")
+    ] = None,
+    delimiter: Delimiter = ",",
+    attack: Annotated[
+        str, typer.Option(help="shattered set, least squares, linear program, or all.")
+    ] = "all",
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of the releases that are attacked.")] = 1.0,
+    delta: Delta = 0.0,
+    relation: RelationName = "add-remove",
+    mechanism: Annotated[str, typer.Option(help="A mechanism by name, or auto.")] = "auto",
+    bits: Annotated[int, typer.Option(help="Secret bits per trial, for linear reconstruction.")] = 48,
+    points: Annotated[int, typer.Option(help="Points of the shattered set, an even number.")] = 8,
+    trials: Annotated[int, typer.Option(help="How many tables are made up.")] = 5,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Try to reconstruct secret bits from answers, and report the share recovered.
+
+    Without a RELEASE, people are made up and attacked twice: through exact answers, which must betray them, and
+    through releases, which must not. With a RELEASE the people behind it are attacked by everything that is known
+    about them but the secret; the result depends on private rows and is for the owner's eyes only.
+
+    \b
+    Example:
+      maquette audit reconstruct --epsilon 0.5 --mechanism laplace
+      maquette audit reconstruct people.maquette --people people.csv --secret sex
+    """
+    from maquette import _check
+    from maquette.audit.trial import ATTACKS
+    from maquette.domain import Relation
+
+    _check.one_of(["all", *ATTACKS], attack=attack)
+    between = Relation.named(relation)
+    chosen: list[Attack] = [one for one in ATTACKS if attack in ("all", one)]
+    if folder is not None:
+        found = _published(folder, people_file, hidden, delimiter, chosen)
+    else:
+        if people_file is not None or hidden is not None:
+            raise ParameterError("--people and --secret go with a RELEASE folder")
+        found = _made_up(
+            chosen,
+            epsilon=epsilon,
+            delta=delta,
+            relation=between,
+            mechanism=mechanism,
+            bits=bits,
+            points=points,
+            trials=trials,
+            quiet=quiet,
+        )
+    warning = PRIVATE if folder is not None else None
+    if as_json:
+        console.say_json({"warning": warning, "note": REFUTES, "findings": [asdict(one) for one in found]})
+    else:
+        _show(found, warning=warning)
+
+
+def _made_up(
+    attacks: list[Attack],
+    *,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+    mechanism: str,
+    bits: int,
+    points: int,
+    trials: int,
+    quiet: bool,
+) -> list[Finding]:
+    from maquette.accounting.budget import Budget
+    from maquette.audit import trial
+
+    Budget(epsilon, delta)
+    limit = trial.limit_for(relation, epsilon=epsilon, delta=delta)
+    releasing = trial.releasing(epsilon=epsilon, delta=delta, relation=relation, mechanism=mechanism)
+    found: list[Finding] = []
+    with console.progress(quiet=quiet) as tell:
+        for i, attack in enumerate(attacks):
+            people = points if attack == "shattered set" else bits
+            for name, answering, bound in (("exact", trial.exact, None), (mechanism, releasing, limit)):
+                tell(f"{attack}, {name} answers", i / len(attacks))
+                found.append(
+                    trial.run(attack, answering, people=people, trials=trials, name=name, limit=bound)
+                )
+    return found
+
+
+def _published(
+    folder: Path, people_file: Path | None, hidden: str | None, delimiter: str, attacks: list[Attack]
+) -> list[Finding]:
+    from maquette.audit import attacks as published
+    from maquette.audit.attacks import METHODS, read_people
+    from maquette.results.folder import load
+
+    if people_file is None or hidden is None:
+        raise ParameterError("an attack on a release needs --people FILE and --secret ATTRIBUTE")
+    methods: list[Method] = [method for method in METHODS if method in attacks]
+    if not methods:
+        raise ParameterError(f"a finished release is attacked by {' or '.join(METHODS)}")
+    made = load(folder)
+    people = read_people(people_file, made.domain, delimiter=delimiter)
+    return published.attack(made, people, hidden=hidden, methods=methods)
+
+
+def _show(found: list[Finding], *, warning: str | None) -> None:
+    console.table(
+        ["attack", "answers", "secrets", "queries", "recovered", "by chance", "at most if private"],
+        [
+            [
+                one.attack,
+                one.answers,
+                f"{one.people:,}" if one.trials == 1 else f"{one.trials} x {one.people:,}",
+                f"{one.queries:,}",
+                f"{one.recovered:.1%}",
+                f"{one.chance:.1%}",
+                "-" if one.limit is None else f"{one.limit:.1%}",
+            ]
+            for one in found
+        ],
+        right=(2, 3, 4, 5, 6),
+    )
+    for sentence in (warning, REFUTES):
+        if sentence is not None:
+            console.say(sentence)

@@ -1,0 +1,389 @@
+"""`maquette ledger`: making, showing and verifying the account of what was spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maquette.cli import console
+from maquette.cli.ledger_views import check_folders
+from maquette.cli.options import AsJson, Delta, DomainFile, Epsilon, RelationName
+from maquette.errors import LedgerError
+
+if TYPE_CHECKING:
+    from maquette.accounting.ledger import Ledger
+
+
+app = typer.Typer(help="Make, show, verify and settle ledgers.", no_args_is_help=True, rich_markup_mode=None)
+
+WAYS = {"gaussian": "Gaussian differential privacy", "zcdp": "zero-concentrated differential privacy"}
+
+Location = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, or a postgresql URL.")]
+
+
+@app.command("create")
+def create(
+    location: Location,
+    domain: DomainFile,
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    relation: RelationName = "add-remove",
+    accounting: Annotated[
+        str,
+        typer.Option(
+            help="How a delta is counted: gaussian (least noise for releases) or zcdp (least for sessions)."
+        ),
+    ] = "gaussian",
+    name: Annotated[str | None, typer.Option(help="What to call it; the file's name if absent.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a ledger with a fixed total for one table.
+
+    \b
+    Example:
+      maquette ledger create people.ledger --domain people.domain.json --epsilon 3 --delta 1e-9
+    """
+    from maquette import _check
+    from maquette.accounting.budget import Budget
+    from maquette.accounting.ledger import Ledger
+    from maquette.domain import Domain, Relation
+    from maquette.releasing.payment import warn_if_weak
+
+    between = Relation.named(relation)
+    warn_if_weak(Budget(epsilon, delta))
+    _check.one_of(("gaussian", "zcdp"), accounting=accounting)
+    with Ledger.create(
+        location,
+        budget=Budget(epsilon, delta, "gaussian" if accounting == "gaussian" else "zcdp"),
+        relation=between,
+        domain_fingerprint=Domain.load(domain).fingerprint,
+        name=name or (Path(location).stem if "://" not in location else "ledger"),
+    ) as book:
+        if as_json:
+            console.say_json(_summary(book))
+        else:
+            console.say(f"made ledger '{book.name}' with {book.budget}, {book.relation} neighbours")
+            console.say("Protect it like the table: it holds every answer that was paid for.")
+
+
+@app.command("show")
+def show(
+    location: Location,
+    questions: Annotated[
+        bool, typer.Option("--questions", help="Also list questions that cost nothing, answered in sessions.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Write spending over time as .svg, .png, .html or .json.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what was spent on what, and what is left.
+
+    \b
+    Example:
+      maquette ledger show people.ledger --plot people.svg
+    """
+    from maquette.accounting.ledger import Ledger
+
+    with Ledger.open(location) as book:
+        check_folders(book, location)
+        payments = _payments(book)
+        if plot is not None:
+            from maquette.cli import ledger_views
+
+            ledger_views.draw(book, plot)
+        if as_json:
+            console.say_json(_summary(book) | {"payments": payments})
+        else:
+            _show(book, payments, questions=questions)
+            if plot is not None:
+                console.say(f"wrote {plot}")
+
+
+@app.command("verify")
+def verify(
+    location: Location,
+    receipt: Annotated[
+        list[str] | None,
+        typer.Option("--receipt", metavar="SEQ:HEAD", help="A receipt that must be in it; may be repeated."),
+    ] = None,
+    release: Annotated[
+        Path | None, typer.Option("--release", help="A release folder that must be as it was bound.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read the whole chain again and check every entry. Exit code 2 if anything was changed, cut or rolled back.
+
+    With --release also everything that a release folder states, by the digest that binds it to the ledger. A folder of
+    a version that bound nothing is "not bound": its payments are in the ledger, its statements are not checked.
+
+    \b
+    Example:
+      maquette ledger verify people.ledger --release people.maquette
+    """
+    from maquette.accounting.ledger import Ledger, Receipt
+
+    receipts = [Receipt.parse(text) for text in receipt or []]
+    made = None
+    with Ledger.open(location) as book:
+        head = book.verify()
+        if release is not None:
+            from maquette.results.folder import load
+
+            made = load(release, ledger=book)
+            receipts += [Receipt(r.sequence, r.head) for r in made.receipts]
+        for one in receipts:
+            if not book.holds(one):
+                book.verify(one)  # refuses, and says what is in its place
+        folders = check_folders(book, location)
+        kept = book.kept
+    if as_json:
+        bound = {} if made is None else {"release": made.checked}
+        told = {
+            "whole": True,
+            "sequence": head.seq,
+            "head": head.head,
+            "receipts": len(receipts),
+            "kept": None if kept is None else str(kept),
+            "folders": folders,
+        }
+        console.say_json(told | bound)
+    else:
+        found = f", {len(receipts)} receipts found" if receipts else ""
+        console.say(f"the ledger is whole: {head.seq} entries{found}")
+        if made is not None:
+            console.say(f"the release {release}: {made.facts()['ledger']}")
+            console.say(f"  its report is not covered; to have one that fits: maquette report {release}")
+        beside = (
+            "no receipt is kept beside it"
+            if kept is None
+            else f"the receipt beside it, of entry {kept.seq}, agrees"
+        )
+        console.say(f"  {beside}" + (f", and those of {folders} release folders" if folders else ""))
+        console.say(f"receipt {head}")
+
+
+@app.command("recover")
+def recover(location: Location, as_json: AsJson = False) -> None:
+    """Go on with a ledger that lost entries, where no newer copy is left: what is lost is charged in full.
+
+    The receipt beside a ledger says what was spent when the lost entries were written. All of that is charged, whatever
+    is left of it in this copy, and every open release and session is ended. It is never less than was really paid.
+
+    \b
+    Example:
+      maquette ledger recover people.ledger
+    """
+    from maquette.accounting.budget import UNITS
+    from maquette.accounting.ledger import Ledger
+
+    done = Ledger.recover(location)
+    with Ledger.open(location) as book:
+        summary = _summary(book)
+    charged, unit = done.charged.units / UNITS, summary["unit"]
+    if as_json:
+        lost = {
+            "lost": str(done.lost),
+            "agreed": str(done.agreed),
+            "charged": charged,
+            "exceeded": done.exceeded,
+        }
+        console.say_json(summary | lost)
+        return
+    console.say(
+        f"lost: entries after {done.agreed.seq}, up to {done.lost.seq}; {unit} {charged:.6g} is charged"
+    )
+    if done.exceeded:
+        console.say(
+            "  this copy was used by itself: both together may have paid more than the total promises"
+        )
+    console.say(f"  {unit} {summary['left']:.6g} is left of {summary['total']:.6g}")
+
+
+@app.command("settle")
+def settle(
+    location: Location,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY]...", help="Releases or sessions to end; without any, they are listed."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="End every open one.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """End releases and sessions, and give back what they reserved and were not charged.
+
+    What a step was charged stays charged, answered or not. It is for good: a run that still goes on under such a key is
+    refused at its next step, and the same request then needs another key.
+
+    \b
+    Example:
+      maquette ledger settle people.ledger
+      maquette ledger settle people.ledger release-1c63851c363ff10a59d0
+    """
+    from maquette.accounting.budget import UNITS
+    from maquette.accounting.ledger import Ledger
+
+    with Ledger.open(location) as book:
+        wanted = _to_settle(book, keys or [], every=every)
+        held = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
+        before = book.balance().left_units
+        for key in wanted:
+            book.settle(key)
+        summary = _summary(book) | {
+            "settled": wanted,
+            "given_back": (book.balance().left_units - before) / UNITS,
+        }
+    if as_json:
+        console.say_json(
+            summary | {"open": {key: amount for key, amount in held.items() if key not in wanted}}
+        )
+    elif wanted:
+        unit, back = summary["unit"], summary["given_back"]
+        console.say(f"ended {', '.join(wanted)}: {unit} {back:.6g} went back, {summary['left']:.6g} is left")
+    elif held:
+        console.table(
+            ("reserved", "key"), [(f"{amount:.6g}", key) for key, amount in held.items()], right=(0,)
+        )
+        console.say("name the keys to end, or --all; a run that still uses one is refused at its next step")
+    else:
+        console.say("nothing is reserved: every release and session has ended")
+
+
+def _to_settle(book: Ledger, keys: list[str], *, every: bool) -> list[str]:
+    """The open envelopes to end, inner ones first: what they hold goes back through the outer ones."""
+    found = [one.entry for one in book.open_envelopes()]
+    known = {entry.key for entry in found}
+    for key in keys:
+        if key not in known:
+            raise LedgerError(
+                f"no open release or session '{key}' in ledger '{book.name}'; maquette ledger settle without a key "
+                "lists them"
+            )
+    chosen = known if every else set(keys)
+    for entry in found:  # an outer envelope comes before what is inside it
+        if entry.parent in chosen:
+            chosen.add(entry.key)
+    return [entry.key for entry in reversed(found) if entry.key in chosen]
+
+
+def paid_so_far(location: str) -> str:
+    """One line about the state of a ledger, for the end of an interrupted run."""
+    from maquette.accounting.ledger import Ledger
+
+    try:
+        with Ledger.open(location) as book:
+            summary = _summary(book)
+    except LedgerError:
+        return ""
+    unit, reserved = summary["unit"], summary["reserved"]
+    return f"{unit} {summary['spent']:.6g} of {summary['total']:.6g} is spent and {reserved:.6g} reserved"
+
+
+def _summary(book: Ledger) -> dict[str, Any]:
+    from maquette.accounting.budget import UNITS
+
+    balance = book.balance()
+    return {
+        "name": book.name,
+        "epsilon": book.budget.epsilon,
+        "delta": book.budget.delta,
+        "accounting": None if book.budget.pure else book.budget.accounting,
+        "relation": str(book.relation),
+        "unit": book.budget.unit,
+        "total": balance.total_units / UNITS,
+        "spent": balance.charged_units / UNITS,
+        "reserved": balance.reserved_units / UNITS,
+        "left": balance.left_units / UNITS,
+        "receipt": str(balance.head),
+    }
+
+
+def _payments(book: Ledger) -> list[dict[str, Any]]:
+    """Every reservation in order; `reserved` is what an open envelope holds that no step was charged."""
+    from maquette.accounting.budget import UNITS
+
+    held = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
+    settled = {entry.key for entry in book.entries(kind="settle")}
+    answered = {entry.key for entry in book.entries(kind="answer")}
+    return [
+        {
+            "sequence": entry.seq,
+            "created": entry.created,
+            "tag": entry.tag,
+            "asked": entry.body.get("ask"),
+            "question": entry.body.get("text"),
+            "key": entry.key,
+            "parent": entry.parent,
+            "amount": entry.units / UNITS,
+            "reserved": held.get(entry.key, 0.0),
+            "state": _state(entry.envelope, entry.key in settled, entry.key in answered),
+        }
+        for entry in book.entries(kind="reserve")
+    ]
+
+
+def _state(envelope: bool, settled: bool, answered: bool) -> str:
+    if envelope:
+        return "settled" if settled else "open"
+    return "answered" if answered else "paid, not answered"
+
+
+def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool) -> None:
+    summary = _summary(book)
+    share, reserved = summary["spent"] / summary["total"], summary["reserved"] / summary["total"]
+    way = "" if book.budget.pure else f", counted by {WAYS[book.budget.accounting]}"
+    console.say(f"Ledger '{book.name}': {book.budget}, {book.relation} neighbours{way}")
+    held = f", {100 * reserved:.1f} % reserved" if reserved else ""
+    console.say(f"  {console.bar(share, reserved)} {100 * share:.1f} % spent{held}")
+    held = f"{summary['reserved']:.6g} reserved, " if reserved else ""
+    console.say(
+        f"  {summary['unit']} {summary['spent']:.6g} spent, {held}{summary['left']:.6g} left of {summary['total']:.6g}"
+    )
+    if not payments:
+        console.say("  nothing was paid yet")
+        return
+    console.say()
+    shown = [p for p in payments if questions or p["asked"] not in _FREE]
+    rows = [
+        (
+            str(p["sequence"]),
+            p["created"][:19].replace("T", " "),
+            ("  " if p["parent"] else "") + _label(p),
+            f"{p['amount']:.6g}",
+            f"{p['state']}, holds {p['reserved']:.6g}" if p["reserved"] else p["state"],
+            p["key"],
+        )
+        for p in shown
+    ]
+    console.table(("entry", "when (UTC)", "paid for", summary["unit"], "state", "key"), rows, right=(0, 3))
+    if len(shown) < len(payments):
+        console.say(
+            f"  and {len(payments) - len(shown):,} questions that cost nothing; --questions lists them"
+        )
+    console.say()
+    if reserved:
+        console.say("  maquette ledger settle ends open reservations and gives back what they hold")
+    console.say(f"  receipt {summary['receipt']}")
+
+
+_FREE = ("test", "note")
+_LABELS = {
+    "session": "session",
+    "share": "share of an analyst",
+    "epoch": "epoch of tests",
+    "test": "test",
+    "note": "known",
+    "binding": "what the release states",
+    "lost": "entries that were lost",
+}
+
+
+def _label(payment: dict[str, Any]) -> str:
+    from maquette.results.statements import Spending
+
+    label = _LABELS.get(payment["asked"])
+    if label is None:
+        label = Spending(payment["tag"], payment["amount"], "", asked=payment["asked"]).label
+    return label if payment["question"] is None else f"{label}: {payment['question'][:60]}"

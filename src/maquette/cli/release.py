@@ -1,0 +1,292 @@
+"""`maquette plan` and `maquette release`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from maquette import _check
+from maquette.cli import console, options
+from maquette.cli.console import INTERRUPTED, complain
+from maquette.cli.ledger import paid_so_far
+from maquette.cli.ledger_views import check_folders
+from maquette.cli.options import Accounting, LedgerPlace, Source, TotalDelta, TotalEpsilon, open_table
+from maquette.errors import ParameterError
+
+if TYPE_CHECKING:
+    from maquette.mechanisms.smalldb import SmallDb
+    from maquette.releasing.planning import Requirement
+    from maquette.results import Release
+
+
+def register(app: typer.Typer) -> None:
+    app.command("plan")(plan)
+    app.command("release")(release)
+
+
+def plan(
+    domain: options.DomainFile,
+    n: Annotated[int | None, typer.Option("--n", help="Rows of the table, as far as publicly known.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget; alone it means pure epsilon.")
+    ] = None,
+    delta: options.Delta = 0.0,
+    beta: options.Beta = 0.05,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Target error: says the --n or --epsilon that is needed, give the other."),
+    ] = None,
+    relation: options.RelationName = "add-remove",
+    marginals: options.MarginalOrders = None,
+    prefixes: options.PrefixNames = None,
+    ranges: options.RangeNames = None,
+    where: options.Predicates = None,
+    workload: options.WorkloadFile = None,
+    weight: options.WeightName = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Rank the mechanisms by their error, from public inputs only. Spends nothing, opens no table.
+
+    \b
+    Example:
+      maquette plan --domain people.domain.json --marginals 3 --n 20000 --epsilon 1 --delta 1e-9
+    """
+    from maquette.api import plan as make_plan
+    from maquette.api import required
+    from maquette.domain import Domain
+
+    queries = options.read_workload(
+        Domain.load(domain),
+        marginals=marginals,
+        prefixes=prefixes,
+        ranges=ranges,
+        where=where,
+        workload=workload,
+    )
+    public = {"delta": delta, "relation": relation, "beta": beta}
+    if alpha is not None:
+        if (n is None) == (epsilon is None):
+            raise ParameterError(
+                "with --alpha give exactly one of --n and --epsilon; the other one is computed"
+            )
+        _say_required(required(queries, alpha=alpha, n=n, epsilon=epsilon, **public), as_json=as_json)
+        return
+    if n is None or epsilon is None:
+        raise ParameterError("a plan needs --n and --epsilon (or --alpha and one of them)")
+    ranked = make_plan(queries, n=n, epsilon=epsilon, weight=weight, **public)
+    if as_json:
+        console.say_json(ranked.to_dict())
+    else:
+        console.say(str(ranked))
+
+
+def _say_required(found: Sequence[Requirement], *, as_json: bool) -> None:
+    if as_json:
+        console.say_json([asdict(one) for one in found])
+        return
+    rows = [
+        (
+            one.mechanism,
+            "–" if one.n is None else f"{one.n:,}",
+            "–" if one.epsilon is None else f"{one.epsilon:g}",
+            one.refusal or ("out of reach" if one.n is None or one.epsilon is None else ""),
+        )
+        for one in found
+    ]
+    console.table(("mechanism", "n", "epsilon", "remark"), rows, right=(1, 2))
+
+
+def release(
+    source: Source,
+    domain: options.DomainFile,
+    epsilon: options.Epsilon,
+    delta: options.Delta = 0.0,
+    beta: options.Beta = 0.05,
+    relation: options.RelationName = "add-remove",
+    mechanism: Annotated[str, typer.Option(help="A mechanism by name, or auto.")] = "auto",
+    marginals: options.MarginalOrders = None,
+    prefixes: options.PrefixNames = None,
+    ranges: options.RangeNames = None,
+    where: options.Predicates = None,
+    workload: options.WorkloadFile = None,
+    weight: options.WeightName = None,
+    ledger: LedgerPlace = None,
+    total_epsilon: TotalEpsilon = None,
+    total_delta: TotalDelta = None,
+    accounting: Accounting = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows of the small database, a number or 'small'; up to the mechanism if absent.",
+            metavar="M",
+        ),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Target error that chooses the rows, for mechanism smalldb.")
+    ] = None,
+    typical_rows: Annotated[
+        int | None,
+        typer.Option(help="A public guess of the rows of the table, for the choice of mechanism and shares."),
+    ] = None,
+    post: Annotated[str, typer.Option(help="Post-processing: auto, none, consistent, lp or l2.")] = "auto",
+    certificate: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the budget that measures the largest error; 0 for none. If absent, 0.05 where that is "
+            "expected to state less than the guarantee."
+        ),
+    ] = None,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Certify every group of queries by itself.")
+    ] = False,
+    key: Annotated[
+        str | None, typer.Option(help="A name for this run: the same key is free, a new key pays anew.")
+    ] = None,
+    delimiter: options.Delimiter = ",",
+    encoding: options.Encoding = "utf-8",
+    table: options.TableName = None,
+    query: options.TableQuery = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The release folder; TABLE.maquette if absent.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace another release in the output folder.")
+    ] = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Answer a whole workload on a private table and write the release folder.
+
+    The budget is paid before the table is looked at. The same command again costs nothing.
+
+    \b
+    Example:
+      maquette release people.csv --domain people.domain.json --marginals 3 --epsilon 1 --delta 1e-9 \\
+        --ledger people.ledger --total-epsilon 3 -o people.maquette
+    """
+    from maquette.api import release as make_release
+    from maquette.domain import Domain
+    from maquette.mechanisms.base import TYPICAL_ROWS
+    from maquette.releasing.request import Request
+    from maquette.results.folder import check_place
+
+    declared = Domain.load(domain)
+    queries = options.read_workload(
+        declared, marginals=marginals, prefixes=prefixes, ranges=ranges, where=where, workload=workload
+    )
+    place = output if output is not None else Path(f"{Path(source).stem}.maquette")
+    # a table may take minutes to read: what can be refused before is refused before
+    asked = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "relation": relation,
+        "mechanism": _with_target(mechanism, alpha),
+        "beta": beta,
+        "certificate": certificate,
+        "groups": groups,
+        "rows": _rows(rows),
+        "post": post,
+        "weight": weight,
+        "typical_rows": TYPICAL_ROWS if typical_rows is None else typical_rows,
+    }
+    way = _accounting(accounting)
+    request = Request.of(queries, **asked)
+    check_place(place, replace=replace, key=key or request.key)
+    check_seen(ledger, place)
+    try:
+        with console.progress(quiet=quiet) as tell:
+            handle = open_table(
+                source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
+            )
+            made = make_release(
+                handle,
+                queries,
+                **asked,
+                ledger=ledger,
+                total_epsilon=total_epsilon,
+                total_delta=total_delta,
+                accounting=way,
+                key=key,
+                progress=tell,
+            )
+            tell("writing the release", 0.0)
+            made.save(place, replace=replace)
+    except KeyboardInterrupt as stopped:
+        _say_interrupted(ledger, drawing=str(stopped))
+        raise typer.Exit(INTERRUPTED) from None
+    _say_release(made, place, as_json=as_json)
+
+
+def check_seen(ledger: str | None, place: Path) -> None:
+    """Refuse a ledger that lost what the releases near it were paid with."""
+    from maquette.accounting.ledger import Ledger
+
+    if ledger is not None and ("://" in ledger or Path(ledger).exists()):
+        with Ledger.open(ledger) as book:
+            check_folders(book, ledger, place)
+
+
+def _accounting(name: str | None) -> Literal["gaussian", "zcdp"] | None:
+    if name is None:
+        return None
+    _check.one_of(("gaussian", "zcdp"), accounting=name)
+    return "gaussian" if name == "gaussian" else "zcdp"
+
+
+def _rows(text: str | None) -> int | Literal["small"] | None:
+    """A whole number, or the word."""
+    if text is None or text == "small":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise ParameterError(f"expected rows to be a whole number >= 1, or small, got rows={text}")
+    return int(text)
+
+
+def _with_target(mechanism: str, alpha: float | None) -> str | SmallDb:
+    """The mechanism, told the error to aim at."""
+    if alpha is None:
+        return mechanism
+    from maquette.mechanisms.smalldb import SmallDb
+
+    if mechanism != "smalldb":
+        raise ParameterError("a target --alpha chooses the rows of --mechanism smalldb only")
+    return SmallDb(alpha=alpha)
+
+
+def _say_interrupted(ledger: str | None, *, drawing: str) -> None:
+    """What was paid and what the same command will cost; `drawing` is the gate's own word on a draw cut short."""
+    from maquette.samplers.draw import STAYS_CHARGED
+
+    state = paid_so_far(ledger) if ledger is not None else ""
+    if drawing == STAYS_CHARGED:
+        complain(f"{STAYS_CHARGED}." + (f" In the ledger, {state}" if state else ""))
+        return
+    complain(
+        "interrupted. "
+        + (f"In the ledger, {state}. " if state else "")
+        + "What was paid is stored there with its answers; the same command continues from there and pays nothing twice"
+    )
+
+
+def _say_release(made: Release, place: Path, *, as_json: bool) -> None:
+    from maquette.results.document import dump
+    from maquette.results.folder import REPORT
+
+    if as_json:
+        console.say_json({"folder": str(place), "headline": made.headline} | dump(made))
+        return
+    console.say(made.headline)
+    console.facts(made.facts())
+    if made.account is not None:
+        account = made.account
+        used = console.bar(account.spent / account.total, account.reserved / account.total)
+        held = f", {account.reserved:.6g} reserved" if account.reserved else ""
+        left = 100 * account.left / account.total
+        console.say(f"  {used} {left:.1f} % left in the ledger ({account.unit} {account.left:.6g}{held})")
+    for note in made.notes:
+        console.say(f"  note: {note}")
+    console.say(f"wrote {place}; read {place / REPORT} in a browser")

@@ -1,0 +1,245 @@
+"""The barrier. A payer holds the private table: it pays, then looks, then returns a noisy value.
+
+Every question goes through `_ask`: the ledger reserves the cost durably; only then is the table looked at;
+the noisy value is stored in the ledger before it is returned. A question that was asked before under the
+same key gets the stored value and looks at nothing. A crash after the payment stays paid, and the same key
+may look once more, because what the first look saw was never shown. The kinds of question (measuring, choosing,
+testing a threshold, drawing a database) are methods of `Curator` and `OnlineCurator`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost, Unit
+from maquette.accounting.events import Event
+from maquette.accounting.ledger import Ledger
+from maquette.domain import Domain, Relation
+from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
+from maquette.gate import prices
+from maquette.gate.handle import Table
+from maquette.queries.base import Queries, Sensitivity
+from maquette.questions import bounds, measurement
+from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt
+from maquette.samplers.noise import Noise, SystemNoise
+from maquette.vault.engine import Engine
+
+# Released whole numbers as bytes for the ledger: the smallest integer type that holds them.
+
+
+def pack(arrays: Sequence[NDArray[np.int64]]) -> bytes:
+    """Arrays in order, without their shapes' meaning: the request says what they are."""
+    buffer = io.BytesIO()
+    for array in arrays:
+        np.save(buffer, array.astype(_smallest(array)), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpack(payload: bytes) -> list[NDArray[np.int64]]:
+    """The arrays of `pack`."""
+    buffer = io.BytesIO(payload)
+    arrays: list[NDArray[np.int64]] = []
+    while buffer.tell() < len(payload):
+        arrays.append(np.load(buffer, allow_pickle=False).astype(np.int64))
+    return arrays
+
+
+def _smallest(array: NDArray[np.int64]) -> type[np.signedinteger]:
+    # not by np.abs, which has no answer for the smallest 64-bit number
+    reach = max(int(array.max(initial=0)), -int(array.min(initial=0)))
+    return next((t for t in (np.int8, np.int16, np.int32) if reach <= np.iinfo(t).max), np.int64)
+
+
+class Payer:
+    """One table, and one allowance reserved under one key of the ledger."""
+
+    def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget) -> None:
+        """`key` names an envelope of the ledger; `budget` is the promise that this curator's answers keep together."""
+        _check_owner(table, ledger)
+        self._engine = _engine_of(table)
+        self._ledger = ledger
+        self._key = key
+        self._budget = budget
+        self._step = 0
+        self._spent = Cost(0)
+        self._noise: Noise = self._source()
+
+    def _source(self) -> Noise:
+        return SystemNoise()
+
+    @property
+    def watermark(self) -> str | None:
+        """None in production; what is wrong with the noise in a test double."""
+        return self._noise.watermark
+
+    @property
+    def domain(self) -> Domain:
+        return self._engine.domain
+
+    @property
+    def relation(self) -> Relation:
+        return self._ledger.relation
+
+    @property
+    def unit(self) -> Unit:
+        """What this curator's budget is counted in; its ledger may count otherwise where the budget is pure."""
+        return self._budget.unit
+
+    @property
+    def left(self) -> Fraction:
+        """What is left of the budget, in `unit`."""
+        return Fraction(self._budget.total_units - self._spent.units, UNITS)
+
+    def _priced(self, price: Fraction) -> measurement.Noise:
+        return Laplace(price) if self.unit == "epsilon" else Gaussian(price)
+
+    def _noisy(
+        self,
+        request: dict[str, Any],
+        sensitivity: Sensitivity,
+        noise: measurement.Noise,
+        exact: Callable[[], NDArray[np.int64]],
+        *,
+        coordinates: int,
+        denominator: int = 1,
+        note: Mapping[str, Any] | None = None,
+    ) -> tuple[NDArray[np.int64], measurement.Noise, Receipt]:
+        """Pay for noise of the asked kind on so many numbers, look, add it.
+
+        Returns numerators, the law really drawn, the receipt.
+        """
+        match noise:
+            case Laplace():
+                laplace = prices.laplace(sensitivity, epsilon=noise.epsilon, denominator=denominator)
+                law: measurement.Noise = Laplace(noise.epsilon, laplace.scale)
+                event: Event = laplace.event
+
+                def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
+                    return self._noise.laplace(values, scale=laplace.drawn)
+
+            case Gaussian():
+                gaussian = prices.charged(
+                    sensitivity,
+                    price=noise.rho,
+                    unit=self.unit,
+                    ledger_unit=self._ledger.budget.unit,
+                    denominator=denominator,
+                    coordinates=coordinates,
+                )
+                law, event = Gaussian(noise.rho, gaussian.sigma_squared), gaussian.event
+
+                def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
+                    return self._noise.gaussian(values, sigma=gaussian.drawn)
+
+            case Cube():
+                if denominator != 1 or sensitivity.linf > 1:
+                    raise MechanismError(
+                        "the integer L-infinity mechanism needs counting queries, weights 0 or 1; "
+                        "use laplace or gaussian for fractional weights"
+                    )
+                cube = prices.cube(epsilon=noise.epsilon)
+                prices.check_radius(cube, coordinates)
+                law, event = Cube(noise.epsilon, cube.base), cube.event
+
+                def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
+                    return self._noise.cube(values, base=cube.base)
+
+            case _:
+                raise ParameterError("expected noise as Laplace, Gaussian or Cube, with its price")
+
+        ((values,), receipt) = self._ask(event, request, lambda: [draw(exact())], note=note)
+        return values, law, receipt
+
+    def _ask(
+        self,
+        event: Event,
+        request: dict[str, Any],
+        look: Callable[[], list[NDArray[np.int64]]],
+        *,
+        note: Mapping[str, Any] | None = None,
+    ) -> tuple[list[NDArray[np.int64]], Receipt]:
+        """Pay, look, return. `note` is what the ledger says about the question beside its event, public too.
+
+        What `look` returns is stored, and its hash is published with receipts: it must be a function of what the
+        payment covers, or carry a random blind.
+        """
+        if note is not None:
+            bounds.check_about(note)
+        body = described(event.to_dict() | {"ask": request["ask"]}, note)
+        key = f"{self._key}/{self._step:04d}"
+        digest = hashlib.sha256(json.dumps([request, event.to_dict()], sort_keys=True).encode()).hexdigest()
+        spent = self._spent_with(event.cost(self._budget.unit))
+        entry = self._ledger.reserve(
+            key,
+            request=digest,
+            tag=event.tag,
+            cost=event.cost(self._ledger.budget.unit),
+            body=body,
+            parent=self._key,
+        )
+        self._spent = spent  # only now: what the ledger refuses was not paid
+        self._step += 1
+        if entry.payload is None:
+            entry = self._ledger.answer(key, pack(look()))
+        if entry.payload is None or entry.answered is None:
+            raise LedgerError(f"the ledger did not store the answer to '{key}'; nothing is returned")
+        return unpack(entry.payload), Receipt(entry.answered.seq, entry.answered.head)
+
+    def _spent_with(self, cost: Cost) -> Cost:
+        """What is spent with this cost; BudgetExceeded beyond this curator's own budget, whatever its ledger holds."""
+        spent = self._spent + cost
+        if spent.slack > self._budget.slack_units:
+            raise BudgetExceeded(
+                "this question's noise is exact only within a proven bound, and the release has too little of its "
+                "promise set aside for that; give it a smaller epsilon or a larger delta",
+                unit="slack",
+                needed=cost.slack / SLACK_UNITS,
+                left=(self._budget.slack_units - self._spent.slack) / SLACK_UNITS,
+            )
+        if spent.units > self._budget.total_units:
+            needed, left = cost.units / UNITS, float(self.left)
+            raise BudgetExceeded(
+                f"this question needs {self.unit}={needed:g}, but the release has {self.unit}={left:g} left; "
+                "ask a smaller workload or give the release a larger budget",
+                unit=self.unit,
+                needed=needed,
+                left=left,
+            )
+        return spent
+
+    def _check_queries(self, queries: Queries) -> None:
+        bounds.check_queries(self.domain, queries)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(key={self._key!r}, left={float(self.left):g} {self.unit})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a curator holds the private table and cannot be pickled")
+
+
+def described(own: Mapping[str, Any], note: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the ledger says about a step: the gate's own words, and a note that may add to them but not replace any."""
+    replaced = sorted(set(own) & set(note or {}))
+    if replaced:
+        raise ParameterError(
+            f"a note cannot replace what the gate writes about a step: {', '.join(replaced)}"
+        )
+    return dict(own) | dict(note or {})
+
+
+def _check_owner(table: Table, ledger: Ledger) -> None:
+    """A ledger pays for one table only; the first use binds it."""
+    ledger.require(relation=ledger.relation, domain_fingerprint=table.domain.fingerprint)
+    ledger.bind(_engine_of(table).commitment(ledger.salt, like=ledger.commitment))
+
+
+def _engine_of(table: Table) -> Engine:
+    return table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)

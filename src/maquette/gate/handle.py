@@ -1,0 +1,237 @@
+"""The owner's handle on a private table: it can be passed around, shown and named, but not looked into."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.accounting.ledger import Ledger
+from maquette.domain import Domain
+from maquette.errors import DomainError, ParameterError, SourceError
+from maquette.queries.base import Queries
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from maquette.vault.engine import Engine
+    from maquette.vault.review import FitReport
+
+
+class Table:
+    """A private table, opened. Shows its name, its attributes and |X|: things that are public anyway.
+
+    There is no length, no iteration and no value to be had from it; ask through a release or a session.
+    """
+
+    __slots__ = ("__weakref__", "_domain", "_engine", "_ledger_location", "_name", "_source")
+
+    _domain: Domain
+    _engine: Engine
+    """For the gate alone."""
+    _ledger_location: Path | None
+    _name: str
+    _source: str
+
+    def __init__(
+        self, engine: Engine, *, name: str, source: str, ledger_location: Path | None = None
+    ) -> None:
+        object.__setattr__(self, "_engine", engine)
+        object.__setattr__(self, "_domain", engine.domain)
+        object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_source", source)
+        object.__setattr__(self, "_ledger_location", ledger_location)
+
+    @property
+    def domain(self) -> Domain:
+        """The declared universe."""
+        return self._domain
+
+    @property
+    def name(self) -> str:
+        """What the owner calls it."""
+        return self._name
+
+    @property
+    def source(self) -> str:
+        """Where it came from, in public words."""
+        return self._source
+
+    @property
+    def ledger_location(self) -> Path | None:
+        """Where its ledger is kept if no other place is named: beside the file; None where there is none."""
+        return self._ledger_location
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a table does not change: cannot set '{name}'")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a table does not change: cannot delete '{name}'")
+
+    def __reduce__(self) -> NoReturn:
+        raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
+
+    def __repr__(self) -> str:
+        return f"Table('{self._name}', {self._domain!r})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(a.name)}</td><td>{a.kind}</td><td>{a.size:,}</td></tr>"
+            for a in self._domain
+        )
+        return (
+            f"<p><b>{html.escape(self._name)}</b> (private), ln |X| = {self._domain.log_size:.1f}</p>"
+            f"<table><thead><tr><th>attribute</th><th>kind</th><th>cells</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
+
+
+def open(  # noqa: A001  (the public word for it, used as mq.open)
+    source: Any,
+    *,
+    domain: Domain,
+    name: str | None = None,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    memory_limit: int | None = None,
+    allow_unreviewed: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Table:
+    """Open a private table: a path (CSV, Parquet, Arrow, DuckDB), a data frame, a DuckDB relation or connection.
+
+    The rows are coded by the declared domain, each on its own: nothing about the opening depends on another
+    row, and nothing raises because of a value. `encoding` is that of a text file; one that is not in it is refused.
+    `memory_limit` is in bytes. See `docs/sources.md`.
+    """
+    _check_domain(domain)
+    if not domain.reviewed and not allow_unreviewed:
+        raise DomainError(
+            "this domain is an unreviewed draft: its lists and bounds may be read off the private rows; check "
+            'that each is public knowledge, then set "reviewed": true in the domain file'
+        )
+    from maquette.vault.readers import open_engine
+
+    engine = open_engine(
+        source,
+        domain,
+        table=table,
+        query=query,
+        delimiter=delimiter,
+        encoding=encoding,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
+    public = _describe(source, table)
+    return Table(
+        engine,
+        name=public if name is None else name,
+        source=public,
+        ledger_location=_beside(source),
+    )
+
+
+def draft_domain(
+    source: Any,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+) -> Domain:
+    """A first domain, read off the private rows and marked as unreviewed: for the owner's eyes, not for release."""
+    from maquette.vault import review
+
+    return review.draft_domain(source, table=table, query=query, delimiter=delimiter, encoding=encoding)
+
+
+def fit_report(
+    source: Any,
+    *,
+    domain: Domain,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+) -> FitReport:
+    """How many records no declared cell holds, per column. NOT PRIVATE, NOT FOR RELEASE: exact, unpaid, for the owner.
+
+    Says for each column how many values are not declared or outside the bounds, how many are missing, and in which
+    cell they are counted. A text file that is not in its encoding is refused with the place.
+    """
+    _check_domain(domain)
+    from maquette.vault import review
+
+    return review.fit_report(source, domain, table=table, query=query, delimiter=delimiter, encoding=encoding)
+
+
+def encode(domain: Domain, columns: Mapping[str, Sequence[str]]) -> dict[str, NDArray[Any]]:
+    """Codes of texts that are nobody's secret, by the rules for private tables."""
+    from maquette.vault.arrow import text_array
+    from maquette.vault.coding import coders
+
+    return {name: coder.code(text_array(columns[name])) for name, coder in coders(domain).items()}
+
+
+def _check_domain(domain: object) -> None:
+    if not isinstance(domain, Domain):
+        raise ParameterError(
+            f"expected domain to be a Domain, got {type(domain).__name__}; use Domain.load(path)"
+        )
+
+
+def _beside(source: object) -> Path | None:
+    if not isinstance(source, (str, Path)) or any(sign in str(source) for sign in "*?["):
+        return None
+    return Path(f"{source}.ledger")
+
+
+def _describe(source: object, table: str | None) -> str:
+    public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
+    return public if table is None else f"{public}:{table}"
+
+
+# The one look at a private table that nobody pays for: exact answers, for the person who holds the table
+# anyway.
+#
+# Whatever is computed from them is as private as the rows. They feed `maquette evaluate` and nothing else: no
+# mechanism, no release and no ledger may ever see them, and nothing here writes a file.
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Truth:
+    """Exact answers of a private table: whole numbers over `denominator`, and its number of records."""
+
+    numerators: NDArray[np.int64]
+    denominator: int
+    records: int
+
+    def __repr__(self) -> str:
+        return f"Truth({len(self.numerators):,} private answers)"
+
+
+def is_table_of(table: Table, ledger: Ledger) -> bool:
+    """Does a ledger know this table as the one that it pays for? For the eyes of whoever holds both."""
+    known = ledger.commitment
+    engine = table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
+    same = table.domain.fingerprint == ledger.domain_fingerprint
+    return same and known is not None and engine.commitment(ledger.salt, like=known) == known
+
+
+def exact_answers(table: Table, queries: Queries) -> Truth:
+    """Exact answers, without noise and without payment.
+
+    Guarantee: none. For the eyes of whoever holds the table.
+    """
+    if queries.domain.fingerprint != table.domain.fingerprint:
+        raise ParameterError(
+            "the release and the table have different domains; open the table with the release's own domain"
+        )
+    engine = table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
+    return Truth(engine.answer(queries), queries.denominator, engine.size())

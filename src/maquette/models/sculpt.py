@@ -1,0 +1,167 @@
+"""Measured tables and what the rows say of them: intervals for queries that lie inside a measured table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.models.histogram import SIZE_SHARE, query_weights, size_tail, store_size, sum_tail
+from maquette.models.stored import amounts_of, binned_of, size_of, table_of, whole
+from maquette.queries.base import Columns, Queries
+from maquette.queries.marginals import Binned, count_binned
+from maquette.questions.measurement import Gaussian, Laplace, Noise, NoisyTable, Size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """One table in bins: noisy counts, and the share of the released rows in every bin."""
+
+    asked: Binned
+    counts: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    variance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SculptModel:
+    """Answers what is a sum of bins of one measured table.
+
+    Accuracy: the value is the rows' own, moved into the interval of the noisy sum if it lies outside; the stated
+        error reaches the far end of that interval. Inside one stage of measuring, the table that would be used
+        follows from bins and variances that were fixed before the stage's noise was drawn; which stage is used may
+        follow from later noise, so each has its share of the failure probability. Averages over stages would break
+        this: whether a table was measured again as it was had been decided by its first noise.
+    """
+
+    kind: ClassVar[str] = "sculpt"
+    domain: Domain
+    tables: tuple[Measured, ...]
+    size: Size
+    pure: bool
+    """Laplace noise, else Gaussian."""
+    stages: int
+    """How often it was decided, by what had been released, what to measure next; from public inputs."""
+
+    @classmethod
+    def of(
+        cls,
+        domain: Domain,
+        measured: Sequence[NoisyTable],
+        rows: Columns,
+        size: Size,
+        *,
+        pure: bool,
+        stages: int,
+    ) -> SculptModel:
+        """Every table once, by its best measurement; `rows` are the released ones."""
+        best: dict[Binned, NoisyTable] = {}
+        for table in measured:
+            if table.asked not in best or table.variance < best[table.asked].variance:
+                best[table.asked] = table
+        bins = list(dict.fromkeys(asked.ungrouped for asked in best))
+        counted = dict(zip(bins, count_binned(domain, rows, bins), strict=True))
+        tables: list[Measured] = []
+        for asked, table in best.items():
+            held = asked.folded(counted[asked.ungrouped]).astype(np.float64)
+            counts = table.values.astype(np.float64)
+            tables.append(Measured(asked, counts, held / max(held.sum(), 1.0), float(table.variance)))
+        return cls(domain, tuple(tables), size, pure, stages)
+
+    def estimate(self, asked: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
+        """One query as a fraction, and its error; None if it is not covered.
+
+        Accuracy: except with probability beta, for all of the `among` queries together that may be asked so.
+        """
+        found = self._best(asked)
+        if found is None:
+            return None
+        table, weights = found
+        share = beta / (self.stages * among) * (1 if self.size.public else 1 - SIZE_SHARE)
+        sizes, counts = np.unique(np.abs(weights[weights != 0]), return_counts=True)
+        groups = [(float(count), float(size)) for size, count in zip(sizes, counts, strict=True)]
+        noise = sum_tail(self._law(table.variance), groups, beta=share) if groups else 0.0
+        width = (noise + size_tail(self.size, beta)) / self.size.divisor
+        middle = float((weights * table.counts).sum()) / self.size.divisor
+        value = min(max(float((weights * table.shares).sum()), middle - width), middle + width)
+        return value, width + abs(value - middle)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The parts that are stored: JSON and arrays."""
+        spec = {
+            "kind": self.kind,
+            "size": store_size(self.size),
+            "pure": self.pure,
+            "stages": self.stages,
+            "tables": [table.asked.to_json() for table in self.tables],
+            "variances": [table.variance for table in self.tables],
+        }
+        empty = np.zeros(0)
+        return spec, {
+            "counts": np.concatenate([empty, *(table.counts for table in self.tables)]),
+            "shares": np.concatenate([empty, *(table.shares for table in self.tables)]),
+        }
+
+    @classmethod
+    def from_arrays(
+        cls, domain: Domain, spec: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> SculptModel:
+        asked = [binned_of(domain, named) for named in spec["tables"]]
+        ends = [0, *accumulate(table.cells for table in asked)]
+        counts, shares = (
+            np.split(table_of(arrays, name, [ends[-1]]), ends[1:-1]) for name in ("counts", "shares")
+        )
+        variances = amounts_of(spec["variances"], len(asked), positive=True)
+        tables = tuple(map(Measured, asked, counts, shares, variances)) if asked else ()
+        stages = whole(spec.get("stages", 1), least=1)
+        return cls(domain, tables, size_of(spec["size"]), spec["pure"] is True, stages)
+
+    def _law(self, variance: float) -> Noise:
+        if self.pure:
+            return Laplace(Fraction(0), Fraction(math.sqrt(variance / 2)))
+        return Gaussian(Fraction(0), Fraction(variance))
+
+    def _best(self, asked: Queries) -> tuple[Measured, NDArray[np.float64]] | None:
+        """The table with the least noise in which the query is a sum of bins, and its weight on each bin."""
+        if asked.count != 1:
+            return None
+        names = asked.attributes
+        able = [table for table in self.tables if set(names) <= set(table.asked.margin)]
+        weights = query_weights(asked) if able else None
+        if weights is None:
+            return None
+        found = [(t, w) for t in able if (w := _on_cells(t.asked, names, weights)) is not None]
+        return min(found, key=lambda pair: pair[0].variance * float((pair[1] ** 2).sum()), default=None)
+
+
+def _on_cells(
+    table: Binned, names: Sequence[str], weights: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
+    """A query's weights as weights on the cells of a table, flat; None if it is not constant on them."""
+    bins = _on_bins(table, names, weights)
+    if bins is None or table.groups is None:
+        return bins
+    groups = np.asarray(table.groups)
+    found = np.empty(table.cells)
+    found[groups] = bins
+    return found if np.array_equal(found[groups], bins) else None
+
+
+def _on_bins(table: Binned, names: Sequence[str], weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    order = [names.index(name) for name in table.margin if name in names]
+    low = high = weights.transpose(order)
+    for axis, name in enumerate(name for name in table.margin if name in names):
+        cut = table.cuts[table.margin.index(name)]
+        low = np.minimum.reduceat(low, cut, axis=axis)
+        high = np.maximum.reduceat(high, cut, axis=axis)
+    if not np.array_equal(low, high):
+        return None
+    shape = [bins if name in names else 1 for name, bins in zip(table.margin, table.shape, strict=True)]
+    return np.broadcast_to(low.reshape(shape), table.shape).ravel().astype(np.float64)

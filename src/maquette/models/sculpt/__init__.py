@@ -1,1 +1,0 @@
-"""Rows carved out of noisy tables: denoising, nested bins, the start, the sweeps. All post-processing, all free."""

@@ -1,0 +1,317 @@
+"""The JSON form of queries: written, read back, hashed.
+
+The domain is stored beside the queries, not in them; reading needs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from maquette.domain import Domain
+from maquette.errors import WorkloadError
+from maquette.queries import names
+from maquette.queries.base import Queries
+from maquette.queries.conjunctions import Conjunctions, conjunctions
+from maquette.queries.halfspaces import Halfspaces
+from maquette.queries.marginals import Marginals, marginals, points
+from maquette.queries.predicates import Boxes, Predicate, Predicates, boxes, exact_predicates, predicates
+from maquette.queries.ranges import Prefixes, Ranges, prefixes, ranges
+from maquette.queries.weights import GRID, Weights
+from maquette.queries.workload import Part, Workload, union
+
+# Fields of a JSON object, checked: each complaint names the object, the field, what was expected and found.
+
+
+class Fields:
+    """A JSON object with exactly the expected fields."""
+
+    def __init__(
+        self, where: str, data: object, expected: tuple[str, ...], optional: tuple[str, ...] = ()
+    ) -> None:
+        if not isinstance(data, dict):
+            raise WorkloadError(f"expected an object for {where}, got {_told(data)}")
+        self.where = where
+        self.data = cast("dict[str, Any]", data)
+        missing = [name for name in expected if name not in self.data]
+        extra = [name for name in self.data if name not in (*expected, *optional)]
+        if missing or extra:
+            problem = (
+                f"lacks {', '.join(missing)}"
+                if missing
+                else f"has unknown fields {', '.join(map(str, extra))}"
+            )
+            raise WorkloadError(f"{where} {problem}; its fields are {', '.join((*expected, *optional))}")
+
+    def text(self, name: str) -> str:
+        value = self.data[name]
+        if not isinstance(value, str):
+            raise self._wrong(name, "a text")
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        values = self.list(name)
+        if not all(isinstance(value, str) for value in values):
+            raise self._wrong(name, "a list of texts")
+        return cast("list[str]", values)
+
+    def whole(self, name: str) -> int:
+        value = self.data[name]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._wrong(name, "a whole number")
+        return value
+
+    def number(self, name: str) -> float:
+        value = self.data[name]
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self._wrong(name, "a number")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.data[name]
+        if not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return value
+
+    def list(self, name: str) -> list[Any]:
+        value = self.data[name]
+        if not isinstance(value, list):
+            raise self._wrong(name, "a list")
+        return cast("list[Any]", value)
+
+    def lists(self, name: str) -> list[list[Any]]:
+        values = self.list(name)
+        if not all(isinstance(value, list) for value in values):
+            raise self._wrong(name, "a list of lists")
+        return values
+
+    def lists_of_texts(self, name: str) -> list[list[str]]:
+        values = self.lists(name)
+        if not all(isinstance(value, str) for inner in values for value in inner):
+            raise self._wrong(name, "lists of texts")
+        return values
+
+    def _wrong(self, name: str, expected: str) -> WorkloadError:
+        return WorkloadError(f"expected {expected} as {name} of {self.where}, got {_told(self.data[name])}")
+
+
+def _told(value: object) -> str:
+    told = repr(value)
+    return told if len(told) <= 60 else told[:57] + "..."
+
+
+FORMAT = "maquette-queries"
+VERSION = 1
+_RATIO = re.compile(r"-?[0-9]{1,400}(/[0-9]{0,399}[1-9][0-9]{0,399})?")
+
+
+def to_json(queries: Queries) -> str:
+    """The text that `from_json` reads."""
+    return json.dumps({"format": FORMAT, "version": VERSION, "queries": queries.spec()}, ensure_ascii=False)
+
+
+def from_json(domain: Domain, text: str) -> Queries:
+    """Queries over this domain from their JSON text; `WorkloadError` says what is wrong with it."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise WorkloadError(f"the workload is not JSON: {error}") from None
+    fields = Fields("the workload", data, ("format", "version", "queries"))
+    if fields.text("format") != FORMAT:
+        raise WorkloadError(f'expected "format": "{FORMAT}" in the workload, got {fields.text("format")!r}')
+    if fields.whole("version") != VERSION:
+        raise WorkloadError(
+            f"this release reads version {VERSION} of the workload's form, got {fields.whole('version')}"
+        )
+    return from_spec(domain, data["queries"])
+
+
+def from_spec(domain: Domain, spec: object) -> Queries:
+    """Queries from the form that `spec()` gave."""
+    kind = cast("dict[str, object]", spec).get("kind") if isinstance(spec, dict) else None
+    if not isinstance(kind, str):
+        raise WorkloadError('expected an object with a "kind" for each class of queries')
+    if kind not in _READERS:
+        raise WorkloadError(f"unknown kind of queries {kind!r}; known are {', '.join(sorted(_READERS))}")
+    return _READERS[kind](domain, cast("object", spec))
+
+
+def save(queries: Queries, path: str | Path) -> None:
+    """Write the JSON form to a file."""
+    Path(path).write_text(to_json(queries) + "\n", encoding="utf-8")
+
+
+def load(domain: Domain, path: str | Path) -> Queries:
+    """Read the JSON form from a file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise WorkloadError(f"cannot read the workload file {path}: {error}") from None
+    try:
+        return from_json(domain, text)
+    except WorkloadError as error:
+        raise WorkloadError(f"{path}: {error}") from None
+
+
+def canonical_hash(queries: Queries) -> str:
+    """SHA-256 of the canonical form; equal for predicates of equal meaning (see `Predicate`)."""
+    canonical = json.dumps(queries.canonical(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _marginals(domain: Domain, spec: object) -> Marginals:
+    fields = Fields("marginals", spec, ("kind", "margins"))
+    return Marginals(domain, tuple(tuple(margin) for margin in fields.lists_of_texts("margins")))
+
+
+def _prefixes(domain: Domain, spec: object) -> Prefixes:
+    return Prefixes(domain, Fields("prefixes", spec, ("kind", "attribute")).text("attribute"))
+
+
+def _ranges(domain: Domain, spec: object) -> Ranges:
+    return Ranges(domain, tuple(Fields("ranges", spec, ("kind", "attributes")).texts("attributes")))
+
+
+def _boxes(domain: Domain, spec: object) -> Boxes:
+    return boxes(domain, Fields("boxes", spec, ("kind", "boxes")).list("boxes"))
+
+
+def _conjunctions(domain: Domain, spec: object) -> Conjunctions:
+    fields = Fields("conjunctions", spec, ("kind", "width", "literals", "attributes"))
+    over = tuple(fields.texts("attributes"))
+    return Conjunctions(domain, fields.whole("width"), fields.flag("literals"), over)
+
+
+def _halfspaces(domain: Domain, spec: object) -> Halfspaces:
+    fields = Fields("half-spaces", spec, ("kind", "attributes", "normals", "thresholds"))
+    normals = tuple(tuple(_ratio(entry) for entry in normal) for normal in fields.lists("normals"))
+    thresholds = tuple(_ratio(entry) for entry in fields.list("thresholds"))
+    return Halfspaces(domain, tuple(fields.texts("attributes")), normals, thresholds)
+
+
+def _ratio(text: object) -> Fraction:
+    if not isinstance(text, str) or not _RATIO.fullmatch(text):
+        raise WorkloadError(f'expected a number such as "3/2" in half-spaces, got {str(text)[:60]!r}')
+    return Fraction(text)
+
+
+def _weights(domain: Domain, spec: object) -> Weights:
+    fields = Fields("weights", spec, ("kind", "attributes", "denominator", "numerators"))
+    given = fields.lists("numerators")
+    grid = fields.whole("denominator")
+    if any(type(entry) is not int or not 0 <= entry <= grid <= GRID for row in given for entry in row):
+        raise WorkloadError("expected whole numerators of weights from 0 to their denominator")
+    if len({len(row) for row in given}) != 1:
+        raise WorkloadError("expected numerators of weights as rows of equal length")
+    return Weights(domain, tuple(fields.texts("attributes")), np.array(given, dtype=np.int32), grid)
+
+
+def _predicate(domain: Domain, spec: object) -> Predicate:
+    return Predicate(domain, Fields("a predicate", spec, ("kind", "where")).text("where"))
+
+
+def _predicates(domain: Domain, spec: object) -> Predicates:
+    return predicates(domain, Fields("predicates", spec, ("kind", "where")).texts("where"))
+
+
+def _union(domain: Domain, spec: object) -> Workload:
+    fields = Fields("a union", spec, ("kind", "parts"))
+    return Workload(domain, tuple(_part(domain, part) for part in fields.list("parts")))
+
+
+def _part(domain: Domain, spec: object) -> Part:
+    fields = Fields("a part of a union", spec, ("queries", "weight"))
+    queries: object = fields.data["queries"]
+    if isinstance(queries, dict) and cast("dict[str, object]", queries).get("kind") == Workload.kind:
+        raise WorkloadError("a union holds no unions; list all their parts")
+    return Part(from_spec(domain, cast("object", queries)), fields.number("weight"))
+
+
+_READERS: dict[str, Callable[[Domain, object], Queries]] = {
+    Boxes.kind: _boxes,
+    Conjunctions.kind: _conjunctions,
+    Halfspaces.kind: _halfspaces,
+    Marginals.kind: _marginals,
+    Predicate.kind: _predicate,
+    Predicates.kind: _predicates,
+    Prefixes.kind: _prefixes,
+    Ranges.kind: _ranges,
+    Weights.kind: _weights,
+    Workload.kind: _union,
+}
+
+
+# Workloads in a few words, as the command line takes them.
+
+EXAMPLES = (
+    "marginals:3, marginals:1,2, marginal:age,sex, points, points:age,sex, prefixes:age, ranges:age,hours, "
+    "conjunctions:3, literals:3, where:age >= 60, file:workload.json"
+)
+
+
+def parse_workload(domain: Domain, words: Iterable[str]) -> Queries:
+    """The queries that some words name; several are united.
+
+    Attributes may be written as in predicates, with _ for other signs and in any case. A predicate that cuts cells is
+    asked from both sides: those who surely satisfy it, and those who may.
+    """
+    if isinstance(words, str):
+        raise WorkloadError(f"expected a list of words such as {EXAMPLES}; got the text {words!r}")
+    parts = [_parse(domain, word) for word in words]
+    if not parts:
+        raise WorkloadError(f"expected at least one class of queries, such as {EXAMPLES}")
+    return parts[0] if len(parts) == 1 else union(*parts)
+
+
+def _parse(domain: Domain, word: str) -> Queries:
+    kind, _, rest = word.partition(":")
+    kind = kind.strip().lower()
+    if kind not in _KINDS:
+        raise WorkloadError(f"unknown class of queries {kind!r}; write for example {EXAMPLES}")
+    return _KINDS[kind](domain, rest.strip())
+
+
+def _names(domain: Domain, rest: str) -> list[str]:
+    return [names.find(domain, name.strip()).name for name in rest.split(",") if name.strip()]
+
+
+def _numbers(kind: str, rest: str) -> list[int]:
+    try:
+        return [int(number) for number in rest.split(",")]
+    except ValueError:
+        raise WorkloadError(f"expected whole numbers after {kind}:, such as {kind}:3, got {rest!r}") from None
+
+
+def _number(kind: str, rest: str) -> int:
+    numbers = _numbers(kind, rest)
+    if len(numbers) != 1:
+        raise WorkloadError(f"expected one whole number after {kind}:, such as {kind}:3, got {rest!r}")
+    return numbers[0]
+
+
+def _one_name(domain: Domain, rest: str) -> str:
+    found = _names(domain, rest)
+    if len(found) != 1:
+        raise WorkloadError(f"expected one attribute, such as prefixes:{domain.names[0]}, got {rest!r}")
+    return found[0]
+
+
+_KINDS: dict[str, Callable[[Domain, str], Queries]] = {
+    "marginals": lambda domain, rest: marginals(domain, _numbers("marginals", rest)),
+    "marginal": lambda domain, rest: marginals(domain, attributes=[_names(domain, rest)]),
+    "points": lambda domain, rest: points(domain, _names(domain, rest) if rest else None),
+    "prefixes": lambda domain, rest: prefixes(domain, _one_name(domain, rest)),
+    "thresholds": lambda domain, rest: prefixes(domain, _one_name(domain, rest)),
+    "ranges": lambda domain, rest: ranges(domain, *_names(domain, rest)),
+    "conjunctions": lambda domain, rest: conjunctions(domain, _number("conjunctions", rest)),
+    "literals": lambda domain, rest: conjunctions(domain, _number("literals", rest), literals=True),
+    "where": lambda domain, rest: exact_predicates(domain, [rest]),
+    "file": load,
+}

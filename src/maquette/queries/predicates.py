@@ -1,0 +1,437 @@
+"""Predicates as queries: one, or a list."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product as corners
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain, Relation
+from maquette.errors import WorkloadError
+from maquette.queries import base, canonical, condition, names, sensitivity, sql_format
+from maquette.queries import condition as cells
+from maquette.queries.base import (
+    Columns,
+    Margin,
+    Queries,
+    Sensitivity,
+    check_index,
+    label_columns,
+    sum_margin,
+)
+from maquette.queries.condition import ALWAYS, NEVER, Condition, Every, Leaf, RowMasks, simplify
+from maquette.queries.sensitivity import Worst
+from maquette.queries.sql_compare import Parsed
+from maquette.queries.sql_format import condition_text
+from maquette.queries.workload import Workload
+
+# Queries that are given one by one as conditions: boxes and predicates.
+#
+# Conditions on few attributes are answered from the table over them, intervals by sums at the corners of
+# the box (summed-area table); others by a mask over the rows.
+
+MOST_CELLS = 2**22
+"""Cells of a table that conditions may be answered from."""
+MOST_CORNERED = 6
+"""Attributes of a box that is summed by its 2^d corners."""
+
+
+class SetQueries(Queries):
+    """One simplified condition per query."""
+
+    @property
+    @abstractmethod
+    def conditions(self) -> tuple[Condition, ...]:
+        """What a record must satisfy to be counted."""
+
+    @property
+    def count(self) -> int:
+        return len(self.conditions)
+
+    @property
+    def attributes(self) -> Margin:
+        used = {leaf.attribute for given in self.conditions for leaf in condition.leaves(given)}
+        return tuple(name for name in self.domain.names if name in used)
+
+    def distinct(self) -> int:
+        """Exact for products of sets and for conditions on at most 2^16 cells, else never too small."""
+        return canonical.count_distinct(self.query_keys())
+
+    def query_keys(self) -> Iterator[canonical.Key | None]:
+        return (canonical.merged_key(self.domain, given) for given in self.conditions)
+
+    def canonical(self) -> dict[str, Any]:
+        return {"kind": "sets", "sets": [canonical.condition_key(self.domain, c) for c in self.conditions]}
+
+    def sensitivity(self, relation: Relation) -> Sensitivity:
+        """Exact where the conditions that share attributes tell few enough records apart to search them."""
+        return self._worst(relation).bound
+
+    @property
+    def exact_sensitivity(self) -> bool:
+        return all(self._worst(relation).exact for relation in Relation)
+
+    @property
+    def spread(self) -> bool:
+        return self._worst(Relation.REPLACE_ONE).spread
+
+    def twins(self, name: str) -> NDArray[np.int64]:
+        sets = {leaf.runs for c in self.conditions for leaf in condition.leaves(c) if leaf.attribute == name}
+        size = self.domain[name].size
+        if not sets:
+            return np.zeros(size, dtype=np.int64)
+        if len(sets) * size > MOST_CELLS:  # cells without a border between them are not told apart either
+            borders = {end for runs in sets for low, high in runs for end in (low, high + 1)}
+            return np.searchsorted(np.array(sorted(borders)), np.arange(size), side="right").astype(np.int64)
+        return label_columns(np.stack([cells.mask(runs, size) for runs in sorted(sets)]))
+
+    def columns_of(self, rows: Columns) -> NDArray[Any]:
+        masks = RowMasks(self.domain, rows, len(next(iter(rows.values()))))
+        return np.stack([masks.of(given) for given in self.conditions]).astype(np.int8)
+
+    def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+        weights = base.whole_or_float(weights)
+        length = base.length(columns, weights)
+        tabled = {
+            names: places
+            for names, places in self._by_attributes().items()
+            if self.domain.cells(names) <= min(MOST_CELLS, length * len(places))
+        }
+        answers: dict[int, Any] = {}
+        if tabled:
+            from maquette.queries.counting import count_margins
+
+            answers = self._from_tables(tabled, count_margins(self.domain, columns, tabled, weights))
+        done = {place for places in tabled.values() for place in places}
+        masks = RowMasks(self.domain, columns, length)
+        for place in range(self.count):
+            if place not in done:
+                answers[place] = _count(masks.of(self.conditions[place]), weights)
+        return _collected(answers, base.answer_type(weights))
+
+    def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
+        tabled = self._by_attributes()
+        tables = {names: sum_margin(self.domain, histogram, names) for names in tabled}
+        return _collected(self._from_tables(tabled, tables), base.answer_type(histogram))
+
+    def _worst(self, relation: Relation) -> Worst:
+        return _worst(self.domain, self.conditions, relation)
+
+    def _by_attributes(self) -> dict[Margin, list[int]]:
+        found: dict[Margin, list[int]] = {}
+        for place, given in enumerate(self.conditions):
+            found.setdefault(condition.attributes(self.domain, given), []).append(place)
+        return found
+
+    def _from_tables(
+        self, tabled: Mapping[Margin, Sequence[int]], tables: Mapping[Margin, NDArray[Any]]
+    ) -> dict[int, Any]:
+        answers: dict[int, Any] = {}
+        for margin, places in tabled.items():
+            table = np.asarray(tables[margin])
+            boxes = {place: box for place in places if (box := self._box(place, margin)) is not None}
+            if boxes:
+                answers |= zip(boxes, _corner_sums(table, list(boxes.values())), strict=True)
+            for place in places:
+                if place not in boxes:
+                    mask = condition.table_mask(self.domain, self.conditions[place], margin)
+                    answers[place] = table[mask].sum()
+        return answers
+
+    def _box(self, place: int, names: Margin) -> list[tuple[int, int]] | None:
+        """One interval per attribute, if the condition is a product of intervals."""
+        factors = condition.product(self.conditions[place])
+        if (
+            not 0 < len(names) <= MOST_CORNERED
+            or factors is None
+            or any(len(leaf.runs) > 1 for leaf in factors)
+        ):
+            return None
+        runs = {leaf.attribute: leaf.runs[0] for leaf in factors}
+        return [runs[name] for name in names]
+
+
+@lru_cache(maxsize=256)
+def _worst(domain: Domain, conditions: tuple[Condition, ...], relation: Relation) -> Worst:
+    groups = sensitivity.connected([_Conditions(domain, (one,)) for one in conditions])
+    return sensitivity.total([_worst_of_group(domain, group, relation) for group in groups])
+
+
+def _worst_of_group(domain: Domain, group: Sequence[Queries], relation: Relation) -> Worst:
+    given = tuple(c for part in group if isinstance(part, _Conditions) for c in part.conditions)
+    if len(given) == 1 and condition.read_once(given[0]):
+        return _worst_of_one(given[0], relation)
+    found = sensitivity.search(domain, [_Conditions(domain, given)], relation)
+    if found is not None:
+        return found
+    bound = Sensitivity(Fraction(len(given)), Fraction(len(given)), Fraction(1))
+    if relation is Relation.REPLACE_ONE:
+        bound = sensitivity.least(bound, sensitivity.twice(_worst(domain, given, Relation.ADD_REMOVE).bound))
+    return Worst(bound, exact=False)
+
+
+def _worst_of_one(given: Condition, relation: Relation) -> Worst:
+    """All its sets satisfied or none of them: two records that differ everywhere, one counted, one not."""
+    constant = given == NEVER or (given == ALWAYS and relation is Relation.REPLACE_ONE)
+    moved = Fraction(0 if constant else 1)
+    return Worst(Sensitivity(moved, moved, moved), exact=True, spread=True)
+
+
+def _corner_sums(table: NDArray[Any], boxes: Sequence[Sequence[tuple[int, int]]]) -> NDArray[Any]:
+    """Sums over boxes, each from 2^d entries of the cumulative table."""
+    sums = table
+    for axis in range(table.ndim):
+        zero = np.zeros_like(sums.take([0], axis=axis))
+        sums = np.concatenate([zero, np.cumsum(sums, axis=axis)], axis=axis)
+    ends = np.array(boxes, dtype=np.int64)
+    ends[:, :, 1] += 1
+    answers = np.zeros(len(boxes), dtype=sums.dtype)
+    for corner in corners((0, 1), repeat=table.ndim):
+        sign = math.prod(1 if side else -1 for side in corner)
+        answers += sign * sums[tuple(ends[:, axis, side] for axis, side in enumerate(corner))]
+    return answers
+
+
+def _count(mask: NDArray[np.bool_], weights: NDArray[Any] | None) -> Any:
+    return np.count_nonzero(mask) if weights is None else weights[mask].sum()
+
+
+def _collected(answers: Mapping[int, Any], dtype: Any) -> NDArray[Any]:
+    return np.array([answers[place] for place in range(len(answers))], dtype=dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Conditions(SetQueries):
+    """Some of the conditions of a class."""
+
+    kind: ClassVar[str] = "conditions"
+    domain: Domain
+    conditions: tuple[Condition, ...]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+    def text(self, index: int) -> str:
+        return repr(self.conditions[index])
+
+    def spec(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate(SetQueries):
+    """The number of records that satisfy an SQL predicate.
+
+    Where a literal cuts a cell, no count of cells can be that number: `notes` say how the predicate was read instead,
+    and `ends` are the two predicates, exact on cells, between which the number lies.
+    """
+
+    kind: ClassVar[str] = "predicate"
+    domain: Domain
+    sql: str
+    condition: Condition = field(init=False, compare=False, repr=False)
+    notes: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    _parsed: Parsed = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        from maquette.queries.sql_parse import parse
+
+        parsed = parse(self.domain, self.sql)
+        object.__setattr__(self, "condition", parsed.condition)
+        object.__setattr__(self, "notes", parsed.notes)
+        object.__setattr__(self, "_parsed", parsed)
+
+    @property
+    def exact(self) -> bool:
+        """Does it count, from cells, just the records that satisfy the words?"""
+        return self._parsed.surely == self._parsed.maybe
+
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        """Which comparison cuts which cells; none if it is exact."""
+        return self._parsed.cuts
+
+    def ends(self) -> tuple[Predicate, Predicate]:
+        """Two exact predicates: one counts the records that surely satisfy this one, the other those that may.
+
+        Both are the predicate itself if it is exact. `WorkloadError` if it is too long to be said so.
+        """
+        if self.exact:
+            return self, self
+        return self._end(self._parsed.surely), self._end(self._parsed.maybe)
+
+    def _end(self, meant: Condition) -> Predicate:
+        text = condition_text(self.domain, meant)
+        try:
+            found = None if text is None else Predicate(self.domain, text)
+        except WorkloadError:  # longer than a predicate may be
+            found = None
+        if found is None or not found.exact or found.condition != meant:
+            raise WorkloadError(
+                f"{self.cuts[0]}, and both sides of it are too long to be said; compare with borders of cells"
+            )
+        return found
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return (self.condition,)
+
+    def box(self) -> dict[str, tuple[int, ...]] | None:
+        """The predicate as a product: for each attribute that matters the codes it allows. None if it is none."""
+        if self.condition == NEVER:
+            return {self.domain.names[0]: ()}
+        factors = condition.product(self.condition)
+        if factors is not None:
+            return {leaf.attribute: cells.codes(leaf.runs) for leaf in factors}
+        key = canonical.condition_key(self.domain, self.condition)
+        if key == ("constant", True):
+            return {}
+        if key == ("constant", False):
+            return {self.domain.names[0]: ()}
+        return {name: cells.codes(runs) for name, runs in key[1]} if key[0] == "box" else None
+
+    def text(self, index: int) -> str:
+        check_index(index, 1)
+        return self.sql
+
+    def spec(self) -> dict[str, Any]:
+        return {"kind": self.kind, "where": self.sql}
+
+    def describe(self) -> str:
+        return self.sql
+
+
+@dataclass(frozen=True, slots=True)
+class Predicates(SetQueries):
+    """Several predicates as one class."""
+
+    kind: ClassVar[str] = "predicates"
+    domain: Domain
+    predicates: tuple[Predicate, ...]
+
+    def __post_init__(self) -> None:
+        if not self.predicates:
+            raise WorkloadError("expected at least one predicate")
+        if any(one.domain != self.domain for one in self.predicates):
+            raise WorkloadError("all predicates must be over the same domain")
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return tuple(one.condition for one in self.predicates)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was read otherwise than it was written, each note once."""
+        return tuple(dict.fromkeys(note for one in self.predicates for note in one.notes))
+
+    def text(self, index: int) -> str:
+        check_index(index, self.count)
+        return self.predicates[index].sql
+
+    def spec(self) -> dict[str, Any]:
+        return {"kind": self.kind, "where": [one.sql for one in self.predicates]}
+
+
+def where(domain: Domain, predicate: str) -> Predicate:
+    """The query that counts the records satisfying an SQL predicate over declared attributes."""
+    return Predicate(domain, predicate)
+
+
+def predicates(domain: Domain, texts: Iterable[str]) -> Predicates:
+    """A list of predicates as one class of queries."""
+    if isinstance(texts, str):
+        raise WorkloadError("expected a list of predicates, got one text; use where() for a single predicate")
+    return Predicates(domain, tuple(Predicate(domain, text) for text in texts))
+
+
+def exact_predicates(domain: Domain, texts: Iterable[str]) -> Predicate | Predicates:
+    """Predicates that cells can count exactly: each as it is, or both sides of one that cuts cells."""
+    found = [end for text in texts for end in dict.fromkeys(Predicate(domain, text).ends())]
+    return found[0] if len(found) == 1 else Predicates(domain, tuple(found))
+
+
+def notes_of(queries: Queries) -> tuple[str, ...]:
+    """What the predicates of a workload read otherwise than it was written, each note once."""
+    parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
+    told = (part.notes for part in parts if isinstance(part, (Predicate, Predicates)))
+    return tuple(dict.fromkeys(note for notes in told for note in notes))
+
+
+# An explicit list of products of intervals.
+
+
+Interval = tuple[str, int, int]
+"""An attribute and the first and last code that are meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes(SetQueries):
+    """Each query counts the records whose codes lie in all the intervals of its box."""
+
+    kind: ClassVar[str] = "boxes"
+    domain: Domain
+    boxes: tuple[tuple[Interval, ...], ...]
+    conditions: tuple[Condition, ...] = field(init=False, compare=False, repr=False)  # pyright: ignore[reportIncompatibleMethodOverride]
+
+    def __post_init__(self) -> None:
+        if not self.boxes:
+            raise WorkloadError("boxes need at least one box")
+        tidy = tuple(_tidy(self.domain, box) for box in self.boxes)
+        leaves = [tuple(Leaf(name, ((low, high),)) for name, low, high in box) for box in tidy]
+        object.__setattr__(self, "boxes", tidy)
+        object.__setattr__(self, "conditions", tuple(simplify(self.domain, Every(given)) for given in leaves))
+
+    def text(self, index: int) -> str:
+        check_index(index, self.count)
+        told = [_interval_text(self.domain, interval) for interval in self.boxes[index]]
+        return " AND ".join(told) or "TRUE"
+
+    def spec(self) -> dict[str, Any]:
+        listed = [{name: [low, high] for name, low, high in box} for box in self.boxes]
+        return {"kind": self.kind, "boxes": listed}
+
+
+def boxes(domain: Domain, given: Iterable[Mapping[str, tuple[int, int]]]) -> Boxes:
+    """The listed boxes: for each a mapping from attributes to (first code, last code), both included."""
+    return Boxes(domain, tuple(_box_intervals(box) for box in given))
+
+
+def _box_intervals(box: object) -> tuple[Interval, ...]:
+    if not isinstance(box, Mapping):
+        raise WorkloadError(f"expected a box such as {{'age': (3, 5)}}, got {box!r}")
+    found: list[Interval] = []
+    for name, ends in cast("Mapping[str, Any]", box).items():
+        if not isinstance(ends, (tuple, list)) or len(cast("list[Any]", ends)) != 2:
+            raise WorkloadError(f"expected (first code, last code) for '{name}' of a box, got {ends!r}")
+        low, high = cast("tuple[int, int]", ends)
+        found.append((name, low, high))
+    return tuple(found)
+
+
+def _tidy(domain: Domain, box: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    order = names.margin(domain, [name for name, _, _ in box])
+    for interval in box:
+        _check(domain, *interval)
+    return tuple(sorted(box, key=lambda interval: order.index(interval[0])))
+
+
+def _check(domain: Domain, name: str, low: object, high: object) -> None:
+    column = domain[name]
+    whole = all(isinstance(end, int) and not isinstance(end, bool) for end in (low, high))
+    if not (whole and 0 <= cast("int", low) <= cast("int", high) < column.cells):
+        raise WorkloadError(
+            f"expected codes 0 <= first <= last <= {column.cells - 1} for '{name}', got ({low!r}, {high!r})"
+        )
+    if low != high:
+        names.ordered(domain, name, purpose="intervals of more than one cell")
+
+
+def _interval_text(domain: Domain, interval: Interval) -> str:
+    name, low, high = interval
+    column = domain[name]
+    return sql_format.run_text(column, low, high) if column.ordered else sql_format.code_text(column, low)

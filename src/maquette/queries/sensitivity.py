@@ -1,0 +1,316 @@
+"""Worst cases of a union: where the parts' worst records meet, and by search where nothing proves that they do.
+
+Largest entries (L-infinity) always combine: a change of one answer belongs to one part. For L1 and L2:
+
+- *add/remove*: parts on disjoint attributes have a common worst record, a flat part is at its worst on every record;
+- *replace-one*: the same, and a flat part is at its worst on every pair that differs in all its attributes.
+
+So the parts that are not flat are cut into components that share no attribute; a component of several parts is
+searched through the table over its attributes. What can be neither proved nor searched is bounded by the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain, Relation
+from maquette.queries.base import Columns, Norms, Queries, Sensitivity, first_columns, label_columns
+from maquette.queries.canonical import all_cells
+
+MOST_RECORDS = 2**16
+"""Records that are told apart, in a search through all of them."""
+MOST_STEPS = 2**28
+"""Elementary steps of a search through all records or pairs of records."""
+MOST_HELD = 2**24
+"""Weights that are held at once."""
+_BLOCK = 2**18
+_LARGEST = 2**62
+"""Sums stay below this, so that 64 bits hold them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """A sensitivity that is never too small."""
+
+    bound: Sensitivity
+    exact: bool
+    spread: bool = False
+    """Attained by a pair of records that differs in every attribute of two or more cells."""
+
+
+def union_sensitivity(domain: Domain, parts: Sequence[Queries], relation: Relation) -> Worst:
+    """The sensitivity of all parts together."""
+    return _union_sensitivity(domain, tuple(parts), relation)
+
+
+@lru_cache(maxsize=16)
+def _union_sensitivity(domain: Domain, parts: tuple[Queries, ...], relation: Relation) -> Worst:
+    flat = [part for part in parts if part.flat]
+    rest = [_component(domain, group, relation) for group in connected([p for p in parts if not p.flat])]
+    proved = total([_alone(part, relation) for part in flat] + rest)
+    meets = relation is Relation.ADD_REMOVE or not flat or all(worst.spread for worst in rest)
+    if meets and proved.exact:
+        return proved
+    searched = total([_component(domain, group, relation) for group in connected(parts)])
+    if searched.exact:
+        return searched
+    bound = least(proved.bound, searched.bound)
+    if relation is Relation.REPLACE_ONE:
+        bound = least(bound, twice(_union_sensitivity(domain, parts, Relation.ADD_REMOVE).bound))
+    return Worst(bound, exact=False)
+
+
+def connected(parts: Sequence[Queries]) -> list[list[Queries]]:
+    """The parts in groups that share no attribute with each other."""
+    groups: list[tuple[set[str], list[Queries]]] = []
+    for part in parts:
+        names, members = set(part.attributes), [part]
+        apart: list[tuple[set[str], list[Queries]]] = []
+        for other_names, other_members in groups:
+            if names & other_names:
+                names |= other_names
+                members = other_members + members
+            else:
+                apart.append((other_names, other_members))
+        groups = [*apart, (names, members)]
+    return [members for _, members in groups]
+
+
+def total(worst: Sequence[Worst]) -> Worst:
+    """Worst cases that meet."""
+    zero = Sensitivity(Fraction(0), Fraction(0), Fraction(0))
+    return Worst(
+        sum((one.bound for one in worst), start=zero),
+        exact=all(one.exact for one in worst),
+        spread=all(one.spread for one in worst),
+    )
+
+
+def twice(added: Sensitivity) -> Sensitivity:
+    """A bound for replacing a record by one for adding it: |p - q| <= p + q, (p - q)^2 <= p^2 + q^2."""
+    return Sensitivity(2 * added.l1, 2 * added.l2_squared, added.linf)
+
+
+def search(
+    domain: Domain, parts: Sequence[Queries], relation: Relation, *, linf: Fraction | None = None
+) -> Worst | None:
+    """The exact worst case over all records that the parts tell apart; None if there are too many.
+
+    The largest entry is 1 for counting queries, and must be given (`linf`) for others.
+    """
+    names = tuple(name for name in domain.names if any(name in part.attributes for part in parts))
+    cost, scale = sum(part.pair_cost for part in parts), math.lcm(*(part.denominator for part in parts))
+    if not names or cost > MOST_HELD or any(domain[name].size > MOST_RECORDS for name in names):
+        return None
+    if sum(part.count for part in parts) * scale**2 >= _LARGEST:
+        return None
+    kinds = [_kinds(domain, parts, name) for name in names]
+    records = math.prod(len(kind.codes) for kind in kinds)
+    steps = records * cost * (1 if relation is Relation.ADD_REMOVE else records)
+    if records > MOST_RECORDS or steps > MOST_STEPS or records * cost > MOST_HELD:
+        return None
+    places = all_cells(tuple(len(kind.codes) for kind in kinds), names)
+    rows = {name: kind.codes[places[name]] for name, kind in zip(names, kinds, strict=True)}
+    many = {name: kind.many[places[name]] for name, kind in zip(names, kinds, strict=True)}
+    return _search(_Search(parts, rows, many), relation, linf)
+
+
+class _Kinds(NamedTuple):
+    """The cells of an attribute that are told apart: one code for each, and whether it stands for several."""
+
+    codes: NDArray[np.int64]
+    many: NDArray[np.bool_]
+
+
+def _kinds(domain: Domain, parts: Sequence[Queries], name: str) -> _Kinds:
+    labels = label_columns(np.stack([part.twins(name) for part in parts if name in part.attributes]))
+    codes, counts = first_columns(labels), np.bincount(labels)
+    # an attribute of one cell can never differ, and need not
+    return _Kinds(codes.astype(np.int64), (counts > 1) | (domain[name].size == 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    parts: Sequence[Queries]
+    rows: Columns
+    many: Mapping[str, NDArray[np.bool_]]
+
+    @property
+    def scale(self) -> int:
+        return math.lcm(*(part.denominator for part in self.parts))
+
+    def norms(self) -> Norms:
+        return self._together([part.norms(self.rows) for part in self.parts])
+
+    def distances(self, start: int, stop: int) -> tuple[Norms, NDArray[np.bool_]]:
+        """From some records to all after them, and which pairs can be chosen to differ in every attribute."""
+        left = {name: codes[start:stop] for name, codes in self.rows.items()}
+        right = {name: codes[start:] for name, codes in self.rows.items()}
+        sums = self._together([part.distances(left, right) for part in self.parts])
+        differs = np.ones(sums.l1.shape, dtype=bool)
+        for name, codes in left.items():
+            differs &= (codes[:, None] != right[name]) | self.many[name][start:stop, None]
+        return sums, differs
+
+    def _together(self, norms: Sequence[Norms]) -> Norms:
+        factors = [self.scale // part.denominator for part in self.parts]
+        if self.scale == 1:  # counting queries: both sums are the same
+            moved = np.sum([norm.l1 for norm in norms], axis=0)
+            return Norms(moved, moved)
+        return Norms(
+            np.sum([norm.l1 * f for norm, f in zip(norms, factors, strict=True)], axis=0),
+            np.sum([norm.l2_squared * f * f for norm, f in zip(norms, factors, strict=True)], axis=0),
+        )
+
+
+def _search(searched: _Search, relation: Relation, linf: Fraction | None) -> Worst:
+    scale, best = searched.scale, _Best()
+    if relation is Relation.ADD_REMOVE:
+        sums = searched.norms()
+        best = best.with_block(sums, np.ones(sums.l1.shape, dtype=bool))
+    else:
+        records = len(next(iter(searched.rows.values())))
+        step = max(1, _BLOCK // records)
+        for start in range(0, records, step):
+            best = best.with_block(*searched.distances(start, start + step))
+    l1, l2 = Fraction(best.l1[0], scale), Fraction(best.l2[0], scale**2)
+    spread = best.l1[1] >= best.l1[0] and best.l2[1] >= best.l2[0]
+    return Worst(
+        Sensitivity(l1, l2, min(l1, Fraction(1)) if linf is None else linf), exact=True, spread=spread
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The largest L1 and L2 squared: among all, and among the pairs that differ everywhere."""
+
+    l1: tuple[int, int] = (0, -1)
+    l2: tuple[int, int] = (0, -1)
+
+    def with_block(self, sums: Norms, differs: NDArray[np.bool_]) -> _Best:
+        l1 = _larger(self.l1, sums.l1, differs)
+        same = sums.l2_squared is sums.l1
+        return _Best(l1, l1 if same else _larger(self.l2, sums.l2_squared, differs))
+
+
+def _larger(best: tuple[int, int], sums: NDArray[np.int64], differs: NDArray[np.bool_]) -> tuple[int, int]:
+    return max(best[0], int(sums.max())), max(best[1], int(np.where(differs, sums, -1).max()))
+
+
+def _component(domain: Domain, parts: Sequence[Queries], relation: Relation) -> Worst:
+    if len(parts) == 1:
+        return _alone(parts[0], relation)
+    added = total([_alone(part, relation) for part in parts])
+    return search(domain, parts, relation, linf=added.bound.linf) or Worst(added.bound, exact=False)
+
+
+def _alone(part: Queries, relation: Relation) -> Worst:
+    return Worst(part.sensitivity(relation), part.exact_sensitivity, part.spread)
+
+
+def least(one: Sensitivity, other: Sensitivity) -> Sensitivity:
+    """The better of two bounds, norm by norm."""
+    return Sensitivity(
+        min(one.l1, other.l1), min(one.l2_squared, other.l2_squared), min(one.linf, other.linf)
+    )
+
+
+# The two records that differ in the most products of intervals.
+#
+# With M = cells + 1, the cell i is in a(M - a) intervals, where a is i + 1 or, counted from the other end,
+# cells - i. Of two cells on either side of each other, a from the low end and b from the high end, ab
+# intervals hold both. Over several attributes the products multiply, and two records are apart in
+#
+#     F(a) + F(b) - 2 p(a) p(b),    F(a) = prod a_k (M_k - a_k),    p(a) = prod a_k.
+#
+# Replacing a_k > M_k / 2 by M_k - a_k keeps F and makes p smaller, so a_k, b_k <= M_k / 2 is enough, and
+# every such pair exists. Each record then matters only through (p, F), and for a fixed partner the best
+# record maximises F - 2 p(b) p: a corner of the upper hull of all (p, F). The hull of a product of sets is
+# built from the hulls of its factors, one attribute after the other, because for a fixed last factor the
+# same argument holds for the rest.
+
+MOST_CELLS = 2**14
+"""Attributes of more cells, among several, get a bound in place of the exact figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Farthest:
+    """How many products hold exactly one of two records, at most."""
+
+    moved: int
+    exact: bool
+    spread: bool
+    """Some such pair differs in every attribute of two or more cells."""
+
+
+class _Corner(NamedTuple):
+    p: int
+    f: int
+    a: tuple[int, ...]
+
+
+def farthest_boxes(cells: Sequence[int], *, closed: bool) -> Farthest:
+    """The farthest pair for attributes of these numbers of declared cells.
+
+    If an attribute has a cell outside the declared ones (not `closed`), one record may be in no product at all.
+    """
+    return _farthest(tuple(cells), closed)
+
+
+@lru_cache(maxsize=256)
+def _farthest(cells: tuple[int, ...], closed: bool) -> Farthest:
+    middle = math.prod((m + 1) ** 2 // 4 for m in cells)
+    if len(cells) == 1:
+        return Farthest(middle if cells[0] > 1 or not closed else 0, exact=True, spread=True)
+    if max(cells) > MOST_CELLS:
+        return Farthest(2 * middle, exact=False, spread=False)
+    moved, spread = _best_pair(_corners(cells), cells, closed)
+    if not closed and middle >= moved:
+        return Farthest(middle, exact=True, spread=True)
+    return Farthest(moved, exact=True, spread=spread)
+
+
+def _corners(cells: tuple[int, ...]) -> list[_Corner]:
+    hull = [_Corner(1, 1, ())]
+    for m in cells:
+        factors = [(a, a * (m + 1 - a)) for a in range(1, (m + 1) // 2 + 1)]
+        hull = _upper_hull([_Corner(c.p * a, c.f * f, (*c.a, a)) for c in hull for a, f in factors])
+    return hull
+
+
+def _upper_hull(points: list[_Corner]) -> list[_Corner]:
+    """The corners that maximise f - slope * p for some slope >= 0, by increasing p."""
+    hull: list[_Corner] = []
+    for point in sorted(points, key=lambda c: (c.p, -c.f)):
+        if hull and point.f <= hull[-1].f:
+            continue
+        while len(hull) >= 2 and _below(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return hull
+
+
+def _below(first: _Corner, middle: _Corner, last: _Corner) -> bool:
+    return (middle.f - first.f) * (last.p - first.p) <= (last.f - first.f) * (middle.p - first.p)
+
+
+def _best_pair(hull: list[_Corner], cells: tuple[int, ...], closed: bool) -> tuple[int, bool]:
+    """Of two records inside the declared cells. One such cell beside a null cell is shared by both of them."""
+    best, spread = 0, False
+    for i, one in enumerate(hull):
+        for other in hull[i:]:
+            moved = one.f + other.f - 2 * one.p * other.p
+            if moved >= best:
+                pairs = zip(one.a, other.a, cells, strict=True)
+                differs = all(a + b <= m or (m == 1 and closed) for a, b, m in pairs)
+                spread = differs or (spread and moved == best)
+                best = moved
+    return best, spread

@@ -1,0 +1,247 @@
+"""SQL predicates: guarded, parsed by sqlglot, and read through a whitelist into a condition.
+
+Nothing is evaluated and no SQL is built from the input. The guards look at the tokens before the parser does: it
+takes seconds for long lists and fails on deep nesting.
+
+    predicate: TRUE | FALSE | NOT predicate | predicate AND predicate | predicate OR predicate | ( predicate )
+        | attribute (= | <> | != | < | <= | > | >=) literal      (or the literal first)
+        | attribute [NOT] BETWEEN literal AND literal
+        | attribute [NOT] IN ( literal, ... )
+        | attribute IS [NOT] NULL
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from maquette.domain import Attribute, Domain
+from maquette.errors import WorkloadError
+from maquette.queries import names, sql_compare
+from maquette.queries.sql_compare import Group, Parsed, Tree, Value, leaf, settle
+from maquette.queries.sql_format import MOST_LISTED
+
+SqlTree = Any
+"""A node of sqlglot's; its types move between versions."""
+
+LONGEST = 4096
+"""Characters."""
+DEEPEST = 32
+"""Parentheses and NOTs inside one another."""
+MOST_NODES = 256
+"""Comparisons and connectives."""
+
+LARGEST = 10**300
+"""Numbers."""
+
+_KEYWORDS = frozenset(["AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "TRUE", "FALSE"])
+_LARGEST_EXPONENT = 400
+_TOKEN = re.compile(
+    r"""
+    (?P<space>[ \t\r\n]+)
+  | (?P<string>'(?:[^']|'')*')
+  | (?P<quoted>"(?:[^"]|"")+")
+  | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?(?!\w))
+  | (?P<word>[^\W\d]\w*)
+  | (?P<sign><>|!=|<=|>=|[=<>])
+  | (?P<minus>[+-](?=\s*[\d.]))
+  | (?P<open>\()
+  | (?P<close>\))
+  | (?P<comma>,)
+    """,
+    re.VERBOSE | re.ASCII,
+)
+
+
+def parse(domain: Domain, text: str) -> Parsed:
+    """The conditions that a predicate states; `WorkloadError` for everything outside the grammar."""
+    _guard(domain, text)
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tree = sqlglot.parse_one(text, into=exp.Condition)
+    except (SqlglotError, RecursionError, ValueError):
+        raise WorkloadError(
+            f"cannot read the predicate {_short(text)!r}; write for example: age >= 60 AND sex = 'Female'"
+        ) from None
+    return settle(domain, _Reader(domain).read(tree, negated=False))
+
+
+def _guard(domain: Domain, text: str) -> None:
+    """Length, characters, words, nesting and lists, before any parsing."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise WorkloadError(f"expected a predicate as text, got {type(text).__name__}")
+    if len(text) > LONGEST:
+        raise WorkloadError(f"a predicate may have {LONGEST} characters, got {len(text)}")
+    depth = _Depth()
+    place = 0
+    while place < len(text):
+        token = _TOKEN.match(text, place)
+        if token is None:
+            raise WorkloadError(f"unexpected {text[place]!r} in the predicate {_short(text)!r}")
+        place = token.end()
+        _check_token(domain, token)
+        depth.after(token)
+    if place == 0 or not text.strip():
+        raise WorkloadError("expected a predicate, got an empty text; TRUE counts all records")
+
+
+def _check_token(domain: Domain, token: re.Match[str]) -> None:
+    word = token["word"]
+    if word is not None and word.upper() not in _KEYWORDS:
+        if word.upper() in names.RESERVED:
+            raise WorkloadError(
+                f"{_short(word)} is outside the query language; an attribute of this name goes in double quotes"
+            )
+        names.find(domain, word)
+    if token["exponent"] is not None and abs(int(token["exponent"])) > _LARGEST_EXPONENT:
+        raise WorkloadError(f"the number {_short(token[0])} is out of range")
+
+
+class _Depth:
+    """How deep the tokens so far are nested, and how long the lists are."""
+
+    def __init__(self) -> None:
+        self._opened: list[tuple[int, int]] = []
+        self._nots = self._commas = 0
+
+    def after(self, token: re.Match[str]) -> None:
+        match token.lastgroup:
+            case "open":
+                self._opened.append((self._nots, self._commas))
+                self._nots = self._commas = 0
+            case "close":
+                if not self._opened:
+                    raise WorkloadError("a ) without its ( in the predicate")
+                self._nots, self._commas = self._opened.pop()
+            case "comma":
+                self._commas += 1
+            case "word" if token[0].upper() == "NOT":
+                self._nots += 1
+            case "word" if token[0].upper() in ("AND", "OR"):
+                self._nots = 0
+            case _:
+                return
+        if len(self._opened) + sum(nots for nots, _ in self._opened) + self._nots > DEEPEST:
+            raise WorkloadError(f"a predicate may be nested {DEEPEST} deep; this one is deeper")
+        if self._commas >= MOST_LISTED:
+            raise WorkloadError(f"a list may have {MOST_LISTED} values; this one has more")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Walks the whitelisted part of a sqlglot tree. NOT is pushed down to the sets of values."""
+
+    domain: Domain
+    nodes: int = 0
+
+    def read(self, tree: SqlTree, *, negated: bool) -> Tree:
+        from sqlglot import exp
+
+        self.nodes += 1
+        if self.nodes > MOST_NODES:
+            raise WorkloadError(f"a predicate may have {MOST_NODES} comparisons and connectives")
+        match tree:
+            case exp.Paren():
+                return self.read(tree.this, negated=negated)
+            case exp.Not():
+                return self.read(tree.this, negated=not negated)
+            case exp.And() | exp.Or():
+                parts = tuple(self.read(part, negated=negated) for part in tree.flatten())
+                return Group(isinstance(tree, exp.And) != negated, parts)
+            case exp.Boolean():
+                return Group(bool(tree.this) != negated, ())
+            case _:
+                return self._comparison(tree, negated=negated)
+
+    def _comparison(self, tree: SqlTree, *, negated: bool) -> Tree:
+        from sqlglot import exp
+
+        match tree:
+            case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
+                return self._signed(tree, negated=negated)
+            case exp.Between() if not tree.args.get("symmetric"):
+                attribute = self._attribute(tree.this)
+                low = sql_compare.compare(attribute, ">=", _value(tree.args["low"]))
+                high = sql_compare.compare(attribute, "<=", _value(tree.args["high"]))
+                return Group(
+                    not negated, tuple(leaf(attribute, (one,), negated=negated) for one in (low, high))
+                )
+            case exp.In() if not any(tree.args.get(arg) for arg in ("query", "unnest", "field", "is_global")):
+                attribute = self._attribute(tree.this)
+                if not tree.expressions:
+                    raise WorkloadError(f"expected at least one value in the list of '{attribute.name}'")
+                listed = tuple(sql_compare.compare(attribute, "=", _value(item)) for item in tree.expressions)
+                return leaf(attribute, listed, negated=negated)
+            case exp.Is() if isinstance(tree.expression, exp.Null):
+                attribute = self._attribute(tree.this)
+                return leaf(attribute, (sql_compare.is_null(attribute),), negated=negated)
+            case _:
+                raise _outside(tree)
+
+    def _signed(self, tree: SqlTree, *, negated: bool) -> Tree:
+        from sqlglot import exp
+
+        sign = _SIGNS[type(tree).__name__]
+        left, right = tree.this, tree.expression
+        if not isinstance(left, exp.Column):
+            left, right, sign = right, left, _FLIPPED.get(sign, sign)
+        attribute = self._attribute(left)
+        if sign == "<>":
+            sign, negated = "=", not negated
+        return leaf(attribute, (sql_compare.compare(attribute, sign, _value(right)),), negated=negated)
+
+    def _attribute(self, tree: SqlTree) -> Attribute:
+        from sqlglot import exp
+
+        if not isinstance(tree, exp.Column) or not isinstance(tree.this, exp.Identifier) or tree.table:
+            raise _outside(tree)
+        word = str(tree.this.this)
+        if tree.this.args.get("quoted"):
+            return names.attribute(self.domain, word)
+        return names.find(self.domain, word)
+
+
+_SIGNS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _value(tree: SqlTree) -> Value:
+    from sqlglot import exp
+
+    match tree:
+        case exp.Literal():
+            return str(tree.this) if tree.args["is_string"] else _number(str(tree.this))
+        case exp.Neg() if isinstance(tree.this, exp.Literal) and not tree.this.args["is_string"]:
+            return -_number(str(tree.this.this))
+        case exp.Boolean():
+            return bool(tree.this)
+        case exp.Null():
+            raise WorkloadError("nothing equals NULL; write IS NULL or IS NOT NULL")
+        case _:
+            raise _outside(tree)
+
+
+def _number(text: str) -> Fraction:
+    try:
+        number = Fraction(text)
+    except ValueError:
+        raise WorkloadError(f"cannot read {_short(text)!r} as a number") from None
+    if number > LARGEST:
+        raise WorkloadError(f"the number {_short(text)} is out of range")
+    return number
+
+
+def _outside(tree: SqlTree) -> WorkloadError:
+    return WorkloadError(
+        f"{type(tree).__name__.upper()} is outside the query language; compare attributes with values by "
+        "= <> < <= > >= BETWEEN IN, IS NULL, joined by AND OR NOT"
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."

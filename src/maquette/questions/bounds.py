@@ -1,0 +1,191 @@
+"""Which public arguments the gate takes: none that could carry a private number out of 64 bits.
+
+A private number is computed exactly, or the sensitivity that is charged for it means nothing. With these limits every
+number that the gate computes from a table fits into 64 bits with its sign:
+
+- A table has at most RECORDS = 2^32 records; the vault opens no larger one.
+- The public factors of a count (the queries' denominator, the grid of weights, the rows of a small database) multiply
+  to at most FACTORS = 2^30. So a count times its factors is at most 2^62. Products with more factors are computed in
+  Python's own whole numbers (`gate/scores.py`, `gate/draw`).
+- What is added to a count or taken from it (a guess, a reference table, a penalty) is at most SUMMANDS = 2^60
+  altogether. A score is then at most 2^62 (a guess) or 2^32 + 2^60 + 2^60 (a distance less a penalty).
+- Noise is at most WIDEST = 2^55 wide: it passes 2^62 with a chance of at most exp(-128). Where it does, the sampler
+  cuts the noisy number off at the ends of the 64 bits, or wraps it: a function of the noisy number alone.
+
+Everything else that is refused here would fail during a look, after the payment: wrong types and shapes, numbers that
+are not finite, tables too large to be held. A refusal depends on public arguments only, and comes before payment and
+look.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.accounting.events import RESERVED
+from maquette.domain import Domain
+from maquette.errors import ParameterError, WorkloadError
+from maquette.queries import (
+    Boxes,
+    Conjunctions,
+    Halfspaces,
+    Marginals,
+    Predicate,
+    Predicates,
+    Prefixes,
+    Ranges,
+    Weights,
+    Workload,
+    names,
+)
+from maquette.queries.base import MOST_ANSWERS, Margin, Queries, TableQueries, check_size
+
+RECORDS = 2**32
+FACTORS = 2**30
+SUMMANDS = 2**60
+WIDEST = 2**55
+EXACT = RECORDS * FACTORS
+"""What no private number exceeds before noise."""
+
+LARGEST_PRICE = 2**30
+MOST_CHOICES = 2**12
+"""Private choices in one payment."""
+MOST_WORDS = 2**20
+"""Characters of what the ledger is told about a question."""
+_SMALLEST_VARIANCE = Fraction(1, 2**40)
+_RESERVED = RESERVED | {"ask", "terms", "query", "guess"}
+_KNOWN = (
+    Boxes,
+    Conjunctions,
+    Halfspaces,
+    Marginals,
+    Predicate,
+    Predicates,
+    Prefixes,
+    Ranges,
+    Weights,
+)
+
+
+def check_type(value: object, kind: type | tuple[type, ...], what: str) -> None:
+    """An argument of the kind that its annotation promises: nobody checks those at run time."""
+    if not isinstance(value, kind):
+        raise ParameterError(f"expected {what}, got {type(value).__name__}")
+
+
+def check_list(values: object, kind: type | tuple[type, ...], what: str) -> None:
+    """A list or tuple of such arguments; True and False are no whole numbers."""
+    check_type(values, (list, tuple), what)
+    for value in cast("Sequence[object]", values):
+        check_type(value, kind, what)
+        if isinstance(value, bool):
+            raise ParameterError(f"expected {what}, got bool")
+
+
+def check_whole(value: object, *, least: int, most: int, what: str) -> None:
+    """A whole number within limits; its value is not repeated, it may have millions of digits."""
+    check_list([value], int, f"{what} as a whole number")
+    if not least <= cast("int", value) <= most:
+        raise ParameterError(f"expected {what} as a whole number from {least} to {most}")
+
+
+def check_price(price: object) -> None:
+    """A price that some budget could pay; the least one is checked where it is put on the ledger's grid.
+
+    No float, which could be infinite or not a number.
+    """
+    check_list([price], (int, Fraction), "a price as int or Fraction")
+    if cast("Fraction", price) > LARGEST_PRICE:
+        raise ParameterError(f"expected a price of at most {LARGEST_PRICE:,}")
+
+
+def check_variances(variances: object, count: int, what: str) -> None:
+    """One variance of noise per table, neither vanishing nor too wide."""
+    check_list(variances, (int, Fraction), f"one variance per {what} as int or Fraction")
+    given = cast("Sequence[Fraction]", variances)
+    if len(given) != count or not all(_SMALLEST_VARIANCE <= v <= WIDEST**2 for v in given):
+        raise ParameterError(f"expected {count} variances > 0, one per {what}, from 2^-40 to 2^110")
+
+
+def check_width(width: Fraction | float) -> None:
+    """Noise that leaves 64 bits to the numbers it is added to."""
+    if not width <= WIDEST:
+        raise ParameterError(
+            "this price buys noise beyond 2^55, wider than any table is long; ask for less or pay more for it"
+        )
+
+
+def check_numbers(array: object, length: int, what: str) -> None:
+    """A flat array of so many public whole numbers that together stay within the limit for summands."""
+    check_type(array, np.ndarray, f"{length} {what} in an array")
+    numbers = cast("NDArray[Any]", array)
+    if numbers.dtype.kind != "i" or numbers.shape != (length,):
+        raise ParameterError(f"expected {length} {what}, flat")
+    largest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
+    if largest * length > SUMMANDS and sum(abs(int(v)) for v in numbers) > SUMMANDS:
+        raise ParameterError(f"expected {what} of at most 2^60 altogether")
+
+
+def check_queries(domain: Domain, queries: object) -> None:
+    """Queries over the table's own domain, of a class whose sensitivity is known, and few enough to be answered."""
+    check_type(queries, Queries, "queries")
+    queries = cast("Queries", queries)
+    parts = [part.queries for part in queries.parts] if type(queries) is Workload else [queries]
+    if not all(type(part) in _KNOWN for part in parts):
+        raise ParameterError("expected queries of a known kind; other weights enter through weights()")
+    if queries.domain is not domain and queries.domain.fingerprint != domain.fingerprint:
+        raise ParameterError("expected queries over the table's own domain; build them from table.domain")
+    check_size(queries.count)
+    check_cells(
+        sum(domain.cells(m) for part in parts if isinstance(part, TableQueries) for m in part.margins)
+    )
+    check_whole(queries.denominator, least=1, most=FACTORS, what="the denominator of the queries")
+
+
+def check_margins(domain: Domain, margins: object) -> None:
+    """Tables over attributes of the domain, each named once and in order, few enough cells to be held."""
+    check_list(margins, tuple, "a list of margins, each a tuple of names")
+    given = cast("Sequence[Margin]", margins)
+    for margin in given:
+        check_list(margin, str, "a margin as a tuple of names")
+        if names.margin(domain, margin) != margin:
+            raise WorkloadError("expected the attributes of every margin in the order of the domain")
+    check_cells(sum(domain.cells(margin) for margin in given))
+
+
+def check_cells(cells: int) -> None:
+    """Few enough counts for one question?"""
+    if cells > MOST_ANSWERS:
+        raise WorkloadError(f"expected tables of at most {MOST_ANSWERS:,} cells altogether; ask coarser ones")
+
+
+def check_projection(sizes: Sequence[int], removed: Sequence[int], sigma: float) -> None:
+    """Removing a mean over n cells, in whole numbers, makes a table's largest number at most 2 n - 2 times as large."""
+    growth = 1
+    for axis in removed:
+        growth *= max(2 * sizes[axis] - 2, 1)
+    if growth * (RECORDS + 16 * Fraction(sigma)) > EXACT:
+        raise ParameterError("expected noise that leaves room for the projection; ask for a smaller variance")
+
+
+def check_about(about: object) -> None:
+    """What the ledger is told about a question: plain data that cannot be taken for what was paid or asked."""
+    check_type(about, Mapping, "what is said of a question by name")
+    told = cast("Mapping[str, object]", about)
+    check_list(list(told), str, "names that are texts")
+    taken = sorted(_RESERVED & set(told))
+    if taken:
+        raise ParameterError(f"a note cannot replace what the gate writes about a step: {', '.join(taken)}")
+    try:
+        length = len(json.dumps(dict(told), allow_nan=False))
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        raise ParameterError(
+            "expected what is said of a question as plain texts, finite numbers, lists and objects"
+        ) from None
+    if length > MOST_WORDS:
+        raise ParameterError(f"expected at most {MOST_WORDS:,} characters about a question")

@@ -1,0 +1,193 @@
+"""What the gate hands out: noisy counts, the law of their noise, and the receipt that they were paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.queries.base import Margin, Queries
+from maquette.queries.marginals import Binned
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Discrete Laplace noise for a pure epsilon. As a law: `scale` is what was really drawn with, in counts."""
+
+    epsilon: Fraction
+    scale: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Discrete Gaussian noise for rho-zCDP. As a law: `sigma_squared` is what was really drawn with, in counts."""
+
+    rho: Fraction
+    sigma_squared: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cube:
+    """Integer L-infinity noise, P(z) proportional to base^max|z|, for a pure epsilon.
+
+    As a law: `base` is the rational number that was really drawn with.
+    """
+
+    epsilon: Fraction
+    base: Fraction | None = None
+
+
+Noise = Laplace | Gaussian | Cube
+"""Asked for with its price only; a released measurement carries the law too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where in the ledger a released value was paid for."""
+
+    sequence: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """Noisy answers to a class of queries. `values` are whole numbers over `queries.denominator`."""
+
+    queries: Queries
+    values: NDArray[np.int64]
+    noise: Noise
+    receipt: Receipt
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """The noisy answers as counts."""
+        return self.values / self.queries.denominator
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyTable:
+    """A table in bins plus noise; `values` are flat whole counts."""
+
+    asked: Binned
+    values: NDArray[np.int64]
+    variance: Fraction
+    """Of the noise in every bin, by the parameter of its law."""
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Residual:
+    """The noisy residual of one margin: its table plus noise, with the mean over each axis in `axes` removed.
+
+    `values` are whole numbers; divide by `denominator` (the product of the sizes of `axes`). On the axes that
+    were not removed before release, remove the mean on use: that is post-processing.
+    """
+
+    margin: Margin
+    axes: tuple[int, ...]
+    values: NDArray[np.int64]
+    denominator: int
+    variance: Fraction
+    """Variance parameter of the integer noise that was added to every cell before the projection."""
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The number of records: exact where it is public, a paid noisy value where it is private."""
+
+    value: int
+    noise: Noise | None
+    receipt: Receipt | None
+
+    @property
+    def public(self) -> bool:
+        return self.noise is None
+
+    @classmethod
+    def unknown(cls) -> Size:
+        """Private, and nothing was paid for it: noise without a finite scale."""
+        return cls(0, Laplace(Fraction(0)), None)
+
+    @property
+    def known(self) -> bool:
+        """Is the value public, or paid for?"""
+        return self.noise is None or self.receipt is not None
+
+    @property
+    def divisor(self) -> int:
+        """The value to divide by: at least 1, clamped after the noise."""
+        return max(self.value, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LargestError:
+    """Noisy largest errors of released answers, one per group, in counts: for certificates."""
+
+    values: NDArray[np.int64]
+    noise: Noise
+    receipt: Receipt
+
+
+def sigma(noise: Noise) -> float:
+    """Standard deviation of one coordinate of a law (its continuous form; the cube's is not stated)."""
+    match noise:
+        case Laplace(scale=Fraction() as scale):
+            return float(scale) * 2**0.5
+        case Gaussian(sigma_squared=Fraction() as variance):
+            return float(variance) ** 0.5
+        case _:
+            raise TypeError(f"no standard deviation for {noise!r}")
+
+
+def as_json(noise: Noise) -> dict[str, Any]:
+    """A law in the release file: exact numbers as texts."""
+    fields = {name: getattr(noise, name) for name in noise.__slots__}
+    return {"law": type(noise).__name__.lower()} | {
+        k: None if v is None else str(v) for k, v in fields.items()
+    }
+
+
+# What the gate hands out when it tests a guess against the table: the public side of a sparse-vector epoch.
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an epoch is asked for. Public: functions of public inputs and released values."""
+
+    threshold: int
+    """A guess is far off if it misses by about this many records or more."""
+    cap: int
+    """After this many guesses far off the epoch is closed."""
+    threshold_price: Fraction
+    """Pure epsilon of the noise on the threshold."""
+    test_price: Fraction
+    """Pure epsilon of all tests together."""
+    answer_price: Fraction | None
+    """What noisy values of the guesses far off cost together, in the curator's unit; None for the tests alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """An epoch that was paid for. The noisy threshold itself stays in the gate."""
+
+    terms: Terms
+    threshold_scale: Fraction
+    """Of the discrete Laplace noise on the threshold, in counts."""
+    test_scale: Fraction
+    """Of the discrete Laplace noise on each test, in counts."""
+    answer_noise: Noise | None
+    """The law of the noise on the values of guesses far off, in counts."""
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """One guess, tested: near enough, or far off with a fresh noisy value over the query's denominator."""
+
+    far: bool
+    value: int | None
+    receipt: Receipt

@@ -1,0 +1,144 @@
+"""The certificate of a finished release: its largest error, measured privately and bounded from above.
+
+Whether one is bought is decided before the answers are drawn, from public numbers: what it can be expected to state
+against what the mechanism guarantees. A release states one of the two, so that its sentence fails no more often than it
+says. Where the number of records is private, the released number may decide too: both bounds set the same event of that
+number aside, and given the number only one of the other two events is in play.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from maquette.domain import Relation
+from maquette.mechanisms import shape, sizing
+from maquette.mechanisms.base import Curator, Forecast, Task
+from maquette.models.answers import Answers
+from maquette.queries.base import Group, Queries, Sensitivity
+from maquette.questions.draws import Drawn
+from maquette.questions.measurement import Gaussian, Laplace, LargestError, Noise, Receipt, Size
+from maquette.theory import direct
+from maquette.theory import draws as gaussian
+from maquette.theory import draws as laplace
+
+SHARE = 0.05
+"""Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """Every answer of the group is within `alpha` (a fraction), `counts` on the scale of records."""
+
+    group: Group
+    alpha: float
+    counts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Bounds that hold together, except with probability `beta`."""
+
+    whole: Certified
+    groups: tuple[Certified, ...]
+    beta: float
+    receipt: Receipt | None
+    """None where nothing had to be measured."""
+
+
+def certify(
+    curator: Curator,
+    queries: Queries,
+    answers: Answers,
+    *,
+    size: Size,
+    price: Fraction,
+    beta: float,
+    by_group: bool = False,
+) -> Certificates:
+    """Measure the largest error of released answers and say how large it can be.
+
+    Guarantee: `price`, through the gate.
+    Accuracy: every query of the workload is within `whole.alpha`, except with probability beta. The tenth part of beta
+        is for a released size that is off, as in every guarantee in advance, and the rest for noise that lowers a
+        largest error; all of it where the size is public. The tails are exact.
+    Holds when: the table is not empty.
+    Cost: nothing for a workload of constant queries, whose answers are exact: nothing is measured.
+    """
+    groups = queries.groups() if by_group else (Group(queries.describe(), 0, queries.count),)
+    if shape.distinct(queries) == 0:
+        exact = tuple(Certified(group, 0.0, 0.0) for group in groups)
+        whole = Certified(Group(queries.describe(), 0, queries.count), 0.0, 0.0)
+        return Certificates(whole, exact if by_group else (), beta, None)
+    measured = curator.largest_error(queries, answers, groups=groups, price=price)
+    parts = _certified(measured, groups, size=size, beta=beta)
+    worst = max(parts, key=lambda part: part.counts)
+    whole = Certified(Group(queries.describe(), 0, queries.count), worst.alpha, worst.counts)
+    return Certificates(whole, parts if by_group else (), beta, measured.receipt)
+
+
+def certify_drawn(
+    curator: Curator, queries: Queries, drawn: Drawn, *, size: Size, price: Fraction, beta: float
+) -> Certificates:
+    """The same for a drawn database, by the score of its class: no answer is listed.
+
+    Guarantee: `price`, through the gate.
+    Accuracy: as `certify`; where records weigh, fractions are of their total weight, which is released rounded up.
+    """
+    measured = curator.judge(drawn, price=price)
+    groups = (Group(queries.describe(), 0, queries.count),)
+    rounding = 0.0 if drawn.draw.weight is None else 1.0
+    parts = _certified(measured, groups, size=size, beta=beta, rounding=rounding)
+    return Certificates(parts[0], (), beta, measured.receipt)
+
+
+def _certified(
+    measured: LargestError, groups: Sequence[Group], *, size: Size, beta: float, rounding: float = 0.0
+) -> tuple[Certified, ...]:
+    share = beta if size.public else beta * (1 - sizing.SIZE_BETA)
+    margin = below(measured.noise, share, draws=len(groups))
+    drift = rounding + sizing.drift(size, beta)
+    return tuple(
+        Certified(
+            group,
+            direct.certified_alpha(largest=float(value), margin=margin, size=size.value, drift=drift),
+            max(0.0, float(value) + margin),
+        )
+        for group, value in zip(groups, measured.values.tolist(), strict=True)
+    )
+
+
+def expected(forecast: Forecast, task: Task, *, price: Fraction, n: int, drift: float = 0.0) -> float | None:
+    """What a certificate at this price is expected to state on a table of n records; None where nothing is known.
+
+    The expected largest error, and what the noise of its measurement may hide; `drift` is how far n may be off.
+    """
+    if forecast.expected is None or not price:
+        return None
+    largest = min(forecast.expected, 1.0 if forecast.guaranteed is None else forecast.guaranteed)
+    one = Sensitivity(Fraction(1), Fraction(1), Fraction(1))
+    asked = Laplace(price) if task.unit == "epsilon" else Gaussian(price)
+    public = task.relation is Relation.REPLACE_ONE and task.weight is None
+    share = task.beta if public else task.beta * (1 - sizing.SIZE_BETA)
+    margin = below(sizing.drawn(asked, one, unit=task.unit), share)
+    return direct.certified_alpha(largest=largest * n, margin=margin, size=n, drift=drift)
+
+
+def worth_buying(certified: float | None, guaranteed: float | None) -> bool:
+    """Is the certificate expected to state less than the guarantee, and anything at all?"""
+    if certified is None:
+        return guaranteed is None or guaranteed >= 1
+    return certified < 1 and (guaranteed is None or certified < guaranteed)
+
+
+def below(noise: Noise, beta: float, *, draws: int = 1) -> float:
+    """How far down any of several draws can go, except with probability beta: exact tails, union over the draws."""
+    match noise:
+        case Laplace(scale=Fraction() as scale):
+            return laplace.laplace_one_sided(scale=float(scale), beta=beta / draws)
+        case Gaussian(sigma_squared=Fraction() as variance):
+            return gaussian.gaussian_one_sided(sigma=math.sqrt(variance), beta=beta / draws)
+        case _:
+            raise TypeError(f"no tail for {noise!r}")

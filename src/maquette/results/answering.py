@@ -1,0 +1,445 @@
+"""One query answered from what was released, with an error only where one is proved.
+
+Which source answers depends on public structure alone, so that the stated confidence needs no correction for
+having looked at several: first the model, then the released answers of the workload, then the rows. Where the answers
+are those of carved rows, a query of the workload itself comes first: its error is certified.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import ReleaseError, WorkloadError
+from maquette.models.answers import answer_from
+from maquette.models.constraints import possible
+from maquette.models.sculpt import SculptModel
+from maquette.queries import condition
+from maquette.queries.base import Margin, Queries
+from maquette.queries.canonical import MOST_CELLS, MOST_KEYS, all_cells
+from maquette.queries.condition import Runs
+from maquette.queries.marginals import Marginals
+from maquette.queries.predicates import Predicate, SetQueries
+from maquette.queries.ranges import Prefixes, Ranges
+from maquette.queries.workload import Workload
+from maquette.results import statements
+from maquette.results.statements import Answer, HoldsFor, Source
+
+if TYPE_CHECKING:
+    from maquette.results.release import Release
+
+
+NAMED_SETS = 8
+"""How many covered sets of attributes an error message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A share of the records and how far it may be off; `error` is None where nothing is proved."""
+
+    value: float
+    error: float | None
+    beta: float | None
+    source: Source
+    note: str | None = None
+    alone: bool = False
+    """Does the error hold for this query alone, rather than for all answers of the release together?"""
+
+    @property
+    def holds_for(self) -> HoldsFor | None:
+        if self.error is None:
+            return None
+        return "this question alone" if self.alone else "all answers of the release together"
+
+
+def answer(release: Release, query: str | Queries) -> Answer:
+    """Answer one query; see `Release.answer`."""
+    asked, text, notes = _read(release, query)
+    _check_measured(release, asked)
+    found = _cut(release, asked) if _is_cut(asked) else estimate(release, asked)
+    if found is None:
+        raise ReleaseError(_not_covered(release, asked))
+    if found.note is not None:
+        notes = (*notes, found.note)
+    if release.watermark is not None:
+        notes = (f"NOT PRIVATE: {release.watermark}", *notes)
+    return Answer(
+        query=text,
+        value=found.value,
+        count=found.value * release.size.divisor,
+        error=found.error,
+        confidence=None if found.beta is None else 1 - found.beta,
+        source=found.source,
+        notes=notes,
+        holds_for=found.holds_for,
+    )
+
+
+def _is_cut(asked: Queries) -> TypeGuard[Predicate]:
+    return isinstance(asked, Predicate) and not asked.exact
+
+
+def _cut(release: Release, asked: Predicate) -> Estimate | None:
+    """A predicate that cuts cells, from both sides; each gets half of the chance that a model's interval fails."""
+    try:
+        both = asked.ends()
+    except WorkloadError:  # too long to be said
+        both = ()
+    for end in both:
+        _check_measured(release, end)
+    known = [found for end in both if (found := _side(release, end)) is not None]
+    if len(known) < 2:
+        return _as_read(estimate(release, asked))
+    low, high = known
+    joined = statements.join(low.value, low.error, high.value, high.error)
+    note = "; ".join(said for said in (joined.note, high.note or low.note) if said is not None)
+    source: Source = high.source if low.beta == 0 else low.source
+    if joined.error is None:
+        return Estimate(joined.value, None, None, source, note)
+    # bounds of the workload hold for all of its answers at once, a model's maybe for each by itself
+    betas = [found.beta or 0.0 for found in known]
+    beta = sum(betas) if "model" in (low.source, high.source) else max(betas)
+    whole = _estimate(joined.value, joined.error, beta, source, note)
+    return replace(whole, alone=low.alone or high.alone)
+
+
+def _side(release: Release, end: Predicate) -> Estimate | None:
+    if end.condition in (condition.ALWAYS, condition.NEVER):
+        return Estimate(float(end.condition == condition.ALWAYS), 0.0, 0.0, "model")
+    return estimate(release, end, beta=release.beta / 2)
+
+
+def _as_read(found: Estimate | None) -> Estimate | None:
+    """Where both sides are not covered: nothing is known of the cells that are cut, so no error can be stated."""
+    if found is None:
+        return None
+    note = "counted by the nearest border of a cell: nothing here tells how many records that gets wrong"
+    return replace(found, error=None, beta=None, note=note if found.note is None else f"{found.note}; {note}")
+
+
+def estimate(release: Release, asked: Queries, *, beta: float | None = None) -> Estimate | None:
+    """The best supported estimate of one query, or None if the release does not cover it.
+
+    `beta` is the chance that an interval of the model's fails, that of the release if it is not given.
+    """
+    if not set(asked.attributes) <= set(release.measured):
+        return None
+    found = (
+        _certified(release, asked)
+        or _from_model(release, asked, release.beta if beta is None else beta)
+        or _from_workload(release, asked)
+        or _from_rows(release, asked)
+    )
+    if found is None or not found.value or not _impossible(asked):
+        return found
+    note = "no record can be so by the constraints of the domain"
+    if found.error is None:
+        return replace(found, value=0.0, note=note)
+    moved = _estimate(0.0, found.error + found.value, found.beta or release.beta, found.source, note)
+    return replace(moved, alone=found.alone)
+
+
+def _impossible(asked: Queries) -> bool:
+    """Do the declared constraints rule out every record that the query counts?"""
+    if not asked.domain.constraints or asked.domain.cells(asked.attributes) > MOST_CELLS:
+        return False
+    good = possible(asked.domain, asked.attributes)
+    return good is not None and not cell_weights(asked, asked.attributes)[good].any()
+
+
+def _certified(release: Release, asked: Queries) -> Estimate | None:
+    """One of the workload's own queries where they are answered by carved rows: the certificate judges that answer."""
+    if release.certificate is None or not isinstance(release.model, SculptModel):
+        return None
+    return _from_workload(release, asked, most=1)
+
+
+def _from_model(release: Release, asked: Queries, beta: float) -> Estimate | None:
+    if release.model is None:
+        return None
+    own = _is_of_workload(release, asked)
+    found = release.model.estimate(asked, beta=beta, among=release.workload.count if own else 1)
+    if found is None:
+        return None
+    value, error = found
+    return replace(_estimate(value, error, beta, "model"), alone=not own)
+
+
+def _is_of_workload(release: Release, asked: Queries) -> bool:
+    """Is it one of the workload's queries, or the complement of one? Their errors are stated for all together."""
+    return any(
+        len(indices) == 1 and abs(float(weights[0])) == 1
+        for _, part in _parts(release.workload)
+        for indices, weights, _ in _combinations(part, asked)
+    )
+
+
+def _from_workload(release: Release, asked: Queries, *, most: int | None = None) -> Estimate | None:
+    """Out of the released answers, at most so many of them."""
+    best: Estimate | None = None
+    for offset, part in _parts(release.workload):
+        for indices, weights, constant in _combinations(part, asked):
+            if most is not None and len(indices) > most:
+                continue
+            found = _combine(release, asked, offset + indices, weights, constant)
+            if best is None or _width(found) < _width(best):
+                best = found
+    return best
+
+
+def _width(found: Estimate) -> float:
+    return 1.0 if found.error is None else found.error
+
+
+def _combine(
+    release: Release, asked: Queries, indices: NDArray[Any], weights: NDArray[Any], constant: float
+) -> Estimate:
+    """A weighted sum of released answers. Their common bound holds for all at once, so errors add up."""
+    if release.listed:
+        numerators = release.answers.numerators[indices.astype(np.int64)]
+        value = constant + float((weights * numerators).sum()) / release.answers.denominator
+    else:  # every answer is the rows' own, and so is their sum
+        assert release.database is not None
+        value = float(answer_from(release.database, asked).fractions[0])
+    alpha, beta = _bound(release, indices)
+    total = float(np.abs(weights).sum())
+    note = None if len(indices) < 2 else f"summed from {len(indices):,} released answers, whose errors add up"
+    return _estimate(value, total * alpha, beta, "workload", note)
+
+
+def _from_rows(release: Release, asked: Queries) -> Estimate | None:
+    if release.database is None:
+        return None
+    value = float(answer_from(release.database, asked).fractions[0])
+    return Estimate(value, None, None, "rows", _of_rows(release, asked))
+
+
+def _of_rows(release: Release, asked: Queries) -> str:
+    """How an answer of the rows is known: whether a measurement looked at its attributes together."""
+    names = {name for name in asked.attributes if asked.domain[name].size > 1}
+    if len(names) > 1 and not any(names <= set(margin) for margin in release.measured_together):
+        return (
+            f"no measurement of this release looked at {_listed(asked.attributes)} together: how they go together in "
+            "the synthetic rows is an assumption (that of independence, where nothing else connects them), and no "
+            "error is proved for it"
+        )
+    return "not in the released workload: read from the synthetic rows, no error is proved for it"
+
+
+def _check_measured(release: Release, asked: Queries) -> None:
+    """Refuse a query about attributes that no measurement of the release looked at."""
+    gone = [name for name in asked.attributes if name not in release.measured]
+    if gone:
+        verb = "was" if len(gone) == 1 else "were"
+        raise ReleaseError(
+            f"{_listed(gone)} {verb} not measured by this release, which is about {_listed(release.measured)}; a "
+            f"release with a marginal of {_listed(asked.attributes)}, or a session, answers it"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a sentence says them; many of them cut short."""
+    if len(names) > NAMED_SETS:
+        return f"{', '.join(names[:NAMED_SETS])} and {len(names) - NAMED_SETS:,} more"
+    if len(names) < 2:
+        return "".join(names) or "no attribute"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _estimate(value: float, error: float, beta: float, source: Source, note: str | None = None) -> Estimate:
+    value = min(max(value, 0.0), 1.0)  # the truth lies there too, so this can only lower the error
+    if not error < 1:
+        return Estimate(value, None, None, source, "the bound on its error is too large to say anything")
+    return Estimate(value, error, beta, source, note)
+
+
+def _bound(release: Release, indices: NDArray[Any]) -> tuple[float, float]:
+    """The error that holds for all of these answers together, and how likely it is exceeded."""
+    if release.certificate is None:
+        return release.stated.alpha, release.stated.beta
+    certificate = release.certificate
+    named = {group.name: group for group in certificate.groups}
+    for group in release.workload.groups():
+        if (
+            group.name in named
+            and len(indices)
+            and group.start <= indices.min()
+            and indices.max() < group.stop
+        ):
+            return min(named[group.name].alpha, certificate.alpha), certificate.beta
+    return certificate.alpha, certificate.beta
+
+
+def _parts(workload: Queries) -> Iterator[tuple[int, Queries]]:
+    """The plain classes of a workload, each with the place of its first answer."""
+    offset = 0
+    for queries in [p.queries for p in workload.parts] if isinstance(workload, Workload) else [workload]:
+        yield offset, queries
+        offset += queries.count
+
+
+Combination = tuple[NDArray[Any], NDArray[Any], float]
+"""Indices, their weights and a constant: the query is constant + sum of weight times query."""
+
+
+def _combinations(part: Queries, asked: Queries) -> Iterator[Combination]:
+    if isinstance(part, Marginals):
+        yield from _in_marginals(part, asked)
+    elif isinstance(part, Prefixes):
+        yield from _in_prefixes(part, asked)
+    elif isinstance(part, Ranges) and len(part.over) == 1 and part.count > MOST_KEYS:
+        yield from _in_ranges(part, asked)
+    elif part.count <= MOST_KEYS and set(asked.attributes) <= set(part.attributes):
+        yield from _by_key(part, asked)
+
+
+def _in_marginals(part: Marginals, asked: Queries) -> Iterator[Combination]:
+    """A query over some attributes is a sum of cells of any margin that has them, or one minus the other cells."""
+    needed = set(asked.attributes)
+    if asked.domain.cells(asked.attributes) > MOST_CELLS:
+        return
+    covering = [margin for margin in part.slices if needed <= set(margin)]
+    if not covering:
+        return
+    margin = min(covering, key=part.domain.cells)
+    table = cell_weights(asked, margin)
+    start = part.slices[margin].start
+    for weights, constant in ((table, 0.0), (table - 1.0, 1.0)):
+        indices = np.flatnonzero(weights)
+        yield start + indices, weights[indices], constant
+
+
+def _in_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
+    """A query on declared cells is a sum of differences of prefixes: at most two for every run of cells.
+
+    Null and overflow cells are in no prefix, but all of them together are what the last prefix leaves.
+    """
+    if asked.attributes != (part.attribute,):
+        return
+    if asked.domain[part.attribute].size > MOST_CELLS:
+        yield from _in_long_prefixes(part, asked)
+        return
+    table = cell_weights(asked, (part.attribute,))
+    outside = table[part.count :]
+    if (outside != outside[:1]).any():
+        return
+    constant = float(outside[0]) if outside.size else 0.0
+    steps = -np.diff(table[: part.count] - constant, append=0.0)
+    indices = np.flatnonzero(steps)
+    yield indices, steps[indices], constant
+
+
+def _in_long_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
+    """The same for a set of few runs, without looking at every cell."""
+    found = _declared_runs(asked, part.attribute)
+    if found is None:
+        return
+    runs, constant = found
+    steps = [(high, sign) for _, high, sign in runs] + [(low - 1, -sign) for low, _, sign in runs if low]
+    yield np.array([i for i, _ in steps], dtype=object), np.array([w for _, w in steps]), constant
+
+
+def _in_ranges(part: Ranges, asked: Queries) -> Iterator[Combination]:
+    """A set of declared cells is a sum of intervals, one for every run; so is one minus such a sum."""
+    (name,) = part.over
+    found = _declared_runs(asked, name)
+    if asked.attributes != (name,) or found is None:
+        return
+    (runs, constant), cells = found, part.domain[name].cells
+    before = [low * cells - low * (low - 1) // 2 + high - low for low, high, _ in runs]
+    yield np.array(before, dtype=object), np.array([sign for *_, sign in runs]), constant
+
+
+def _declared_runs(asked: Queries, attribute: str) -> tuple[list[tuple[int, int, float]], float] | None:
+    """A set of cells as runs of declared ones with their signs, and a constant; None if it is no such sum.
+
+    A run on to the last cell, with all null and overflow cells in it, is everything but the cells before it.
+    """
+    runs, column = _runs(asked, attribute), asked.domain[attribute]
+    if runs is None:
+        return None
+    signed = [(low, high, 1.0) for low, high in runs if high < column.cells]
+    beyond = [(low, high) for low, high in runs if high >= column.cells]
+    if not beyond:
+        return signed, 0.0
+    ((low, high), *more) = beyond
+    if more or low > column.cells or high + 1 < column.size:
+        return None
+    return signed + ([(0, low - 1, -1.0)] if low else []), 1.0
+
+
+def _runs(asked: Queries, attribute: str) -> Runs | None:
+    """The cells of one attribute that a query counts, if it is a set of cells of that attribute alone."""
+    if not isinstance(asked, SetQueries):
+        return None
+    factors = condition.product(asked.conditions[0])
+    if factors is None or [leaf.attribute for leaf in factors] != [attribute]:
+        return None
+    return factors[0].runs
+
+
+def cell_weights(asked: Queries, margin: Margin) -> NDArray[np.float64]:
+    """The weight of one query on every cell of a margin that has its attributes, raveled."""
+    own = asked.attributes
+    sizes = tuple(asked.domain[name].size for name in own)
+    cells = asked.columns_of(all_cells(sizes, own))[0] if own else asked.columns_of(_one_record(asked))[0]
+    table = (cells / asked.denominator).reshape(sizes if own else ())
+    shape = tuple(asked.domain[name].size for name in margin)
+    spread = table.reshape([asked.domain[name].size if name in own else 1 for name in margin])
+    return np.broadcast_to(spread, shape).ravel()
+
+
+def _by_key(part: Queries, asked: Queries) -> Iterator[Combination]:
+    """Equal keys mean the same query or its complement; one record tells which."""
+    key = next(asked.query_keys())
+    if key is None:
+        return
+    found = next((i for i, other in enumerate(part.query_keys()) if other == key), None)
+    if found is None:
+        return
+    record = _one_record(asked)
+    ours = int(asked.on_rows(record)[0]) / asked.denominator
+    theirs = int(part.on_rows(record)[found]) / part.denominator
+    same = math.isclose(ours, theirs)
+    yield np.array([found]), np.array([1.0 if same else -1.0]), 0.0 if same else 1.0
+
+
+def _one_record(asked: Queries) -> dict[str, NDArray[np.int64]]:
+    return {name: np.zeros(1, dtype=np.int64) for name in asked.domain.names}
+
+
+def _read(release: Release, query: str | Queries) -> tuple[Queries, str, tuple[str, ...]]:
+    if isinstance(query, str):
+        from maquette.queries import where
+
+        predicate = where(release.domain, query)
+        return predicate, query, predicate.cuts
+    if query.domain.fingerprint != release.domain.fingerprint:
+        raise ReleaseError("this query is over another domain than the release")
+    if query.count != 1:
+        raise ReleaseError(
+            f"expected one query, got a class of {query.count:,}; ask them one by one, "
+            "or read release.answers if they are the workload"
+        )
+    return query, query.text(0), query.cuts if isinstance(query, Predicate) else ()
+
+
+def _not_covered(release: Release, asked: Queries) -> str:
+    sets = sorted(
+        {m for _, part in _parts(release.workload) for m in _sets(part)}, key=lambda m: (-len(m), m)
+    )
+    listed = "; ".join(", ".join(margin) for margin in sets[:NAMED_SETS])
+    more = f"; and {len(sets) - NAMED_SETS:,} more" if len(sets) > NAMED_SETS else ""
+    return (
+        f"this release holds answers only and does not cover a query over {', '.join(asked.attributes)}; "
+        f"covered are queries of the workload and those over one of these sets of attributes: {listed}{more}"
+    )
+
+
+def _sets(part: Queries) -> tuple[Margin, ...]:
+    return part.margins if isinstance(part, Marginals) else (part.attributes,)

@@ -1,0 +1,388 @@
+"""The release folder: written whole or not at all, checked by hash when read, never with a seed inside.
+
+release.json      what was done and what is stated; the format version and the hashes of the other files
+domain.json       the declared universe
+workload.json     the queries
+answers.parquet   one numerator per query (and the noise before post-processing, where known); not in format 2, where
+                  a class too large to list is answered from the rows
+rows.parquet      the small database in real values      } only if there is one
+codes.parquet     the same in codes                       }
+model.npz         a model that answers further queries   } only if there is one
+report.html       for people; may be made anew
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.accounting.ledger import Ledger
+from maquette.domain import Domain
+from maquette.errors import LedgerError, MaquetteError, ReleaseError
+from maquette.models import from_arrays
+from maquette.models.answers import Answers, SmallDatabase, Unlisted
+from maquette.queries import from_json, to_json
+from maquette.queries.base import Queries
+from maquette.results import binding, document, replacing
+from maquette.results import document as reading
+from maquette.results.release import Release
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+MANIFEST = "release.json"
+DOMAIN = "domain.json"
+WORKLOAD = "workload.json"
+ANSWERS = "answers.parquet"
+ROWS = "rows.parquet"
+CODES = "codes.parquet"
+MODEL = "model.npz"
+REPORT = "report.html"
+UNLISTED = 2
+"""The format of a release without listed answers."""
+
+
+def check_place(path: Path, *, replace: bool = False, key: str | None = None) -> None:
+    """Refuse a place that cannot take a release folder, before anything is paid for.
+
+    A release that is there stays, unless it may be replaced or is the one that this key repeats.
+    """
+    replacing.recover(path)
+    _check_target(path, replace=replace or (key is not None and _held(path)[0] == key))
+    try:
+        with replacing.draft(path):
+            pass
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise ReleaseError(
+            f"cannot write {path}: {why}; nothing was opened and nothing was spent, choose another place"
+        ) from None
+
+
+def save(release: Release, path: Path, *, report: bool = True, replace: bool = False) -> Path:
+    """Write the folder beside its place, then move it there in one step.
+
+    Another release that is there stays, unless `replace`; the same release is written again.
+    """
+    replacing.recover(path)
+    same = bool(release.receipts) and _held(path) == (release.parameters.get("key"), _last(release))
+    _check_target(path, replace=replace or same)
+    try:
+        with replacing.draft(path) as draft:
+            _write(release, draft, report=report)
+            draft.chmod(0o777 & ~replacing.umask())
+            replacing.move(draft, path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    return path
+
+
+def load(path: str | Path, *, ledger: Ledger | str | Path | None = None) -> Release:
+    """Read a release folder; refuses one that is incomplete, changed or of a newer format.
+
+    The folder is held against the ledger that paid for it: the given one, which has to know it, or a file `*.ledger`
+    beside it that holds its receipts. `release.checked` says what came of it. Without a ledger only damage is found:
+    whoever edits a folder can also edit the hashes in it.
+    """
+    folder = Path(path)
+    replacing.recover(folder)
+    try:
+        stored = _stored(folder)
+        release = stored.release()
+        return dataclasses.replace(release, checked=_checked(stored, release, ledger))
+    except ReleaseError:
+        raise
+    except LedgerError:
+        raise
+    except MaquetteError as error:
+        raise ReleaseError(f"{folder}: {error}") from None
+    except Exception as error:  # what a stranger wrote may fail anywhere in the libraries that read it
+        raise ReleaseError(
+            f"{folder} does not hold a readable release ({type(error).__name__}); fetch it again from its source"
+        ) from None
+
+
+def content_digest(release: Release) -> str:
+    """The digest that binds a release to its ledger; the same for the folder it is saved in."""
+    spec, arrays = (None, {}) if release.model is None else release.model.to_arrays()
+    database = release.database
+    return binding.digest(
+        document.plain(document.dump(release) | {"model": spec}),
+        domain=release.domain.to_dict(),
+        workload=json.loads(to_json(release.workload)),
+        numbers=_numbers(
+            release.answers.numerators if release.listed else None,
+            None if release.deviations is None else _float32_up(release.deviations),
+            None if database is None else _columns(release),
+            arrays,
+        ),
+        rows=None if database is None else release.rows,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stored:
+    """What the files of a folder hold, each within its bounds, before it is a release."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    domain: dict[str, Any]
+    workload: Any
+    queries: Queries
+    answers: NDArray[Any] | None
+    deviations: NDArray[Any] | None
+    codes: dict[str, NDArray[Any]] | None
+    arrays: dict[str, NDArray[Any]]
+
+    def release(self) -> Release:
+        denominator = self.manifest["answers"]["denominator"]
+        spec = self.manifest["model"]
+        return document.parse(
+            self.manifest,
+            workload=self.queries,
+            answers=Unlisted(denominator) if self.answers is None else Answers(self.answers, denominator),
+            deviations=self.deviations,
+            database=None if self.codes is None else SmallDatabase(self.codes),
+            model=None if spec is None else from_arrays(self.queries.domain, spec, self.arrays),
+        )
+
+    def digest(self) -> str:
+        return binding.digest(
+            {name: value for name, value in self.manifest.items() if name != "files"},
+            domain=self.domain,
+            workload=self.workload,
+            numbers=_numbers(self.answers, self.deviations, self.codes, self.arrays),
+            rows=None if self.codes is None else self._rows(),
+        )
+
+    def _rows(self) -> pyarrow.Table:
+        import pyarrow.parquet
+
+        rows = self.manifest["rows"]
+        with pyarrow.parquet.ParquetFile(self.folder / ROWS) as file:
+            if file.metadata.num_rows != rows or file.schema_arrow.names != list(self.codes or ()):
+                raise ReleaseError(f"{self.folder / ROWS} has other rows than the release declares")
+            reading.check_room(self.folder / ROWS, 16 * rows * file.metadata.num_columns)
+            return file.read()
+
+
+def _stored(folder: Path) -> _Stored:
+    manifest = _manifest(folder)
+    _check_files(folder, manifest)
+    domain, workload = reading.read_json(folder / DOMAIN), reading.read_json(folder / WORKLOAD)
+    if not isinstance(domain, dict):
+        raise ReleaseError(f"{folder / DOMAIN} does not hold a domain")
+    queries = from_json(Domain.from_dict(domain), json.dumps(workload))
+    answers, deviations = _read_answers(folder / ANSWERS, queries, manifest)
+    return _Stored(
+        folder,
+        manifest,
+        domain,
+        workload,
+        queries,
+        answers,
+        deviations,
+        _read_codes(folder / CODES, queries.domain, manifest),
+        {} if manifest["model"] is None else reading.read_arrays(folder / MODEL),
+    )
+
+
+def _numbers(
+    answers: NDArray[Any] | None,
+    deviations: NDArray[Any] | None,
+    codes: dict[str, NDArray[Any]] | None,
+    arrays: Mapping[str, NDArray[Any]],
+) -> dict[str, Mapping[str, NDArray[Any]]]:
+    listed = {"numerator": answers, "deviation": deviations}
+    return {
+        "answers": {name: values for name, values in listed.items() if values is not None},
+        "codes": codes or {},
+        "model": arrays,
+    }
+
+
+def _checked(stored: _Stored, release: Release, ledger: Ledger | str | Path | None) -> str:
+    if ledger is None:
+        beside = binding.has_ledgers(stored.folder)
+        return (
+            binding.check_beside(stored.folder, release, stored.digest()) if beside else "no ledger at hand"
+        )
+    if isinstance(ledger, Ledger):
+        return binding.check(ledger, release, stored.digest(), folder=stored.folder)
+    with Ledger.open(ledger) as book:
+        return binding.check(book, release, stored.digest(), folder=stored.folder)
+
+
+def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:
+    """Write one text file, whole or not at all."""
+    try:
+        replacing.write_text(path, text, mode=mode)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _write(release: Release, folder: Path, *, report: bool) -> None:
+    release.domain.save(folder / DOMAIN)
+    (folder / WORKLOAD).write_text(to_json(release.workload), encoding="utf-8")
+    if release.listed:
+        _write_answers(release, folder / ANSWERS)
+    if release.database is not None:
+        _write_rows(release, folder)
+    model = None
+    if release.model is not None:
+        model, arrays = release.model.to_arrays()
+        np.savez(folder / MODEL, **arrays)  # noise hardly compresses
+    files = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
+    manifest = document.dump(release) | {"model": model, "files": files}
+    (folder / MANIFEST).write_text(document.to_text(manifest), encoding="utf-8")
+    if report:
+        (folder / REPORT).write_text(release.report(), encoding="utf-8")
+    for file in folder.iterdir():
+        replacing.sync(file)
+
+
+def _write_answers(release: Release, path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    numerators = release.answers.numerators
+    small = release.answers.denominator < 2**31
+    columns: dict[str, NDArray[Any]] = {"numerator": numerators.astype(np.int32) if small else numerators}
+    if release.deviations is not None:
+        columns["deviation"] = _float32_up(release.deviations)
+    # noisy numerators hardly repeat, deviations repeat by whole margins
+    repeating: Any = ["deviation"]
+    pyarrow.parquet.write_table(
+        pyarrow.table(columns), path, compression="zstd", compression_level=1, use_dictionary=repeating
+    )
+
+
+def _write_rows(release: Release, folder: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    assert release.database is not None
+    pyarrow.parquet.write_table(release.rows, folder / ROWS, compression="zstd")
+    codes = pyarrow.table(_columns(release))
+    pyarrow.parquet.write_table(codes, folder / CODES, compression="zstd")
+
+
+def _columns(release: Release) -> dict[str, NDArray[Any]]:
+    """The codes of the rows in the order of the domain; only measured attributes have a column."""
+    assert release.database is not None
+    held = release.database.columns
+    return {name: held[name] for name in release.domain.names if name in held}
+
+
+def _read_answers(
+    path: Path, queries: Queries, manifest: dict[str, Any]
+) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    if manifest["format"] == UNLISTED:
+        return None, None
+    import pyarrow.parquet
+
+    names = {"numerator": "i"}
+    if "deviation" in pyarrow.parquet.read_schema(path).names:
+        names |= {"deviation": "f"}
+    found = reading.read_columns(path, names, rows=queries.count)
+    return found["numerator"].astype(np.int64), found.get("deviation")
+
+
+def _read_codes(path: Path, domain: Domain, manifest: dict[str, Any]) -> dict[str, NDArray[Any]] | None:
+    if manifest["rows"] is None:
+        return None
+    import pyarrow.parquet
+
+    there = set(pyarrow.parquet.read_schema(path).names)
+    names = [name for name in domain.names if name in there]
+    found = reading.read_columns(path, dict.fromkeys(names, "u"), rows=manifest["rows"])
+    for name, codes in found.items():
+        if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < domain[name].size:
+            raise ReleaseError(f"a code of '{name}' lies outside the declared cells")
+    return found
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    if not folder.exists():
+        raise ReleaseError(f"no release at {folder}; make one with: maquette release TABLE ... -o {folder}")
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise ReleaseError(f"{folder} is not a release folder: expected a file {MANIFEST} in it")
+    manifest = reading.read_json(file)
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise ReleaseError(f"{file} is not a release: expected a format number, got {found!r}")
+    if found > document.FORMAT:
+        raise ReleaseError(
+            f"{folder} has format {found}, but this version of maquette reads up to {document.FORMAT}; "
+            "install a newer maquette"
+        )
+    return manifest
+
+
+def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
+    listed = manifest.get("files")
+    needed = {DOMAIN, WORKLOAD, CODES if manifest["format"] == UNLISTED else ANSWERS}
+    if not isinstance(listed, dict) or not needed <= listed.keys():
+        raise ReleaseError(f"{folder / MANIFEST} does not list the files of the release")
+    for name, expected in listed.items():
+        file = folder / name
+        if Path(name).name != name or not file.is_file():
+            raise ReleaseError(f"{folder} lacks the file {name} that its {MANIFEST} lists")
+        if _sha256(file) != expected:
+            raise ReleaseError(f"{file} was changed after the release was made (its hash differs)")
+
+
+def _check_target(path: Path, *, replace: bool) -> None:
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not path.is_dir() or not (path / MANIFEST).is_file():
+        raise ReleaseError(
+            f"{path} exists and is not a release folder; nothing was written there, choose another place"
+        )
+    if not replace:
+        raise ReleaseError(
+            f"{path} holds another release, which stays; choose another place, or replace it with replace=True "
+            "(--replace on the command line)"
+        )
+
+
+def _held(path: Path) -> tuple[Any, Any]:
+    """The key and the last receipt of the release in a folder, as far as it can be read."""
+    try:
+        manifest = reading.read_json(path / MANIFEST)
+        return manifest["parameters"]["key"], manifest["receipts"][-1]
+    except (ReleaseError, LookupError, TypeError):
+        return None, None
+
+
+def _last(release: Release) -> dict[str, Any]:
+    return asdict(release.receipts[-1])
+
+
+def _unwritable(path: Path, error: OSError) -> ReleaseError:
+    why = error.strerror or type(error).__name__
+    return ReleaseError(
+        f"cannot write {path}: {why}; nothing was left there. Choose another place or make room: "
+        "the same release with the same ledger costs nothing again"
+    )
+
+
+def _float32_up(values: NDArray[Any]) -> NDArray[np.float32]:
+    """Rounded up, so that a stored deviation never promises less noise than there is."""
+    rounded = np.asarray(values, dtype=np.float64).astype(np.float32)
+    return np.where(rounded < values, np.nextafter(rounded, np.float32(np.inf)), rounded)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

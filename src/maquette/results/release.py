@@ -1,0 +1,329 @@
+"""The finished release: answers, the small database if there is one, and everything stated about them.
+
+All of it is public. Nothing here can reach a row of the private table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette import _check
+from maquette._version import __version__
+from maquette.accounting.budget import Budget
+from maquette.domain import Domain, Relation
+from maquette.domain.attribute import Attribute
+from maquette.errors import ReleaseError
+from maquette.models import answers as coverage
+from maquette.models.answers import Answers, SmallDatabase, Unlisted, answer_from
+from maquette.queries.base import Margin, Queries
+from maquette.queries.merging import pieces
+from maquette.questions.measurement import Receipt, Size
+from maquette.results import wording
+from maquette.results.statements import (
+    Account,
+    Answer,
+    Certificate,
+    Exactness,
+    Guarantee,
+    RowsDistance,
+    Spending,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+LARGEST_TABLE = 5_000_000
+"""How many answers `answers_table` puts into words at once."""
+
+CHECKED = {
+    "bound": "everything here is as the ledger bound it when it was made",
+    "not bound": "paid, but not bound: made by a version that bound nothing, edits would not be seen",
+    "no ledger at hand": "not checked: no ledger at hand, edits would not be seen",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Release:
+    """What one paid run made of the table. Frozen; made by `maquette.release()` or read by `maquette.load()`."""
+
+    workload: Queries
+    answers: Answers
+    mechanism: str
+    relation: Relation
+    budget: Budget
+    beta: float
+    size: Size
+    guarantee: Guarantee
+    certificate: Certificate | None = None
+    database: SmallDatabase | None = None
+    """The small database in codes, with the measured attributes only; None for a release of answers only."""
+    rows_distance: RowsDistance | None = None
+    """How far the rows lie from the answers; None for answers only, and for releases of versions that did not say."""
+    model: Any = None
+    """A public model that answers further queries inside what was measured, or None."""
+    deviations: NDArray[Any] | None = None
+    """Standard deviation of each answer's noise before post-processing, as a fraction, where it is known."""
+    exactness: Exactness = "exact"
+    """The class of the privacy claim."""
+    spending: tuple[Spending, ...] = ()
+    account: Account | None = None
+    receipts: tuple[Receipt, ...] = ()
+    parameters: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    watermark: str | None = None
+    """None in production. A text on everything that came from a test double of the gate."""
+    checked: str | None = None
+    """None for a release that was just made; for a loaded one whether it is as its ledger bound it. Not stored."""
+    version: str = ""
+    created: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
+
+    def __post_init__(self) -> None:
+        _check.fraction(beta=self.beta)
+        if not self.listed and self.database is None:
+            raise ReleaseError("expected rows: without them a class too large to list has no answers")
+        if self.listed and len(self.answers) != self.workload.count:
+            raise ReleaseError(
+                f"expected one answer per query, got {len(self.answers):,} answers to "
+                f"{self.workload.count:,} queries"
+            )
+        if self.deviations is not None and len(self.deviations) != len(self.answers):
+            raise ReleaseError("expected one standard deviation per answer")
+        # a column that nothing was measured about would be made up, whatever made or stored it
+        object.__setattr__(self, "database", coverage.only(self.database, self.measured))
+        if self.database is not None:
+            coverage.check_complete(self.database, self.domain, self.measured)
+        if not self.version:
+            object.__setattr__(self, "version", __version__)
+
+    @property
+    def domain(self) -> Domain:
+        return self.workload.domain
+
+    @cached_property
+    def measured_together(self) -> frozenset[Margin]:
+        """The sets of attributes that some measurement of this release looked at together."""
+        return coverage.measured_together(self.workload, self.model)
+
+    @cached_property
+    def measured(self) -> Margin:
+        """The attributes that this release says something about; it holds, answers and draws no others."""
+        return coverage.measured_names(self.domain, self.measured_together)
+
+    @property
+    def unmeasured(self) -> Margin:
+        """The declared attributes that are not in this release, because no measurement looked at them."""
+        return tuple(name for name in self.domain.names if name not in self.measured)
+
+    @property
+    def listed(self) -> bool:
+        """Does it hold one answer per query? A class too large for that is answered from the rows on demand."""
+        return not isinstance(self.answers, Unlisted)
+
+    @cached_property
+    def rows(self) -> pyarrow.Table:
+        """The small database with real values, as an Arrow table (`.to_pandas()`; polars reads it as it is).
+
+        Its columns are the measured attributes. Numeric cells stand as their midpoints; `decode_rows` gives uniform
+        values inside the cells instead.
+        """
+        return self.decode_rows()
+
+    def decode_rows(self, *, rng: np.random.Generator | None = None) -> pyarrow.Table:
+        """The small database with real values: cell midpoints, or uniform inside each cell if `rng` is given."""
+
+        if self.database is None:
+            raise ReleaseError(
+                "this release holds answers only: the universe is too large for this mechanism to make rows; "
+                "use release.answer(...) or release.answers_table(), or choose a mechanism that gives rows"
+            )
+        return decode(self.domain, self.database, rng=rng)
+
+    def answer(self, query: str | Queries) -> Answer:
+        """Answer one query, with an error only where one is proved.
+
+        Accuracy: a query inside the model, at 1 - beta from the exact law of its noise; a query of the workload,
+            by the certificate or else the guarantee; any other query from the rows, without a stated error. A query
+            about an attribute that was not measured is refused.
+        """
+        from maquette.results.answering import answer
+
+        return answer(self, query)
+
+    def answers_table(self) -> pyarrow.Table:
+        """Every query in words with its answer, and its noise where known, as an Arrow table."""
+        import pyarrow
+
+        if self.workload.count > LARGEST_TABLE:
+            raise ReleaseError(
+                f"{wording.big(self.workload.count)} queries are too many to put into words at once "
+                f"(at most {wording.big(LARGEST_TABLE)}); read release.answers.fractions by index instead"
+            )
+        columns: dict[str, Any] = {
+            "query": [self.workload.text(i) for i in range(len(self.answers))],
+            "answer": self.answers.fractions,
+        }
+        if self.deviations is not None:
+            columns["deviation"] = self.deviations
+        return pyarrow.table(columns)
+
+    def save(self, path: str | Path, *, report: bool = True, replace: bool = False) -> Path:
+        """Write the release folder, whole or not at all; another release that is there stays, unless `replace`."""
+        from maquette.results.folder import save
+
+        return save(self, Path(path), report=report, replace=replace)
+
+    def report(self, path: str | Path | None = None) -> str:
+        """The report as one self-contained HTML text; also written to `path` if given."""
+        from maquette.results.folder import write_text
+        from maquette.results.report import render
+
+        text = render(self)
+        if path is not None:
+            write_text(Path(path), text)
+        return text
+
+    @property
+    def stated(self) -> Certificate | Guarantee:
+        """The bound that is stated for all answers together: the certificate where one was bought, else the guarantee.
+
+        Which of the two was decided before the answers were drawn, so that it holds as often as it says; the smaller of
+        both, picked afterwards, would not.
+        """
+        return self.guarantee if self.certificate is None else self.certificate
+
+    @property
+    def headline(self) -> str:
+        """What is stated about all answers together, in one plain sentence."""
+        return headline(self)
+
+    def facts(self) -> dict[str, str]:
+        """What matters about this release, in a few lines of words."""
+        lines = {
+            "privacy": f"{wording.budget(self.budget.epsilon, self.budget.delta)}, {self.relation} neighbours, "
+            f"{self.exactness}",
+            "mechanism": self.mechanism,
+            "answers": f"{wording.big(self.workload.count)} ({self.workload.describe()})"
+            + ("" if self.listed else ", read from the rows"),
+            "certified": "not measured" if self.certificate is None else str(self.certificate),
+            "guaranteed": "nothing in advance" if self.guarantee.vacuous else _guaranteed(self.guarantee),
+            "rows": self._rows_in_words(),
+            "total weight" if "weight" in self.parameters else "records": f"{self.size.value:,}"
+            + (" (public)" if self.size.public else " (noisy)"),
+        }
+        if self.guarantee.target is not None:
+            lines["asked for"] = _asked_for(self.guarantee)
+        if self.checked is not None:
+            lines["ledger"] = CHECKED.get(self.checked, self.checked)
+        if self.unmeasured:
+            lines["not measured"] = ", ".join(self.unmeasured)
+        if self.watermark is not None:
+            return {"NOT PRIVATE": self.watermark} | lines
+        return lines
+
+    def _rows_in_words(self) -> str:
+        if self.database is None:
+            return "answers only"
+        distance = "" if self.rows_distance is None else f"; {self.rows_distance}"
+        return f"{self.database.m:,} synthetic rows{distance}"
+
+    def __repr__(self) -> str:
+        facts = self.facts()
+        width = max(len(name) for name in facts)
+        return "\n".join(["Release", *(f"  {name:<{width}}  {text}" for name, text in facts.items())])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th>"
+            f"<td style='text-align:left'>{escape(text)}</td></tr>"
+            for name, text in self.facts().items()
+        )
+        return f"<p><b>Release.</b> {escape(self.headline)}</p><table>{rows}</table>"
+
+
+def headline(release: Release) -> str:
+    """The sentence that opens every report."""
+    count = release.workload.count
+    subject = f"Every one of these {wording.big(count)} answers is" if count > 1 else "The one answer is"
+    bound, beta = release.stated.alpha, release.stated.beta
+    if not bound < 1:
+        return (
+            f"No useful bound is proved for all {wording.big(count)} answers together: "
+            "the noise is large for a table of this size."
+        )
+    return f"{subject} within {wording.points(bound)} of the truth, except with probability {wording.chance(beta)}."
+
+
+def _asked_for(guarantee: Guarantee) -> str:
+    """Whether the target is met, and what it would take."""
+    told = f"within {wording.points(guarantee.target or 0.0)}"
+    if guarantee.met:
+        return f"{told}: guaranteed"
+    if guarantee.records_needed is None:
+        return f"{told}: not guaranteed, whatever the number of records"
+    return f"{told}: not guaranteed, it takes {guarantee.records_needed:,} records"
+
+
+def _guaranteed(guarantee: Guarantee) -> str:
+    return (
+        f"within {wording.points(guarantee.alpha)}, except with probability {wording.chance(guarantee.beta)}"
+    )
+
+
+# The small database: as an Arrow table of real values, and how far it lies from the released answers.
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def decode(
+    domain: Domain, database: SmallDatabase, *, rng: np.random.Generator | None = None
+) -> pyarrow.Table:
+    """Real values for every column that the rows have, in the order of the domain; missing cells become nulls."""
+    import pyarrow
+
+    held = [attribute for attribute in domain if attribute.name in database.columns]
+    arrays = [_column(attribute, database.columns[attribute.name], rng) for attribute in held]
+    return pyarrow.Table.from_arrays(arrays, names=[attribute.name for attribute in held])
+
+
+def _column(attribute: Attribute, codes: NDArray[Any], rng: np.random.Generator | None) -> pyarrow.Array:
+    import pyarrow
+
+    values, missing = attribute.decode(codes, how="midpoint" if rng is None else "uniform", rng=rng)
+    if values.dtype == object and len({type(c) for c in attribute.categories or ()}) > 1:
+        values = np.array([str(v) for v in values], dtype=object)  # Arrow columns have one type
+    return pyarrow.array(values, mask=missing, from_pandas=False)
+
+
+def with_distance(release: Release) -> Release:
+    """The same release, saying how far its rows lie from its answers, with a note where that is far."""
+    if release.database is None:
+        return release
+    found = distance(release.workload, release.answers, release.database)
+    stated = next(
+        (b.alpha for b in (release.certificate, release.guarantee) if b is not None and b.alpha < 1), None
+    )
+    warning = found.warning(stated)
+    notes = release.notes if warning is None else (*release.notes, warning)
+    return replace(release, rows_distance=found, notes=notes)
+
+
+def distance(workload: Queries, answers: Answers, database: SmallDatabase) -> RowsDistance:
+    """The distance between counts of the rows and the released answers. Post-processing: it costs nothing."""
+    if isinstance(answers, Unlisted) or not workload.count:
+        return RowsDistance(0.0, 0.0)  # such answers are counted on the rows when they are asked for
+    largest = total = 0.0
+    for start, piece in pieces(workload):
+        released = answers.numerators[start : start + piece.count] / answers.denominator
+        gaps = np.abs(answer_from(database, piece).fractions - released)
+        largest, total = max(largest, float(gaps.max())), total + float(gaps.sum())
+    return RowsDistance(largest, total / workload.count)

@@ -1,0 +1,211 @@
+"""What a release states: its bounds, what it cost and the answers it gives. Small frozen values, all public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from maquette.results import wording
+
+Exactness = Literal["exact", "approximate with a proven bound", "heuristic"]
+"""The class of a privacy claim."""
+
+CRUMB = 1e-6
+"""Shares of a budget below this are not worth telling."""
+
+ASKED = {
+    "size": "number of records",
+    "measure": "noisy answers",
+    "residuals": "noisy answers",
+    "select": "choosing queries",
+    "draw": "drawing the rows",
+    "largest error": "certificate",
+    "judge": "certificate",
+    "total": "total weight",
+}
+"""The gate's questions as a reader would call them."""
+
+Source = Literal["model", "workload", "rows"]
+"""Where an answer comes from: the fitted model, the released answers, or the synthetic rows."""
+
+
+HoldsFor = Literal["this question alone", "all answers of the release together"]
+"""What the confidence of a stated error is about: a question fixed before looking, or whatever is picked afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """Stated in advance by a theorem: every answer within `alpha`, except with probability `beta`."""
+
+    alpha: float
+    beta: float
+    bound: str
+    """Which statement gave it, in words."""
+    target: float | None = None
+    """The error that was asked for, where one was."""
+    records_needed: int | None = None
+    """How many records the theorem needs for it; None where no number of them suffices, or none was asked for."""
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether it says nothing, answers being fractions."""
+        return not self.alpha < 1
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the error that was asked for is guaranteed; None where none was."""
+        return None if self.target is None else self.alpha <= self.target
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCertificate:
+    """The certified error of one named part of the workload."""
+
+    name: str
+    queries: int
+    alpha: float
+    counts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Measured afterwards through the gate: every answer within `alpha`, except with probability `beta`.
+
+    `counts` is the same bound on the scale of records. Bounds of `groups`, where there are any, hold together
+    with the one for the whole workload.
+    """
+
+    alpha: float
+    beta: float
+    counts: float
+    groups: tuple[GroupCertificate, ...] = ()
+
+    def __str__(self) -> str:
+        return f"within {wording.points(self.alpha)}, except with probability {wording.chance(self.beta)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsDistance:
+    """How far counts of the synthetic rows lie from the released answers, as fractions, over the whole workload."""
+
+    largest: float
+    mean: float
+
+    def __str__(self) -> str:
+        if self.largest == 0:
+            return "they give the answers themselves"
+        return f"they differ from the answers by at most {wording.points(self.largest)}"
+
+    def warning(self, stated: float | None) -> str | None:
+        """What to tell a reader where rows lie further from the answers than `stated`, the error of the answers."""
+        if stated is None or self.largest <= stated:
+            return None
+        return (
+            f"the synthetic rows differ from the answers by up to {wording.points(self.largest)}, more than the error "
+            f"stated for the answers ({wording.points(stated)}): read the answers, not counts of the rows"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """One payment: the event's tag and what it took from the ledger."""
+
+    tag: str
+    amount: float
+    unit: str
+    sequence: int | None = None
+    asked: str | None = None
+    """What the gate was asked, in a word or two."""
+
+    @property
+    def label(self) -> str:
+        """What it was paid for, for readers."""
+        if self.asked is None:
+            return self.tag
+        return f"{ASKED.get(self.asked, self.asked)} ({self.tag})"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The ledger as it stood when the release was finished."""
+
+    name: str
+    unit: str
+    total: float
+    spent: float
+    reserved: float = 0.0
+    """Held by releases and sessions that had not ended; releases of versions before this field count it as spent."""
+    opened: str | None = None
+    """The head of the ledger's first entry, which tells it from others; unknown in releases of earlier versions."""
+
+    @property
+    def left(self) -> float:
+        """What can still be spent; crumbs that rounding left are nothing."""
+        left = self.total - self.spent - self.reserved
+        return left if left > CRUMB * self.total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer. `error` is None where nothing is proved; otherwise it holds with probability `confidence`.
+
+    `holds_for` says for what: for this question alone, fixed before any answer was seen, or for all answers of the
+    release that say so together, so that it also holds for the one that surprises most.
+    """
+
+    query: str
+    value: float
+    """The share of the records, between 0 and 1."""
+    count: float
+    """The same as a number of records, by the released table size."""
+    error: float | None
+    confidence: float | None
+    source: Source
+    notes: tuple[str, ...] = ()
+    holds_for: HoldsFor | None = None
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of the stated interval."""
+        return None if self.error is None else max(self.value - self.error, 0.0)
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of the stated interval."""
+        return None if self.error is None else min(self.value + self.error, 1.0)
+
+    def __str__(self) -> str:
+        about = f"{wording.percent(self.value)} (about {self.count:,.0f} records)"
+        if self.error is None or self.confidence is None:
+            return f"{about}, no stated error"
+        held = "" if self.holds_for is None else f", for {self.holds_for}"
+        return (
+            f"{about} ± {wording.points(self.error)} with {wording.chance(self.confidence)} confidence{held}"
+        )
+
+
+# A predicate that cuts cells, answered from both sides: the records that surely satisfy it and those that
+# may.
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The middle between both ends; its error reaches from the lower end's lowest value to the upper end's highest."""
+
+    value: float
+    error: float | None
+    note: str
+
+
+def join(low: float, low_error: float | None, high: float, high_error: float | None) -> Between:
+    """One answer out of those to both ends.
+
+    Accuracy: if both ends are within their errors, so is the answer to the predicate as it was written.
+    """
+    value = (low + high) / 2
+    surely, maybe = wording.percent(min(max(low, 0.0), 1.0)), wording.percent(min(max(high, 0.0), 1.0))
+    note = f"the middle between those who surely satisfy it, {surely}, and those who may, {maybe}"
+    if low_error is None or high_error is None:
+        return Between(value, None, note)
+    error = max(value - max(low - low_error, 0.0), min(high + high_error, 1.0) - value)
+    return Between(value, error, f"{note}; the error covers both")

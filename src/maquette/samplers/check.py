@@ -1,0 +1,217 @@
+"""What a draw may be asked for, checked against the table's domain before payment.
+
+The score of a draw has sensitivity 1 because a small database has exactly m rows, each in one cell of the universe:
+then q(y) / m lies between 0 and 1 for every query. So rows are counted here and codes are held against the domain,
+whoever made them. Sizes that no machine holds are refused too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.errors import MechanismError, ParameterError, WorkloadError
+from maquette.queries import Workload, names
+from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.questions import bounds
+from maquette.questions import draws as public
+from maquette.questions.weighting import MOST_CELLS, Weighting
+
+MOST_ROWS = 2**20
+"""Rows of a small database that is chosen from a list."""
+MOST_COUNTED = 2**12
+"""Rows of one that is counted: layers of as many long numbers are held."""
+MOST_LISTED = 2**28
+"""Rows of all databases that are enumerated, together."""
+MOST_STATES = 2**20
+MOST_NESTED = 200
+"""Sets inside one another; they are walked through by recursion."""
+MOST_RESOLUTION = 2**20
+MOST_CODES = 2**64
+
+_STRUCTURES = (
+    public.Thresholds,
+    public.Intervals,
+    public.Nested,
+    public.Forest,
+    public.Blocks,
+    public.Listed,
+    public.Trellis,
+    public.Candidates,
+)
+_COUNTED = _STRUCTURES[:5]
+
+
+def check_draw(domain: Domain, asked: public.Draw) -> None:
+    """A class over the table's own domain, a number of rows that the sampler can hold, weights that fit."""
+    if type(asked) is not public.Draw or type(asked.structure) not in _STRUCTURES:
+        raise ParameterError("expected a draw of a known structure")
+    most = MOST_COUNTED if isinstance(asked.structure, _COUNTED) else MOST_ROWS
+    bounds.check_whole(asked.m, least=1, most=most, what="the rows of a small database")
+    bounds.check_whole(asked.resolution, least=1, most=MOST_RESOLUTION, what="the resolution of a draw")
+    match asked.structure:
+        case public.Blocks(parts):
+            for part, _ in parts:
+                _check_single(domain, part)
+        case public.Listed() | public.Trellis() | public.Candidates() as structure:
+            _check_queries(domain, structure, asked.m)
+        case single:
+            _check_single(domain, single)
+    if asked.weight is not None:
+        check_weight(domain, asked.weight, tables_of(asked.structure))
+        _check_factors(asked, asked.weight.grid)
+
+
+def check_drawn(domain: Domain, drawn: public.Drawn) -> None:
+    """A small database of exactly m rows, every code a cell of its class."""
+    bounds.check_type(drawn, public.Drawn, "a drawn database")
+    asked = drawn.draw
+    check_draw(domain, asked)
+    limits, rows = _limits(domain, asked.structure), asked.m
+    if isinstance(asked.structure, public.Candidates):
+        rows = 1  # the number of a candidate stands for its rows
+    bounds.check_list(drawn.values, np.ndarray, "the columns of a small database as arrays")
+    if len(drawn.values) != len(limits):
+        raise ParameterError(f"expected {len(limits)} columns of a small database")
+    for column, size in zip(drawn.values, limits, strict=True):
+        _check_codes(column, (rows,), size, f"{rows} codes per column of a small database")
+
+
+def check_weight(domain: Domain, weight: Weighting, tables: Iterable[Margin]) -> None:
+    """One weight per cell of an attribute, and tables over it and the class that can be held."""
+    bounds.check_type(weight, Weighting, "weights of records")
+    bounds.check_whole(weight.grid, least=1, most=bounds.FACTORS, what="the grid of weights")
+    if weight.attribute not in domain or len(weight.numerators) != domain[weight.attribute].size:
+        raise ParameterError("expected one weight per cell of an attribute of the table")
+    if not all(type(number) is int and 0 <= number <= weight.grid for number in weight.numerators):
+        raise ParameterError("expected weights from 0 to 1, whole numbers over the grid")
+    for margin in tables:
+        wide = {*margin, weight.attribute}
+        if domain.cells(wide) > MOST_CELLS:
+            told = ", ".join(name for name in domain.names if name in wide)
+            raise MechanismError(f"a weighted table over {told} has more than {MOST_CELLS:,} cells")
+
+
+def tables_of(structure: public.Structure) -> list[Margin]:
+    """The tables that a score is computed from, the weight left aside."""
+    match structure:
+        case public.Blocks(parts):
+            return [margin for part, _ in parts for margin in tables_of(part)]
+        case public.Forest(attributes, edges):
+            return [*((name,) for name in attributes), *edges]
+        case public.Candidates(queries):
+            return _tables(queries)
+        case _:
+            return [structure.attributes]
+
+
+def _tables(queries: Queries) -> list[Margin]:
+    parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
+    return [m for q in parts for m in (q.margins if isinstance(q, TableQueries) else (q.attributes,))]
+
+
+def _check_single(domain: Domain, part: public.Single) -> None:
+    if type(part) not in _COUNTED[:4]:
+        raise ParameterError("expected a draw of a known structure")
+    for name in part.attributes:
+        if names.attribute(domain, name).size > MOST_CODES:
+            raise WorkloadError(f"attribute '{name}' has more cells than 64 bits can number")
+    match part:
+        case public.Nested():
+            _check_nested(domain, part)
+        case public.Forest():
+            _check_forest(domain, part)
+        case _:
+            pass
+
+
+def _check_nested(domain: Domain, part: public.Nested) -> None:
+    if part.size != domain[part.attribute].size:
+        raise ParameterError(
+            f"expected sets of the {domain[part.attribute].size} cells of '{part.attribute}'"
+        )
+    if not all(type(end) is int for run in part.runs for end in run):
+        raise ParameterError("expected sets as runs of whole numbers")
+    ends: list[int] = []
+    for first, last in sorted(set(part.runs), key=lambda run: (run[0], -run[1])):
+        while ends and ends[-1] < first:
+            ends.pop()
+        ends.append(last)
+        if len(ends) > MOST_NESTED:
+            raise MechanismError(f"expected at most {MOST_NESTED} sets inside one another")
+
+
+def _check_forest(domain: Domain, part: public.Forest) -> None:
+    names.margin(domain, part.attributes)
+    wide = [name for name in part.attributes if domain[name].size != 2]
+    if wide:
+        raise ParameterError(f"expected a forest of binary attributes, but '{wide[0]}' is none")
+    if not set(part.singles) <= set(part.attributes):
+        raise ParameterError("expected one-way marginals of the forest's own attributes")
+
+
+def _check_queries(
+    domain: Domain, structure: public.Listed | public.Trellis | public.Candidates, m: int
+) -> None:
+    bounds.check_queries(domain, structure.queries)
+    match structure:
+        case public.Listed():
+            _check_listed(structure.atoms.count, m)
+        case public.Trellis():
+            if structure.layout.states(m) > MOST_STATES:
+                raise MechanismError(
+                    f"expected a trellis of at most {MOST_STATES:,} states; ask for fewer rows"
+                )
+        case public.Candidates():
+            _check_candidates(domain, structure, m)
+
+
+def _check_listed(atoms: int, m: int) -> None:
+    """C(atoms + m - 1, m) databases of m rows; counted up to the limit only."""
+    count = 1
+    for step in range(1, min(m, atoms - 1) + 1):
+        count = count * (atoms + m - step) // step
+        if count * m > MOST_LISTED:
+            raise MechanismError("enumeration would list too many databases; ask for fewer rows")
+
+
+def _check_candidates(domain: Domain, candidates: public.Candidates, m: int) -> None:
+    for name, codes in candidates.rows.items():
+        size = names.attribute(domain, name).size
+        _check_codes(codes, (candidates.count, m), size, f"candidates of {m} rows, in codes of '{name}'")
+
+
+def _check_codes(codes: object, shape: tuple[int, ...], size: int, what: str) -> None:
+    bounds.check_type(codes, np.ndarray, f"{what}, as an array")
+    held = cast("NDArray[Any]", codes)
+    if held.dtype.kind not in "iu" or held.shape != shape:
+        raise ParameterError(f"expected {what}, in whole numbers")
+    if int(held.min(initial=0)) < 0 or int(held.max(initial=0)) >= size:
+        raise ParameterError(f"expected {what}, each below {size}")
+
+
+def _check_factors(asked: public.Draw, grid: int) -> None:
+    """Weighed counts are numerators over the grid, and are multiplied by the rows or the queries' denominator."""
+    structure = asked.structure
+    factor = asked.m
+    if isinstance(structure, (public.Listed, public.Trellis, public.Candidates)):
+        factor = structure.queries.denominator
+    if factor * grid > bounds.FACTORS:
+        raise ParameterError(
+            "expected a coarser grid of weights, or fewer rows: exact counts would leave 64 bits"
+        )
+
+
+def _limits(domain: Domain, structure: public.Structure) -> Sequence[int]:
+    """For every column of a drawn database the number of codes that it may hold."""
+    match structure:
+        case public.Candidates():
+            return [structure.count]
+        case public.Listed() | public.Trellis():
+            return [structure.atoms.count]
+        case _:
+            return [domain[name].size for name in structure.attributes]

@@ -1,0 +1,302 @@
+"""Tables that are already in memory: data frames, Arrow tables, plain columns and records."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import duckdb
+import narwhals as nw
+import numpy as np
+from narwhals.exceptions import DuplicateError
+
+from maquette.errors import SourceError
+from maquette.vault.arrow import ArrowArray, ArrowType, ipc, pa, pq, text_array
+from maquette.vault.coding import spell_object
+from maquette.vault.source import ROWS, Batch, FileStamp, Source, damaged, is_valid_text, not_text
+
+
+class ArrowTable(Source):
+    """An Arrow table, used where it lies."""
+
+    def __init__(self, table: Any, description: str, *, foreign: bool = False) -> None:
+        """`foreign`: made elsewhere, so that its text may be none."""
+        self.description = description
+        self._table = table
+        self._foreign = foreign
+        self.header = tuple(table.column_names)
+
+    def kind(self, column: str) -> ArrowType:
+        return self._table.schema.field(column).type
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        total, seen = max(1, self._table.num_rows), 0
+        for batch in self._table.select(list(columns)).to_batches(max_chunksize=ROWS):
+            seen += batch.num_rows
+            if self._foreign and not all(is_valid_text(column) for column in batch.columns):
+                raise not_text(self.description)
+            yield dict(zip(columns, batch.columns, strict=True)), seen / total
+
+
+class Frame(Source):
+    """A pandas, polars or other eager data frame; declared columns become Arrow, without a copy where possible."""
+
+    def __init__(self, frame: nw.DataFrame[Any], description: str) -> None:
+        self.description = description
+        self._frame = frame
+        self.header = tuple(str(name) for name in frame.columns)
+        self._arrow: dict[str, ArrowArray] = {}
+
+    def kind(self, column: str) -> ArrowType:
+        return self._column(column).type
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        arrays = {name: self._column(name) for name in columns}
+        total = max(1, len(self._frame))
+        for start in range(0, len(self._frame), ROWS):
+            stop = min(start + ROWS, total)
+            yield {name: _whole(array.slice(start, ROWS)) for name, array in arrays.items()}, stop / total
+
+    def _column(self, name: str) -> ArrowArray:
+        if name not in self._arrow:
+            self._arrow[name] = self._convert(name)
+        return self._arrow[name]
+
+    def _convert(self, name: str) -> ArrowArray:
+        series: Any = self._frame[self._frame.columns[self.header.index(name)]]
+        if series.dtype == nw.Object:  # its values may be anything, so they are compared by their spelling
+            return spelled(series.to_list())
+        try:
+            return series.to_arrow()
+        except Exception:
+            found = str(series.dtype)
+        raise SourceError(
+            f"column '{name}' of {self.description} has type {found}, which cannot be read; "
+            "convert it to text or numbers"
+        )
+
+
+def from_native(source: Any) -> Source | None:
+    """A data frame of any library that narwhals knows; None if it is none."""
+    try:
+        frame: Any = nw.from_native(source, pass_through=True)
+    except DuplicateError:
+        frame = None
+    if frame is None:
+        raise SourceError("the data frame has more than one column of the same name; name the columns apart")
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, nw.DataFrame):
+        return Frame(cast("nw.DataFrame[Any]", frame), "data frame")
+    return None
+
+
+def from_columns(columns: Mapping[Any, Any], description: str) -> Source:
+    """A plain mapping of column names to sequences of equal length."""
+    arrays = {str(name): _plain_column(values) for name, values in columns.items()}
+    if len({len(array) for array in arrays.values()}) > 1:
+        raise SourceError(f"the columns of {description} have different lengths; make them one length")
+    return ArrowTable(pa.Table.from_arrays(list(arrays.values()), list(arrays)), description)
+
+
+def from_records(records: Sequence[Mapping[Any, Any]], names: Sequence[str], description: str) -> Source:
+    """A plain sequence of mappings; a record without one of the names has a missing value there."""
+    return from_columns({name: [record.get(name) for record in records] for name in names}, description)
+
+
+def spelled(values: Sequence[Any]) -> ArrowArray:
+    """Python values as a column of text."""
+    return text_array([spell_object(value) for value in values])
+
+
+def _plain_column(values: Any) -> ArrowArray:
+    if _is_numeric_array(values):
+        return pa.array(values)
+    return spelled(list(values))
+
+
+def _is_numeric_array(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and cast(Any, values).dtype.kind in "uifb"
+
+
+def _whole(array: ArrowArray) -> ArrowArray:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+# Parquet and Arrow files.
+
+
+class _TypedFile(Source):
+    """A file that states its columns and types before its rows."""
+
+    format: str
+
+    def __init__(self, path: Path) -> None:
+        self.description = f"file {path.name}"
+        self._path = path
+        self._stamp = FileStamp(path)
+        self._schema = self._find_schema()
+        self.header = tuple(self._schema.names)
+
+    def _find_schema(self) -> Any:
+        try:
+            return self._read_schema()
+        except PermissionError:
+            reason = "permission denied"
+        except (pa.ArrowException, OSError):
+            reason = f"it is not a whole {self.format} file; write it again"
+        raise SourceError(f"cannot read {self._path}: {reason}")
+
+    @property
+    def notices_changes(self) -> bool:
+        return True
+
+    def kind(self, column: str) -> ArrowType:
+        return self._schema.field(column).type
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        self._stamp.check()
+        failure: SourceError | None = None
+        try:
+            for batch, share in self._read(columns):
+                raw = {name: batch.column(name) for name in columns}
+                if not all(is_valid_text(column) for column in raw.values()):
+                    failure = not_text(self.description)
+                    break
+                yield raw, share
+            self._stamp.check()  # nor did it change while it was read
+        except (pa.ArrowException, OSError):
+            failure = damaged(self.description)
+        if failure is not None:
+            raise failure
+
+    @abstractmethod
+    def _read_schema(self) -> Any: ...
+
+    @abstractmethod
+    def _read(self, columns: Sequence[str]) -> Iterator[tuple[Any, float]]: ...
+
+
+class ParquetFile(_TypedFile):
+    """A Parquet file, read row group by row group."""
+
+    format = "Parquet"
+
+    def _read_schema(self) -> Any:
+        return pq.read_schema(self._path)
+
+    def _read(self, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
+        with pq.ParquetFile(self._path, pre_buffer=False) as file:
+            total, seen = max(1, file.metadata.num_rows), 0
+            for batch in file.iter_batches(ROWS, columns=list(columns)):
+                seen += batch.num_rows
+                yield batch, seen / total
+
+
+class ArrowFile(_TypedFile):
+    """An Arrow IPC file (also called Feather) or stream, mapped into memory."""
+
+    format = "Arrow IPC"
+
+    def _read_schema(self) -> Any:
+        with pa.memory_map(str(self._path)) as memory:
+            return self._opened(memory).schema
+
+    def _read(self, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
+        with pa.memory_map(str(self._path)) as memory:
+            reader = self._opened(memory)
+            total = max(1, memory.size())
+            batches = map(reader.get_batch, range(reader.num_record_batches)) if _is_file(reader) else reader
+            for batch in batches:
+                for start in range(0, batch.num_rows, ROWS):
+                    yield batch.slice(start, ROWS), min(1.0, memory.tell() / total)
+
+    @staticmethod
+    def _opened(memory: Any) -> Any:
+        try:
+            return ipc.open_file(memory)
+        except pa.ArrowInvalid:
+            memory.seek(0)
+            return ipc.open_stream(memory)
+
+
+def _is_file(reader: Any) -> bool:
+    return hasattr(reader, "num_record_batches")
+
+
+# DuckDB databases, connections and relations.
+
+
+class Relation(Source):
+    """Anything DuckDB can select from, evaluated again on every pass; the engine sees whether it is the same."""
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation, description: str) -> None:
+        self.description = description
+        self._relation: Any = relation
+        self.header = tuple(relation.columns)
+        self._schema: Any = self._relation.limit(0).to_arrow_table().schema
+
+    def kind(self, column: str) -> ArrowType:
+        return self._schema.field(self.header.index(column)).type
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        # by position: DuckDB takes names that differ in case only for the same
+        places = [duckdb.SQLExpression(f"#{self.header.index(name) + 1}") for name in columns]
+        failed = False
+        try:
+            for batch in self._relation.select(*places).to_arrow_reader(ROWS):
+                yield dict(zip(columns, batch.columns, strict=True)), 0.0
+        except (duckdb.Error, pa.ArrowException, OSError):
+            failed = True
+        if failed:
+            raise damaged(f"{self.description} (if it is a query, its casts must not fail: use TRY_CAST)")
+
+
+def from_file(path: Path, *, table: str | None, query: str | None) -> Source:
+    """A table or query of a DuckDB database file, opened read-only and shut off from everything outside it.
+
+    A file from elsewhere may hold views that read other files of this machine, or data frames of this process.
+    """
+    try:
+        connection = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"})
+        connection.execute("SET enable_progress_bar = false")  # its pace would tell about the rows
+    except duckdb.Error:
+        connection = None
+    if connection is None:
+        raise SourceError(
+            f"cannot open {path} as a DuckDB database; is it one, and does no other process write to it? If it is open "
+            "in this process, pass that connection instead of the path"
+        )
+    return from_connection(connection, f"database {path.name}", table=table, query=query)
+
+
+def from_connection(
+    connection: duckdb.DuckDBPyConnection, description: str, *, table: str | None, query: str | None
+) -> Source:
+    """A table or query of an open connection."""
+    if (table is None) == (query is None):
+        raise SourceError(f"{description} needs exactly one of table= and query=")
+    try:
+        relation: Any = connection.table(table) if table is not None else _select(connection, query or "")
+    except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as error:
+        # raised before any row is read: the text speaks of the query and the schema only
+        reason = str(error).splitlines()[0]
+    except duckdb.PermissionException:
+        reason = (
+            "it reads files or data frames outside of the database, which the views and queries of a database file may "
+            "not; load them into the database, or open it yourself and pass the connection"
+        )
+    except duckdb.Error:
+        reason = "the table or query cannot be opened; try it in DuckDB first"
+    else:
+        return Relation(relation, f"{description}, {'query' if table is None else 'table ' + table}")
+    raise SourceError(f"{description}: {reason}")
+
+
+def _select(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
+    statements = connection.extract_statements(query)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise SourceError("query= takes one SELECT statement")
+    return connection.sql(query)
