@@ -3,9 +3,7 @@
 The public names below load their modules when first used, so that `import maquette` is quick.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from maquette._version import __version__
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "maquette.accounting.budget": ("Budget",),
     "maquette.accounting.ledger": ("Ledger",),
-    "maquette.api": ("plan", "required"),
+    "maquette.api": ("plan", "release", "required"),
     "maquette.audit.evaluate": ("evaluate",),
     "maquette.domain": ("Domain", "Relation"),
     "maquette.errors": (
@@ -161,18 +159,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
-
-
-class _Package(ModuleType):
-    """Keeps `maquette.release` the function: importing the package of that name would otherwise replace it."""
-
-    @property
-    def release(self) -> Any:
-        return import_module("maquette.api").release
-
-    @release.setter
-    def release(self, package: ModuleType) -> None:
-        """The import system offers the package here; it stays reachable by `from maquette.release import ...`."""
-
-
-sys.modules[__name__].__class__ = _Package

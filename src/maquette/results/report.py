@@ -117,7 +117,7 @@ def template(name: str) -> Template:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("maquette.release", "templates"),
+        loader=PackageLoader("maquette.results", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -177,7 +177,7 @@ def tree_nodes(*, levels: int, branches: int, total_known: bool) -> int:
     return levels * half if total_known else (levels - 1) * half + max(branches - 1, 1)
 
 
-def tree_laplace(*, scale: float, tree_nodes: int, log_queries: float, beta: float) -> float:
+def tree_laplace(*, scale: float, nodes: int, log_queries: float, beta: float) -> float:
     """The largest noise of k prefixes from a tree with discrete Laplace noise, except with probability beta.
 
     Accuracy: Chernoff and the union bound, min over s of (ln(2k/beta) + D psi(s)) / s. All cumulants of discrete
@@ -188,14 +188,14 @@ def tree_laplace(*, scale: float, tree_nodes: int, log_queries: float, beta: flo
     _check.fraction(beta=beta)
     steps = np.exp(np.linspace(math.log(1e-6), math.log(1 - 1e-6), 600)) / scale
     failure = math.log(2 / beta) + log_queries
-    return float(((failure + tree_nodes * laplace_cumulant(steps, scale)) / steps).min())
+    return float(((failure + nodes * laplace_cumulant(steps, scale)) / steps).min())
 
 
-def tree_gaussian(*, sigma: float, tree_nodes: int, log_queries: float, beta: float) -> float:
+def tree_gaussian(*, sigma: float, nodes: int, log_queries: float, beta: float) -> float:
     """The same for discrete Gaussian noise, which is subgaussian with its own sigma: sigma sqrt(2 D ln(2k/beta))."""
     _check.positive(sigma=sigma)
     _check.fraction(beta=beta)
-    return sigma * math.sqrt(2 * tree_nodes * (math.log(2 / beta) + log_queries))
+    return sigma * math.sqrt(2 * nodes * (math.log(2 / beta) + log_queries))
 
 
 # How far a noisy number of records lies from the true one.

@@ -25,7 +25,7 @@ Coded = dict[str, NDArray[Any]]
 Integers = NDArray[np.int64]
 
 MOST_RECORDS = 2**32
-"""Records of a table. Exact counts times every public factor stay inside 64 bits because of it (`questions/bounds.py`)."""
+"""Records of a table. Because of it exact counts times public factors fit into 64 bits (`questions/bounds.py`)."""
 ROWS = 2**20
 """Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
 
