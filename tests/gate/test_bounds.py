@@ -22,7 +22,7 @@ from maquette.queries.counting import LARGEST_DENOMINATOR
 from maquette.queries.marginals import Binned, Marginals
 from maquette.questions import bounds
 from maquette.questions.draws import Candidates, Draw, Drawn, Forest, Listed, Nested, Thresholds
-from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt, Terms
+from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt, EpochTerms
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MOST_NESTED
 from maquette.samplers.noise import SystemNoise
@@ -38,7 +38,7 @@ DOMAIN = Domain(
 )
 SMALL = Domain(DOMAIN.attributes[:2])
 PURE, RHO, MU = Budget(5.0), Budget(5.0, 1e-6), Budget(5.0, 1e-6, "gaussian")
-TERMS = Terms(3, 2, Fraction(1, 10), Fraction(1, 10), Fraction(1, 10))
+TERMS = EpochTerms(3, 2, Fraction(1, 10), Fraction(1, 10), Fraction(1, 10))
 LINE = Binned(("a",), ((0, 1, 2),))
 PRICE = Fraction(1, 100)
 PAIRS = marginals(DOMAIN, attributes=[["a", "b"]])
@@ -193,8 +193,8 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "weights of 2^40 cells": lambda c: c.judge(
         _drawn(Thresholds("huge"), "flat", 2, LONG[:2], weight=Weighting("a", (0, 1, 1), 1, 1.0)), price=PRICE
     ),
-    "a threshold at the border": lambda c: c.open_epoch(Terms(BORDER, 2, PRICE, PRICE, None)),
-    "a cap that is no whole number": lambda c: c.open_epoch(Terms(3, 2.5, PRICE, PRICE, None)),
+    "a threshold at the border": lambda c: c.open_epoch(EpochTerms(BORDER, 2, PRICE, PRICE, None)),
+    "a cap that is no whole number": lambda c: c.open_epoch(EpochTerms(3, 2.5, PRICE, PRICE, None)),
 }
 
 
@@ -289,7 +289,7 @@ def test_a_threshold_beyond_the_sampler_is_cut_before_it_is_compared():
     engine = LooseEngine(SMALL, columns_of(SMALL, (9,) * 6))
     for end, far in ((2**63 - 1, True), (-(2**63), False)):
         curator, _ = _curator(engine, noise=Ends(end))
-        curator.open_epoch(Terms(2**40, 1, PRICE, PRICE, None))
+        curator.open_epoch(EpochTerms(2**40, 1, PRICE, PRICE, None))
         halves = weights(SMALL, np.full((1, 6), 0.5))
         assert curator.test(halves, guess=0).far is far
 

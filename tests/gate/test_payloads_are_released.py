@@ -20,7 +20,7 @@ from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
 from maquette.queries.marginals import full
 from maquette.questions.draws import Draw, Listed
-from maquette.questions.measurement import Gaussian, Terms
+from maquette.questions.measurement import Gaussian, EpochTerms
 from maquette.questions.weighting import weighting
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
@@ -33,7 +33,7 @@ GUESS = Answers.from_fractions(np.full(QUERIES.count, 0.25))
 PRICE = Fraction(1, 10)
 TABLES = [full(TINY, ("a",)), full(TINY, ("a", "b"))]
 REFERENCES = [np.zeros(t.bins, dtype=np.int64) for t in TABLES]
-TERMS = Terms(4, 2, Fraction(1, 10), Fraction(1, 10), Fraction(1, 10))
+TERMS = EpochTerms(4, 2, Fraction(1, 10), Fraction(1, 10), Fraction(1, 10))
 
 
 def one(number) -> list[np.ndarray]:

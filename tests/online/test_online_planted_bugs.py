@@ -16,14 +16,14 @@ from maquette.errors import KeyReused, LedgerError, MechanismError
 from maquette.gate import online, sparse, tables
 from maquette.gate.online import Guess, OnlineCurator
 from maquette.queries import where
-from maquette.questions.measurement import Terms
+from maquette.questions.measurement import EpochTerms
 from support.online_survey import weigh
 from support.online_variants import probability
 from support.privacy_conformance import TINY
 from support.privacy_doubles import RecordingNoise, ledger_for, set_aside, table_of
 
 BUDGET = Budget(4.0)
-TERMS = Terms(2, 2, *[Fraction(1, 2)] * 3)
+TERMS = EpochTerms(2, 2, *[Fraction(1, 2)] * 3)
 QUERY = where(TINY, "b = 0")
 HISTOGRAM = (3, 0, 2, 0, 0, 1, 0, 0, 4, 0, 0, 2)
 
@@ -82,7 +82,7 @@ def draws_values_afresh(folder) -> bool:
 
 
 def charges_what_it_loses(folder) -> bool:
-    plan = sparse.plan(Terms(2, 1, Fraction(1, 2), Fraction(1, 2), None), unit="epsilon")
+    plan = sparse.plan(EpochTerms(2, 1, Fraction(1, 2), Fraction(1, 2), None), unit="epsilon")
     charged = plan.event.cost("epsilon").units / UNITS
     here, there = (probability(s, (0, 0, 1), threshold=2, plan=plan) for s in ((2, 2, 3), (3, 3, 2)))
     return np.log(here / there) <= charged
@@ -116,7 +116,7 @@ def _test_all_of_them(self, guesses):
 
 def keeps_out_of_an_epoch_that_another_process_closed(folder) -> bool:
     """The other process tested the same first guess and found it far: the second has no threshold any more."""
-    terms = Terms(2, 1, *[Fraction(1, 2)] * 3)
+    terms = EpochTerms(2, 1, *[Fraction(1, 2)] * 3)
     one = curator_at(folder / "f.ledger", noise=Loud())
     one.open_epoch(terms)
     other = curator_at(folder / "f.ledger", noise=Loud())
@@ -183,7 +183,7 @@ BUGS = {
         lambda patch: patch.setattr(
             OnlineCurator,
             "test",
-            lambda self, queries, *, guess: online.Tested(
+            lambda self, queries, *, guess: online.GuessOutcome(
                 True, self._look(queries, guess, self._open)[1][0], None
             ),
         ),

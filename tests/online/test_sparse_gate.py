@@ -24,7 +24,7 @@ from maquette.gate import sparse
 from maquette.gate.handle import Table
 from maquette.gate.online import OnlineCurator, epoch_cost
 from maquette.queries import marginals, weights, where
-from maquette.questions.measurement import Gaussian, Laplace, Terms
+from maquette.questions.measurement import Gaussian, Laplace, EpochTerms
 from support import crash_points
 from support.privacy_conformance import TINY
 from support.privacy_doubles import Untouchable, ledger_for, set_aside, table_of
@@ -32,8 +32,8 @@ from support.privacy_doubles import Untouchable, ledger_for, set_aside, table_of
 PURE, CONCENTRATED = Budget(1.0), Budget(1.0, 1e-6)
 HISTOGRAM = (3, 0, 2, 0, 0, 1, 0, 0, 4, 0, 0, 2)
 QUERY = where(TINY, "b = 0")
-TERMS = Terms(4, 2, Fraction(1, 10), Fraction(2, 10), Fraction(1, 10))
-RHO_TERMS = Terms(4, 1, Fraction(1, 50), Fraction(1, 50), Fraction(1, 1000))
+TERMS = EpochTerms(4, 2, Fraction(1, 10), Fraction(2, 10), Fraction(1, 10))
+RHO_TERMS = EpochTerms(4, 1, Fraction(1, 50), Fraction(1, 50), Fraction(1, 1000))
 
 
 class Given:
@@ -176,7 +176,9 @@ def test_only_one_query_with_weights_up_to_one_is_tested():
         curator.test(marginals(TINY, k=1), guess=0)
 
 
-@pytest.mark.parametrize("terms", [Terms(4, 0, *[Fraction(1)] * 3), Terms(2**50, 1, *[Fraction(1)] * 3)])
+@pytest.mark.parametrize(
+    "terms", [EpochTerms(4, 0, *[Fraction(1)] * 3), EpochTerms(2**50, 1, *[Fraction(1)] * 3)]
+)
 def test_impossible_terms_are_refused(terms):
     with pytest.raises(ParameterError):
         sparse.plan(terms, unit="epsilon")
@@ -232,7 +234,7 @@ def test_the_threshold_and_its_charge_are_one_transaction(tmp_path, monkeypatch)
 
 def test_two_processes_cannot_both_use_the_last_far_guess(tmp_path):
     location = tmp_path / "tiny.ledger"
-    terms = Terms(4, 1, *[Fraction(1, 10)] * 3)
+    terms = EpochTerms(4, 1, *[Fraction(1, 10)] * 3)
     one = curator_on(fresh(location=location), draws=[0, 99, 0])
     one.open_epoch(terms)
     other = curator_on(Ledger.open(location), draws=[99, 0])

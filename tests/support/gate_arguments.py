@@ -15,7 +15,7 @@ from maquette.models.answers import Answers
 from maquette.queries.base import Group
 from maquette.queries.marginals import Binned
 from maquette.questions import draws as public
-from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt, Terms
+from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt, EpochTerms
 from maquette.questions.weighting import Weighting
 from support.gate_world import DOMAIN, OTHER, databases
 
@@ -314,11 +314,11 @@ def terms(rng: Rng) -> Any:
     if rng.integers(10) == 0:
         return odd(rng)
     if rng.integers(3):
-        return Terms(
+        return EpochTerms(
             3, int(rng.integers(1, 6)), Fraction(1, 10), Fraction(1, 10), pick(rng, [None, Fraction(1, 100)])
         )
     answer = pick(rng, [None, Fraction(1, 100), price(rng)])
-    return Terms(
+    return EpochTerms(
         pick(rng, [3, 10, 3, whole(rng), odd(rng)]),
         pick(rng, [1, 2, 5, 5, whole(rng), odd(rng)]),
         pick(rng, [Fraction(1, 10), price(rng)]),

@@ -29,7 +29,7 @@ from maquette.gate.handle import Table
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.questions import bounds
-from maquette.questions.measurement import Epoch, Receipt, Terms, Tested
+from maquette.questions.measurement import Epoch, Receipt, EpochTerms, GuessOutcome
 
 _EPOCH, _TEST, _NOTE = "epoch", "test", "note"
 
@@ -102,7 +102,7 @@ class OnlineCurator(Curator):
         self._spent = self._paid
         return steps
 
-    def open_epoch(self, terms: Terms) -> Epoch:
+    def open_epoch(self, terms: EpochTerms) -> Epoch:
         """Pay for a noisy threshold and for the tests against it.
 
         Guarantee: see `gate/sparse.py`; the whole epoch is paid when it opens and nothing of it is refunded. Charge
@@ -122,7 +122,7 @@ class OnlineCurator(Curator):
             raise LedgerError("the ledger did not store the epoch; nothing was tested")
         return self._open.epoch
 
-    def test(self, queries: Queries, *, guess: int, about: Mapping[str, Any] | None = None) -> Tested:
+    def test(self, queries: Queries, *, guess: int, about: Mapping[str, Any] | None = None) -> GuessOutcome:
         """Is a guess of one query's answer far from the table? If so, also its value with fresh noise.
 
         `guess` is a whole number over the query's denominator. The outcome is stored before it is shown; the look was
@@ -130,7 +130,7 @@ class OnlineCurator(Curator):
         """
         return self.test_all([Guess(queries, guess, {} if about is None else about)])[0]
 
-    def test_all(self, guesses: Sequence[Guess]) -> list[Tested]:
+    def test_all(self, guesses: Sequence[Guess]) -> list[GuessOutcome]:
         """The same for several guesses in order, up to and with the first that is far off, in one transaction.
 
         Guarantee: that of the same tests one by one: the guesses are public and fixed beforehand, and whoever would
@@ -255,7 +255,7 @@ class OnlineCurator(Curator):
         epoch = Epoch(terms, plan.threshold_scale, plan.test_scale, plan.answer_noise, step.receipt)
         return _Open(epoch, sparse.unseal(unpack(entry.payload)), 0)
 
-    def _count(self, outcome: Tested) -> None:
+    def _count(self, outcome: GuessOutcome) -> None:
         held = self._open
         if held is None:
             raise LedgerError("the ledger holds a test outside of every epoch")
@@ -279,15 +279,15 @@ def read_step(entry: Entry) -> Step:
     )
 
 
-def tested(step: Step) -> Tested:
+def tested(step: Step) -> GuessOutcome:
     """The outcome of a test that is stored."""
     if step.values is None:
         raise LedgerError(f"step {step.number} holds no outcome")
     far = bool(step.values[0][0])
-    return Tested(far, int(step.values[1][0]) if far and len(step.values) > 1 else None, step.receipt)
+    return GuessOutcome(far, int(step.values[1][0]) if far and len(step.values) > 1 else None, step.receipt)
 
 
-def epoch_cost(terms: Terms, *, unit: str, ledger_unit: str) -> tuple[Cost, Fraction]:
+def epoch_cost(terms: EpochTerms, *, unit: str, ledger_unit: str) -> tuple[Cost, Fraction]:
     """What opening an epoch takes from the ledger, and in the curator's own unit: for forecasts. Touches nothing."""
     event = sparse.plan(terms, unit=unit, ledger_unit=ledger_unit).event
     return event.cost(unit_of(ledger_unit)), Fraction(event.cost(unit_of(unit)).units, UNITS)

@@ -30,7 +30,7 @@ from maquette.errors import ParameterError
 from maquette.gate import prices
 from maquette.queries.base import Sensitivity
 from maquette.questions import bounds, measurement
-from maquette.questions.measurement import Epoch, Gaussian, Laplace, Terms
+from maquette.questions.measurement import Epoch, Gaussian, Laplace, EpochTerms
 from maquette.samplers.noise import float_up, sqrt_up
 
 _LARGEST = 2**40
@@ -49,7 +49,7 @@ class Plan:
     event: Event
 
 
-def plan(terms: Terms, *, unit: str, ledger_unit: str = "epsilon") -> Plan:
+def plan(terms: EpochTerms, *, unit: str, ledger_unit: str = "epsilon") -> Plan:
     """From prices to scales, rounded to the private side."""
     _check(terms)
     threshold_scale = Fraction(float_up(1 / prices.on_grid(terms.threshold_price)))
@@ -128,7 +128,7 @@ def unseal(arrays: Sequence[NDArray[np.int64]]) -> int:
     return int(arrays[0][0])
 
 
-def terms_to_dict(terms: Terms) -> dict[str, Any]:
+def terms_to_dict(terms: EpochTerms) -> dict[str, Any]:
     """The public terms, for the ledger."""
     return {
         "threshold": terms.threshold,
@@ -137,18 +137,18 @@ def terms_to_dict(terms: Terms) -> dict[str, Any]:
     }
 
 
-def terms_from_dict(data: dict[str, Any]) -> Terms:
+def terms_from_dict(data: dict[str, Any]) -> EpochTerms:
     first, second, third = (None if p is None else Fraction(p) for p in data["prices"])
     if first is None or second is None:
         raise ParameterError("expected the prices of an epoch's threshold and tests")
-    return Terms(int(data["threshold"]), int(data["cap"]), first, second, third)
+    return EpochTerms(int(data["threshold"]), int(data["cap"]), first, second, third)
 
 
-def _prices(terms: Terms) -> tuple[Fraction, Fraction, Fraction | None]:
+def _prices(terms: EpochTerms) -> tuple[Fraction, Fraction, Fraction | None]:
     return terms.threshold_price, terms.test_price, terms.answer_price
 
 
-def _check(terms: Terms) -> None:
-    bounds.check_type(terms, Terms, "the terms of an epoch")
+def _check(terms: EpochTerms) -> None:
+    bounds.check_type(terms, EpochTerms, "the terms of an epoch")
     bounds.check_whole(terms.cap, least=1, most=2**20, what="an epoch's cap")
     bounds.check_whole(terms.threshold, least=-_LARGEST, most=_LARGEST, what="a threshold in records")

@@ -22,7 +22,7 @@ from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import strategies
 from maquette.queries.base import Margin
-from maquette.questions.measurement import Gaussian, Laplace, Noise, Size, Terms
+from maquette.questions.measurement import Gaussian, Laplace, Noise, Size, EpochTerms
 from maquette.theory import draws, online
 from maquette.theory.epochs import Epochs, gaussian_reach, laplace_reach, spend_as_needed
 
@@ -104,7 +104,7 @@ class Public:
 class Settings:
     """What a session runs with."""
 
-    terms: Terms | None
+    terms: EpochTerms | None
     """Of each epoch; None where every question is measured."""
     epochs: int
     """The most that are opened."""
@@ -271,8 +271,10 @@ def _epochs(public: Public) -> Epochs:
     )
 
 
-def _terms(found: Epochs) -> Terms:
-    return Terms(found.threshold, found.cap, _down(found.first), _down(found.second), _down(found.answers))
+def _terms(found: Epochs) -> EpochTerms:
+    return EpochTerms(
+        found.threshold, found.cap, _down(found.first), _down(found.second), _down(found.answers)
+    )
 
 
 def _common(public: Public) -> dict[str, Any]:
@@ -298,11 +300,11 @@ def _from_run(public: Public, run: online.Pmw, bound: str) -> Settings:
     threshold = math.ceil(run.threshold * run.n)
     price = float(public.price) * _SHAVED
     if run.unit == "epsilon":
-        terms = Terms(threshold, run.c, *(_down(f * price) for f in (run.f1, run.f2, run.f3)))
+        terms = EpochTerms(threshold, run.c, *(_down(f * price) for f in (run.f1, run.f2, run.f3)))
         epochs = 1
     else:
         first, second = (_down(f * run.epoch_epsilon) for f in (run.f1, run.f2))
-        terms = Terms(threshold, 1, first, second, _down(run.f3 * price / run.c))
+        terms = EpochTerms(threshold, 1, first, second, _down(run.f3 * price / run.c))
         epochs = run.c
     error = public.near(threshold + run.width * run.n)
     answer_error = public.measured(run.answer_width * run.n)

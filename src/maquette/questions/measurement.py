@@ -155,7 +155,7 @@ def as_json(noise: Noise) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class EpochTerms:
     """What an epoch is asked for. Public: functions of public inputs and released values."""
 
     threshold: int
@@ -174,7 +174,7 @@ class Terms:
 class Epoch:
     """An epoch that was paid for. The noisy threshold itself stays in the gate."""
 
-    terms: Terms
+    terms: EpochTerms
     threshold_scale: Fraction
     """Of the discrete Laplace noise on the threshold, in counts."""
     test_scale: Fraction
@@ -185,8 +185,8 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
-    """One guess, tested: near enough, or far off with a fresh noisy value over the query's denominator."""
+class GuessOutcome:
+    """What the test of a guess said: near enough, or far off with a fresh noisy value over the query's denominator."""
 
     far: bool
     value: int | None
