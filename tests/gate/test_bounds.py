@@ -22,7 +22,7 @@ from maquette.queries.counting import LARGEST_DENOMINATOR
 from maquette.queries.marginals import Binned, Marginals
 from maquette.questions import bounds
 from maquette.questions.draws import Candidates, Draw, Drawn, Forest, Listed, Nested, Thresholds
-from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt, EpochTerms
+from maquette.questions.measurement import Cube, EpochTerms, Gaussian, Laplace, Receipt
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MOST_NESTED
 from maquette.samplers.noise import SystemNoise

@@ -20,7 +20,7 @@ from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
 from maquette.queries.marginals import full
 from maquette.questions.draws import Draw, Listed
-from maquette.questions.measurement import Gaussian, EpochTerms
+from maquette.questions.measurement import EpochTerms, Gaussian
 from maquette.questions.weighting import weighting
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY

@@ -24,7 +24,7 @@ from maquette.gate import sparse
 from maquette.gate.handle import Table
 from maquette.gate.online import OnlineCurator, epoch_cost
 from maquette.queries import marginals, weights, where
-from maquette.questions.measurement import Gaussian, Laplace, EpochTerms
+from maquette.questions.measurement import EpochTerms, Gaussian, Laplace
 from support import crash_points
 from support.privacy_conformance import TINY
 from support.privacy_doubles import Untouchable, ledger_for, set_aside, table_of

@@ -15,7 +15,7 @@ from maquette.models.answers import Answers
 from maquette.queries.base import Group
 from maquette.queries.marginals import Binned
 from maquette.questions import draws as public
-from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt, EpochTerms
+from maquette.questions.measurement import Cube, EpochTerms, Gaussian, Laplace, Receipt
 from maquette.questions.weighting import Weighting
 from support.gate_world import DOMAIN, OTHER, databases
 

@@ -29,7 +29,7 @@ from maquette.gate.handle import Table
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.questions import bounds
-from maquette.questions.measurement import Epoch, Receipt, EpochTerms, GuessOutcome
+from maquette.questions.measurement import Epoch, EpochTerms, GuessOutcome, Receipt
 
 _EPOCH, _TEST, _NOTE = "epoch", "test", "note"
 

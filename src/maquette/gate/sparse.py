@@ -30,7 +30,7 @@ from maquette.errors import ParameterError
 from maquette.gate import prices
 from maquette.queries.base import Sensitivity
 from maquette.questions import bounds, measurement
-from maquette.questions.measurement import Epoch, Gaussian, Laplace, EpochTerms
+from maquette.questions.measurement import Epoch, EpochTerms, Gaussian, Laplace
 from maquette.samplers.noise import float_up, sqrt_up
 
 _LARGEST = 2**40

@@ -22,7 +22,7 @@ from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import strategies
 from maquette.queries.base import Margin
-from maquette.questions.measurement import Gaussian, Laplace, Noise, Size, EpochTerms
+from maquette.questions.measurement import EpochTerms, Gaussian, Laplace, Noise, Size
 from maquette.theory import draws, online
 from maquette.theory.epochs import Epochs, gaussian_reach, laplace_reach, spend_as_needed
 
