@@ -1,7 +1,7 @@
 """Exact output ratios on all neighbouring tables of a tiny universe, for every mechanism and every question.
 
 In integers and rationals, through the production curator; only the sampler is replaced by its law. That proves the
-formulas on these inputs; the samplers have tests of their own in `tests/noise`.
+formulas on these inputs; the samplers have tests of their own in `tests/samplers`.
 """
 
 from fractions import Fraction

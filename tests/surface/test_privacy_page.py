@@ -27,7 +27,7 @@ def test_every_mechanism_has_a_section():
 
 
 def test_its_figures_are_those_of_the_tests():
-    bugs = (ROOT / "tests/privacy/test_seeded_bugs.py").read_text(encoding="utf-8").count("\n@bug(")
+    bugs = (ROOT / "tests/gate/test_seeded_bugs.py").read_text(encoding="utf-8").count("\n@bug(")
     assert f"plants {bugs} privacy bugs" in PAGE
     assert "14,196 ordered pairs" in PAGE
     assert "200 pairs per mechanism" in PAGE
