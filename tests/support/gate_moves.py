@@ -90,7 +90,9 @@ def check_moves(method: str, arguments: dict[str, Any], one: Outcome, other: Out
             for moved, residual in zip(apart, one.result, strict=True)
         ]
     lost, charged = _loss(event, one.draws, apart), _charged(event)
-    if method == "draw":  # scores of sensitivity 1; that the base is worth its price is tested in tests/samplers
+    if (
+        method == "draw"
+    ):  # scores of sensitivity 1; that the base is worth its price is tested in tests/samplers
         charged = Fraction(1)
     if lost > charged:
         raise AssertionError(
