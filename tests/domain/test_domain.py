@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 
 import pytest
 from hypothesis import given
@@ -189,3 +190,28 @@ def test_writing_where_one_cannot_is_said(tmp_path):
 
 def test_a_boolean_needs_no_size_in_the_file():
     assert Domain.from_dict({"attributes": [{"name": "x", "kind": "boolean"}]})["x"].codes == 2
+
+
+def test_a_look_up_is_computed_once():
+    domain = small()
+    assert domain.names is domain.names
+    assert domain.shape is domain.shape
+    assert hash(domain) == hash(small())
+
+
+@pytest.mark.parametrize("name", [["age"], 3, None])
+def test_what_is_no_name_is_no_attribute(name):
+    assert name not in small()
+    with pytest.raises(DomainError, match="unknown attribute"):
+        small()[name]
+
+
+def test_a_copy_by_pickle_is_equal_and_holds_the_declaration_alone():
+    domain = small(na_values=("?",), notes={"source": "a survey"})
+    plain = pickle.dumps(small(na_values=("?",), notes={"source": "a survey"}))
+    assert hash(domain)
+    assert domain.fingerprint
+    assert domain.size
+    assert pickle.dumps(domain) == plain, "texts hash differently in another process"
+    again = pickle.loads(plain)
+    assert (again, hash(again), again.notes) == (domain, hash(domain), domain.notes)

@@ -161,7 +161,7 @@ def test_broken_classes_are_caught():
 def test_bounds_without_search_are_never_too_small(asked, relation):
     """What is stated for universes that are too large to search, tried on small ones."""
     true = plain_sensitivity(plain_matrix(asked), relation)
-    parts = [part.queries for part in asked.parts] if isinstance(asked, mq.Workload) else [asked]
+    parts = asked.classes
     forget()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sensitivity, "MOST_RECORDS", 0)

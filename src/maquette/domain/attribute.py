@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -53,6 +53,10 @@ class Attribute:
     """A cell of its own for values outside the declaration."""
     integer: bool = False
     """A numeric attribute that holds whole numbers only, and only if it says so; decoded values are whole."""
+    cells: int = field(init=False, repr=False, compare=False)
+    """How many cells are declared, without the overflow and null cells."""
+    size: int = field(init=False, repr=False, compare=False)
+    """All cells: declared, overflow, null. An exact int."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name != self.name.strip():
@@ -76,6 +80,8 @@ class Attribute:
             raise DomainError(
                 f"attribute '{self.name}' is {self.kind}: bounds and edges are for numeric attributes"
             )
+        object.__setattr__(self, "cells", self._count_cells())
+        object.__setattr__(self, "size", self.cells + self.overflow + self.nullable)
         self._check_values()
 
     def _settle_types(self) -> None:
@@ -85,13 +91,23 @@ class Attribute:
         except ValueError:
             kinds = ", ".join(Kind)
             raise DomainError(f"attribute '{self.name}': kind is one of {kinds}, got {self.kind!r}") from None
-        for field in ("categories", "bounds", "edges"):
-            if getattr(self, field) is not None:
-                object.__setattr__(self, field, tuple(getattr(self, field)))
-        for field, word in (("codes", "size"), ("bins", "bins")):
-            count = getattr(self, field)
+        for name in ("categories", "bounds", "edges"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name, word in (("codes", "size"), ("bins", "bins")):
+            count = getattr(self, name)
             if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
                 raise DomainError(f"attribute '{self.name}': {word} is a whole number, got {count!r}")
+
+    def _count_cells(self) -> int:
+        if self.categories is not None:
+            return len(self.categories)
+        if self.codes is not None:
+            return self.codes
+        if self.edges is not None:
+            return len(self.edges) - 1
+        assert self.bins is not None
+        return self.bins
 
     def _check_values(self) -> None:
         if self.categories is not None:
@@ -142,23 +158,6 @@ class Attribute:
         raise DomainError(
             f"attribute '{self.name}' holds whole numbers, but some of its cells hold none; declare wider cells"
         )
-
-    @property
-    def cells(self) -> int:
-        """How many cells are declared, without the overflow and null cells."""
-        if self.categories is not None:
-            return len(self.categories)
-        if self.codes is not None:
-            return self.codes
-        if self.edges is not None:
-            return len(self.edges) - 1
-        assert self.bins is not None
-        return self.bins
-
-    @property
-    def size(self) -> int:
-        """All cells: declared, overflow, null. An exact int."""
-        return self.cells + self.overflow + self.nullable
 
     @property
     def overflow_cell(self) -> int | None:

@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from maquette.domain.constraint import Constraint, Rule, resolve
 from maquette.errors import DomainError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that look-ups can be computed once and stored
 class Domain:
     """The declared schema: attributes in order, the tokens that mean missing, and whether a person confirmed it."""
 
@@ -75,43 +76,47 @@ class Domain:
         except OSError as error:
             raise DomainError(f"cannot write the domain file {path}: {error.strerror}") from None
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.attributes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Cells per attribute, in order."""
         return tuple(a.size for a in self.attributes)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """|X|, an exact int."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def log_size(self) -> float:
         """ln |X|."""
         return math.fsum(math.log(s) for s in self.shape)
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The position of each attribute by name."""
+        return {name: place for place, name in enumerate(self.names)}
+
     def __getitem__(self, name: str) -> Attribute:
-        for attribute in self.attributes:
-            if attribute.name == name:
-                return attribute
-        raise DomainError(f"unknown attribute '{name}'; the domain has {', '.join(self.names)}")
+        return self.attributes[self.index(name)]
+
+    def index(self, name: str) -> int:
+        """The position of an attribute."""
+        if name not in self:
+            raise DomainError(f"unknown attribute '{name}'; the domain has {', '.join(self.names)}")
+        return self._places[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return isinstance(name, str) and name in self._places
 
     def __iter__(self) -> Iterator[Attribute]:
         return iter(self.attributes)
 
     def __len__(self) -> int:
         return len(self.attributes)
-
-    def index(self, name: str) -> int:
-        """The position of an attribute."""
-        return self.attributes.index(self[name])
 
     def cells(self, names: Iterable[str]) -> int:
         """How many cells the table over these attributes has."""
@@ -125,7 +130,7 @@ class Domain:
             tuple(self[name] for name in kept), self.na_values, self.reviewed, constraints=constraints
         )
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything that decides the coding and the universe; equal fingerprints mean equal universes."""
         kept: dict[str, Any] = {
@@ -135,6 +140,17 @@ class Domain:
         if self.constraints:  # absent otherwise, so that domains without any keep the fingerprint they had
             kept["constraints"] = sorted(rule.digest() for rule in self.rules)
         return hashlib.sha256(json.dumps(_plain(kept), sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.attributes, self.na_values, self.reviewed, self.constraints))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The declaration alone: a stored hash would be wrong in another process."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def __repr__(self) -> str:
         return f"Domain({len(self)} attributes, |X| = {_big(self.size)}: {', '.join(self.names)})"

@@ -55,7 +55,7 @@ class Direct:
             return Forecast.refused(self.name, refused)
         count = max(task.queries.count, 1)
         way = postprocess.route(task)
-        tables = len(shape.margins_of(task.queries) or shape.classes_of(task.queries))
+        tables = len(shape.margins_of(task.queries) or task.queries.classes)
         time = postprocess.seconds(task, n=n, cells=count, tables=tables)
         rows = way != "none" and shape.gives_rows(task.queries)
         memory = postprocess.megabytes(task, cells=count)

@@ -15,11 +15,10 @@ from maquette.domain import Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms.base import Curator, Guarantee, Outcome, Task
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.linear import answer_histogram, can_map, classes_of, pass_length
+from maquette.models.linear import answer_histogram, can_map, pass_length
 from maquette.queries.base import MOST_ANSWERS, Margin, Queries, Sensitivity
 from maquette.queries.marginals import Marginals
 from maquette.queries.merging import Merged, merge
-from maquette.queries.workload import Workload
 from maquette.questions.measurement import Size
 
 LARGEST_HISTOGRAM = 2**22
@@ -43,23 +42,20 @@ class Asked(NamedTuple):
 
 def margins_of(queries: Queries) -> list[Asked] | None:
     """The margins of a workload that consists of marginals only, else None."""
-    parts = (
-        [(p.queries, p.weight) for p in queries.parts] if isinstance(queries, Workload) else [(queries, 1.0)]
-    )
     found: list[Asked] = []
     start = 0
-    for part, weight in parts:
-        if not isinstance(part, Marginals):
+    for part in queries.parts:
+        if not isinstance(part.queries, Marginals):
             return None
-        for margin, place in part.slices.items():
-            found.append(Asked(margin, slice(start + place.start, start + place.stop), weight))
-        start += part.count
+        for margin, place in part.queries.slices.items():
+            found.append(Asked(margin, slice(start + place.start, start + place.stop), part.weight))
+        start += part.queries.count
     return found
 
 
 def is_marginals(queries: Queries) -> bool:
     """Does the workload consist of marginals only?"""
-    return all(isinstance(part, Marginals) for part in classes_of(queries))
+    return all(isinstance(part, Marginals) for part in queries.classes)
 
 
 def universe(queries: Queries) -> int:

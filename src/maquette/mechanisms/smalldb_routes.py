@@ -18,7 +18,6 @@ from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.queries.shatter import largest, splits_of
-from maquette.queries.workload import Workload
 from maquette.questions.atoms import Atoms, atoms, listable, readable
 from maquette.questions.draws import (
     Base,
@@ -230,9 +229,8 @@ def instead(queries: Queries, unit: str) -> str:
 
 def _counted(queries: Queries) -> Single | Blocks | None:
     """A class with a counter, or classes with counters on disjoint attributes."""
-    parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
     found: list[Single] = []
-    for part in parts:
+    for part in queries.classes:
         singles = _marginals(part) if isinstance(part, Marginals) else [_single(part)]
         if singles is None or None in singles:
             return None

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import ReleaseError
-from maquette.models.linear import classes_of
 from maquette.models.sculpt import SculptModel
 from maquette.queries import condition
 from maquette.queries.base import MOST_ANSWERS, Margin, Queries, TableQueries, check_size
@@ -102,7 +101,7 @@ def measured_together(workload: Queries, model: Any = None) -> frozenset[Margin]
     Those of the workload's queries, which every mechanism measures or is held to; and the tables of a model that
     were measured beside them.
     """
-    found = {margin for part in classes_of(workload) for margin in _sets(part)}
+    found = {margin for part in workload.classes for margin in _sets(part)}
     if isinstance(model, SculptModel):
         found |= {table.asked.margin for table in model.tables}
     return frozenset(found)

@@ -22,7 +22,6 @@ from maquette.errors import DomainError
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Columns, Margin, Queries
 from maquette.queries.marginals import Marginals
-from maquette.queries.workload import Workload
 
 BLOCK = 2**16
 """Rows mended at a time, so that their chances take little room."""
@@ -358,7 +357,7 @@ def cleared(answers: Answers, queries: Queries) -> tuple[Answers, float]:
 def _barred(queries: Queries) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
     """Where each marginal stands that has forbidden cells, and which those are."""
     start = 0
-    for part in [p.queries for p in queries.parts] if isinstance(queries, Workload) else [queries]:
+    for part in queries.classes:
         if isinstance(part, Marginals):
             for margin, place in part.slices.items():
                 good = possible(part.domain, margin)

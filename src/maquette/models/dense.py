@@ -16,7 +16,7 @@ from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.models.answers import SmallDatabase
 from maquette.models.hypothesis import Released, extend_digest
-from maquette.models.linear import answer_histogram, classes_of
+from maquette.models.linear import answer_histogram
 from maquette.models.refit import FARTHEST, Fitted, fitted, logit, settle
 from maquette.models.rows import generator
 from maquette.models.tilting import Compiled, Counting, Layout, compile_query, tilt, total_of
@@ -106,7 +106,7 @@ class Dense:
         self._check(queries)
         if queries.count == 1:
             return np.array([self._one(queries)])
-        parts = [self._part(part) for part in classes_of(queries)]
+        parts = [self._part(part) for part in queries.classes]
         return np.clip(np.concatenate(parts), 0.0, 1.0)
 
     def step(self, queries: Queries, value: float, *, step: float) -> Dense:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.canonical import all_cells
 from maquette.queries.marginals import Marginals
-from maquette.queries.workload import Workload
 
 Floats = NDArray[np.float64]
 
@@ -100,7 +99,7 @@ def histogram_map(queries: Queries) -> HistogramMap | None:
     shape = tuple(queries.domain[name].size for name in attributes)
     pieces: list[Piece] = []
     start = 0
-    for part in classes_of(queries):
+    for part in queries.classes:
         if isinstance(part, Marginals):
             for margin, place in part.slices.items():
                 moved = slice(start + place.start, start + place.stop)
@@ -119,7 +118,7 @@ def pass_length(queries: Queries) -> int:
     """Elements that one evaluation on a histogram passes over."""
     attributes = queries.attributes
     shape = tuple(queries.domain[name].size for name in attributes)
-    margins = [m for part in classes_of(queries) for m in _margins(part)]
+    margins = [m for part in queries.classes for m in _margins(part)]
     steps = shared_steps(_gone(attributes, shape, margin) for margin in margins)
     passed = sum(math.prod(s for i, s in enumerate(shape) if i not in gone[:-1]) for gone in steps)
     return passed + sum(queries.domain.cells(margin) for margin in margins)
@@ -133,17 +132,12 @@ def shared_steps(wanted: Iterable[Gone]) -> tuple[Gone, ...]:
 
 def can_map(queries: Queries) -> bool:
     """Is `histogram_map` within its limits? Public structure only, and quick."""
-    return all(isinstance(part, Marginals) or _fits(part) for part in classes_of(queries))
-
-
-def classes_of(queries: Queries) -> list[Queries]:
-    """The plain classes of a workload, in order."""
-    return [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
+    return all(isinstance(part, Marginals) or _fits(part) for part in queries.classes)
 
 
 def answer_histogram(queries: Queries, histogram: NDArray[Any]) -> Floats:
     """All answers in counts from a histogram over `queries.attributes` (shaped by their sizes)."""
-    return np.concatenate([_answer(part, queries.attributes, histogram) for part in classes_of(queries)])
+    return np.concatenate([_answer(part, queries.attributes, histogram) for part in queries.classes])
 
 
 def _answer(part: Queries, attributes: Margin, histogram: NDArray[Any]) -> Floats:

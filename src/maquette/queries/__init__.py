@@ -4,6 +4,7 @@ from maquette.queries.base import (
     Columns,
     Group,
     Margin,
+    Part,
     Queries,
     Sensitivity,
     TableQueries,
@@ -25,7 +26,7 @@ from maquette.queries.predicates import (
 )
 from maquette.queries.ranges import Prefixes, Ranges, prefixes, ranges, thresholds
 from maquette.queries.weights import Weights, weights
-from maquette.queries.workload import Part, Workload, union
+from maquette.queries.workload import Workload, union
 
 __all__ = [
     "Boxes",

@@ -114,6 +114,16 @@ class Queries(ABC):
         """|Q| after merging duplicates and complements and dropping constants: the k of every bound."""
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        """The classes that this one is a union of, in order, with their weights; the class itself if it is no union."""
+        return (Part(self),)
+
+    @property
+    def classes(self) -> tuple[Queries, ...]:
+        """The classes of `parts` without their weights."""
+        return tuple(part.queries for part in self.parts)
+
+    @property
     def denominator(self) -> int:
         """Answers are whole numbers over this."""
         return 1
@@ -216,6 +226,25 @@ class Queries(ABC):
     def describe(self) -> str:
         """The class in a few words."""
         return f"{self.count:,} {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One class of a union. The weight says how much its errors matter to a mechanism that can choose.
+
+    It changes no query, no answer and no sensitivity.
+    """
+
+    queries: Queries
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not _is_positive(self.weight):
+            raise WorkloadError(f"expected the weight of a part > 0 and finite, got {self.weight!r}")
+
+
+def _is_positive(weight: object) -> bool:
+    return isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 < weight < math.inf
 
 
 class TableQueries(Queries):

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.queries.base import MOST_ANSWERS, Columns, Margin, Queries
+from maquette.queries.base import MOST_ANSWERS, Columns, Margin, Part, Queries
 from maquette.queries.canonical import Key
 from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes, Predicate, Predicates
 from maquette.queries.weights import Weights
-from maquette.queries.workload import Part, Workload
+from maquette.queries.workload import Workload
 
 MOST_COMPARED = 10**5
 """Queries of classes that are compared one by one."""
@@ -79,7 +79,7 @@ def merge(queries: Queries) -> Merged:
     """The workload without what it repeats; the workload itself where it repeats nothing or nothing would be left."""
     if not 0 < queries.count <= MOST_ANSWERS:
         return Merged(queries)
-    parts = list(queries.parts) if isinstance(queries, Workload) else [Part(queries)]
+    parts = queries.parts
     found = _Search(queries.domain, parts)
     found.take_margins()
     found.take_queries()
@@ -276,7 +276,7 @@ def pieces(queries: Queries, *, most: int | None = None) -> Iterator[tuple[int, 
         yield 0, queries
         return
     start = 0
-    for part in [p.queries for p in queries.parts] if isinstance(queries, Workload) else [queries]:
+    for part in queries.classes:
         for piece in _cut(part, limit) if isinstance(part, Marginals) else [part]:
             yield start, piece
             start += piece.count

@@ -31,7 +31,6 @@ from maquette.queries.condition import ALWAYS, NEVER, Condition, Every, Leaf, Ro
 from maquette.queries.sensitivity import Worst
 from maquette.queries.sql_compare import Parsed
 from maquette.queries.sql_format import condition_text
-from maquette.queries.workload import Workload
 
 # Queries that are given one by one as conditions: boxes and predicates.
 #
@@ -357,8 +356,7 @@ def exact_predicates(domain: Domain, texts: Iterable[str]) -> Predicate | Predic
 
 def notes_of(queries: Queries) -> tuple[str, ...]:
     """What the predicates of a workload read otherwise than it was written, each note once."""
-    parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
-    told = (part.notes for part in parts if isinstance(part, (Predicate, Predicates)))
+    told = (part.notes for part in queries.classes if isinstance(part, (Predicate, Predicates)))
     return tuple(dict.fromkeys(note for notes in told for note in notes))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from maquette.queries.base import (
     Group,
     Margin,
     Norms,
+    Part,
     Queries,
     Sensitivity,
     TableQueries,
@@ -29,27 +30,12 @@ from maquette.queries.sensitivity import connected, union_sensitivity
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One class of a union. The weight says how much its errors matter to a mechanism that can choose.
-
-    It changes no query, no answer and no sensitivity.
-    """
-
-    queries: Queries
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not _is_positive(self.weight):
-            raise WorkloadError(f"expected the weight of a part > 0 and finite, got {self.weight!r}")
-
-
-@dataclass(frozen=True, slots=True)
 class Workload(Queries):
     """The queries of all parts, one part after the other."""
 
     kind: ClassVar[str] = "union"
     domain: Domain
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = field()  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -61,73 +47,73 @@ class Workload(Queries):
 
     @property
     def count(self) -> int:
-        return sum(queries.count for queries in self._classes)
+        return sum(queries.count for queries in self.classes)
 
     def distinct(self) -> int:
         """Exact where the parts that share attributes have at most a million queries, else a bound from above.
 
         Only parts that share an attribute can share a query. Marginals are compared by their attributes.
         """
-        return sum(self._distinct(component) for component in connected(self._classes))
+        return sum(self._distinct(component) for component in connected(self.classes))
 
     @property
     def denominator(self) -> int:
-        return math.lcm(*(queries.denominator for queries in self._classes))
+        return math.lcm(*(queries.denominator for queries in self.classes))
 
     @property
     def attributes(self) -> Margin:
-        used = {name for queries in self._classes for name in queries.attributes}
+        used = {name for queries in self.classes for name in queries.attributes}
         return tuple(name for name in self.domain.names if name in used)
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Exact where the parts' worst cases provably meet or can be searched, else the sum of the parts'."""
-        return union_sensitivity(self.domain, self._classes, relation).bound
+        return union_sensitivity(self.domain, self.classes, relation).bound
 
     @property
     def exact_sensitivity(self) -> bool:
-        return all(union_sensitivity(self.domain, self._classes, relation).exact for relation in Relation)
+        return all(union_sensitivity(self.domain, self.classes, relation).exact for relation in Relation)
 
     @property
     def flat(self) -> bool:
-        return all(queries.flat for queries in self._classes)
+        return all(queries.flat for queries in self.classes)
 
     @property
     def pair_cost(self) -> int:
-        return sum(queries.pair_cost for queries in self._classes)
+        return sum(queries.pair_cost for queries in self.classes)
 
     def columns_of(self, rows: Columns) -> NDArray[Any]:
-        return self._joined([queries.columns_of(rows) for queries in self._classes])
+        return self._joined([queries.columns_of(rows) for queries in self.classes])
 
     def norms(self, rows: Columns) -> Norms:
-        return self._total([queries.norms(rows) for queries in self._classes])
+        return self._total([queries.norms(rows) for queries in self.classes])
 
     def distances(self, left: Columns, right: Columns) -> Norms:
-        return self._total([queries.distances(left, right) for queries in self._classes])
+        return self._total([queries.distances(left, right) for queries in self.classes])
 
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
         check_size(self.count)
         from maquette.queries.counting import count_margins
 
-        needed = [m for q in self._classes if isinstance(q, TableQueries) for m in q.margins]
+        needed = [m for q in self.classes if isinstance(q, TableQueries) for m in q.margins]
         tables = count_margins(self.domain, columns, needed, weights) if needed else {}
         return self._joined(
             [
                 q.from_margins(tables) if isinstance(q, TableQueries) else q.on_rows(columns, weights)
-                for q in self._classes
+                for q in self.classes
             ]
         )
 
     def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
         check_size(self.count)
-        return self._joined([queries.on_histogram(histogram) for queries in self._classes])
+        return self._joined([queries.on_histogram(histogram) for queries in self.classes])
 
     def query_keys(self) -> Iterator[canonical.Key | None]:
-        for queries in self._classes:
+        for queries in self.classes:
             yield from queries.query_keys()
 
     def text(self, index: int) -> str:
         check_index(index, self.count)
-        for queries in self._classes:
+        for queries in self.classes:
             if index < queries.count:
                 return queries.text(index)
             index -= queries.count
@@ -145,17 +131,13 @@ class Workload(Queries):
         """By part; marginals by order."""
         found: list[Group] = []
         start = 0
-        for queries in self._classes:
+        for queries in self.classes:
             found += [Group(g.name, g.start + start, g.stop + start) for g in queries.groups()]
             start += queries.count
         return tuple(found)
 
     def describe(self) -> str:
-        return " and ".join(queries.describe() for queries in self._classes)
-
-    @property
-    def _classes(self) -> list[Queries]:
-        return [part.queries for part in self.parts]
+        return " and ".join(queries.describe() for queries in self.classes)
 
     def _distinct(self, component: Sequence[Queries]) -> int:
         if len(component) == 1:
@@ -168,7 +150,7 @@ class Workload(Queries):
         return distinct_cells(self.domain, margins) + sum(queries.distinct() for queries in others)
 
     def _joined(self, answers: list[NDArray[Any]]) -> NDArray[Any]:
-        scales = [self.denominator // queries.denominator for queries in self._classes]
+        scales = [self.denominator // queries.denominator for queries in self.classes]
         scaled = (
             part if scale == 1 else part * np.int64(scale)
             for part, scale in zip(answers, scales, strict=True)
@@ -176,7 +158,7 @@ class Workload(Queries):
         return np.concatenate(list(scaled))
 
     def _total(self, norms: list[Norms]) -> Norms:
-        scales = [self.denominator // queries.denominator for queries in self._classes]
+        scales = [self.denominator // queries.denominator for queries in self.classes]
         return Norms(
             np.sum([norm.l1 * scale for norm, scale in zip(norms, scales, strict=True)], axis=0),
             np.sum([norm.l2_squared * scale**2 for norm, scale in zip(norms, scales, strict=True)], axis=0),
@@ -190,16 +172,10 @@ def union(*queries: Queries, weights: Sequence[float] | None = None) -> Workload
     given = [1.0] * len(queries) if weights is None else list(weights)
     if len(given) != len(queries):
         raise WorkloadError(f"expected one weight for each of {len(queries)} classes, got {len(given)}")
-    parts = [part for q, weight in zip(queries, given, strict=True) for part in _parts(q, weight)]
+    parts: list[Part] = []
+    for outer in map(Part, queries, given):
+        if isinstance(outer.queries, Workload):
+            parts += [Part(part.queries, part.weight * outer.weight) for part in outer.queries.parts]
+        else:
+            parts.append(outer)
     return Workload(queries[0].domain, tuple(parts))
-
-
-def _is_positive(weight: object) -> bool:
-    return isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 < weight < math.inf
-
-
-def _parts(queries: Queries, weight: float) -> list[Part]:
-    outer = Part(queries, weight)
-    if not isinstance(queries, Workload):
-        return [outer]
-    return [Part(part.queries, part.weight * weight) for part in queries.parts]

@@ -135,7 +135,7 @@ def check_queries(domain: Domain, queries: object) -> None:
     """Queries over the table's own domain, of a class whose sensitivity is known, and few enough to be answered."""
     check_type(queries, Queries, "queries")
     queries = cast("Queries", queries)
-    parts = [part.queries for part in queries.parts] if type(queries) is Workload else [queries]
+    parts = queries.classes if type(queries) is Workload else (queries,)  # a foreign class might name others
     if not all(type(part) in _KNOWN for part in parts):
         raise ParameterError("expected queries of a known kind; other weights enter through weights()")
     if queries.domain is not domain and queries.domain.fingerprint != domain.fingerprint:

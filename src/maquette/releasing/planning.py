@@ -23,7 +23,6 @@ from maquette.mechanisms.roth import ROTH
 from maquette.mechanisms.smalldb import SMALLDB
 from maquette.mechanisms.tree import TREE, levels
 from maquette.mechanisms.weights import MW, MWEM
-from maquette.models.linear import classes_of
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals, moved
 from maquette.releasing.certify import SHARE, worth_buying
@@ -167,7 +166,7 @@ def preferred(made: Plan, queries: Queries) -> str:
     """
     best = made.best(by="expected")
     carved = next((f for f in made.forecasts if f.mechanism == SCULPT.name and f.refusal is None), None)
-    mixed = any(isinstance(part, Marginals) for part in classes_of(queries))
+    mixed = any(isinstance(part, Marginals) for part in queries.classes)
     if (
         made.delta
         and mixed

@@ -26,7 +26,6 @@ from maquette.queries.condition import Runs
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Predicate, SetQueries
 from maquette.queries.ranges import Prefixes, Ranges
-from maquette.queries.workload import Workload
 from maquette.results import statements
 from maquette.results.statements import Answer, HoldsFor, Source
 
@@ -278,7 +277,7 @@ def _bound(release: Release, indices: NDArray[Any]) -> tuple[float, float]:
 def _parts(workload: Queries) -> Iterator[tuple[int, Queries]]:
     """The plain classes of a workload, each with the place of its first answer."""
     offset = 0
-    for queries in [p.queries for p in workload.parts] if isinstance(workload, Workload) else [workload]:
+    for queries in workload.classes:
         yield offset, queries
         offset += queries.count
 

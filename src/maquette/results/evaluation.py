@@ -17,7 +17,6 @@ from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.answers import Answers, answer_from
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import notes_of
-from maquette.queries.workload import Workload
 from maquette.results import plots, wording
 from maquette.results.answering import answer
 from maquette.results.release import Release
@@ -162,7 +161,7 @@ class _Compared:
 
 def _blocks(release: Release) -> Iterator[_Block]:
     workload, offset = release.workload, 0
-    for part in [p.queries for p in workload.parts] if isinstance(workload, Workload) else [workload]:
+    for part in workload.classes:
         if isinstance(part, Marginals):
             for margin, place in part.slices.items():
                 yield _Block(offset + place.start, offset + place.stop, margin)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import MechanismError, ParameterError, WorkloadError
-from maquette.queries import Workload, names
+from maquette.queries import names
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.questions import bounds
 from maquette.questions import draws as public
@@ -110,8 +110,9 @@ def tables_of(structure: public.Structure) -> list[Margin]:
 
 
 def _tables(queries: Queries) -> list[Margin]:
-    parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
-    return [m for q in parts for m in (q.margins if isinstance(q, TableQueries) else (q.attributes,))]
+    return [
+        m for q in queries.classes for m in (q.margins if isinstance(q, TableQueries) else (q.attributes,))
+    ]
 
 
 def _check_single(domain: Domain, part: public.Single) -> None:

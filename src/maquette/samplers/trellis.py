@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.errors import MechanismError, ParameterError
 from maquette.queries.base import Margin, Queries, TableQueries
-from maquette.queries.workload import Workload
 from maquette.questions.atoms import Atoms, Integers, Layout
 from maquette.questions.weighting import MOST_CELLS, Weighting
 from maquette.samplers.brackets import Scale, Uniform, Wide
@@ -239,8 +238,7 @@ class Weighed:
 
     def answer(self, queries: Queries) -> Integers:
         """Numerators over the queries' denominator times the grid."""
-        parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
-        found = [self._answer(part) * (queries.denominator // part.denominator) for part in parts]
+        found = [self._answer(part) * (queries.denominator // part.denominator) for part in queries.classes]
         return np.concatenate(found)
 
     def _answer(self, queries: Queries) -> Integers:

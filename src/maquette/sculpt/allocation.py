@@ -25,7 +25,6 @@ from maquette.models.linear import simplex_shift
 from maquette.models.residual import ResidualModel, cell_variance
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.marginals import Marginals, moved
-from maquette.queries.workload import Workload
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.measurements import Found
 from maquette.sculpt.targets import Hierarchy, Shape
@@ -172,27 +171,18 @@ def interests(queries: Queries) -> Interests:
                 for part in combinations(names, order):
                     found[part] = found.get(part, 0.0) + weight
     ordered = frozenset(
-        place[name]
-        for part, _ in parts_of(queries)
-        if not isinstance(part, Marginals)
-        for name in part.attributes
+        place[name] for part in queries.classes if not isinstance(part, Marginals) for name in part.attributes
     )
     return Interests(tuple(sorted(used)), ordered, dict(sorted(pairs.items())), dict(sorted(triples.items())))
-
-
-def parts_of(queries: Queries) -> list[tuple[Queries, float]]:
-    """The plain classes of a workload, each with its weight, in order."""
-    if isinstance(queries, Workload):
-        return [(part.queries, part.weight) for part in queries.parts]
-    return [(queries, 1.0)]
 
 
 def _sets(queries: Queries) -> list[tuple[Margin, float]]:
     """The sets of attributes that the queries of each part look at, with the part's weight."""
     found: list[tuple[Margin, float]] = []
-    for part, weight in parts_of(queries):
-        margins = part.margins if isinstance(part, TableQueries) else (part.attributes,)
-        found.extend((margin, weight) for margin in margins)
+    for part in queries.parts:
+        inner = part.queries
+        margins = inner.margins if isinstance(inner, TableQueries) else (inner.attributes,)
+        found.extend((margin, part.weight) for margin in margins)
     return found
 
 

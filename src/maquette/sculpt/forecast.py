@@ -19,7 +19,7 @@ from maquette.mechanisms.residual import RESIDUAL
 from maquette.queries.base import Queries
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.sculpt import allocation
-from maquette.sculpt.allocation import Exchange, Interests, parts_of
+from maquette.sculpt.allocation import Exchange, Interests
 from maquette.theory import existence
 
 _NEARER = 4.0
@@ -154,6 +154,6 @@ def _typical_cells(queries: Queries, wanted: Interests) -> float:
 
 def _sums(queries: Queries) -> float:
     """Prefixes and ranges add up cells: fitted to 32 releases over one attribute of 16 to 4,096 cells."""
-    summed = [part for part, _ in parts_of(queries) if isinstance(part, (Prefixes, Ranges))]
+    summed = [part for part in queries.classes if isinstance(part, (Prefixes, Ranges))]
     cells = max((part.domain[name].cells for part in summed for name in part.attributes), default=1)
     return max(1.0, math.sqrt(cells) / 9)

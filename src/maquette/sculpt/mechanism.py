@@ -29,7 +29,7 @@ from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals
 from maquette.questions.measurement import Gaussian, Laplace, Measurement, Size, sigma
 from maquette.sculpt import allocation, fit, stages
-from maquette.sculpt.allocation import Exchange, Interests, interests, one_way_share, parts_of
+from maquette.sculpt.allocation import Exchange, Interests, interests, one_way_share
 from maquette.sculpt.fit import Polished, polish
 from maquette.sculpt.forecast import expected, small_rows
 from maquette.sculpt.measurements import Found
@@ -222,7 +222,7 @@ def measure(
     curator: Curator, purse: Purse, exchange: Exchange, wanted: Interests, queries: Queries
 ) -> list[Direct]:
     """Measure those parts that look at several attributes in another way than a marginal, if the noise allows."""
-    parts = [part for part, _ in parts_of(queries)]
+    parts = queries.classes
     able = [i for i, part in enumerate(parts) if _wanted(part)]
     if not able:
         return []

@@ -21,7 +21,7 @@ from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes
 from maquette.queries.ranges import Prefixes, Ranges
-from maquette.queries.workload import Workload, union
+from maquette.queries.workload import union
 from maquette.theory import lower as vc_bounds
 
 Shape = Literal["thresholds", "intervals"]
@@ -327,7 +327,7 @@ def vc_at_most(queries: Queries) -> int | None:
 
 def disjoint_parts(queries: Queries) -> list[Queries]:
     """The classes on disjoint attributes that a class consists of, constant ones left out; none if it is one."""
-    pieces = [piece for part in _classes(queries) for piece in _pieces(part)]
+    pieces = [piece for part in queries.classes for piece in _pieces(part)]
     groups = _connected(piece.attributes for piece in pieces)
     if len(groups) < 2:
         return []
@@ -348,10 +348,6 @@ def _shape(queries: Queries) -> Shape | None:
             return "intervals" if len(names) == 1 else None
         case _:
             return None
-
-
-def _classes(queries: Queries) -> list[Queries]:
-    return [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
 
 
 def _pieces(queries: Queries) -> list[Queries]:

@@ -16,7 +16,6 @@ from maquette.errors import SourceError
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Binned, count_binned
-from maquette.queries.workload import Workload
 from maquette.vault.coding import Coder, coders
 from maquette.vault.commitment import Records, commit
 from maquette.vault.source import Source, changed
@@ -85,7 +84,7 @@ class _BatchEngine(ABC):
         """One pass, however many classes of queries a union has."""
         if isinstance(queries, TableQueries):
             return _whole(queries.from_margins(self.margins(queries.margins)))
-        parts = [part.queries for part in queries.parts] if isinstance(queries, Workload) else [queries]
+        parts = queries.classes
         margins = [m for part in parts if isinstance(part, TableQueries) for m in part.margins]
         tables = self._no_counts(margins)
         totals = {
