@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -22,14 +22,14 @@ from maquette.mechanisms.smalldb import SmallDb
 from maquette.models.rows import generator
 from maquette.queries.base import Queries
 from maquette.queries.predicates import notes_of
-from maquette.questions.measurement import Receipt
-from maquette.releasing.certify import Certificates, certify, certify_drawn
+from maquette.receipt import Receipt
+from maquette.releasing.certify import certify, certify_drawn
 from maquette.releasing.payment import close_opened, counted, open_ledger, require_total, warn_if_weak
 from maquette.releasing.planning import Plan, plan, required
 from maquette.releasing.request import Request
 from maquette.results.binding import bind
 from maquette.results.release import Release, with_distance
-from maquette.results.statements import Account, Certificate, GroupCertificate, Guarantee, Spending
+from maquette.results.statements import Account, Certificate, Spending
 
 __all__ = ["Plan", "open_ledger", "plan", "release", "required"]
 
@@ -156,7 +156,7 @@ def _public_rows(curator: Curator, request: Request) -> int:
 @dataclass(frozen=True, slots=True)
 class _Done:
     outcome: Outcome
-    certificates: Certificates | None
+    certificate: Certificate | None
 
 
 def run(
@@ -174,12 +174,12 @@ def run(
     if not request.queries.count:
         return _Done(outcome, None)
     tell("measuring the largest error", 0.0)
-    certificates = _certify(curator, request, outcome, price)
+    certificate = _certify(curator, request, outcome, price)
     tell("measuring the largest error", 1.0)
-    return _Done(outcome, certificates)
+    return _Done(outcome, certificate)
 
 
-def _certify(curator: Curator, request: Request, outcome: Outcome, price: Fraction) -> Certificates:
+def _certify(curator: Curator, request: Request, outcome: Outcome, price: Fraction) -> Certificate:
     """Over the listed answers, or by the score of a drawn database."""
     queries, beta = request.queries, request.beta
     if outcome.judged is not None:
@@ -210,8 +210,8 @@ def finish(
         budget=request.budget,
         beta=request.beta,
         size=outcome.size,
-        guarantee=Guarantee(**asdict(outcome.guarantee)),
-        certificate=None if done.certificates is None else _certificate(done.certificates),
+        guarantee=outcome.guarantee,
+        certificate=done.certificate,
         database=outcome.database,
         model=outcome.model,
         deviations=outcome.deviations,
@@ -240,14 +240,6 @@ def _time(book: Ledger, paid: Entry) -> datetime:
     assert paid.settled is not None
     entry = next(book.entries(after=paid.settled.seq - 1))
     return datetime.fromisoformat(entry.created).replace(microsecond=0)
-
-
-def _certificate(measured: Certificates) -> Certificate:
-    groups = tuple(
-        GroupCertificate(c.group.name, c.group.stop - c.group.start, c.alpha, c.counts)
-        for c in measured.groups
-    )
-    return Certificate(measured.whole.alpha, measured.beta, measured.whole.counts, groups)
 
 
 def _receipts(book: Ledger, key: str) -> tuple[Receipt, ...]:

@@ -21,7 +21,8 @@ from maquette.gate.handle import Table
 from maquette.models.answers import Answers
 from maquette.queries import marginals
 from maquette.questions.measurement import Gaussian, Laplace, Size
-from maquette.releasing.certify import Certificates, below, certify
+from maquette.releasing.certify import below, certify
+from maquette.results.statements import Certificate
 
 RUNS = 1000
 BETA = 0.1
@@ -55,14 +56,14 @@ def answers(truth: np.ndarray) -> Answers:
 @cache
 def runs(
     table: Table, answers: Answers, *, relation: Relation, budget: Budget, by_group: bool = False
-) -> list[tuple[Certificates, Size]]:
+) -> list[tuple[Certificate, Size]]:
     """Independent certificates, each at the full price of its own envelope."""
     total = Budget(1e4, budget.delta)
     ledger = Ledger.memory(
         budget=total, relation=relation, domain_fingerprint=DOMAIN.fingerprint, name="certificates"
     )
     price = Fraction(budget.total_units, 2 * 10**12)
-    found: list[tuple[Certificates, Size]] = []
+    found: list[tuple[Certificate, Size]] = []
     for i in range(RUNS):
         key = f"run-{i}"
         ledger.reserve(
@@ -91,8 +92,8 @@ def test_the_true_largest_error_exceeds_the_certificate_in_at_most_a_beta_fracti
 ):
     largest = errors(truth, answers).max()
     made = runs(table, answers, relation=relation, budget=budget)
-    assert plausible(sum(largest / 300 > c.whole.alpha for c, _ in made))
-    assert plausible(sum(largest > c.whole.counts for c, _ in made))
+    assert plausible(sum(largest / 300 > c.alpha for c, _ in made))
+    assert plausible(sum(largest > c.counts for c, _ in made))
 
 
 @pytest.mark.parametrize("budget", [PURE, CONCENTRATED], ids=["pure", "zcdp"])
@@ -101,7 +102,7 @@ def test_the_check_would_notice_a_certificate_without_its_margin(table, truth, a
     noise = Laplace(Fraction(1, 2), Fraction(2)) if budget.pure else _gaussian(budget)
     margin = below(noise, BETA)
     made = runs(table, answers, relation=Relation.REPLACE_ONE, budget=budget)
-    assert not plausible(sum(largest > c.whole.counts - margin for c, _ in made))
+    assert not plausible(sum(largest > c.counts - margin for c, _ in made))
 
 
 @pytest.mark.parametrize("budget", [PURE, CONCENTRATED], ids=["pure", "zcdp"])
@@ -111,9 +112,7 @@ def test_the_certificate_is_loose_by_no_more_than_its_noise(table, truth, answer
     noise = Laplace(Fraction(1, 2), Fraction(2)) if budget.pure else _gaussian(budget)
     share = BETA if relation is Relation.REPLACE_ONE else BETA / 2
     margin = below(noise, share)
-    excess = np.array(
-        [c.whole.counts - largest for c, _ in runs(table, answers, relation=relation, budget=budget)]
-    )
+    excess = np.array([c.counts - largest for c, _ in runs(table, answers, relation=relation, budget=budget)])
     rounded = 1 + 1e-6  # the score is rounded up to whole records
     assert plausible((excess > margin + rounded).sum(), 0.5)
     assert plausible((excess > 2 * margin + rounded).sum(), share)
@@ -127,9 +126,9 @@ def test_certificates_of_groups_hold_together(table, truth, answers):
     assert len(groups) == 2
     failed = 0
     for certificates, _ in made:
-        parts = {c.group.name: c.alpha for c in certificates.groups}
+        parts = {c.name: c.alpha for c in certificates.groups}
         failed += any(found[g.start : g.stop].max() / 300 > parts[g.name] for g in groups)
-        assert certificates.whole.alpha == max(parts.values())
+        assert certificates.alpha == max(parts.values())
     assert plausible(failed)
 
 

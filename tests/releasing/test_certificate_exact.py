@@ -62,8 +62,8 @@ def chance_of_failure(noise: Noise, error: float, beta: float, *, shift: float =
     for value, probability in probabilities(noise).items():
         gate = KnownNoise(noise, error, value)
         made = certify(gate, QUERIES, ANSWERS, size=Size(N, None, None), price=Fraction(1), beta=beta)  # pyright: ignore
-        failed += probability * (error > made.whole.counts - shift)
-        assert (error / N > made.whole.alpha) == (error > made.whole.counts)
+        failed += probability * (error > made.counts - shift)
+        assert (error / N > made.alpha) == (error > made.counts)
     return failed
 
 

@@ -102,7 +102,7 @@ def simulated(
     done = run(curator, request.decided(chosen, n=N), chosen, key=str(seed))
     exact = np.asarray(queries.on_histogram(HISTOGRAM)) / queries.denominator / N
     error = float(np.abs(done.outcome.answers.fractions - exact).max())
-    certified = None if done.certificates is None else done.certificates.whole.alpha
+    certified = None if done.certificate is None else done.certificate.alpha
     return error, done.outcome.guarantee.alpha, certified
 
 
@@ -135,7 +135,7 @@ def test_a_private_number_of_records_decides_again_before_anything_is_bought():
     curator = Certifying(
         HISTOGRAM, DOMAIN, relation=Relation.ADD_REMOVE, unit="epsilon", price=Fraction(1, 2), seed=1
     )
-    assert run(curator, guessed, chosen, key="a").certificates is None
+    assert run(curator, guessed, chosen, key="a").certificate is None
     assert "largest error" not in curator.asked
     assert curator.left == pytest.approx(0.025)  # goes back to the ledger
     explicit = asked_for(CELLS, epsilon=0.5, mechanism="mw", certificate=0.05)

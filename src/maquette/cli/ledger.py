@@ -133,7 +133,7 @@ def verify(
             from maquette.results.folder import load
 
             made = load(release, ledger=book)
-            receipts += [Receipt(r.sequence, r.head) for r in made.receipts]
+            receipts += made.receipts
         for one in receipts:
             if not book.holds(one):
                 book.verify(one)  # refuses, and says what is in its place

@@ -274,7 +274,7 @@ def read_step(entry: Entry) -> Step:
         None if entry.payload is None or ask == _EPOCH else tuple(unpack(entry.payload)),
         entry.units,
         entry.created,
-        Receipt(entry.seq, entry.head) if place is None else Receipt(place.seq, place.head),
+        Receipt(entry.seq, entry.head) if place is None else place,
         place is not None,
     )
 

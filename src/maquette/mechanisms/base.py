@@ -137,7 +137,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The error stated for a release from the noise that was really drawn: at most `alpha`, except with `beta`."""
+    """Stated by a theorem from the noise that was really drawn: every answer within `alpha`, except with `beta`."""
 
     alpha: float
     beta: float
@@ -147,6 +147,16 @@ class Guarantee:
     """The error that was asked for, where one was."""
     records_needed: int | None = None
     """How many records the theorem needs for it; None where no number of them suffices, or none was asked for."""
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether it says nothing, answers being fractions."""
+        return not self.alpha < 1
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the error that was asked for is guaranteed; None where none was."""
+        return None if self.target is None else self.alpha <= self.target
 
 
 @dataclass(frozen=True, slots=True, eq=False)

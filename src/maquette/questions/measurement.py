@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from maquette.queries.base import Margin, Queries
 from maquette.queries.marginals import Binned
+from maquette.receipt import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +43,6 @@ class Cube:
 
 Noise = Laplace | Gaussian | Cube
 """Asked for with its price only; a released measurement carries the law too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """Where in the ledger a released value was paid for."""
-
-    sequence: int
-    head: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)

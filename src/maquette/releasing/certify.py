@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from maquette.domain import Relation
@@ -19,33 +18,14 @@ from maquette.mechanisms.base import Curator, Forecast, Task
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Queries, Sensitivity
 from maquette.questions.draws import Drawn
-from maquette.questions.measurement import Gaussian, Laplace, LargestError, Noise, Receipt, Size
+from maquette.questions.measurement import Gaussian, Laplace, LargestError, Noise, Size
+from maquette.results.statements import Certificate, GroupCertificate
 from maquette.theory import direct
 from maquette.theory import draws as gaussian
 from maquette.theory import draws as laplace
 
 SHARE = 0.05
 """Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
-
-
-@dataclass(frozen=True, slots=True)
-class Certified:
-    """Every answer of the group is within `alpha` (a fraction), `counts` on the scale of records."""
-
-    group: Group
-    alpha: float
-    counts: float
-
-
-@dataclass(frozen=True, slots=True)
-class Certificates:
-    """Bounds that hold together, except with probability `beta`."""
-
-    whole: Certified
-    groups: tuple[Certified, ...]
-    beta: float
-    receipt: Receipt | None
-    """None where nothing had to be measured."""
 
 
 def certify(
@@ -57,56 +37,59 @@ def certify(
     price: Fraction,
     beta: float,
     by_group: bool = False,
-) -> Certificates:
+) -> Certificate:
     """Measure the largest error of released answers and say how large it can be.
 
     Guarantee: `price`, through the gate.
-    Accuracy: every query of the workload is within `whole.alpha`, except with probability beta. The tenth part of beta
+    Accuracy: every query of the workload is within `alpha`, except with probability beta. The tenth part of beta
         is for a released size that is off, as in every guarantee in advance, and the rest for noise that lowers a
         largest error; all of it where the size is public. The tails are exact.
     Holds when: the table is not empty.
     Cost: nothing for a workload of constant queries, whose answers are exact: nothing is measured.
     """
-    groups = queries.groups() if by_group else (Group(queries.describe(), 0, queries.count),)
+    groups = queries.groups() if by_group else (_all(queries),)
     if shape.distinct(queries) == 0:
-        exact = tuple(Certified(group, 0.0, 0.0) for group in groups)
-        whole = Certified(Group(queries.describe(), 0, queries.count), 0.0, 0.0)
-        return Certificates(whole, exact if by_group else (), beta, None)
-    measured = curator.largest_error(queries, answers, groups=groups, price=price)
-    parts = _certified(measured, groups, size=size, beta=beta)
+        exact = tuple(GroupCertificate(group.name, group.stop - group.start, 0.0, 0.0) for group in groups)
+        return Certificate(0.0, beta, 0.0, exact if by_group else ())
+    measurement = curator.largest_error(queries, answers, groups=groups, price=price)
+    parts = _bounds(measurement, groups, size=size, beta=beta)
     worst = max(parts, key=lambda part: part.counts)
-    whole = Certified(Group(queries.describe(), 0, queries.count), worst.alpha, worst.counts)
-    return Certificates(whole, parts if by_group else (), beta, measured.receipt)
+    return Certificate(worst.alpha, beta, worst.counts, parts if by_group else ())
 
 
 def certify_drawn(
     curator: Curator, queries: Queries, drawn: Drawn, *, size: Size, price: Fraction, beta: float
-) -> Certificates:
+) -> Certificate:
     """The same for a drawn database, by the score of its class: no answer is listed.
 
     Guarantee: `price`, through the gate.
     Accuracy: as `certify`; where records weigh, fractions are of their total weight, which is released rounded up.
     """
-    measured = curator.judge(drawn, price=price)
-    groups = (Group(queries.describe(), 0, queries.count),)
+    measurement = curator.judge(drawn, price=price)
     rounding = 0.0 if drawn.draw.weight is None else 1.0
-    parts = _certified(measured, groups, size=size, beta=beta, rounding=rounding)
-    return Certificates(parts[0], (), beta, measured.receipt)
+    (bound,) = _bounds(measurement, (_all(queries),), size=size, beta=beta, rounding=rounding)
+    return Certificate(bound.alpha, beta, bound.counts)
 
 
-def _certified(
-    measured: LargestError, groups: Sequence[Group], *, size: Size, beta: float, rounding: float = 0.0
-) -> tuple[Certified, ...]:
+def _all(queries: Queries) -> Group:
+    return Group(queries.describe(), 0, queries.count)
+
+
+def _bounds(
+    measurement: LargestError, groups: Sequence[Group], *, size: Size, beta: float, rounding: float = 0.0
+) -> tuple[GroupCertificate, ...]:
+    """The bound of every group, from its measured largest error."""
     share = beta if size.public else beta * (1 - sizing.SIZE_BETA)
-    margin = below(measured.noise, share, draws=len(groups))
+    margin = below(measurement.noise, share, draws=len(groups))
     drift = rounding + sizing.drift(size, beta)
     return tuple(
-        Certified(
-            group,
+        GroupCertificate(
+            group.name,
+            group.stop - group.start,
             direct.certified_alpha(largest=float(value), margin=margin, size=size.value, drift=drift),
             max(0.0, float(value) + margin),
         )
-        for group, value in zip(groups, measured.values.tolist(), strict=True)
+        for group, value in zip(groups, measurement.values.tolist(), strict=True)
     )
 
 

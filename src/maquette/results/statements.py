@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from maquette.mechanisms.base import Guarantee as Guarantee
 from maquette.results import wording
 
 Exactness = Literal["exact", "approximate with a proven bound", "heuristic"]
@@ -31,30 +32,6 @@ Source = Literal["model", "workload", "rows"]
 
 HoldsFor = Literal["this question alone", "all answers of the release together"]
 """What the confidence of a stated error is about: a question fixed before looking, or whatever is picked afterwards."""
-
-
-@dataclass(frozen=True, slots=True)
-class Guarantee:
-    """Stated in advance by a theorem: every answer within `alpha`, except with probability `beta`."""
-
-    alpha: float
-    beta: float
-    bound: str
-    """Which statement gave it, in words."""
-    target: float | None = None
-    """The error that was asked for, where one was."""
-    records_needed: int | None = None
-    """How many records the theorem needs for it; None where no number of them suffices, or none was asked for."""
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether it says nothing, answers being fractions."""
-        return not self.alpha < 1
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the error that was asked for is guaranteed; None where none was."""
-        return None if self.target is None else self.alpha <= self.target
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,9 +248,9 @@ class State:
         meaning, side, value, error = body["meaning"], bool(body["side"]), float(body["value"]), body["error"]
         lender = None if body.get("lender") is None else Lender(*body["lender"])
         if lender is not None:
-            self.known[meaning] = Known(value, side, error, _place(step), lender)
+            self.known[meaning] = Known(value, side, error, step.receipt, lender)
         if body["client"] is not None:
-            self.clients[str(body["client"])] = Client(meaning, side, value, error, _place(step), lender)
+            self.clients[str(body["client"])] = Client(meaning, side, value, error, step.receipt, lender)
         self._tell(step, body["text"], kind="cached", value=value, error=error)
 
     def _answered(self, step: Step, value: float, error: float, *, far: bool, kind: str) -> None:
@@ -263,7 +263,7 @@ class State:
     def _keep(self, step: Step, value: float, error: float) -> None:
         """The answer under its meaning, and under its caller's key."""
         body = step.body
-        known = Known(value, bool(body["side"]), error, _place(step))
+        known = Known(value, bool(body["side"]), error, step.receipt)
         self.known[body["meaning"]] = known
         if body.get("client") is not None:
             self.clients[body["client"]] = Client(body["meaning"], known.side, value, error, known.receipt)
@@ -355,7 +355,3 @@ def priced(body: Mapping[str, Any]) -> Noise:
 
 def _exact(value: Any) -> Any:
     return Fraction(value)
-
-
-def _place(step: Step) -> Receipt:
-    return Receipt(step.receipt.sequence, step.receipt.head)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
@@ -12,29 +11,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 from maquette import _check
 from maquette.accounting.budget import UNITS, Cost
 from maquette.errors import ParameterError
+from maquette.receipt import Receipt
 
 EntryKind = Literal["open", "bind", "reserve", "answer", "settle"]
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """A place in the chain. Whoever keeps one can later tell whether the ledger was cut back or rewritten."""
-
-    seq: int
-    head: str
-
-    @classmethod
-    def parse(cls, text: str) -> Receipt:
-        """The receipt of its text form, "17:9f86d0..."."""
-        if not re.fullmatch(r"[1-9][0-9]{0,17}:[0-9a-f]{64}", text):
-            raise ParameterError(
-                f"expected a receipt such as 17:<64 hexadecimal digits>, got {_check.shown(text)}"
-            )
-        seq, head = text.split(":")
-        return cls(int(seq), head)
-
-    def __str__(self) -> str:
-        return f"{self.seq}:{self.head}"
 
 
 @dataclass(frozen=True, slots=True)
