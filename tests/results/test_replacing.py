@@ -19,7 +19,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
-from maquette.release import replacing, store
+from maquette.results import folder as store, replacing
 from support.made_release import toy_release
 
 def die(*_, **__):

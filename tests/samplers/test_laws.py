@@ -14,19 +14,19 @@ from support.privacy_laws import DIGITS, Reference, cube_radius, decimal, geomet
 OWN_ROUNDING = Decimal(10) ** -40
 """The decimals' own error: far below 1, one step of the brackets."""
 LAWS = [
-    pytest.param(HalfGaussian(v), Reference.of(lambda j, v=v: half_gaussian(v, j)), id=f"gaussian {v}")
+    pytest.param(HalfGaussian(v), Reference(lambda j, v=v: half_gaussian(v, j)), id=f"gaussian {v}")
     for v in (Fraction(1, 9), Fraction(1, 4), Fraction(7, 3), Fraction(9), Fraction(3.7) ** 2, Fraction(1600))
 ]
 LAWS += [
-    pytest.param(Geometric(r), Reference.of(lambda j, r=r: geometric(r, j)), id=f"geometric {r}")
+    pytest.param(Geometric(r), Reference(lambda j, r=r: geometric(r, j)), id=f"geometric {r}")
     for r in (Fraction(5), Fraction(1), Fraction(1, 7), Fraction(0.013), Fraction(1, 300))
 ]
 LAWS += [
-    pytest.param(Geometric(r, s), Reference.of(lambda j, r=r: geometric(r, j), stop=s), id=f"digit {r} {s}")
+    pytest.param(Geometric(r, s), Reference(lambda j, r=r: geometric(r, j), stop=s), id=f"digit {r} {s}")
     for r, s in ((Fraction(1, 3), 1), (Fraction(1, 3), 2), (Fraction(1, 50), 16), (Fraction(1, 10**6), 64))
 ]
 LAWS += [
-    pytest.param(CubeRadius(k, b), Reference.of(lambda j, k=k, b=b: cube_radius(k, b, j)), id=f"cube {k} {b}")
+    pytest.param(CubeRadius(k, b), Reference(lambda j, k=k, b=b: cube_radius(k, b, j)), id=f"cube {k} {b}")
     for k, b in (
         (1, Fraction(1, 3)),
         (1, Fraction(19, 20)),

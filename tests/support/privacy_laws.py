@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,23 +35,25 @@ def cube_radius(k: int, base: Fraction, j: int) -> Decimal:
 
 @dataclass(frozen=True)
 class Reference:
-    """A law by its weights; `reach` of them carry all but 10^-100 of it."""
+    """A law by its weights, up to the first `stop` of them, or as many as carry all but 10^-100 of it."""
 
-    weights: tuple[Decimal, ...]
+    weight: Callable[[int], Decimal]
+    stop: int | None = None
 
-    @classmethod
-    def of(cls, weight, *, stop: int | None = None) -> Reference:
+    @cached_property
+    def weights(self) -> tuple[Decimal, ...]:
+        """Computed when first used: up to 70,000 exponentials of 160 digits."""
         with localcontext() as context:
             context.prec = DIGITS
             weights: list[Decimal] = []
             top = Decimal(0)
-            while stop is None or len(weights) < stop:
-                weights.append(weight(len(weights)))
+            while self.stop is None or len(weights) < self.stop:
+                weights.append(self.weight(len(weights)))
                 top = max(top, weights[-1])
                 falling = len(weights) > 1 and weights[-1] < weights[-2]
-                if stop is None and falling and weights[-1] * len(weights) < top * Decimal(10) ** -105:
+                if self.stop is None and falling and weights[-1] * len(weights) < top * Decimal(10) ** -105:
                     break
-            return cls(tuple(weights))
+            return tuple(weights)
 
     @property
     def total(self) -> Decimal:
