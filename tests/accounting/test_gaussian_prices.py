@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from maquette.gate.prices import pricing
 from maquette.mechanisms import sizing
 from maquette.queries.base import Sensitivity
 from maquette.questions.measurement import Gaussian, Laplace
+
+pytestmark = pytest.mark.law
 
 PRICES = st.fractions(min_value=Fraction(1, 10**9), max_value=50, max_denominator=10**10)
 SQUARES = st.fractions(min_value=Fraction(1, 100), max_value=10**6, max_denominator=1000)

@@ -28,6 +28,8 @@ from maquette.errors import BudgetExceeded, KeyReused, LedgerError
 from support.ledger_cases import create, digest, pay
 from support.ledger_postgres import new_database
 
+pytestmark = pytest.mark.law
+
 
 @dataclass
 class Reserved:

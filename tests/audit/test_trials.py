@@ -12,6 +12,8 @@ from maquette.errors import ParameterError, WorkloadError
 from maquette.gate import handle
 from maquette.queries import marginals, weights
 
+pytestmark = pytest.mark.privacy
+
 PEOPLE = {"shattered set": 8, "least squares": 32, "linear program": 32}
 
 

@@ -24,6 +24,8 @@ from support.gate_arguments import STRATEGIES, TABLES, methods
 from support.gate_fuzz import fuzz
 from support.gate_world import BUDGETS, DOMAIN, Pair, draws_on_tape
 
+pytestmark = pytest.mark.privacy
+
 PRICE = Fraction(1, 10**6)
 
 

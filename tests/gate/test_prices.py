@@ -15,6 +15,8 @@ from maquette.questions.bounds import WIDEST
 from maquette.samplers.laws import exp_minus
 from maquette.samplers.noise import float_up, sqrt_up
 
+pytestmark = pytest.mark.law
+
 positive = st.fractions(min_value=Fraction(1, 10**30), max_value=10**30)
 prices = st.fractions(min_value=Fraction(1, UNITS), max_value=100)
 denominators = st.sampled_from([1, 2, 3, 7, 2**20])

@@ -35,6 +35,8 @@ from support.privacy_cases import CONCENTRATED, PURE, pairs
 from support.privacy_conformance import Case, mechanism_case
 from support.seeded import SeededNoise
 
+pytestmark = pytest.mark.privacy
+
 AR, REP = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -16,6 +16,8 @@ from support import privacy_checks as checks
 from support.privacy_cases import QUESTION_CASES, apart, steps
 from support.privacy_conformance import mechanism_case
 
+pytestmark = pytest.mark.privacy
+
 ROTH = mechanism_case("roth", queries=apart, rows=2, weight="a")
 TREE = mechanism_case("tree", queries=steps)
 JUDGE = next(case for case in QUESTION_CASES if case.name == "judge thresholds, pure")

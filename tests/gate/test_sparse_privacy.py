@@ -16,6 +16,8 @@ from support.online_variants import EPSILON, law, pairs, probability, transcript
 from support.privacy_conformance import TINY
 from support.privacy_doubles import histograms, neighbours, table_of
 
+pytestmark = pytest.mark.privacy
+
 SAMPLES = 200_000
 CONFIDENCE = 1 - 1e-4
 CAP = 3

@@ -20,6 +20,8 @@ from maquette.queries import marginals, prefixes
 from maquette.releasing.planning import MECHANISMS
 from support.fake_curator import FakeCurator
 
+pytestmark = pytest.mark.accuracy
+
 RUNS = 300
 BETA = 0.2
 FALSE_ALARM = 1e-6

@@ -10,6 +10,8 @@ from scipy.stats import binom
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 
+pytestmark = pytest.mark.accuracy
+
 RUNS = 60
 BETA = 0.2
 DOMAIN = Domain(

@@ -15,6 +15,8 @@ from support.privacy_cases import MECHANISM_CASES, MORE_CASES, QUESTION_CASES
 from support.privacy_conformance import TINY, check_exactly, run_on
 from support.privacy_doubles import histograms, ledger_for, neighbours, set_aside
 
+pytestmark = pytest.mark.privacy
+
 TABLES = histograms(TINY.size, most=3)
 FEWER_TABLES = histograms(TINY.size, most=2)
 

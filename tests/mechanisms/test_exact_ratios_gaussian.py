@@ -11,6 +11,8 @@ from support.privacy_cases import GAUSSIAN_CASES
 from support.privacy_conformance import TINY, check_exactly, run_on
 from support.privacy_doubles import histograms, ledger_for, set_aside
 
+pytestmark = pytest.mark.privacy
+
 TABLES = histograms(TINY.size, most=2)[:55]
 
 

@@ -10,6 +10,8 @@ from maquette.queries import marginals, prefixes, union
 from maquette.releasing.planning import MECHANISMS
 from support.privacy_replay import ODD, SOURCES, SUITED, SURVEY, check_replay, neighbours_of, release, table
 
+pytestmark = pytest.mark.privacy
+
 PAIRS_PER_MECHANISM = 200
 ROWS = 60
 OPTIONS = {

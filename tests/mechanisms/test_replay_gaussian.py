@@ -8,6 +8,8 @@ from maquette.queries import marginals
 from maquette.releasing.planning import MECHANISMS
 from support.privacy_replay import SOURCES, SUITED, SURVEY, check_replay, neighbours_of, release, table
 
+pytestmark = pytest.mark.privacy
+
 PAIRS = 6
 QUERIES = SUITED | {"linf": marginals(SURVEY, k=1)}
 MORE = {"sculpt": {"rows": 40}, "roth": {"weight": "score"}}

@@ -12,6 +12,8 @@ from benchmarks._accuracy import Case, release
 
 import maquette as mq
 
+pytestmark = pytest.mark.accuracy
+
 N = 10_000
 
 

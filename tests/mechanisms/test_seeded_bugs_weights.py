@@ -13,6 +13,8 @@ from support import privacy_checks as checks
 from support.privacy_cases import DELTA, steps
 from support.privacy_conformance import mechanism_case
 
+pytestmark = pytest.mark.privacy
+
 AR, REP = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 SIGNED = checks.exactly("select signed, pure", REP)
 LEARNING = checks.of_case(mechanism_case("mw", queries=steps, using=MultiplicativeWeights(fixed=2)), AR)

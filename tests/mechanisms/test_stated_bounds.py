@@ -24,6 +24,8 @@ from maquette.queries.base import Queries
 from maquette.releasing.planning import MECHANISMS
 from support import proved_bounds as proved
 
+pytestmark = pytest.mark.accuracy
+
 BETA = 0.2
 N = 5000
 DOMAIN = Domain(

@@ -3,12 +3,15 @@
 from fractions import Fraction
 from itertools import combinations, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maquette.queries import shatter
 from maquette.queries.dimension import Dimension, fat_shattering_dimension, shatters, vc_dimension
 from maquette.queries.shatter import Split
+
+pytestmark = pytest.mark.law
 
 EIGHTHS = [Fraction(i, 8) for i in range(9)]
 

@@ -18,6 +18,8 @@ from maquette.queries.names import quote
 from maquette.queries.sql_format import run_text, spell
 from support.query_cases import domains
 
+pytestmark = pytest.mark.law
+
 quick = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SIGNS = {
     "=": operator.eq,

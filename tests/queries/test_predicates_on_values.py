@@ -19,6 +19,8 @@ from maquette.errors import WorkloadError
 from maquette.queries import condition
 from maquette.vault.coding import coders
 
+pytestmark = pytest.mark.law
+
 TABLES, EACH = 24, 20
 
 

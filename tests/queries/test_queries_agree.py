@@ -18,6 +18,8 @@ from maquette.queries import canonical, predicates
 from maquette.queries.condition import table_mask
 from support.query_cases import SCALE, any_queries, domains, plain_distinct, plain_matrix, queries
 
+pytestmark = pytest.mark.law
+
 quick = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 small_tables = st.lists(st.integers(0, 10**6), max_size=40)
 

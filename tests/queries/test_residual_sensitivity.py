@@ -12,6 +12,8 @@ from maquette.domain import Relation
 from maquette.queries.counting import LARGEST_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
 from support.privacy_lattice import ProjectedNoise, changes, largest_shift
 
+pytestmark = pytest.mark.law
+
 SHAPES = [shape for k in range(4) for shape in itertools.product((1, 2, 3, 4), repeat=k)]
 TINY = [
     ((2,), (0,)),

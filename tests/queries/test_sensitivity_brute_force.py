@@ -28,6 +28,8 @@ from support.query_cases import (
     unions,
 )
 
+pytestmark = pytest.mark.law
+
 halfspaces_module = sys.modules["maquette.queries.halfspaces"]  # the package exports a function of this name
 quick = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

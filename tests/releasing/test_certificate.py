@@ -24,6 +24,8 @@ from maquette.questions.measurement import Gaussian, Laplace, Size
 from maquette.releasing.certify import below, certify
 from maquette.results.statements import Certificate
 
+pytestmark = pytest.mark.accuracy
+
 RUNS = 1000
 BETA = 0.1
 FALSE_ALARM = 1e-6

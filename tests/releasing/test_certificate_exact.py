@@ -20,6 +20,8 @@ from maquette.queries import marginals
 from maquette.questions.measurement import Gaussian, Laplace, LargestError, Noise, Receipt, Size
 from maquette.releasing.certify import below, certify
 
+pytestmark = pytest.mark.accuracy
+
 DOMAIN = Domain((Attribute("colour", Kind.CATEGORICAL, codes=4),))
 QUERIES = marginals(DOMAIN, k=1)
 ANSWERS = Answers.from_fractions(np.full(4, 0.25))

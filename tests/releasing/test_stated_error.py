@@ -22,6 +22,8 @@ from maquette.releasing.planning import MECHANISMS
 from maquette.releasing.request import Request
 from maquette.results import Certificate, Guarantee, Release
 
+pytestmark = pytest.mark.accuracy
+
 RUNS = 200
 BETA = 0.2
 FALSE_ALARM = 1e-6

@@ -23,6 +23,8 @@ from maquette.releasing.planning import MECHANISMS
 from maquette.results import Guarantee, Release
 from maquette.results.answering import estimate
 
+pytestmark = pytest.mark.accuracy
+
 BETA, RUNS, FALSE_ALARM = 0.3, 60, 1e-6
 DOMAIN = Domain(
     tuple(Attribute(name, Kind.ORDINAL, codes=size) for name, size in zip("abc", (4, 3, 2), strict=True))

@@ -14,6 +14,8 @@ from maquette.samplers.slices import Slices
 from support.draw_cases import CASES, Case, law
 from support.seeded import SeededBits
 
+pytestmark = pytest.mark.privacy
+
 FALSE_ALARM = 1e-6
 DRAWS = 3000
 BASE = Fraction(3, 4)

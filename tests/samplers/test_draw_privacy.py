@@ -19,6 +19,8 @@ from maquette.gate.prices import pricing
 from maquette.samplers.laws import exp_minus
 from support.draw_cases import CASES, NARROW, Case, Table, tables
 
+pytestmark = pytest.mark.privacy
+
 PAIRS = 10_000
 PRECISION = 200
 EPSILON = Fraction(1)

@@ -17,6 +17,8 @@ from maquette.gate import prices
 from maquette.queries.base import Sensitivity
 from maquette.samplers.noise import SystemNoise
 
+pytestmark = pytest.mark.privacy
+
 SAMPLES = 100_000
 CONFIDENCE = 0.9999
 """Of each of two bounds; both must fail together for a false alarm, which happens less than once in 10^6."""

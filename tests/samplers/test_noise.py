@@ -26,6 +26,8 @@ from support.privacy_laws import Pmf, cube_norm_pmf, gaussian_pmf, laplace_pmf
 from support.privacy_statistics import FALSE_ALARM, chi_square, fits, fits_gaussian, fits_laplace
 from support.seeded import SeededNoise
 
+pytestmark = pytest.mark.privacy
+
 MANY = 120_000
 FEWER = 60_000
 """opendp's sampler is slower."""

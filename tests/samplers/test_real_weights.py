@@ -24,6 +24,8 @@ from maquette.samplers.trellis import Weighed
 from maquette.vault.engine import MemoryEngine
 from support.draw_cases import WEIGHED, Case
 
+pytestmark = pytest.mark.privacy
+
 PAIRS = 10_000
 
 

@@ -7,6 +7,8 @@ from maquette.queries import marginals
 from maquette.sculpt import stages
 from support.privacy_replay import SURVEY, replay_neighbours
 
+pytestmark = pytest.mark.privacy
+
 OPTIONS = {"mechanism": "sculpt", "epsilon": 0.5, "delta": 1e-6, "rows": 40}
 QUERIES = marginals(SURVEY, k=2)
 

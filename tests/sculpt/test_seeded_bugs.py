@@ -19,6 +19,8 @@ from support import privacy_checks as checks
 from support.privacy_cases import CONCENTRATED, DELTA, LINE, pairs
 from support.privacy_conformance import Case, mechanism_case
 
+pytestmark = pytest.mark.privacy
+
 AR, REP = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 
 

@@ -11,6 +11,8 @@ from maquette.errors import BudgetExceeded
 from support.online_adversaries import ADVERSARIES
 from support.online_cases import book, people, seeded_session, truth
 
+pytestmark = pytest.mark.accuracy
+
 RUNS = 204
 BETA = 0.05
 OPTIONS = [

@@ -23,6 +23,8 @@ from support.online_variants import probability
 from support.privacy_conformance import TINY
 from support.privacy_doubles import Call, Divergence, ledger_for, table_of
 
+pytestmark = pytest.mark.privacy
+
 Histogram = tuple[int, ...]
 
 BASE = (0, 3, 150, 0, 60, 1, 9, 200, 0, 2, 55, 0)

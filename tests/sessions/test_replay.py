@@ -16,6 +16,8 @@ from support.online_cases import PEOPLE, book, columns
 from support.online_tape import charges, check_inputs, taped
 from support.privacy_doubles import Divergence, LooseEngine
 
+pytestmark = pytest.mark.privacy
+
 ROWS = 2000
 CASES = {
     "as needed": {"epsilon": 2.4, "alpha": 0.15, "bypass": False},

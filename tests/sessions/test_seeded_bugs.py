@@ -22,6 +22,8 @@ from support.online_variants import probability
 from support.privacy_conformance import TINY
 from support.privacy_doubles import RecordingNoise, ledger_for, set_aside, table_of
 
+pytestmark = pytest.mark.privacy
+
 BUDGET = Budget(4.0)
 TERMS = EpochTerms(2, 2, *[Fraction(1, 2)] * 3)
 QUERY = where(TINY, "b = 0")

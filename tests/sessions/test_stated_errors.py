@@ -21,6 +21,8 @@ from maquette.mechanisms.online import Public, Settings
 from maquette.questions.measurement import Gaussian, Laplace, Noise, Size
 from support import proved_bounds as proved
 
+pytestmark = pytest.mark.accuracy
+
 BETA, QUESTIONS, N = 0.05, 200, 50_000
 SIZES = {
     "public": lambda unit: Size(N, None, None),

@@ -5,6 +5,8 @@ import pytest
 from maquette.domain import Relation
 from support.online_survey import weigh
 
+pytestmark = pytest.mark.privacy
+
 
 @pytest.mark.parametrize("accounting", ["zcdp", "gaussian"])
 @pytest.mark.parametrize("relation", list(Relation))

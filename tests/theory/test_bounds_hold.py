@@ -17,6 +17,8 @@ from maquette.theory import draws as gaussian
 from maquette.theory import draws as laplace
 from support.fake_curator import discrete_cube, discrete_gaussian
 
+pytestmark = pytest.mark.accuracy
+
 RUNS = 4000
 BETA = 0.05
 

@@ -16,6 +16,8 @@ from maquette.vault import delimited as records
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.readers import open_engine
 
+pytestmark = pytest.mark.law
+
 quick = settings(deadline=None, max_examples=200)
 
 
