@@ -133,13 +133,18 @@ def _form(name: str) -> Any:
         return {"members": {one.name: str(one) for one in value}}
     if name in METHODS:
         chosen = METHODS[name]
-        public = [n for n in dir(value) if not n.startswith("_")] if chosen is None else list(chosen)
-        form["has"] = {n: _member(inspect.getattr_static(value, n), getattr(value, n)) for n in public}
+        names = {*dir(value), *getattr(value, "__dataclass_fields__", ())}
+        public = [n for n in sorted(names) if not n.startswith("_")] if chosen is None else list(chosen)
+        form["has"] = {n: _member(value, n) for n in public}
     return form
 
 
-def _member(static: Any, value: Any) -> str:
-    return "value" if isinstance(static, property) or not callable(value) else signature(value)
+def _member(owner: type, name: str) -> str:
+    """A field without a default is no attribute of its class; it holds a value all the same."""
+    static = inspect.getattr_static(owner, name, None)
+    if isinstance(static, property) or not callable(getattr(owner, name, None)):
+        return "value"
+    return signature(getattr(owner, name))
 
 
 def signature(value: Any) -> str:
