@@ -14,7 +14,7 @@ from maquette.accounting.budget import UNITS
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.tree import TREE, variance_parameter
-from maquette.models.residual import fit, rising, widths
+from maquette.models.fits import fit_tree, rising, tree_widths
 from maquette.queries import marginals, prefixes, ranges
 from maquette.theory import direct as theory
 
@@ -27,20 +27,20 @@ AGE = Domain((Attribute("age", Kind.ORDINAL, codes=40),))
 def design(size: int, branches: int) -> np.ndarray:
     """Which leaves every measured node counts, level by level from the leaves up."""
     rows = []
-    for width in widths(size, branches):
+    for width in tree_widths(size, branches):
         for start in range(0, size, width):
             rows.append([start <= leaf < start + width for leaf in range(size)])
     return np.array(rows, dtype=float)
 
 
 def split_levels(values: np.ndarray, size: int, branches: int) -> list[np.ndarray]:
-    counts = [-(-size // width) for width in widths(size, branches)]
+    counts = [-(-size // width) for width in tree_widths(size, branches)]
     return np.split(values, np.cumsum(counts)[:-1])
 
 
 def fitted(values: np.ndarray, size: int, branches: int, total: float, variance: float) -> np.ndarray:
     levels = split_levels(values, size, branches)
-    return fit(levels, [2.0] * len(levels), branches=branches, total=total, total_variance=variance)
+    return fit_tree(levels, [2.0] * len(levels), branches=branches, total=total, total_variance=variance)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_coefficients_of_every_prefix_stay_below_the_bound(size, branches, k
     variance = 0.0 if known else 800.0
     columns = np.array([fitted(unit, size, branches, 0.0, variance) for unit in np.eye(nodes)])
     coefficients = np.cumsum(columns, axis=1)
-    bound = theory.tree_nodes(levels=len(widths(size, branches)), branches=branches, total_known=known)
+    bound = theory.tree_nodes(levels=len(tree_widths(size, branches)), branches=branches, total_known=known)
     assert (coefficients**2).sum(axis=0).max() <= bound + 1e-9
     assert np.abs(coefficients).max() <= 1 + 1e-9
     from_total = np.cumsum(fitted(np.zeros(nodes), size, branches, 1.0, variance))

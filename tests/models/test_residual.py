@@ -12,7 +12,6 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ReleaseError, WorkloadError
-from maquette.models import from_arrays
 from maquette.models.histogram import HistogramModel, sum_tail, variance_of
 from maquette.models.residual import (
     ResidualModel,
@@ -27,6 +26,7 @@ from maquette.models.stored import law_of
 from maquette.queries import marginals, points, prefixes
 from maquette.queries.base import sum_margin
 from maquette.questions.measurement import Gaussian, Laplace, Receipt, Residual, Size, as_json
+from maquette.results.folder import model_from_arrays
 
 PAID = Receipt(1, "test")
 
@@ -246,13 +246,13 @@ def test_models_are_stored_and_read(world):
     ]
     for model in models:
         spec, arrays = model.to_arrays()
-        again = from_arrays(domain, json.loads(json.dumps(spec)), arrays)
+        again = model_from_arrays(domain, json.loads(json.dumps(spec)), arrays)
         assert type(again) is type(model)
         assert again.answer({"a": [1, 2]}) == pytest.approx(model.answer({"a": [1, 2]}))
         one = single(prefixes(domain, "a"))
         assert again.estimate(one, beta=0.05) == pytest.approx(model.estimate(one, beta=0.05))
     with pytest.raises(ReleaseError, match="unknown kind"):
-        from_arrays(domain, {"kind": "crystal ball"}, {})
+        model_from_arrays(domain, {"kind": "crystal ball"}, {})
 
 
 def test_laws_are_stored_and_read():

@@ -11,7 +11,6 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.gate.tables import plan_tables
 from maquette.models.rows import generator
-from maquette.models.sculpt import SculptModel
 from maquette.queries import where
 from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Binned, count_binned
@@ -20,6 +19,7 @@ from maquette.sculpt import fit, stages
 from maquette.sculpt.allocation import Exchange, Facts, allot
 from maquette.sculpt.fit import polish
 from maquette.sculpt.measurements import Found, mosaic
+from maquette.sculpt.model import SculptModel
 from maquette.sculpt.targets import Hierarchy, Layout, Shape
 
 DOMAIN = Domain(

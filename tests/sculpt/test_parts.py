@@ -11,7 +11,6 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.tables import plan_tables
 from maquette.models.rows import generator
-from maquette.models.sculpt import SculptModel
 from maquette.queries import marginals, prefixes, union, where
 from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Binned, count_binned, full, labels
@@ -20,6 +19,7 @@ from maquette.sculpt import fit
 from maquette.sculpt.allocation import Exchange, Facts, allot, interests
 from maquette.sculpt.denoise import denoise
 from maquette.sculpt.measurements import Found
+from maquette.sculpt.model import SculptModel
 from maquette.sculpt.targets import FINEST, Hierarchy, Layout, Shape, nested_cuts
 
 DOMAIN = Domain(

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from maquette.domain import Attribute, Domain, Kind
-from maquette.models.linear import fit_squares, histogram_map
+from maquette.models.fits import fit_squares, histogram_map
 from maquette.queries import ranges
 from maquette.theory import direct
 from maquette.theory import draws as cube

@@ -18,8 +18,8 @@ from maquette.mechanisms import shape as trivial
 from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
 from maquette.mechanisms.postprocess import Draft
 from maquette.models.answers import Answers
+from maquette.models.fits import answer_histogram, project_simplex
 from maquette.models.histogram import HistogramModel, variance_of
-from maquette.models.linear import answer_histogram, project_simplex
 from maquette.queries.marginals import Marginals, points
 from maquette.questions.measurement import Cube, Gaussian, Laplace, Noise, sigma
 from maquette.theory import direct

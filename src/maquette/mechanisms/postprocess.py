@@ -15,7 +15,7 @@ from maquette.mechanisms.base import Guarantee, Outcome, Task
 from maquette.models import constraints
 from maquette.models import constraints as forbidden
 from maquette.models.answers import GRID, Answers, SmallDatabase, Unlisted
-from maquette.models.linear import fit_entropic, fit_largest, fit_squares, histogram_map, simplex_shift
+from maquette.models.fits import fit_entropic, fit_largest, fit_squares, histogram_map, simplex_shift
 from maquette.models.rows import database, generator, largest_remainder, systematic
 from maquette.queries.base import Queries
 from maquette.queries.merging import Merged

@@ -19,8 +19,8 @@ from maquette.mechanisms import shape as trivial
 from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
 from maquette.models.answers import Answers
 from maquette.models.dense import Dense
+from maquette.models.fits import HistogramMap, Piece, histogram_map
 from maquette.models.hypothesis import MOST_CELLS
-from maquette.models.linear import HistogramMap, Piece, histogram_map
 from maquette.queries.base import Queries
 from maquette.queries.weights import weights
 from maquette.questions.measurement import Size

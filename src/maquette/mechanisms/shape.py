@@ -15,7 +15,7 @@ from maquette.domain import Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms.base import Curator, Guarantee, Outcome, Task
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.linear import answer_histogram, can_map, pass_length
+from maquette.models.fits import answer_histogram, can_map, pass_length
 from maquette.queries.base import MOST_ANSWERS, Margin, Queries, Sensitivity
 from maquette.queries.marginals import Marginals
 from maquette.queries.merging import Merged, merge

@@ -15,10 +15,10 @@ from maquette.domain import Attribute, Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms import shape as trivial
 from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
-from maquette.models import residual
+from maquette.models import fits
 from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.fits import answer_histogram
 from maquette.models.histogram import variance_of
-from maquette.models.linear import answer_histogram
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Binned, moved
 from maquette.queries.ranges import Prefixes, Ranges
@@ -124,11 +124,11 @@ def variance_parameter(task: Task, price: Fraction) -> Fraction:
 
 def levels(queries: Queries) -> int:
     """Of the tree over the cells that the queries look at."""
-    return len(residual.widths(shape.universe(queries), BRANCHES))
+    return len(fits.tree_widths(shape.universe(queries), BRANCHES))
 
 
 def _widths(task: Task) -> list[int]:
-    return residual.widths(shape.universe(task.queries), BRANCHES)
+    return fits.tree_widths(shape.universe(task.queries), BRANCHES)
 
 
 def _tables(task: Task) -> list[Binned]:
@@ -217,7 +217,7 @@ def _leaves(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> NDArray[n
     """Counts of the cells whose prefixes rise from 0 to the released size."""
     attribute = attribute_of(task.queries)
     assert attribute is not None
-    fitted = residual.fit(
+    fitted = fits.fit_tree(
         [table.values.astype(np.float64) for table in levels],
         [float(table.variance) for table in levels],
         branches=BRANCHES,
@@ -225,7 +225,7 @@ def _leaves(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> NDArray[n
         total_variance=0.0 if size.noise is None else variance_of(size.noise),
     )
     sums = np.cumsum(fitted)
-    rising = residual.rising(sums[: attribute.cells]).clip(0.0, size.divisor)
+    rising = fits.rising(sums[: attribute.cells]).clip(0.0, size.divisor)
     rest = fitted[attribute.cells :].clip(0.0, None)  # missing and unknown values are in no prefix
     return np.concatenate([np.diff(rising, prepend=0.0), rest])
 

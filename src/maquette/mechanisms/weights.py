@@ -25,8 +25,8 @@ from maquette.mechanisms.base import Curator, Outcome, Progress, Task
 from maquette.mechanisms.rounds import Foreseen, InRounds
 from maquette.models.answers import GRID, Answers
 from maquette.models.dense import Dense, Target
+from maquette.models.fits import HistogramMap
 from maquette.models.hypothesis import Released
-from maquette.models.linear import HistogramMap
 from maquette.questions.measurement import Gaussian, Laplace, Noise, Size, sigma
 from maquette.theory import draws as gaussian
 from maquette.theory import draws as laplace

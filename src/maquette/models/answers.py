@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import ReleaseError
-from maquette.models.sculpt import SculptModel
 from maquette.queries import condition
 from maquette.queries.base import MOST_ANSWERS, Margin, Queries, TableQueries, check_size
 from maquette.queries.merging import LONG, pieces
@@ -95,16 +94,13 @@ class SmallDatabase:
 # structure alone.
 
 
-def measured_together(workload: Queries, model: Any = None) -> frozenset[Margin]:
+def measured_together(workload: Queries, tables: Iterable[Margin] = ()) -> frozenset[Margin]:
     """Every set of attributes that some measurement looked at together.
 
-    Those of the workload's queries, which every mechanism measures or is held to; and the tables of a model that
-    were measured beside them.
+    Those of the workload's queries, which every mechanism measures or fits; and `tables` that were measured beside
+    them.
     """
-    found = {margin for part in workload.classes for margin in _sets(part)}
-    if isinstance(model, SculptModel):
-        found |= {table.asked.margin for table in model.tables}
-    return frozenset(found)
+    return frozenset(tables).union(margin for part in workload.classes for margin in _sets(part))
 
 
 def measured_names(domain: Domain, sets: Iterable[Margin]) -> Margin:

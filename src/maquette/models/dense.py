@@ -15,8 +15,8 @@ from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.models.answers import SmallDatabase
+from maquette.models.fits import answer_histogram
 from maquette.models.hypothesis import Released, extend_digest
-from maquette.models.linear import answer_histogram
 from maquette.models.refit import FARTHEST, Fitted, fitted, logit, settle
 from maquette.models.rows import generator
 from maquette.models.tilting import Compiled, Counting, Layout, compile_query, tilt, total_of

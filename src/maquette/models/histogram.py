@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
-from maquette.models.linear import MOST_CELLS, cell_weights
+from maquette.models.fits import MOST_CELLS, cell_weights
 from maquette.models.stored import known_law_of, margin_of, size_of, table_of
 from maquette.queries.base import Margin, Queries
 from maquette.questions.measurement import Gaussian, Laplace, Noise, Size, as_json

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.models.linear import cell_weights
+from maquette.models.fits import cell_weights
 from maquette.queries.base import Margin, Queries
 from maquette.queries.condition import mask as set_mask
 from maquette.queries.condition import product, table_mask

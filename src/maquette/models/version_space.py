@@ -21,8 +21,8 @@ from maquette.domain import Domain
 from maquette.errors import ParameterError
 from maquette.models.answers import SmallDatabase
 from maquette.models.dense import check_covered, coded_rows
+from maquette.models.fits import cell_weights
 from maquette.models.hypothesis import Hypothesis, Released, extend_digest
-from maquette.models.linear import cell_weights
 from maquette.models.rows import generator, systematic
 from maquette.queries.base import Margin, Queries
 

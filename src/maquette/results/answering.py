@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.answers import answer_from
 from maquette.models.constraints import possible
-from maquette.models.sculpt import SculptModel
 from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
 from maquette.queries.canonical import MOST_CELLS, MOST_KEYS, all_cells
@@ -28,6 +27,7 @@ from maquette.queries.predicates import Predicate, SetQueries
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.results import statements
 from maquette.results.statements import Answer, HoldsFor, Source
+from maquette.sculpt.model import SculptModel
 
 if TYPE_CHECKING:
     from maquette.results.release import Release

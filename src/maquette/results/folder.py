@@ -27,13 +27,15 @@ from numpy.typing import NDArray
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
 from maquette.errors import LedgerError, MaquetteError, ReleaseError
-from maquette.models import from_arrays
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
+from maquette.models.histogram import HistogramModel
+from maquette.models.residual import ResidualModel
 from maquette.queries import from_json, to_json
 from maquette.queries.base import Queries
 from maquette.results import binding, document, replacing
 from maquette.results import document as reading
 from maquette.results.release import Release
+from maquette.sculpt.model import SculptModel
 
 if TYPE_CHECKING:
     import pyarrow
@@ -152,7 +154,7 @@ class _Stored:
             answers=Unlisted(denominator) if self.answers is None else Answers(self.answers, denominator),
             deviations=self.deviations,
             database=None if self.codes is None else SmallDatabase(self.codes),
-            model=None if spec is None else from_arrays(self.queries.domain, spec, self.arrays),
+            model=None if spec is None else model_from_arrays(self.queries.domain, spec, self.arrays),
         )
 
     def digest(self) -> str:
@@ -194,6 +196,18 @@ def _stored(folder: Path) -> _Stored:
         _read_codes(folder / CODES, queries.domain, manifest),
         {} if manifest["model"] is None else reading.read_arrays(folder / MODEL),
     )
+
+
+def model_from_arrays(
+    domain: Domain, spec: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> HistogramModel | ResidualModel | SculptModel:
+    """A stored model: the JSON and the arrays that its `to_arrays` gave."""
+    if not isinstance(spec, dict):
+        raise ReleaseError("expected the model of a release as an object")
+    for model in (HistogramModel, ResidualModel, SculptModel):
+        if spec.get("kind") == model.kind:
+            return model.from_arrays(domain, spec, arrays)
+    raise ReleaseError(f"unknown kind of model {spec.get('kind')!r}; a later version may have written it")
 
 
 def _numbers(

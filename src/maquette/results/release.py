@@ -111,7 +111,7 @@ class Release:
     @cached_property
     def measured_together(self) -> frozenset[Margin]:
         """The sets of attributes that some measurement of this release looked at together."""
-        return coverage.measured_together(self.workload, self.model)
+        return coverage.measured_together(self.workload, getattr(self.model, "margins", ()))
 
     @cached_property
     def measured(self) -> Margin:

@@ -21,7 +21,7 @@ from maquette.mechanisms import shape
 from maquette.mechanisms.base import Outcome, Task
 from maquette.mechanisms.residual import RESIDUAL, allocate
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.linear import simplex_shift
+from maquette.models.fits import simplex_shift
 from maquette.models.residual import ResidualModel, cell_variance
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.marginals import Marginals, moved

@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.models.linear import simplex_shift
+from maquette.models.fits import simplex_shift
 
 SMALL = 10
 """Tables of so few cells are only projected."""

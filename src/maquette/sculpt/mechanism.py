@@ -24,7 +24,6 @@ from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Prog
 from maquette.mechanisms.residual import RESIDUAL
 from maquette.models import constraints
 from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.sculpt import SculptModel
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals
 from maquette.questions.measurement import Gaussian, Laplace, Measurement, Size, sigma
@@ -33,6 +32,7 @@ from maquette.sculpt.allocation import Exchange, Interests, interests, one_way_s
 from maquette.sculpt.fit import Polished, polish
 from maquette.sculpt.forecast import expected, small_rows
 from maquette.sculpt.measurements import Found
+from maquette.sculpt.model import SculptModel
 from maquette.sculpt.rows import exchange, goals, precisions
 from maquette.sculpt.sampler import Carving
 from maquette.sculpt.stages import Purse, Triples, looked_at

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from maquette.accounting.budget import UNITS
 from maquette.mechanisms.base import Curator, Task
-from maquette.models.residual import fit as fit_tree
-from maquette.models.residual import widths
+from maquette.models.fits import fit_tree, tree_widths
 from maquette.queries.marginals import Binned, Cuts
 from maquette.questions.measurement import NoisyTable, Size, sigma
 from maquette.sculpt.allocation import Exchange, Facts, Interests, Weighted, allot
@@ -101,7 +100,7 @@ def measure_singles(
 
 def _stack(size: int, *, tree: bool) -> list[Cuts]:
     """The partitions in which one attribute is measured, the finest first."""
-    spans = widths(size, BRANCHES) if tree else [1]
+    spans = tree_widths(size, BRANCHES) if tree else [1]
     return [tuple(range(0, size, span)) for span in spans]
 
 

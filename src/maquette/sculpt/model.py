@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.models.histogram import SIZE_SHARE, query_weights, size_tail, store_size, sum_tail
 from maquette.models.stored import amounts_of, binned_of, size_of, table_of, whole
-from maquette.queries.base import Columns, Queries
+from maquette.queries.base import Columns, Margin, Queries
 from maquette.queries.marginals import Binned, count_binned
 from maquette.questions.measurement import Gaussian, Laplace, Noise, NoisyTable, Size
 
@@ -74,6 +74,11 @@ class SculptModel:
             counts = table.values.astype(np.float64)
             tables.append(Measured(asked, counts, held / max(held.sum(), 1.0), float(table.variance)))
         return cls(domain, tuple(tables), size, pure, stages)
+
+    @property
+    def margins(self) -> frozenset[Margin]:
+        """The sets of attributes that were measured together, beside those of the workload."""
+        return frozenset(table.asked.margin for table in self.tables)
 
     def estimate(self, asked: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
         """One query as a fraction, and its error; None if it is not covered.

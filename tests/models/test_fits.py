@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError
-from maquette.models.linear import (
+from maquette.models.fits import (
     answer_histogram,
     can_map,
     cell_weights,
