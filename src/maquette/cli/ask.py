@@ -135,7 +135,7 @@ class Prompt:
             return
         answer = self._session.ask(text, any_error=self._any_error, at_most=told.cost)
         if self._as_json:
-            console.say_json(asdict(answer))
+            console.say_json(_document(answer))
             return
         console.say(f"  {words(answer)}")
         for note in answer.notes:
@@ -367,7 +367,7 @@ def _ask_each(opened: Session, texts: Sequence[str], *, as_json: bool, any_error
         for start in range(0, len(texts), AT_ONCE):
             some = texts[start : start + AT_ONCE]
             for text, told in zip(some, opened.ask_many(some, any_error=any_error), strict=True):
-                found.append(asdict(told))
+                found.append(_document(told))
                 code = max(code, _say(text, told, as_json=as_json))
     finally:
         if as_json:
@@ -375,6 +375,14 @@ def _ask_each(opened: Session, texts: Sequence[str], *, as_json: bool, any_error
         elif any("value" in told for told in found):
             say_budget(opened)
     return code
+
+
+def _document(told: SessionAnswer | Refusal) -> dict[str, Any]:
+    """An answer or a refusal for scripts; its receipt has the keys of an entry of the ledger."""
+    document = asdict(told)
+    if document.get("receipt") is not None:
+        document["receipt"] = {"seq": document["receipt"]["sequence"], "head": document["receipt"]["head"]}
+    return document
 
 
 def _say(text: str, told: SessionAnswer | Refusal, *, as_json: bool) -> int:
