@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
-from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
 from maquette.errors import DomainError, ParameterError, SourceError
-from maquette.queries.base import Queries
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
+    from maquette.accounting.ledger import Ledger
+    from maquette.queries.base import Queries
     from maquette.vault.engine import Engine
     from maquette.vault.review import FitReport
 
