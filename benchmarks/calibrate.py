@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.gate.handle import exact_answers
 from maquette.mechanisms.base import Task
 from maquette.queries.marginals import Marginals
-from maquette.sculpt import forecast
+from maquette.sculpt import allocation, forecast
 from maquette.sculpt.allocation import interests
 
 COUNT = 240
@@ -48,7 +49,8 @@ STYLES = {
     "wide": (10, 120, 3, 9),
 }
 """Least and most cells of an attribute, least and most attributes."""
-CONSTANTS = Path(mq.__file__).parent / "mechanisms" / "sculpt" / "calibrated.py"
+CONSTANTS = Path(allocation.__file__)
+"""The module that holds the fitted constants, one to a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +222,14 @@ def _fitted(
     return {name: exponents, f"{name}_WITHIN": within}
 
 
-def write(found: dict[str, Any]) -> str:
-    """The module of constants."""
-    head = '"""Constants of the expected errors, written by `python -m benchmarks.calibrate --fit`; see `expect`."""'
-    lines = [f"{name} = {tuple(v) if isinstance(v, list) else v}" for name, v in found.items()]
-    return "\n".join([head, "", *lines]) + "\n"
+def rewritten(source: str, found: dict[str, Any]) -> str:
+    """A module with these values of its constants, each of which it must have on a line of its own."""
+    for name, value in found.items():
+        line = f"{name} = {tuple(value) if isinstance(value, list) else value}"
+        source, count = re.subn(rf"(?m)^{name} = .*$", line, source)
+        if count != 1:
+            raise ValueError(f"expected one line '{name} = ...', found {count}")
+    return source
 
 
 def compared(data: Path) -> Iterator[dict[str, Any]]:
@@ -268,7 +273,7 @@ def main(arguments: list[str] | None = None) -> None:
     place = RESULTS / "calibrate.jsonl"
     if chosen.fit:
         found = fit(figures(place))
-        CONSTANTS.write_text(write(found), encoding="utf-8")
+        CONSTANTS.write_text(rewritten(CONSTANTS.read_text(encoding="utf-8"), found), encoding="utf-8")
         print(json.dumps(found))
     elif chosen.check:
         for figure in compared(chosen.check):
