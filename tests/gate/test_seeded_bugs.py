@@ -278,7 +278,7 @@ def _(patch):
         return [math.ceil(units * share) + 1 for share in shares]
 
     patch.setattr(request, "split", split)
-    patch.setattr(Curator, "_take", lambda self, cost: None)
+    patch.setattr(Curator, "_spent_with", lambda self, cost: self._spent)
 
 
 @bug("the certificate without noise", checks.exactly("largest error, pure"))
@@ -449,16 +449,16 @@ def _(patch):
 @bug("an error message with a true count", checks.refusals_say_nothing)
 def _(patch):
     def make(real):
-        def take(self, cost):
+        def spent_with(self, cost):
             try:
-                real(self, cost)
+                return real(self, cost)
             except Exception as error:
                 error.args = (f"{error} (the table has {self._engine.size()} rows)",)
                 raise
 
-        return take
+        return spent_with
 
-    changed(patch, Curator, "_take", make)
+    changed(patch, Curator, "_spent_with", make)
 
 
 @bug("bounds inferred from the data", checks.replayed("gaussian", delta=1e-6))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.queries import Sensitivity, predicates, sensitivity
+from maquette.queries import Sensitivity, sensitivity
 from maquette.queries.weights import farthest
 from support.query_cases import (
     KINDS,
@@ -30,7 +30,9 @@ from support.query_cases import (
 
 pytestmark = pytest.mark.law
 
-halfspaces_module = sys.modules["maquette.queries.halfspaces"]  # the package exports a function of this name
+# The package exports functions of these names.
+halfspaces_module = sys.modules["maquette.queries.halfspaces"]
+predicates_module = sys.modules["maquette.queries.predicates"]
 quick = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -42,7 +44,7 @@ def is_right(stated: Sensitivity, true: Sensitivity, *, exact: bool) -> bool:
 
 def forget() -> None:
     """No sensitivity that was found by search may answer where there is none."""
-    for cached in (sensitivity._union_sensitivity, predicates._worst, halfspaces_module._worst):
+    for cached in (sensitivity._union_sensitivity, predicates_module._worst, halfspaces_module._worst):
         cached.cache_clear()
 
 
