@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         WeakPrivacyWarning,
         WorkloadError,
     )
-    from maquette.gate.handle import Table, fit_report, open
+    from maquette.gate.handle import Table, draft, fit_report, open
     from maquette.mechanisms.smalldb import SmallDb
     from maquette.queries import (
         Queries,
@@ -74,7 +74,7 @@ _HOMES = {
         "WeakPrivacyWarning",
         "WorkloadError",
     ),
-    "maquette.gate.handle": ("Table", "fit_report", "open"),
+    "maquette.gate.handle": ("Table", "draft", "fit_report", "open"),
     "maquette.mechanisms.smalldb": ("SmallDb",),
     "maquette.queries": (
         "Queries",
@@ -127,6 +127,7 @@ __all__ = [
     "__version__",
     "boxes",
     "conjunctions",
+    "draft",
     "evaluate",
     "fat_shattering_dimension",
     "fit_report",

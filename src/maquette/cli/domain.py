@@ -1,4 +1,4 @@
-"""`maquette domain`: drafting and checking the declared schema."""
+"""`maquette domain`: drafting, reviewing and checking the declared schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from maquette.cli import console
 from maquette.cli.options import AsJson, Delimiter, Encoding, TableName, TableQuery
 from maquette.errors import DomainError
 
-app = typer.Typer(help="Draft and check domain files.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Draft, review and check domain files.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("draft")
@@ -24,30 +24,77 @@ def draft(
     encoding: Encoding = "utf-8",
     table: TableName = None,
     query: TableQuery = None,
+    na_values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--na", metavar="TEXT", help="A text that means missing, besides the usual; repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Write a first domain file for a table, marked as unreviewed.
 
-    The draft is read off the private rows, so it is not public: check that every list and bound is public knowledge,
-    correct it, then set "reviewed": true. Until then no release is made with it.
+    The draft is read off the private rows, so it is not public: go through it with `maquette domain review`, where
+    every list and bound is confirmed to be public knowledge or corrected. Until then no release is made with it.
 
     \b
     Example:
       maquette domain draft people.csv -o people.domain.json
     """
-    import json
-
-    from maquette.gate.handle import draft_domain
+    from maquette.domain.file import to_text
+    from maquette.gate.handle import draft as draft_domain
     from maquette.results.folder import write_text
 
-    drafted = draft_domain(source, delimiter=delimiter, encoding=encoding, table=table, query=query)
-    text = json.dumps(drafted.to_dict(), indent=1, ensure_ascii=False) + "\n"
+    domain = draft_domain(
+        source, delimiter=delimiter, encoding=encoding, table=table, query=query, na_values=na_values or ()
+    )
     if output is None:
-        console.say(text.rstrip())
+        console.say(to_text(domain).rstrip())
         return
     if output.exists():
         raise DomainError(f"{output} exists; choose another place, a reviewed file is not to be lost")
-    write_text(output, text)
-    console.say(f'wrote {output}: an unreviewed draft. Check it, then set "reviewed": true in it')
+    write_text(output, to_text(domain))
+    risky = [name for name, note in domain.notes["columns"].items() if "risk" in note]
+    console.say(f"wrote {output}: an unreviewed draft of {len(domain)} columns")
+    for name, note in domain.notes["columns"].items():
+        console.say(f"  {name}: {domain[name].kind}, from {note['from']}")
+    for name, why in domain.notes.get("left_out", {}).items():
+        console.say(f"  {name}: left out; {why}")
+    if risky:
+        console.say(f"{len(risky)} of them may give people in the table away: {', '.join(risky)}")
+    console.say(f"next: maquette domain review {output}")
+
+
+@app.command("review")
+def review(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The drafted domain file.")],
+    by: Annotated[str | None, typer.Option("--by", help="Who reviews it; asked for if absent.")] = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept", metavar="COLUMN=WHY", help="Confirm a column and say why it is public; repeatable."
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option("--drop", metavar="COLUMN", help="Take a column out; repeatable."),
+    ] = None,
+) -> None:
+    """Go through a drafted domain column by column. Each answer is written to the file at once.
+
+    A column is confirmed with the reason why its list or bounds are public knowledge, edited, taken out or skipped.
+    When every column is confirmed, the file counts as reviewed. With --accept or --drop nothing is asked.
+
+    \b
+    Example:
+      maquette domain review people.domain.json --by "J. Doe"
+      maquette domain review people.domain.json --by "J. Doe" --accept "age=bounds of the code book" --drop id
+    """
+    from maquette.cli.review import review_columns, review_without_asking
+
+    if accept or drop:
+        review_without_asking(file, by=by or "", accept=accept or [], drop=drop or [])
+    else:
+        review_columns(file, by=by)
 
 
 @app.command("check")

@@ -70,9 +70,10 @@ class Domain:
 
     def save(self, path: str | Path) -> None:
         """Write a domain file."""
-        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+        from maquette.domain.file import to_text
+
         try:
-            Path(path).write_text(text, encoding="utf-8")
+            Path(path).write_text(to_text(self), encoding="utf-8")
         except OSError as error:
             raise DomainError(f"cannot write the domain file {path}: {error.strerror}") from None
 

@@ -93,7 +93,7 @@ def parse(data: dict[str, Any]) -> Domain:
 
 def to_dict(domain: Domain) -> dict[str, Any]:
     """The file's form; defaults are left out, so a file that is read and written stays the same in meaning."""
-    data: dict[str, Any] = {"attributes": [_entry(a) for a in domain.attributes]}
+    data: dict[str, Any] = {"attributes": [entry_of(a) for a in domain.attributes]}
     if domain.na_values:
         data["na_values"] = list(domain.na_values)
     if not domain.reviewed:
@@ -103,11 +103,39 @@ def to_dict(domain: Domain) -> dict[str, Any]:
     return data | {key: note for key, note in domain.notes.items() if key not in DomainFile.model_fields}
 
 
+def to_text(domain: Domain) -> str:
+    """The file as it is written: a line for every attribute, constraint, and entry of a note."""
+    parts = [f"{_json(key)}: {_lines(value)}" for key, value in to_dict(domain).items()]
+    return "{\n " + ",\n ".join(parts) + "\n}\n"
+
+
+def _lines(value: Any) -> str:
+    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+        return "[\n  " + ",\n  ".join(_json(entry) for entry in value) + "\n ]"
+    if isinstance(value, dict) and any(isinstance(entry, dict) for entry in value.values()):
+        return "{\n  " + ",\n  ".join(f"{_json(k)}: {_json(v)}" for k, v in value.items()) + "\n }"
+    return _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _constraint(number: int, spec: Any) -> Constraint:
     try:
         return parse_constraint(spec)
     except DomainError as error:
         raise DomainError(f"constraint {number}: {error}") from None
+
+
+def parse_attribute(data: dict[str, Any]) -> Attribute:
+    """One attribute from the parsed JSON of its entry."""
+    try:
+        return _attribute(AttributeEntry.model_validate(data))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][:1])
+        raise DomainError(f"{where}: {first['msg']}" if where else first["msg"]) from None
 
 
 def _attribute(entry: AttributeEntry) -> Attribute:
@@ -129,7 +157,8 @@ def _attribute(entry: AttributeEntry) -> Attribute:
     )
 
 
-def _entry(attribute: Attribute) -> dict[str, Any]:
+def entry_of(attribute: Attribute) -> dict[str, Any]:
+    """The entry of an attribute in the file."""
     entry: dict[str, Any] = {"name": attribute.name, "kind": str(attribute.kind)}
     if attribute.categories is not None:
         entry["categories"] = list(attribute.categories)
@@ -200,8 +229,8 @@ def _whole(domain: Domain) -> Iterator[Finding]:
         yield Finding(
             "error",
             None,
-            "this is an unreviewed draft: its lists and bounds may be read off the private rows; check that each "
-            'is public knowledge, then set "reviewed": true',
+            "this is an unreviewed draft: its lists and bounds may be read off the private rows; go through them with "
+            '"maquette domain review", or check that each is public knowledge and set "reviewed": true',
         )
     digits = len(str(domain.size)) - 1
     size = f"{domain.size:,}" if digits < 9 else f"about 10^{digits}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from maquette.accounting.ledger import Ledger
     from maquette.queries.base import Queries
     from maquette.vault.engine import Engine
-    from maquette.vault.review import FitReport
+    from maquette.vault.fit import FitReport
 
 
 class Table:
@@ -135,18 +135,26 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     )
 
 
-def draft_domain(
+def draft(
     source: Any,
     *,
     table: str | None = None,
     query: str | None = None,
     delimiter: str = ",",
     encoding: str = "utf-8",
+    na_values: Sequence[str] = (),
 ) -> Domain:
-    """A first domain, read off the private rows and marked as unreviewed: for the owner's eyes, not for release."""
-    from maquette.vault import review
+    """A first domain, read off the private rows and marked as unreviewed: for the owner's eyes, not for release.
 
-    return review.draft_domain(source, table=table, query=query, delimiter=delimiter, encoding=encoding)
+    Kinds, lists and bounds are guessed: from public knowledge where a column is of a usual kind, else from the rows.
+    `domain.notes["columns"]` says which and what is risky about it. A person goes through the columns before a release:
+    `maquette domain review`, or `maquette.domain.review`. `na_values` are texts that mean missing, besides the usual.
+    """
+    from maquette.vault.draft import draft_domain
+
+    return draft_domain(
+        source, table=table, query=query, delimiter=delimiter, encoding=encoding, na_values=na_values
+    )
 
 
 def fit_report(
@@ -164,9 +172,9 @@ def fit_report(
     cell they are counted. A text file that is not in its encoding is refused with the place.
     """
     _check_domain(domain)
-    from maquette.vault import review
+    from maquette.vault import fit
 
-    return review.fit_report(source, domain, table=table, query=query, delimiter=delimiter, encoding=encoding)
+    return fit.fit_report(source, domain, table=table, query=query, delimiter=delimiter, encoding=encoding)
 
 
 def encode(domain: Domain, columns: Mapping[str, Sequence[str]]) -> dict[str, NDArray[Any]]:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from maquette.domain import Domain, Kind
 from maquette.domain.file import check
+from maquette.domain.usual import SCALES, usual_scale
 from maquette.errors import DomainError, SourceError
 from maquette.gate.handle import open as open_table
+from maquette.vault.draft import draft_domain, round_bounds
 from maquette.vault.readers import open_engine
-from maquette.vault.review import draft_domain, round_bounds
 
 CSV = """age,sex,income,smoker,note,score,empty
 31,Female,20500.5,yes,word0,?,
@@ -38,13 +39,12 @@ def test_kinds_bounds_and_lists_are_guessed(path):
     domain = draft_domain(path)
     assert domain.names == ("age", "sex", "income", "smoker", "score")
     assert (domain["age"].kind, domain["age"].integer, domain["age"].nullable) == (Kind.NUMERIC, True, False)
-    assert domain["age"].bounds == (17, 45)
-    assert domain["age"].bins == 28
-    assert domain["sex"].categories == ("Female", "Male")
+    assert (domain["age"].bounds, domain["age"].bins) == ((0, 100), 100)
+    assert (domain["sex"].kind, domain["sex"].categories) == (Kind.BOOLEAN, ("Female", "Male"))
     assert domain["sex"].overflow
     assert domain["income"].nullable
     assert not domain["income"].integer
-    assert domain["income"].bounds == (1000, 22000)
+    assert domain["income"].bounds == (0, 22000)
     assert (domain["smoker"].kind, domain["smoker"].codes) == (Kind.BOOLEAN, 2)
     assert domain["score"].nullable
     assert domain.na_values == ("?",)
@@ -94,7 +94,7 @@ def test_typed_columns_are_guessed_too():
     assert domain["flag"].kind is Kind.BOOLEAN
     assert domain["day"].categories == ("2020-01-01",)
     assert domain["kind"].categories == ("a", "b")
-    assert domain["value"].bounds == (0.5, 2.6)
+    assert domain["value"].bounds == (0, 2.6)
     assert domain["value"].nullable
 
 
@@ -124,3 +124,47 @@ def test_bounds_are_round_and_around(low, width):
     assert below <= low
     assert low + width < above
     assert above - below <= max(1.3 * width, abs(low + width) / 1000 * 1.3 + 2, 3)
+
+
+def test_codes_scales_and_usual_numbers_are_told_apart():
+    n = 60
+    table = pa.table(
+        {
+            "region_code": [(1, 2, 4)[i % 3] for i in range(n)],
+            "rooms": [1 + i % 5 for i in range(n)],
+            "party": [7 + i % 2 for i in range(n)],
+            "health": [("Poor", "Very good", "Excellent")[i % 3] for i in range(n)],
+            "trust": [("LOW", "HIGH", "MEDIUM")[i % 3] for i in range(n)],
+            "answer": [("low", "high")[i % 2] for i in range(n)],
+            "Age": [i / 2 for i in range(n)],
+            "age_of_house": [i * 10 for i in range(n)],
+            "villages": [i * 10 for i in range(n)],
+            "hours_per_week": [20 + i % 40 for i in range(n)],
+        }
+    )
+    domain = draft_domain(table)
+    assert (domain["region_code"].kind, domain["region_code"].categories) == (Kind.CATEGORICAL, (1, 2, 4))
+    assert (domain["rooms"].kind, domain["rooms"].categories) == (Kind.ORDINAL, (1, 2, 3, 4, 5))
+    assert (domain["party"].kind, domain["party"].categories) == (Kind.BOOLEAN, (7, 8))
+    assert domain["health"].kind is Kind.ORDINAL
+    assert domain["health"].categories == ("Poor", "Fair", "Good", "Very good", "Excellent")
+    assert domain["trust"].categories == ("VERY LOW", "LOW", "MEDIUM", "HIGH", "VERY HIGH")
+    assert domain["answer"].categories == ("high", "low")
+    assert (domain["Age"].bounds, domain["Age"].integer) == ((0, 100), False)
+    assert domain["age_of_house"].bounds == (0, 600)  # larger than ages are: from the table
+    assert domain["villages"].bounds == (0, 600)
+    assert (domain["hours_per_week"].bounds, domain["hours_per_week"].integer) == ((0, 100), True)
+    notes = domain.notes["columns"]
+    assert set(notes) == set(domain.names)
+    assert {name for name, note in notes.items() if "risk" not in note} == {
+        "health",
+        "trust",
+        "Age",
+        "hours_per_week",
+    }
+
+
+def test_every_scale_is_recognised_by_itself():
+    for scale in SCALES:
+        assert set(usual_scale(scale) or ()) >= set(scale)
+        assert len(set(scale)) == len(scale)

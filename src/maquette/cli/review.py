@@ -1,0 +1,127 @@
+"""`maquette domain review`: a drafted domain, column by column, in the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from maquette.cli import console
+from maquette.domain import Domain
+from maquette.domain import review as reviews
+from maquette.domain.file import check, entry_of, parse_attribute, to_text
+from maquette.errors import DomainError, MaquetteError
+
+SHOWN_CELLS = 12
+CHOICES = "[c]onfirm, [e]dit, [d]rop, [s]kip, [q]uit"
+
+
+def review_without_asking(file: Path, *, by: str, accept: Sequence[str], drop: Sequence[str]) -> None:
+    """Confirm and drop the named columns; nothing is written if one of them cannot be."""
+    domain = Domain.load(file)
+    for name in drop:
+        domain = reviews.drop(domain, name)
+    for entry in accept:
+        name, sign, why = entry.partition("=")
+        if not sign:
+            raise DomainError(f"expected --accept COLUMN=WHY, got '{entry}'")
+        domain = reviews.confirm(domain, name.strip(), by=by, why=why)
+    _write(file, domain)
+    _say_remaining(domain, file)
+
+
+def review_columns(file: Path, *, by: str | None) -> None:
+    """Ask about every column that nobody has confirmed; what is answered is written at once."""
+    domain = Domain.load(file)
+    names = reviews.remaining(domain)
+    if not names:
+        console.say(f"{file} is reviewed: nothing is left to confirm")
+        return
+    console.say(
+        f"{len(names)} of {len(domain)} columns are to be confirmed. A list or a bound is public knowledge if it"
+    )
+    console.say(
+        "could be written down without the table: from documentation, a questionnaire, a law, common sense."
+    )
+    reviewer = by or typer.prompt("Who reviews it")
+    for place, name in enumerate(names, start=1):
+        console.say()
+        console.say(f"({place} of {len(names)})")
+        answer = _ask_about(file, domain, name, reviewer)
+        if answer is None:
+            break
+        domain = answer
+    _say_remaining(domain, file)
+
+
+def _ask_about(file: Path, domain: Domain, name: str, reviewer: str) -> Domain | None:
+    """The domain after the answers about one column; None to stop here."""
+    while True:
+        _show(domain, name)
+        choice = typer.prompt(CHOICES, default="s", show_default=True).strip().lower()[:1]
+        try:
+            if choice == "q":
+                return None
+            if choice == "s":
+                return domain
+            if choice == "d":
+                domain = reviews.drop(domain, name)
+            elif choice == "c":
+                why = typer.prompt("Why is it public knowledge")
+                domain = reviews.confirm(domain, name, by=reviewer, why=why)
+            elif choice == "e":
+                domain = _edit(domain, name)
+                _write(file, domain)
+                continue
+            else:
+                console.say(f"please answer with one letter: {CHOICES}")
+                continue
+        except MaquetteError as error:
+            console.say(f"not done: {error}")
+            continue
+        _write(file, domain)
+        return domain
+
+
+def _show(domain: Domain, name: str) -> None:
+    attribute = domain[name]
+    note = domain.notes.get(reviews.COLUMNS, {}).get(name, {})
+    labels = [attribute.label(code) for code in range(min(attribute.cells, SHOWN_CELLS))]
+    more = f", ... {attribute.cells - SHOWN_CELLS:,} more" if attribute.cells > SHOWN_CELLS else ""
+    console.say(f"{name}: {attribute.kind}, {attribute.cells:,} cells: {', '.join(labels)}{more}")
+    if "from" in note:
+        console.say(f"  taken from: {note['from']}")
+    if "risk" in note:
+        console.say(f"  risk: {note['risk']}")
+    for finding in check(domain):
+        if finding.attribute == name:
+            console.say(f"  {finding.severity}: {finding.text}")
+
+
+def _edit(domain: Domain, name: str) -> Domain:
+    """Another declaration, as the entry of the file spells it."""
+    console.say("the entry of the file, to be typed again as one line of JSON:")
+    text = typer.prompt("", default=json.dumps(entry_of(domain[name]), ensure_ascii=False), prompt_suffix="")
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise DomainError(f"that is not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise DomainError("expected one JSON object")
+    return reviews.edit(domain, name, parse_attribute(data))
+
+
+def _write(file: Path, domain: Domain) -> None:
+    from maquette.results.folder import write_text
+
+    write_text(file, to_text(domain))
+
+
+def _say_remaining(domain: Domain, file: Path) -> None:
+    names = reviews.remaining(domain)
+    if names:
+        console.say(f"{len(names)} columns are still to be confirmed: {', '.join(names)}")
+    else:
+        console.say(f"{file} is reviewed; it can be used for releases")

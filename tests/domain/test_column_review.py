@@ -1,0 +1,127 @@
+"""A drafted domain is confirmed column by column, in the file and in the terminal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from maquette.cli.app import app
+from maquette.domain import Attribute, Domain, Kind, Never, review
+from maquette.domain.file import to_text
+from maquette.errors import DomainError
+
+
+def drafted() -> Domain:
+    return Domain(
+        (
+            Attribute("age", Kind.NUMERIC, bounds=(0, 100), bins=10),
+            Attribute("city", Kind.CATEGORICAL, categories=("Bern", "Zürich"), overflow=True),
+        ),
+        reviewed=False,
+        notes={
+            "draft": "a draft",
+            "columns": {"city": {"from": "the table", "risk": "rare values"}},
+            "source": "x",
+        },
+    )
+
+
+def test_the_domain_is_reviewed_when_every_column_is():
+    domain = review.confirm(drafted(), "age", by="Ann", why="ages")
+    assert not domain.reviewed
+    assert review.remaining(domain) == ("city",)
+    domain = review.confirm(domain, "city", by="Ann", why="list of the statistics office")
+    assert domain.reviewed
+    assert review.remaining(domain) == ()
+    assert domain.notes["source"] == "x"
+    assert "draft" not in domain.notes
+    assert domain.notes["reviews"]["city"]["why"] == "list of the statistics office"
+    assert domain.fingerprint == Domain(drafted().attributes).fingerprint
+
+
+def test_a_column_that_is_edited_is_to_be_confirmed_again():
+    domain = review.confirm(drafted(), "age", by="Ann", why="ages")
+    changed = review.edit(domain, "age", Attribute("age", Kind.NUMERIC, bounds=(0, 120), bins=12))
+    assert changed["age"].bounds == (0, 120)
+    assert review.remaining(changed) == ("age", "city")
+
+
+def test_dropping_the_last_open_column_ends_the_review():
+    domain = review.drop(review.confirm(drafted(), "age", by="Ann", why="ages"), "city")
+    assert domain.names == ("age",)
+    assert domain.reviewed
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda d: review.confirm(d, "agee", by="Ann", why="x"), "unknown attribute 'agee'"),
+        (lambda d: review.confirm(d, "age", by=" ", why="x"), "who confirms it"),
+        (lambda d: review.confirm(d, "age", by="Ann", why=""), "why its values are public"),
+        (lambda d: review.drop(review.drop(d, "age"), "city"), "the only column"),
+        (lambda d: review.edit(d, "age", Attribute("old", Kind.BOOLEAN, codes=2)), "renaming"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(act, message):
+    with pytest.raises(DomainError, match=message):
+        act(drafted())
+
+
+def test_a_column_of_a_constraint_is_not_dropped():
+    domain = Domain(
+        drafted().attributes, constraints=(Never({"city": ["Bern"], "age": ["[0, 10)"]}),), reviewed=False
+    )
+    with pytest.raises(DomainError, match="1 constraints"):
+        review.drop(domain, "city")
+
+
+def test_the_file_has_a_line_for_every_column(tmp_path):
+    text = to_text(drafted())
+    assert Domain.from_dict(json.loads(text)) == drafted()
+    assert Domain.from_dict(json.loads(text)).notes == drafted().notes
+    assert len([line for line in text.splitlines() if '"name"' in line]) == 2
+
+
+def run(file, *words, typed=""):
+    ended = CliRunner().invoke(app, ["domain", "review", str(file), *words], input=typed)
+    return ended.exit_code, ended.output
+
+
+@pytest.fixture
+def file(tmp_path):
+    drafted().save(tmp_path / "d.json")
+    return tmp_path / "d.json"
+
+
+def test_answers_in_the_terminal_are_written_at_once(file):
+    code, out = run(file, "--by", "Ann", typed="c\nages of people\nq\n")
+    assert code == 0
+    assert "risk: rare values" in out
+    assert "still to be confirmed: city" in out
+    assert review.remaining(Domain.load(file)) == ("city",)
+    entry = {
+        "name": "city",
+        "kind": "categorical",
+        "categories": ["Bern", "Genf", "Zürich"],
+        "overflow": True,
+    }
+    code, out = run(file, "--by", "Ann", typed=f"x\ne\n{json.dumps(entry)}\ne\n[\nc\nlist of the office\n")
+    assert code == 0
+    assert "please answer with one letter" in out
+    assert "not done: that is not JSON" in out
+    domain = Domain.load(file)
+    assert domain.reviewed
+    assert domain["city"].categories == ("Bern", "Genf", "Zürich")
+    assert "nothing is left to confirm" in run(file)[1]
+
+
+def test_columns_are_confirmed_without_being_asked(file):
+    code, _ = run(file, "--by", "Ann", "--accept", "age=ages", "--drop", "city")
+    assert code == 0
+    assert Domain.load(file).reviewed
+    before = file.read_text()
+    for words in (["--accept", "age"], ["--by", "Ann", "--accept", "nobody=x"], ["--accept", "age=x"]):
+        assert run(file, *words)[0] != 0
+    assert file.read_text() == before
