@@ -75,11 +75,11 @@ class Chance:
     """Repeatable uniform numbers from a hash: the demonstration's table is the same everywhere, and no secret."""
 
     rows: int
-    drawn: int = field(default=0, init=False)
+    position: int = field(default=0, init=False)
 
     def uniform(self) -> NDArray[np.float64]:
-        self.drawn += 1
-        stream = hashlib.shake_128(f"maquette demo {self.drawn}".encode()).digest(4 * self.rows)
+        self.position += 1
+        stream = hashlib.shake_128(f"maquette demo {self.position}".encode()).digest(4 * self.rows)
         return (np.frombuffer(stream, dtype="<u4") + 0.5) / 2**32
 
     def normal(self) -> NDArray[np.float64]:

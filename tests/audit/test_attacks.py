@@ -82,7 +82,7 @@ def test_an_odd_set_loses_its_last_point_and_known_records_are_subtracted():
     held = np.array([order[1], order[3]])
     public = {"cell": np.array([0, 0, 2, 4])}
     counts = queries.on_rows({"cell": np.concatenate([held, public["cell"]])})
-    assert attacks.shattered(queries, dimension, counts, known=public).points == (1, 3)
+    assert attacks.shattered(queries, dimension, counts, background=public).points == (1, 3)
 
 
 def test_what_the_attack_on_a_shattered_set_refuses():

@@ -73,15 +73,15 @@ def halves(weights: NDArray[Any], counts: NDArray[Any]) -> list[Half]:
             f"expected an even number of points up to {MOST_POINTS} with one query per labelling, got {d} points and "
             f"{weights.shape[0]} queries"
         )
-    found: list[Half] = []
+    guesses: list[Half] = []
     for half in combinations(range(d), d // 2):
         query = sum(1 << j for j in half)
-        found.append(Half(half, float(weights[query, list(half)].sum() - counts[query])))
-    return sorted(found, key=lambda one: one.gap)
+        guesses.append(Half(half, float(weights[query, list(half)].sum() - counts[query])))
+    return sorted(guesses, key=lambda one: one.gap)
 
 
 def shattered(
-    queries: Queries, dimension: Dimension, counts: NDArray[Any], *, known: Columns | None = None
+    queries: Queries, dimension: Dimension, counts: NDArray[Any], *, background: Columns | None = None
 ) -> Half:
     """The half of a shattered set that the answers to the whole class betray (Roth 2010, Lemma 2).
 
@@ -93,10 +93,12 @@ def shattered(
         raise WorkloadError(
             f"the attack needs a shattered set of 2 to {MOST_POINTS} points with its witnesses, got {dimension.value}"
         )
-    asked = np.array(dimension.witnesses[: 2**even])
-    weights = queries.columns_of(rows_of(dimension, range(even)))[asked] / queries.denominator
-    fixed = np.zeros(queries.count) if known is None else queries.on_rows(known) / queries.denominator
-    return halves(weights, np.asarray(counts, dtype=float)[asked] - fixed[asked])[0]
+    witnesses = np.array(dimension.witnesses[: 2**even])
+    weights = queries.columns_of(rows_of(dimension, range(even)))[witnesses] / queries.denominator
+    fixed = (
+        np.zeros(queries.count) if background is None else queries.on_rows(background) / queries.denominator
+    )
+    return halves(weights, np.asarray(counts, dtype=float)[witnesses] - fixed[witnesses])[0]
 
 
 def rows_of(dimension: Dimension, which: Any) -> dict[str, NDArray[np.int64]]:
@@ -108,22 +110,23 @@ def rows_of(dimension: Dimension, which: Any) -> dict[str, NDArray[np.int64]]:
     }
 
 
-def design(queries: Queries, known: Columns, *, hidden: str) -> Design:
+def design(queries: Queries, background: Columns, *, hidden: str) -> Design:
     """How the answers depend on one secret attribute of two cells, when all else about the people is known."""
-    if not known:
+    if not background:
         raise WorkloadError(f"nothing but '{hidden}' is asked about; reconstruction needs known attributes")
     if queries.domain[hidden].size != 2:
         raise WorkloadError(
             f"reconstruction needs a secret attribute of two cells; '{hidden}' has {queries.domain[hidden].size}"
         )
-    people = len(next(iter(known.values())))
+    people = len(next(iter(background.values())))
     if queries.count * people > MOST_ENTRIES:
         raise WorkloadError(
             f"{queries.count:,} queries on {people:,} people are too many for reconstruction "
             f"(at most {MOST_ENTRIES:,} together); give fewer people"
         )
     zero, one = (
-        queries.columns_of({**known, hidden: np.full(people, bit)}) / queries.denominator for bit in (0, 1)
+        queries.columns_of({**background, hidden: np.full(people, bit)}) / queries.denominator
+        for bit in (0, 1)
     )
     return Design(one - zero, zero.sum(axis=1))
 
@@ -146,14 +149,14 @@ def _least_absolute(matrix: NDArray[np.float64], target: NDArray[np.float64]) ->
     answers, people = matrix.shape
     sparse, slack = csr_array(matrix), eye_array(answers)
     above = vstack([hstack([sparse, -slack]), hstack([-sparse, -slack])])
-    found = linprog(
+    solution = linprog(
         np.concatenate([np.zeros(people), np.ones(answers)]),
         A_ub=above,
         b_ub=np.concatenate([target, -target]),
         bounds=[(0.0, 1.0)] * people + [(0.0, None)] * answers,
         method="highs",
     )
-    return np.asarray(found.x[:people])
+    return np.asarray(solution.x[:people])
 
 
 # What an attack found, next to what privacy allows.
@@ -194,9 +197,9 @@ def attack(
         raise WorkloadError(
             f"no query of this release looks at '{hidden}'; it looks at {', '.join(queries.attributes)}"
         )
-    known = {name: np.asarray(people[name]) for name in queries.attributes if name != hidden}
+    background = {name: np.asarray(people[name]) for name in queries.attributes if name != hidden}
     truth = np.asarray(people[hidden]) == 1
-    system = design(queries, known, hidden=hidden)
+    system = design(queries, background, hidden=hidden)
     common = float(max(truth.mean(), 1 - truth.mean()))
     limit = lower.recovered(
         epsilon=release.budget.epsilon,
@@ -237,5 +240,5 @@ def read_people(path: str | Path, domain: Domain, *, delimiter: str = ",") -> di
         raise SourceError(
             f"{path} lacks the declared column '{missing[0]}'; it needs {', '.join(domain.names)}"
         )
-    found = encode(domain, {name: [row[name] or "" for row in rows] for name in domain.names})
-    return {name: codes.astype(np.int64) for name, codes in found.items()}
+    coded = encode(domain, {name: [row[name] or "" for row in rows] for name in domain.names})
+    return {name: codes.astype(np.int64) for name, codes in coded.items()}

@@ -16,7 +16,7 @@ from maquette.results.evaluation import Evaluation, compare
 from maquette.results.folder import MANIFEST
 from maquette.results.release import Release
 
-KNOWN = "known to the ledger as the one the release was made from"
+SAME_TABLE = "known to the ledger as the one the release was made from"
 FAR = 40
 """Standard deviations of the released number of records that no table of the release is away from it."""
 
@@ -39,24 +39,24 @@ def evaluate(release: Release, table: Table, *, ledger: Ledger | str | Path | No
             "records weigh in this release; an evaluation counts each as one and cannot judge it"
         )
     truth = exact_answers(table, release.workload)
-    known = _known(release, table, ledger)
-    if not known:
+    is_same = _is_known_table(release, table, ledger)
+    if not is_same:
         _check_size(release, truth.records)
-    found = compare(release, truth.numerators, denominator=truth.denominator, records=truth.records)
-    return replace(found, table=KNOWN) if known else found
+    result = compare(release, truth.numerators, denominator=truth.denominator, records=truth.records)
+    return replace(result, table=SAME_TABLE) if is_same else result
 
 
-def _known(release: Release, table: Table, ledger: Ledger | str | Path | None) -> bool:
+def _is_known_table(release: Release, table: Table, ledger: Ledger | str | Path | None) -> bool:
     """Is it the table that the release's ledger paid for? Refuses another; False where no ledger is at hand."""
     if ledger is None:
         place = table.ledger_location
         if place is None or not place.exists():
             return False
         with Ledger.open(place) as book:
-            return paid_for(book, release) and _known(release, table, book)
+            return paid_for(book, release) and _is_known_table(release, table, book)
     if not isinstance(ledger, Ledger):
         with Ledger.open(ledger) as book:
-            return _known(release, table, book)
+            return _is_known_table(release, table, book)
     if not paid_for(ledger, release):
         raise ReleaseError(
             f"ledger '{ledger.name}' did not pay for this release: its receipts are not in it; give the one that did"

@@ -51,7 +51,7 @@ def releasing(
         columns = {a.name: a.decode(people[a.name])[0].tolist() for a in domain}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MemoryLedgerWarning)  # nobody is charged: the people are made up
-            made = release(
+            result = release(
                 handle.open(columns, domain=domain, name="made-up people"),
                 queries,
                 epsilon=epsilon,
@@ -61,7 +61,7 @@ def releasing(
                 certificate=0.0,
                 ledger="memory",
             )
-        return attacks.released_counts(made)
+        return attacks.released_counts(result)
 
     return answer
 
@@ -80,15 +80,15 @@ def run(
     """Attack several made-up tables. For the shattered set `people` is the number of its points, an even one."""
     _check.one_of(ATTACKS, attack=attack)
     _check.whole(people=people, trials=trials)
-    drawn = rng if rng is not None else SystemRandom()
+    random_bits = rng if rng is not None else SystemRandom()
     if attack == "shattered set":
-        shares = [_shattered(people, answering, drawn) for _ in range(trials)]
-        asked = 2**people
+        shares = [_shattered(people, answering, random_bits) for _ in range(trials)]
+        queries_per_trial = 2**people
     else:
-        asked = 4 * people if queries is None else queries
-        _check.whole(queries=asked)
-        shares = [_linear(people, asked, attack, answering, drawn) for _ in range(trials)]
-    return Finding(attack, name, people, asked, trials, float(np.mean(shares)), limit)
+        queries_per_trial = 4 * people if queries is None else queries
+        _check.whole(queries=queries_per_trial)
+        shares = [_linear(people, queries_per_trial, attack, answering, random_bits) for _ in range(trials)]
+    return Finding(attack, name, people, queries_per_trial, trials, float(np.mean(shares)), limit)
 
 
 def limit_for(relation: Relation, *, epsilon: float, delta: float = 0.0) -> float:
@@ -113,7 +113,9 @@ def _shattered(points: int, answering: Answering, rng: random.Random) -> float:
     return len(guess & set(secret)) / len(secret)
 
 
-def _linear(people: int, asked: int, method: Any, answering: Answering, rng: random.Random) -> float:
+def _linear(
+    people: int, queries_per_trial: int, method: Any, answering: Answering, rng: random.Random
+) -> float:
     """Random groups of people, and how many in each have the secret bit."""
     domain = Domain.from_dict(
         {
@@ -123,12 +125,14 @@ def _linear(people: int, asked: int, method: Any, answering: Answering, rng: ran
             ]
         }
     )
-    groups = np.array([[rng.getrandbits(1) for _ in range(people)] for _ in range(asked)])
-    queries = weights(domain, np.stack([np.zeros_like(groups), groups], axis=2).reshape(asked, -1))
+    groups = np.array([[rng.getrandbits(1) for _ in range(people)] for _ in range(queries_per_trial)])
+    queries = weights(
+        domain, np.stack([np.zeros_like(groups), groups], axis=2).reshape(queries_per_trial, -1)
+    )
     bits = np.array([rng.getrandbits(1) for _ in range(people)])
-    known = {"person": np.arange(people)}
-    counts = answering(domain, queries, known | {"secret": bits})
-    guess = attacks.linear(attacks.design(queries, known, hidden="secret"), counts, method=method)
+    background = {"person": np.arange(people)}
+    counts = answering(domain, queries, background | {"secret": bits})
+    guess = attacks.linear(attacks.design(queries, background, hidden="secret"), counts, method=method)
     return float((guess == bits).mean())
 
 

@@ -39,12 +39,12 @@ def answer(
     """
     from maquette.results.folder import load
 
-    made = load(folder, ledger=ledger)
-    found = [made.answer(text) for text in predicates]
+    release = load(folder, ledger=ledger)
+    answers = [release.answer(text) for text in predicates]
     if as_json:
-        console.say_json([asdict(one) for one in found])
+        console.say_json([asdict(one) for one in answers])
         return
-    for one in found:
+    for one in answers:
         console.say(one.query)
         console.say(f"  {one}")
         for note in one.notes:

@@ -42,10 +42,10 @@ dimension.register(app)
 demo.register(app)
 
 
-def _say_version(asked: bool = True) -> None:
+def _say_version(is_wanted: bool = True) -> None:
     from maquette import __version__
 
-    if asked:
+    if is_wanted:
         console.say(f"maquette {__version__}")
         raise typer.Exit
 

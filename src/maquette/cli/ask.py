@@ -30,7 +30,7 @@ from maquette.cli.options import (
     TotalEpsilon,
     open_table,
 )
-from maquette.cli.release import check_seen
+from maquette.cli.release import check_ledger
 from maquette.errors import BudgetExceeded, MaquetteError, ParameterError, UselessAnswer, WorkloadError
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def ask(
     check.one_of(MECHANISMS, mechanism=mechanism)
     texts = _questions(declared, predicates or [], file)
     if ledger is not None:
-        check_seen(ledger, Path(ledger))
+        check_ledger(ledger, Path(ledger))
     with console.progress(quiet=quiet) as tell:
         handle = open_table(
             source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell

@@ -76,11 +76,11 @@ def reconstruct(
     between = Relation.named(relation)
     chosen: list[Attack] = [one for one in ATTACKS if attack in ("all", one)]
     if folder is not None:
-        found = _published(folder, people_file, hidden, delimiter, chosen)
+        findings = _published(folder, people_file, hidden, delimiter, chosen)
     else:
         if people_file is not None or hidden is not None:
             raise ParameterError("--people and --secret go with a RELEASE folder")
-        found = _made_up(
+        findings = _made_up(
             chosen,
             epsilon=epsilon,
             delta=delta,
@@ -93,9 +93,9 @@ def reconstruct(
         )
     warning = PRIVATE if folder is not None else None
     if as_json:
-        console.say_json({"warning": warning, "note": REFUTES, "findings": [asdict(one) for one in found]})
+        console.say_json({"warning": warning, "note": REFUTES, "findings": [asdict(one) for one in findings]})
     else:
-        _show(found, warning=warning)
+        _show(findings, warning=warning)
 
 
 def _made_up(
@@ -116,16 +116,16 @@ def _made_up(
     Budget(epsilon, delta)
     limit = trial.limit_for(relation, epsilon=epsilon, delta=delta)
     releasing = trial.releasing(epsilon=epsilon, delta=delta, relation=relation, mechanism=mechanism)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     with console.progress(quiet=quiet) as tell:
         for i, attack in enumerate(attacks):
             people = points if attack == "shattered set" else bits
             for name, answering, bound in (("exact", trial.exact, None), (mechanism, releasing, limit)):
                 tell(f"{attack}, {name} answers", i / len(attacks))
-                found.append(
+                findings.append(
                     trial.run(attack, answering, people=people, trials=trials, name=name, limit=bound)
                 )
-    return found
+    return findings
 
 
 def _published(
@@ -140,12 +140,12 @@ def _published(
     methods: list[Method] = [method for method in METHODS if method in attacks]
     if not methods:
         raise ParameterError(f"a finished release is attacked by {' or '.join(METHODS)}")
-    made = load(folder)
-    people = read_people(people_file, made.domain, delimiter=delimiter)
-    return published.attack(made, people, hidden=hidden, methods=methods)
+    release = load(folder)
+    people = read_people(people_file, release.domain, delimiter=delimiter)
+    return published.attack(release, people, hidden=hidden, methods=methods)
 
 
-def _show(found: list[Finding], *, warning: str | None) -> None:
+def _show(findings: list[Finding], *, warning: str | None) -> None:
     console.table(
         ["attack", "answers", "secrets", "queries", "recovered", "by chance", "at most if private"],
         [
@@ -158,7 +158,7 @@ def _show(found: list[Finding], *, warning: str | None) -> None:
                 f"{one.chance:.1%}",
                 "-" if one.limit is None else f"{one.limit:.1%}",
             ]
-            for one in found
+            for one in findings
         ],
         right=(2, 3, 4, 5, 6),
     )

@@ -70,7 +70,7 @@ def bound(
     if domain is not None:
         if universe is not None or queries is not None or shape is not None:
             raise ParameterError("give either --domain with queries, or --universe and --queries, not both")
-        asked = options.read_workload(
+        class_of_queries = options.read_workload(
             Domain.load(domain),
             marginals=marginals,
             prefixes=prefixes,
@@ -80,7 +80,7 @@ def bound(
         )
         from maquette.theory.existence import facts_of
 
-        facts = facts_of(asked, vc=vc)
+        facts = facts_of(class_of_queries, vc=vc)
     else:
         facts = _facts(universe, queries, vc, shape)
     setting = overview.Setting(
@@ -114,12 +114,12 @@ def _facts(universe: str | None, queries: str | None, vc: int | None, shape: str
 
     if universe is None or queries is None:
         raise ParameterError("a bound needs --universe and --queries, or --domain with queries")
-    asked = whole(queries, "queries")
-    if asked < 1:
+    count = whole(queries, "queries")
+    if count < 1:
         raise ParameterError("expected at least one query, got queries=0")
     return Facts(
         universe=whole(universe, "universe"),
-        log_queries=math.log(asked),
+        log_queries=math.log(count),
         vc=vc,
         shape=shape,  # pyright: ignore[reportArgumentType]
     )
@@ -133,10 +133,10 @@ def _say(setting: Setting, *, alpha: float | None, plot: Path | None, as_json: b
     if plot is not None:
         draw(setting, plot)
     if as_json:
-        told: dict[str, Any] = {"bounds": [asdict(line) for line in lines]}
+        document: dict[str, Any] = {"bounds": [asdict(line) for line in lines]}
         if alpha is not None:
-            told |= {"alpha": alpha, "rows_needed": needed}
-        console.say_json(told | ({"plot": str(plot)} if plot is not None else {}))
+            document |= {"alpha": alpha, "rows_needed": needed}
+        console.say_json(document | ({"plot": str(plot)} if plot is not None else {}))
         return
     console.say(f"Largest error over all queries, except with probability {setting.beta:g}")
     console.table(
@@ -304,7 +304,7 @@ def _here(setting: Setting, axis: str) -> float:
 
 def _subtitle(setting: Setting) -> str:
     size = setting.facts.universe
-    told = [
+    parts = [
         f"n = {setting.n:,}",
         f"epsilon = {setting.epsilon:g}",
         *([f"delta = {setting.delta:g}"] if setting.delta else []),
@@ -314,4 +314,4 @@ def _subtitle(setting: Setting) -> str:
         else f"queries = {math.exp(setting.facts.log_queries):,.0f}",
         f"except with probability {setting.beta:g}",
     ]
-    return "; ".join(told)
+    return "; ".join(parts)

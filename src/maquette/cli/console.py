@@ -51,8 +51,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence
 def bar(share: float, reserved: float = 0.0, *, width: int = 40) -> str:
     """How full something is, and how much of the rest is reserved."""
     full = round(width * min(max(share, 0.0), 1.0))
-    held = round(width * min(max(share + reserved, 0.0), 1.0)) - full
-    return "█" * full + "▒" * held + "░" * (width - full - held)
+    waiting = round(width * min(max(share + reserved, 0.0), 1.0)) - full
+    return "█" * full + "▒" * waiting + "░" * (width - full - waiting)
 
 
 @contextmanager
@@ -68,11 +68,11 @@ def progress(*, quiet: bool) -> Generator[Progress]:
 
 
 def _lines() -> Progress:
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def tell(what: str, _share: float) -> None:
-        if what not in told:
-            told.add(what)
+        if what not in shown:
+            shown.add(what)
             typer.echo(f"{what} ...", err=True)
 
     return tell
@@ -143,15 +143,15 @@ class Guarded(TyperGroup):
 @contextmanager
 def _warnings_in_words() -> Generator[None]:
     """Warnings of this package as messages, each once; others stay as they are."""
-    told: set[str] = set()
+    shown: set[str] = set()
     with warnings.catch_warnings():
-        shown = warnings.showwarning
+        show_others = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *more: Any) -> None:
             if not issubclass(category, MaquetteWarning):
-                shown(message, category, *more)
-            elif str(message) not in told:
-                told.add(str(message))
+                show_others(message, category, *more)
+            elif str(message) not in shown:
+                shown.add(str(message))
                 complain(f"warning: {message}")
 
         warnings.showwarning = show

@@ -36,16 +36,16 @@ def demo(
     console.say(f"   {source}\n   {declared}")
     console.say(f"2. All 1-, 2- and 3-way marginals for epsilon = {show.EPSILON:g}, delta = {show.DELTA:g}")
     with console.progress(quiet=quiet) as tell:
-        made = show.release(source, declared, progress=tell)
-        place = made.save(output / "people.maquette")
-    console.say(f"   {made.headline}")
-    console.facts(made.facts(), indent="   ")
+        result = show.release(source, declared, progress=tell)
+        place = result.save(output / "people.maquette")
+    console.say(f"   {result.headline}")
+    console.facts(result.facts(), indent="   ")
     console.say(
         "3. Questions to the release, which cost nothing more (the table is made up, so the truth may be told)"
     )
     for question in show.QUESTIONS:
         console.say(f"   {question}")
-        console.say(f"      {made.answer(question)}; truth {wording.percent(show.truth(question))}")
+        console.say(f"      {result.answer(question)}; truth {wording.percent(show.truth(question))}")
     console.say("4. The same by hand")
     console.say(f"   maquette answer {place} \"age >= 60 and work = 'retired'\"")
     console.say(f"   maquette ledger show {output / show.LEDGER}")

@@ -61,45 +61,45 @@ def dimension(
         where=where,
         workload=workload,
     )
-    found = vc_dimension(queries) if gamma is None else fat_shattering_dimension(queries, gamma)
+    result = vc_dimension(queries) if gamma is None else fat_shattering_dimension(queries, gamma)
     if as_json:
-        console.say_json(_told(queries, found))
+        console.say_json(_document(queries, result))
         return
-    kind = "VC dimension" if gamma is None else f"fat-shattering dimension at {found.gamma}"
-    console.say(f"{kind} {found.value}, by {found.method}: {queries.describe()}")
-    if found.value > 0:
-        _show(queries, found)
+    kind = "VC dimension" if gamma is None else f"fat-shattering dimension at {result.gamma}"
+    console.say(f"{kind} {result.value}, by {result.method}: {queries.describe()}")
+    if result.value > 0:
+        _show(queries, result)
 
 
-def _told(queries: Queries, found: Dimension) -> dict[str, Any]:
+def _document(queries: Queries, result: Dimension) -> dict[str, Any]:
     return {
         "queries": queries.describe(),
-        "value": found.value,
-        "gamma": str(found.gamma),
-        "method": found.method,
-        "attributes": list(found.attributes),
-        "points": [list(point) for point in found.points],
-        "levels": [str(level) for level in found.levels],
-        "witnesses": list(found.witnesses),
+        "value": result.value,
+        "gamma": str(result.gamma),
+        "method": result.method,
+        "attributes": list(result.attributes),
+        "points": [list(point) for point in result.points],
+        "levels": [str(level) for level in result.levels],
+        "witnesses": list(result.witnesses),
     }
 
 
-def _show(queries: Queries, found: Dimension) -> None:
-    console.say(f"Shattered cells ({', '.join(found.attributes)}):")
-    for i, point in enumerate(found.points):
-        told = ", ".join(
-            _value(queries, name, code) for name, code in zip(found.attributes, point, strict=True)
+def _show(queries: Queries, result: Dimension) -> None:
+    console.say(f"Shattered cells ({', '.join(result.attributes)}):")
+    for i, point in enumerate(result.points):
+        cells = ", ".join(
+            _value(queries, name, code) for name, code in zip(result.attributes, point, strict=True)
         )
-        console.say(f"  {i + 1}. {told}" + _level(found, i))
-    shown = found.witnesses[:MOST_SHOWN]
+        console.say(f"  {i + 1}. {cells}" + _level(result, i))
+    shown = result.witnesses[:MOST_SHOWN]
     if not shown:
         return
     console.say("A query for each labelling:")
     for position, witness in enumerate(shown):
-        labels = "".join(str(label) for label in found.labelling(position))
+        labels = "".join(str(label) for label in result.labelling(position))
         console.say(f"  {labels}  {queries.text(witness)}")
-    if len(found.witnesses) > MOST_SHOWN:
-        console.say(f"  and {len(found.witnesses) - MOST_SHOWN:,} more; --json lists them")
+    if len(result.witnesses) > MOST_SHOWN:
+        console.say(f"  and {len(result.witnesses) - MOST_SHOWN:,} more; --json lists them")
 
 
 def _value(queries: Queries, name: str, code: int) -> str:
@@ -108,7 +108,7 @@ def _value(queries: Queries, name: str, code: int) -> str:
     return code_text(queries.domain[name], code)
 
 
-def _level(found: Dimension, i: int) -> str:
+def _level(result: Dimension, i: int) -> str:
     from fractions import Fraction
 
-    return "" if found.levels[i] == Fraction(1, 2) == found.gamma else f"  (level {found.levels[i]})"
+    return "" if result.levels[i] == Fraction(1, 2) == result.gamma else f"  (level {result.levels[i]})"

@@ -133,12 +133,12 @@ def check(
             table, domain=domain, table=name, query=query, delimiter=delimiter, encoding=encoding
         )
     if as_json:
-        told = [{"severity": f.severity, "attribute": f.attribute, "text": f.text} for f in findings]
+        listed = [{"severity": f.severity, "attribute": f.attribute, "text": f.text} for f in findings]
         document = {
             "attributes": len(domain),
             "size": str(domain.size),
             "reviewed": domain.reviewed,
-            "findings": told,
+            "findings": listed,
         }
         console.say_json(document | ({} if fit is None else {"fit": fit.to_dict()}))
     else:

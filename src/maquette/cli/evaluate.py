@@ -56,51 +56,58 @@ def evaluate(
     from maquette.results.binding import payer_beside
     from maquette.results.folder import load
 
-    made = load(folder, ledger=ledger)
-    payer = ledger if ledger is not None else payer_beside(folder, made)
+    release = load(folder, ledger=ledger)
+    payer = ledger if ledger is not None else payer_beside(folder, release)
     place = output if output is not None else Path(f"{source}{SUFFIX}")
     if page:
         check_page_place(place)
     if page and output is None:
         check_default_page_place(place)
-    declared = made.domain if domain is None else Domain.load(domain)
+    declared = release.domain if domain is None else Domain.load(domain)
     with console.progress(quiet=quiet) as tell:
         handle = open_table(
             source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
         )
         tell("comparing with the truth", 0.0)
-        found = compare(made, handle, ledger=payer)
+        evaluation = compare(release, handle, ledger=payer)
         tell("comparing with the truth", 1.0)
         if page:
-            write_page(found, place)
+            write_page(evaluation, place)
     if as_json:
-        console.say_json(found.to_dict() | {"page": str(place) if page else None})
+        console.say_json(evaluation.to_dict() | {"page": str(place) if page else None})
         return
-    _say(found)
+    _say(evaluation)
     if page:
         console.say(f"wrote {place}: keep it as you keep the table")
 
 
-def _say(found: Evaluation) -> None:
-    console.say(found.warning)
-    console.say(f"{found.workload}, {found.mechanism}, {found.records:,} records")
-    console.say(f"table: {found.table}")
+def _say(evaluation: Evaluation) -> None:
+    console.say(evaluation.warning)
+    console.say(f"{evaluation.workload}, {evaluation.mechanism}, {evaluation.records:,} records")
+    console.say(f"table: {evaluation.table}")
     head = ("group", "of", "largest", "mean", "mean L1", "stated", "within it", "intervals that held")
     rows: list[tuple[str, ...]] = []
-    for group in found.groups:
-        asked, held = group.intervals.asked, group.intervals.held
-        told = (
+    for group in evaluation.groups:
+        checks = group.intervals
+        intervals = (
             "–"
-            if held is None
-            else f"{100 * held:.1f} % of {asked}, stated {_share(group.intervals.promised)}"
+            if checks.held is None
+            else f"{100 * checks.held:.1f} % of {checks.asked}, stated {_share(checks.promised)}"
         )
         rows.append(
-            (group.name, "answers", *_figures(group.answers), _cell(group.stated), _share(group.held), told)
+            (
+                group.name,
+                "answers",
+                *_figures(group.answers),
+                _cell(group.stated),
+                _share(group.held),
+                intervals,
+            )
         )
         if group.rows is not None:
             rows.append(("", "rows", *_figures(group.rows), "–", "–", "–"))
     console.table(head, rows, right=(2, 3, 4, 5, 6))
-    for one in found.worst[:3]:
+    for one in evaluation.worst[:3]:
         worse = one.answers if one.rows is None else one.rows
         console.say(
             f"  among the worst: {', '.join(one.attributes)}: L1 {worse.l1:.4g}, largest {worse.largest:.4g}"

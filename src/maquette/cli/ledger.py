@@ -126,40 +126,40 @@ def verify(
     from maquette.accounting.ledger import Ledger, Receipt
 
     receipts = [Receipt.parse(text) for text in receipt or []]
-    made = None
+    bound_release = None
     with Ledger.open(location) as book:
         head = book.verify()
         if release is not None:
             from maquette.results.folder import load
 
-            made = load(release, ledger=book)
-            receipts += made.receipts
+            bound_release = load(release, ledger=book)
+            receipts += bound_release.receipts
         for one in receipts:
             if not book.holds(one):
                 book.verify(one)  # refuses, and says what is in its place
         folders = check_folders(book, location)
-        kept = book.kept
+        nearby_receipt = book.kept
     if as_json:
-        bound = {} if made is None else {"release": made.checked}
-        told = {
+        bound = {} if bound_release is None else {"release": bound_release.checked}
+        document = {
             "whole": True,
             "sequence": head.seq,
             "head": head.head,
             "receipts": len(receipts),
-            "kept": None if kept is None else str(kept),
+            "kept": None if nearby_receipt is None else str(nearby_receipt),
             "folders": folders,
         }
-        console.say_json(told | bound)
+        console.say_json(document | bound)
     else:
-        found = f", {len(receipts)} receipts found" if receipts else ""
-        console.say(f"the ledger is whole: {head.seq} entries{found}")
-        if made is not None:
-            console.say(f"the release {release}: {made.facts()['ledger']}")
+        listed_receipts = f", {len(receipts)} receipts found" if receipts else ""
+        console.say(f"the ledger is whole: {head.seq} entries{listed_receipts}")
+        if bound_release is not None:
+            console.say(f"the release {release}: {bound_release.facts()['ledger']}")
             console.say(f"  its report is not covered; to have one that fits: maquette report {release}")
         beside = (
             "no receipt is kept beside it"
-            if kept is None
-            else f"the receipt beside it, of entry {kept.seq}, agrees"
+            if nearby_receipt is None
+            else f"the receipt beside it, of entry {nearby_receipt.seq}, agrees"
         )
         console.say(f"  {beside}" + (f", and those of {folders} release folders" if folders else ""))
         console.say(f"receipt {head}")
@@ -226,25 +226,25 @@ def settle(
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
-        wanted = _to_settle(book, keys or [], every=every)
-        held = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
+        ending = _to_settle(book, keys or [], every=every)
+        reservations = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
         before = book.balance().left_units
-        for key in wanted:
+        for key in ending:
             book.settle(key)
         summary = _summary(book) | {
-            "settled": wanted,
+            "settled": ending,
             "given_back": (book.balance().left_units - before) / UNITS,
         }
     if as_json:
         console.say_json(
-            summary | {"open": {key: amount for key, amount in held.items() if key not in wanted}}
+            summary | {"open": {key: amount for key, amount in reservations.items() if key not in ending}}
         )
-    elif wanted:
+    elif ending:
         unit, back = summary["unit"], summary["given_back"]
-        console.say(f"ended {', '.join(wanted)}: {unit} {back:.6g} went back, {summary['left']:.6g} is left")
-    elif held:
+        console.say(f"ended {', '.join(ending)}: {unit} {back:.6g} went back, {summary['left']:.6g} is left")
+    elif reservations:
         console.table(
-            ("reserved", "key"), [(f"{amount:.6g}", key) for key, amount in held.items()], right=(0,)
+            ("reserved", "key"), [(f"{amount:.6g}", key) for key, amount in reservations.items()], right=(0,)
         )
         console.say("name the keys to end, or --all; a run that still uses one is refused at its next step")
     else:
@@ -253,19 +253,19 @@ def settle(
 
 def _to_settle(book: Ledger, keys: list[str], *, every: bool) -> list[str]:
     """The open envelopes to end, inner ones first: what they hold goes back through the outer ones."""
-    found = [one.entry for one in book.open_envelopes()]
-    known = {entry.key for entry in found}
+    envelopes = [one.entry for one in book.open_envelopes()]
+    open_keys = {entry.key for entry in envelopes}
     for key in keys:
-        if key not in known:
+        if key not in open_keys:
             raise LedgerError(
                 f"no open release or session '{key}' in ledger '{book.name}'; maquette ledger settle without a key "
                 "lists them"
             )
-    chosen = known if every else set(keys)
-    for entry in found:  # an outer envelope comes before what is inside it
+    chosen = open_keys if every else set(keys)
+    for entry in envelopes:  # an outer envelope comes before what is inside it
         if entry.parent in chosen:
             chosen.add(entry.key)
-    return [entry.key for entry in reversed(found) if entry.key in chosen]
+    return [entry.key for entry in reversed(envelopes) if entry.key in chosen]
 
 
 def paid_so_far(location: str) -> str:
@@ -304,8 +304,8 @@ def _payments(book: Ledger) -> list[dict[str, Any]]:
     """Every reservation in order; `reserved` is what an open envelope holds that no step was charged."""
     from maquette.accounting.budget import UNITS
 
-    held = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
-    settled = {entry.key for entry in book.entries(kind="settle")}
+    reservations = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
+    settled_keys = {entry.key for entry in book.entries(kind="settle")}
     answered = {entry.key for entry in book.entries(kind="answer")}
     return [
         {
@@ -317,17 +317,17 @@ def _payments(book: Ledger) -> list[dict[str, Any]]:
             "key": entry.key,
             "parent": entry.parent,
             "amount": entry.units / UNITS,
-            "reserved": held.get(entry.key, 0.0),
-            "state": _state(entry.envelope, entry.key in settled, entry.key in answered),
+            "reserved": reservations.get(entry.key, 0.0),
+            "state": _state(entry.envelope, entry.key in settled_keys, entry.key in answered),
         }
         for entry in book.entries(kind="reserve")
     ]
 
 
-def _state(envelope: bool, settled: bool, answered: bool) -> str:
-    if envelope:
-        return "settled" if settled else "open"
-    return "answered" if answered else "paid, not answered"
+def _state(is_envelope: bool, is_settled: bool, is_answered: bool) -> str:
+    if is_envelope:
+        return "settled" if is_settled else "open"
+    return "answered" if is_answered else "paid, not answered"
 
 
 def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool) -> None:
@@ -335,12 +335,11 @@ def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool) -> N
     share, reserved = summary["spent"] / summary["total"], summary["reserved"] / summary["total"]
     way = "" if book.budget.pure else f", counted by {WAYS[book.budget.accounting]}"
     console.say(f"Ledger '{book.name}': {book.budget}, {book.relation} neighbours{way}")
-    held = f", {100 * reserved:.1f} % reserved" if reserved else ""
-    console.say(f"  {console.bar(share, reserved)} {100 * share:.1f} % spent{held}")
-    held = f"{summary['reserved']:.6g} reserved, " if reserved else ""
-    console.say(
-        f"  {summary['unit']} {summary['spent']:.6g} spent, {held}{summary['left']:.6g} left of {summary['total']:.6g}"
-    )
+    pending = f", {100 * reserved:.1f} % reserved" if reserved else ""
+    console.say(f"  {console.bar(share, reserved)} {100 * share:.1f} % spent{pending}")
+    pending = f", {summary['reserved']:.6g} reserved" if reserved else ""
+    spent = f"{summary['unit']} {summary['spent']:.6g} spent{pending}"
+    console.say(f"  {spent}, {summary['left']:.6g} left of {summary['total']:.6g}")
     if not payments:
         console.say("  nothing was paid yet")
         return

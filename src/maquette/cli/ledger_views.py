@@ -33,10 +33,10 @@ def points(book: Ledger) -> list[dict[str, Any]]:
 
     aside = looked = 0
     tops: set[str] = set()
-    found: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
     for entry in book.entries():
         if entry.kind == "open":
-            found += _both(entry.created, entry.seq, 0, 0, UNITS)
+            steps += _both(entry.created, entry.seq, 0, 0, UNITS)
             continue
         before = aside, looked
         if entry.kind == "reserve":
@@ -47,8 +47,8 @@ def points(book: Ledger) -> list[dict[str, Any]]:
         elif entry.kind == "settle" and entry.key in tops:
             aside -= entry.units
         if (aside, looked) != before:
-            found += _both(entry.created, entry.seq, aside, looked, UNITS)
-    return found
+            steps += _both(entry.created, entry.seq, aside, looked, UNITS)
+    return steps
 
 
 def _both(when: str, seq: int, aside: int, looked: int, units: int) -> list[dict[str, Any]]:
@@ -103,15 +103,15 @@ def check_folders(book: Ledger, location: str, *places: Path) -> int:
     near = [place.absolute().parent for place in places]
     if "://" not in location:
         near.append(Path(location).absolute().parent)
-    found = 0
+    count = 0
     for folder, receipt in _receipts(dict.fromkeys(near), opened=book.opened):
-        found += 1
+        count += 1
         if not book.holds(receipt):
             raise LedgerError(
                 f"the ledger {book.location} lacks entry {receipt.seq}, whose receipt is in {folder}: it was cut back "
                 "or replaced by an older copy after that release; put back the newest copy of the ledger"
             )
-    return found
+    return count
 
 
 def _receipts(near: Iterable[Path], *, opened: str) -> Iterator[tuple[Path, Receipt]]:

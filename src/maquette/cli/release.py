@@ -84,9 +84,9 @@ def plan(
         console.say(str(ranked))
 
 
-def _say_required(found: Sequence[Requirement], *, as_json: bool) -> None:
+def _say_required(requirements: Sequence[Requirement], *, as_json: bool) -> None:
     if as_json:
-        console.say_json([asdict(one) for one in found])
+        console.say_json([asdict(one) for one in requirements])
         return
     rows = [
         (
@@ -95,7 +95,7 @@ def _say_required(found: Sequence[Requirement], *, as_json: bool) -> None:
             "–" if one.epsilon is None else f"{one.epsilon:g}",
             one.refusal or ("out of reach" if one.n is None or one.epsilon is None else ""),
         )
-        for one in found
+        for one in requirements
     ]
     console.table(("mechanism", "n", "epsilon", "remark"), rows, right=(1, 2))
 
@@ -180,7 +180,7 @@ def release(
     )
     place = output if output is not None else Path(f"{Path(source).stem}.maquette")
     # a table may take minutes to read: what can be refused before is refused before
-    asked = {
+    parameters = {
         "epsilon": epsilon,
         "delta": delta,
         "relation": relation,
@@ -194,18 +194,18 @@ def release(
         "typical_rows": TYPICAL_ROWS if typical_rows is None else typical_rows,
     }
     way = _accounting(accounting)
-    request = Request.of(queries, **asked)
+    request = Request.of(queries, **parameters)
     check_place(place, replace=replace, key=key or request.key)
-    check_seen(ledger, place)
+    check_ledger(ledger, place)
     try:
         with console.progress(quiet=quiet) as tell:
             handle = open_table(
                 source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
             )
-            made = make_release(
+            result = make_release(
                 handle,
                 queries,
-                **asked,
+                **parameters,
                 ledger=ledger,
                 total_epsilon=total_epsilon,
                 total_delta=total_delta,
@@ -214,14 +214,14 @@ def release(
                 progress=tell,
             )
             tell("writing the release", 0.0)
-            made.save(place, replace=replace)
+            result.save(place, replace=replace)
     except KeyboardInterrupt as stopped:
         _say_interrupted(ledger, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
-    _say_release(made, place, as_json=as_json)
+    _say_release(result, place, as_json=as_json)
 
 
-def check_seen(ledger: str | None, place: Path) -> None:
+def check_ledger(ledger: str | None, place: Path) -> None:
     """Refuse a ledger that lost what the releases near it were paid with."""
     from maquette.accounting.ledger import Ledger
 
@@ -272,21 +272,21 @@ def _say_interrupted(ledger: str | None, *, drawing: str) -> None:
     )
 
 
-def _say_release(made: Release, place: Path, *, as_json: bool) -> None:
+def _say_release(result: Release, place: Path, *, as_json: bool) -> None:
     from maquette.results.document import dump
     from maquette.results.folder import REPORT
 
     if as_json:
-        console.say_json({"folder": str(place), "headline": made.headline} | dump(made))
+        console.say_json({"folder": str(place), "headline": result.headline} | dump(result))
         return
-    console.say(made.headline)
-    console.facts(made.facts())
-    if made.account is not None:
-        account = made.account
+    console.say(result.headline)
+    console.facts(result.facts())
+    if result.account is not None:
+        account = result.account
         used = console.bar(account.spent / account.total, account.reserved / account.total)
-        held = f", {account.reserved:.6g} reserved" if account.reserved else ""
+        pending = f", {account.reserved:.6g} reserved" if account.reserved else ""
         left = 100 * account.left / account.total
-        console.say(f"  {used} {left:.1f} % left in the ledger ({account.unit} {account.left:.6g}{held})")
-    for note in made.notes:
+        console.say(f"  {used} {left:.1f} % left in the ledger ({account.unit} {account.left:.6g}{pending})")
+    for note in result.notes:
         console.say(f"  note: {note}")
     console.say(f"wrote {place}; read {place / REPORT} in a browser")

@@ -1,8 +1,8 @@
 """One query answered from what was released, with an error only where one is proved.
 
 Which source answers depends on public structure alone, so that the stated confidence needs no correction for
-having looked at several: first the model, then the released answers of the workload, then the rows. Where the answers
-are those of carved rows, a query of the workload itself comes first: its error is certified.
+having looked at more than one: first the model, then the released answers of the workload, then the rows. Where the
+answers are those of rows fitted by sculpt, a query of the workload itself comes first: its error is certified.
 """
 
 from __future__ import annotations
@@ -58,50 +58,50 @@ class Estimate:
 
 def answer(release: Release, query: str | Queries) -> Answer:
     """Answer one query; see `Release.answer`."""
-    asked, text, notes = _read(release, query)
-    _check_measured(release, asked)
-    found = _cut(release, asked) if _is_cut(asked) else estimate(release, asked)
-    if found is None:
-        raise ReleaseError(_not_covered(release, asked))
-    if found.note is not None:
-        notes = (*notes, found.note)
+    single, text, notes = _read(release, query)
+    _check_attributes(release, single)
+    result = _cut(release, single) if _is_cut(single) else estimate(release, single)
+    if result is None:
+        raise ReleaseError(_not_covered(release, single))
+    if result.note is not None:
+        notes = (*notes, result.note)
     if release.watermark is not None:
         notes = (f"NOT PRIVATE: {release.watermark}", *notes)
     return Answer(
         query=text,
-        value=found.value,
-        count=found.value * release.size.divisor,
-        error=found.error,
-        confidence=None if found.beta is None else 1 - found.beta,
-        source=found.source,
+        value=result.value,
+        count=result.value * release.size.divisor,
+        error=result.error,
+        confidence=None if result.beta is None else 1 - result.beta,
+        source=result.source,
         notes=notes,
-        holds_for=found.holds_for,
+        holds_for=result.holds_for,
     )
 
 
-def _is_cut(asked: Queries) -> TypeGuard[Predicate]:
-    return isinstance(asked, Predicate) and not asked.exact
+def _is_cut(query: Queries) -> TypeGuard[Predicate]:
+    return isinstance(query, Predicate) and not query.exact
 
 
-def _cut(release: Release, asked: Predicate) -> Estimate | None:
+def _cut(release: Release, query: Predicate) -> Estimate | None:
     """A predicate that cuts cells, from both sides; each gets half of the chance that a model's interval fails."""
     try:
-        both = asked.ends()
+        both = query.ends()
     except WorkloadError:  # too long to be said
         both = ()
     for end in both:
-        _check_measured(release, end)
-    known = [found for end in both if (found := _side(release, end)) is not None]
-    if len(known) < 2:
-        return _as_read(estimate(release, asked))
-    low, high = known
+        _check_attributes(release, end)
+    sides = [result for end in both if (result := _side(release, end)) is not None]
+    if len(sides) < 2:
+        return _as_read(estimate(release, query))
+    low, high = sides
     joined = statements.join(low.value, low.error, high.value, high.error)
-    note = "; ".join(said for said in (joined.note, high.note or low.note) if said is not None)
+    note = "; ".join(text for text in (joined.note, high.note or low.note) if text is not None)
     source: Source = high.source if low.beta == 0 else low.source
     if joined.error is None:
         return Estimate(joined.value, None, None, source, note)
     # bounds of the workload hold for all of its answers at once, a model's maybe for each by itself
-    betas = [found.beta or 0.0 for found in known]
+    betas = [result.beta or 0.0 for result in sides]
     beta = sum(betas) if "model" in (low.source, high.source) else max(betas)
     whole = _estimate(joined.value, joined.error, beta, source, note)
     return replace(whole, alone=low.alone or high.alone)
@@ -113,90 +113,92 @@ def _side(release: Release, end: Predicate) -> Estimate | None:
     return estimate(release, end, beta=release.beta / 2)
 
 
-def _as_read(found: Estimate | None) -> Estimate | None:
+def _as_read(result: Estimate | None) -> Estimate | None:
     """Where both sides are not covered: nothing is known of the cells that are cut, so no error can be stated."""
-    if found is None:
+    if result is None:
         return None
     note = "counted by the nearest border of a cell: nothing here tells how many records that gets wrong"
-    return replace(found, error=None, beta=None, note=note if found.note is None else f"{found.note}; {note}")
+    return replace(
+        result, error=None, beta=None, note=note if result.note is None else f"{result.note}; {note}"
+    )
 
 
-def estimate(release: Release, asked: Queries, *, beta: float | None = None) -> Estimate | None:
+def estimate(release: Release, query: Queries, *, beta: float | None = None) -> Estimate | None:
     """The best supported estimate of one query, or None if the release does not cover it.
 
     `beta` is the chance that an interval of the model's fails, that of the release if it is not given.
     """
-    if not set(asked.attributes) <= set(release.measured):
+    if not set(query.attributes) <= set(release.measured):
         return None
-    found = (
-        _certified(release, asked)
-        or _from_model(release, asked, release.beta if beta is None else beta)
-        or _from_workload(release, asked)
-        or _from_rows(release, asked)
+    result = (
+        _certified(release, query)
+        or _from_model(release, query, release.beta if beta is None else beta)
+        or _from_workload(release, query)
+        or _from_rows(release, query)
     )
-    if found is None or not found.value or not _impossible(asked):
-        return found
+    if result is None or not result.value or not _impossible(query):
+        return result
     note = "no record can be so by the constraints of the domain"
-    if found.error is None:
-        return replace(found, value=0.0, note=note)
-    moved = _estimate(0.0, found.error + found.value, found.beta or release.beta, found.source, note)
-    return replace(moved, alone=found.alone)
+    if result.error is None:
+        return replace(result, value=0.0, note=note)
+    corrected = _estimate(0.0, result.error + result.value, result.beta or release.beta, result.source, note)
+    return replace(corrected, alone=result.alone)
 
 
-def _impossible(asked: Queries) -> bool:
+def _impossible(query: Queries) -> bool:
     """Do the declared constraints rule out every record that the query counts?"""
-    if not asked.domain.constraints or asked.domain.cells(asked.attributes) > MOST_CELLS:
+    if not query.domain.constraints or query.domain.cells(query.attributes) > MOST_CELLS:
         return False
-    good = possible(asked.domain, asked.attributes)
-    return good is not None and not cell_weights(asked, asked.attributes)[good].any()
+    good = possible(query.domain, query.attributes)
+    return good is not None and not cell_weights(query, query.attributes)[good].any()
 
 
-def _certified(release: Release, asked: Queries) -> Estimate | None:
-    """One of the workload's own queries where they are answered by carved rows: the certificate judges that answer."""
+def _certified(release: Release, query: Queries) -> Estimate | None:
+    """A query of the workload that rows fitted by sculpt answer: the certificate is about that answer."""
     if release.certificate is None or not isinstance(release.model, SculptModel):
         return None
-    return _from_workload(release, asked, most=1)
+    return _from_workload(release, query, most=1)
 
 
-def _from_model(release: Release, asked: Queries, beta: float) -> Estimate | None:
+def _from_model(release: Release, query: Queries, beta: float) -> Estimate | None:
     if release.model is None:
         return None
-    own = _is_of_workload(release, asked)
-    found = release.model.estimate(asked, beta=beta, among=release.workload.count if own else 1)
-    if found is None:
+    own = _is_of_workload(release, query)
+    result = release.model.estimate(query, beta=beta, among=release.workload.count if own else 1)
+    if result is None:
         return None
-    value, error = found
+    value, error = result
     return replace(_estimate(value, error, beta, "model"), alone=not own)
 
 
-def _is_of_workload(release: Release, asked: Queries) -> bool:
+def _is_of_workload(release: Release, query: Queries) -> bool:
     """Is it one of the workload's queries, or the complement of one? Their errors are stated for all together."""
     return any(
         len(indices) == 1 and abs(float(weights[0])) == 1
         for _, part in _parts(release.workload)
-        for indices, weights, _ in _combinations(part, asked)
+        for indices, weights, _ in _combinations(part, query)
     )
 
 
-def _from_workload(release: Release, asked: Queries, *, most: int | None = None) -> Estimate | None:
+def _from_workload(release: Release, query: Queries, *, most: int | None = None) -> Estimate | None:
     """Out of the released answers, at most so many of them."""
     best: Estimate | None = None
     for offset, part in _parts(release.workload):
-        for indices, weights, constant in _combinations(part, asked):
+        for indices, weights, constant in _combinations(part, query):
             if most is not None and len(indices) > most:
                 continue
-            found = _combine(release, asked, offset + indices, weights, constant)
-            if best is None or _width(found) < _width(best):
-                best = found
+            result = _combine(release, query, offset + indices, weights, constant)
+            if best is None or _width(result) < _width(best):
+                best = result
     return best
 
 
-def _width(found: Estimate) -> float:
-    return 1.0 if found.error is None else found.error
+def _width(result: Estimate) -> float:
+    return 1.0 if result.error is None else result.error
 
 
 def _combine(
-    release: Release, asked: Queries, indices: NDArray[Any], weights: NDArray[Any], constant: float
+    release: Release, query: Queries, indices: NDArray[Any], weights: NDArray[Any], constant: float
 ) -> Estimate:
     """A weighted sum of released answers. Their common bound holds for all at once, so errors add up."""
     if release.listed:
@@ -204,40 +206,40 @@ def _combine(
         value = constant + float((weights * numerators).sum()) / release.answers.denominator
     else:  # every answer is the rows' own, and so is their sum
         assert release.database is not None
-        value = float(answer_from(release.database, asked).fractions[0])
+        value = float(answer_from(release.database, query).fractions[0])
     alpha, beta = _bound(release, indices)
     total = float(np.abs(weights).sum())
     note = None if len(indices) < 2 else f"summed from {len(indices):,} released answers, whose errors add up"
     return _estimate(value, total * alpha, beta, "workload", note)
 
 
-def _from_rows(release: Release, asked: Queries) -> Estimate | None:
+def _from_rows(release: Release, query: Queries) -> Estimate | None:
     if release.database is None:
         return None
-    value = float(answer_from(release.database, asked).fractions[0])
-    return Estimate(value, None, None, "rows", _of_rows(release, asked))
+    value = float(answer_from(release.database, query).fractions[0])
+    return Estimate(value, None, None, "rows", _of_rows(release, query))
 
 
-def _of_rows(release: Release, asked: Queries) -> str:
+def _of_rows(release: Release, query: Queries) -> str:
     """How an answer of the rows is known: whether a measurement looked at its attributes together."""
-    names = {name for name in asked.attributes if asked.domain[name].size > 1}
+    names = {name for name in query.attributes if query.domain[name].size > 1}
     if len(names) > 1 and not any(names <= set(margin) for margin in release.measured_together):
         return (
-            f"no measurement of this release looked at {_listed(asked.attributes)} together: how they go together in "
+            f"no measurement of this release looked at {_listed(query.attributes)} together: how they go together in "
             "the synthetic rows is an assumption (that of independence, where nothing else connects them), and no "
             "error is proved for it"
         )
     return "not in the released workload: read from the synthetic rows, no error is proved for it"
 
 
-def _check_measured(release: Release, asked: Queries) -> None:
+def _check_attributes(release: Release, query: Queries) -> None:
     """Refuse a query about attributes that no measurement of the release looked at."""
-    gone = [name for name in asked.attributes if name not in release.measured]
+    gone = [name for name in query.attributes if name not in release.measured]
     if gone:
         verb = "was" if len(gone) == 1 else "were"
         raise ReleaseError(
             f"{_listed(gone)} {verb} not measured by this release, which is about {_listed(release.measured)}; a "
-            f"release with a marginal of {_listed(asked.attributes)}, or a session, answers it"
+            f"release with a marginal of {_listed(query.attributes)}, or a session, answers it"
         )
 
 
@@ -286,44 +288,44 @@ Combination = tuple[NDArray[Any], NDArray[Any], float]
 """Indices, their weights and a constant: the query is constant + sum of weight times query."""
 
 
-def _combinations(part: Queries, asked: Queries) -> Iterator[Combination]:
+def _combinations(part: Queries, query: Queries) -> Iterator[Combination]:
     if isinstance(part, Marginals):
-        yield from _in_marginals(part, asked)
+        yield from _in_marginals(part, query)
     elif isinstance(part, Prefixes):
-        yield from _in_prefixes(part, asked)
+        yield from _in_prefixes(part, query)
     elif isinstance(part, Ranges) and len(part.over) == 1 and part.count > MOST_KEYS:
-        yield from _in_ranges(part, asked)
-    elif part.count <= MOST_KEYS and set(asked.attributes) <= set(part.attributes):
-        yield from _by_key(part, asked)
+        yield from _in_ranges(part, query)
+    elif part.count <= MOST_KEYS and set(query.attributes) <= set(part.attributes):
+        yield from _by_key(part, query)
 
 
-def _in_marginals(part: Marginals, asked: Queries) -> Iterator[Combination]:
+def _in_marginals(part: Marginals, query: Queries) -> Iterator[Combination]:
     """A query over some attributes is a sum of cells of any margin that has them, or one minus the other cells."""
-    needed = set(asked.attributes)
-    if asked.domain.cells(asked.attributes) > MOST_CELLS:
+    needed = set(query.attributes)
+    if query.domain.cells(query.attributes) > MOST_CELLS:
         return
     covering = [margin for margin in part.slices if needed <= set(margin)]
     if not covering:
         return
     margin = min(covering, key=part.domain.cells)
-    table = cell_weights(asked, margin)
+    table = cell_weights(query, margin)
     start = part.slices[margin].start
     for weights, constant in ((table, 0.0), (table - 1.0, 1.0)):
         indices = np.flatnonzero(weights)
         yield start + indices, weights[indices], constant
 
 
-def _in_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
+def _in_prefixes(part: Prefixes, query: Queries) -> Iterator[Combination]:
     """A query on declared cells is a sum of differences of prefixes: at most two for every run of cells.
 
     Null and overflow cells are in no prefix, but all of them together are what the last prefix leaves.
     """
-    if asked.attributes != (part.attribute,):
+    if query.attributes != (part.attribute,):
         return
-    if asked.domain[part.attribute].size > MOST_CELLS:
-        yield from _in_long_prefixes(part, asked)
+    if query.domain[part.attribute].size > MOST_CELLS:
+        yield from _in_long_prefixes(part, query)
         return
-    table = cell_weights(asked, (part.attribute,))
+    table = cell_weights(query, (part.attribute,))
     outside = table[part.count :]
     if (outside != outside[:1]).any():
         return
@@ -333,33 +335,33 @@ def _in_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
     yield indices, steps[indices], constant
 
 
-def _in_long_prefixes(part: Prefixes, asked: Queries) -> Iterator[Combination]:
+def _in_long_prefixes(part: Prefixes, query: Queries) -> Iterator[Combination]:
     """The same for a set of few runs, without looking at every cell."""
-    found = _declared_runs(asked, part.attribute)
-    if found is None:
+    result = _declared_runs(query, part.attribute)
+    if result is None:
         return
-    runs, constant = found
+    runs, constant = result
     steps = [(high, sign) for _, high, sign in runs] + [(low - 1, -sign) for low, _, sign in runs if low]
     yield np.array([i for i, _ in steps], dtype=object), np.array([w for _, w in steps]), constant
 
 
-def _in_ranges(part: Ranges, asked: Queries) -> Iterator[Combination]:
+def _in_ranges(part: Ranges, query: Queries) -> Iterator[Combination]:
     """A set of declared cells is a sum of intervals, one for every run; so is one minus such a sum."""
     (name,) = part.over
-    found = _declared_runs(asked, name)
-    if asked.attributes != (name,) or found is None:
+    result = _declared_runs(query, name)
+    if query.attributes != (name,) or result is None:
         return
-    (runs, constant), cells = found, part.domain[name].cells
+    (runs, constant), cells = result, part.domain[name].cells
     before = [low * cells - low * (low - 1) // 2 + high - low for low, high, _ in runs]
     yield np.array(before, dtype=object), np.array([sign for *_, sign in runs]), constant
 
 
-def _declared_runs(asked: Queries, attribute: str) -> tuple[list[tuple[int, int, float]], float] | None:
+def _declared_runs(query: Queries, attribute: str) -> tuple[list[tuple[int, int, float]], float] | None:
     """A set of cells as runs of declared ones with their signs, and a constant; None if it is no such sum.
 
     A run on to the last cell, with all null and overflow cells in it, is everything but the cells before it.
     """
-    runs, column = _runs(asked, attribute), asked.domain[attribute]
+    runs, column = _runs(query, attribute), query.domain[attribute]
     if runs is None:
         return None
     signed = [(low, high, 1.0) for low, high in runs if high < column.cells]
@@ -372,44 +374,44 @@ def _declared_runs(asked: Queries, attribute: str) -> tuple[list[tuple[int, int,
     return signed + ([(0, low - 1, -1.0)] if low else []), 1.0
 
 
-def _runs(asked: Queries, attribute: str) -> Runs | None:
+def _runs(query: Queries, attribute: str) -> Runs | None:
     """The cells of one attribute that a query counts, if it is a set of cells of that attribute alone."""
-    if not isinstance(asked, SetQueries):
+    if not isinstance(query, SetQueries):
         return None
-    factors = condition.product(asked.conditions[0])
+    factors = condition.product(query.conditions[0])
     if factors is None or [leaf.attribute for leaf in factors] != [attribute]:
         return None
     return factors[0].runs
 
 
-def cell_weights(asked: Queries, margin: Margin) -> NDArray[np.float64]:
+def cell_weights(query: Queries, margin: Margin) -> NDArray[np.float64]:
     """The weight of one query on every cell of a margin that has its attributes, raveled."""
-    own = asked.attributes
-    sizes = tuple(asked.domain[name].size for name in own)
-    cells = asked.columns_of(all_cells(sizes, own))[0] if own else asked.columns_of(_one_record(asked))[0]
-    table = (cells / asked.denominator).reshape(sizes if own else ())
-    shape = tuple(asked.domain[name].size for name in margin)
-    spread = table.reshape([asked.domain[name].size if name in own else 1 for name in margin])
+    own = query.attributes
+    sizes = tuple(query.domain[name].size for name in own)
+    cells = query.columns_of(all_cells(sizes, own))[0] if own else query.columns_of(_one_record(query))[0]
+    table = (cells / query.denominator).reshape(sizes if own else ())
+    shape = tuple(query.domain[name].size for name in margin)
+    spread = table.reshape([query.domain[name].size if name in own else 1 for name in margin])
     return np.broadcast_to(spread, shape).ravel()
 
 
-def _by_key(part: Queries, asked: Queries) -> Iterator[Combination]:
+def _by_key(part: Queries, query: Queries) -> Iterator[Combination]:
     """Equal keys mean the same query or its complement; one record tells which."""
-    key = next(asked.query_keys())
+    key = next(query.query_keys())
     if key is None:
         return
-    found = next((i for i, other in enumerate(part.query_keys()) if other == key), None)
-    if found is None:
+    result = next((i for i, other in enumerate(part.query_keys()) if other == key), None)
+    if result is None:
         return
-    record = _one_record(asked)
-    ours = int(asked.on_rows(record)[0]) / asked.denominator
-    theirs = int(part.on_rows(record)[found]) / part.denominator
+    record = _one_record(query)
+    ours = int(query.on_rows(record)[0]) / query.denominator
+    theirs = int(part.on_rows(record)[result]) / part.denominator
     same = math.isclose(ours, theirs)
-    yield np.array([found]), np.array([1.0 if same else -1.0]), 0.0 if same else 1.0
+    yield np.array([result]), np.array([1.0 if same else -1.0]), 0.0 if same else 1.0
 
 
-def _one_record(asked: Queries) -> dict[str, NDArray[np.int64]]:
-    return {name: np.zeros(1, dtype=np.int64) for name in asked.domain.names}
+def _one_record(query: Queries) -> dict[str, NDArray[np.int64]]:
+    return {name: np.zeros(1, dtype=np.int64) for name in query.domain.names}
 
 
 def _read(release: Release, query: str | Queries) -> tuple[Queries, str, tuple[str, ...]]:
@@ -428,14 +430,14 @@ def _read(release: Release, query: str | Queries) -> tuple[Queries, str, tuple[s
     return query, query.text(0), query.cuts if isinstance(query, Predicate) else ()
 
 
-def _not_covered(release: Release, asked: Queries) -> str:
+def _not_covered(release: Release, query: Queries) -> str:
     sets = sorted(
         {m for _, part in _parts(release.workload) for m in _sets(part)}, key=lambda m: (-len(m), m)
     )
     listed = "; ".join(", ".join(margin) for margin in sets[:NAMED_SETS])
     more = f"; and {len(sets) - NAMED_SETS:,} more" if len(sets) > NAMED_SETS else ""
     return (
-        f"this release holds answers only and does not cover a query over {', '.join(asked.attributes)}; "
+        f"this release holds answers only and does not cover a query over {', '.join(query.attributes)}; "
         f"covered are queries of the workload and those over one of these sets of attributes: {listed}{more}"
     )
 

@@ -62,20 +62,20 @@ def bind(book: Ledger, release: Release, *, key: str) -> None:
     """Put the digest of a finished release into the ledger that paid for it; again only if it is another one."""
     from maquette.results.folder import content_digest
 
-    found = content_digest(release)
+    release_digest = content_digest(release)
     book.record(
-        _key(found),
-        request=found,
+        _key(release_digest),
+        request=release_digest,
         tag=TAG,
         cost=Cost(0),
-        body={"ask": TAG, "release": key, "digest": found, "scheme": SCHEME},
-        payload=found.encode(),
+        body={"ask": TAG, "release": key, "digest": release_digest, "scheme": SCHEME},
+        payload=release_digest.encode(),
     )
 
 
-def check(book: Ledger, release: Release, found: str, *, folder: Path) -> State:
+def check(book: Ledger, release: Release, release_digest: str, *, folder: Path) -> State:
     """Hold a folder against the ledger that is said to have paid for it; ReleaseError if it is not as it was bound."""
-    if _holds(book, found):
+    if _holds(book, release_digest):
         return "bound"
     key = release.parameters.get("key")
     if not paid_for(book, release) or not isinstance(key, str):
@@ -91,16 +91,16 @@ def check(book: Ledger, release: Release, found: str, *, folder: Path) -> State:
     return "not bound"
 
 
-def check_beside(folder: Path, release: Release, found: str) -> State:
+def check_beside(folder: Path, release: Release, release_digest: str) -> State:
     """The same with whichever ledger beside the folder paid for it, if there is one."""
     state: State = "no ledger at hand"
     for place in _beside(folder):
         try:
             with Ledger.open(place) as book:
-                if _holds(book, found):
+                if _holds(book, release_digest):
                     return "bound"
                 if paid_for(book, release):
-                    state = check(book, release, found, folder=folder)
+                    state = check(book, release, release_digest, folder=folder)
         except LedgerError:
             continue  # one that cannot be read says nothing about this folder
     return state
@@ -134,15 +134,15 @@ def has_ledgers(folder: Path) -> bool:
 
 def _beside(folder: Path) -> list[Path]:
     try:
-        found = (place for place in folder.absolute().parent.glob("*.ledger") if place.is_file())
-        return sorted(found)[:MAX_BESIDE]
+        ledgers = (place for place in folder.absolute().parent.glob("*.ledger") if place.is_file())
+        return sorted(ledgers)[:MAX_BESIDE]
     except OSError:
         return []
 
 
-def _holds(book: Ledger, found: str) -> bool:
-    entry = book.find(_key(found))
-    return entry is not None and entry.tag == TAG and entry.request == found
+def _holds(book: Ledger, release_digest: str) -> bool:
+    entry = book.find(_key(release_digest))
+    return entry is not None and entry.tag == TAG and entry.request == release_digest
 
 
 def _bound_otherwise(book: Ledger, key: str) -> bool:
@@ -151,8 +151,8 @@ def _bound_otherwise(book: Ledger, key: str) -> bool:
     )
 
 
-def _key(found: str) -> str:
-    return f"{TAG}-{found}"
+def _key(release_digest: str) -> str:
+    return f"{TAG}-{release_digest}"
 
 
 def _of_array(values: NDArray[Any]) -> list[Any]:

@@ -132,8 +132,8 @@ def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
 
 def _budget(budget: Budget) -> dict[str, Any]:
     """Releases of earlier versions do not say how a delta was counted: by zCDP."""
-    counted = {} if budget.pure else {"accounting": budget.accounting}
-    return {"epsilon": budget.epsilon, "delta": budget.delta} | counted
+    accounting = {} if budget.pure else {"accounting": budget.accounting}
+    return {"epsilon": budget.epsilon, "delta": budget.delta} | accounting
 
 
 def parse(
@@ -146,7 +146,7 @@ def parse(
     model: Any,
 ) -> Release:
     """A release from its document and its arrays."""
-    made = datetime.fromisoformat(read(str, data["created"], where="created"))
+    created = datetime.fromisoformat(read(str, data["created"], where="created"))
     return Release(
         workload=workload,
         answers=answers,
@@ -169,7 +169,7 @@ def parse(
         notes=read(tuple[str, ...], data["notes"], where="notes"),
         watermark=read(str | None, data["watermark"], where="watermark"),
         version=read(str, data["software"]["version"], where="software.version"),
-        created=made,
+        created=created,
     )
 
 
@@ -266,9 +266,9 @@ def read_columns(path: Path, names: Mapping[str, str], *, rows: int) -> dict[str
                 f"{path} has {file.metadata.num_rows:,} rows where the release declares {rows:,}"
             )
         for name, kind in names.items():
-            found = schema.field(name).type
-            whole = pyarrow.types.is_integer(found)
-            if not (pyarrow.types.is_floating(found) if kind == "f" else whole):
+            stored_type = schema.field(name).type
+            whole = pyarrow.types.is_integer(stored_type)
+            if not (pyarrow.types.is_floating(stored_type) if kind == "f" else whole):
                 raise ReleaseError(
                     f"column '{name}' of {path} holds no {'reals' if kind == 'f' else 'codes'}"
                 )
@@ -290,11 +290,11 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         if any(not name.endswith(".npy") for name in names):
             raise ReleaseError(f"{path} holds something else than arrays")
         check_room(path, 2 * sum(member.file_size for member in members))
-        found: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for member in members:
             with archive.open(member) as stream:
-                found[member.filename.removesuffix(".npy")] = _array(path, stream, member.file_size)
-    return found
+                arrays[member.filename.removesuffix(".npy")] = _array(path, stream, member.file_size)
+    return arrays
 
 
 def check_room(path: Path, needed: int) -> None:

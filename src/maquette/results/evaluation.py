@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ WARNING = (
 )
 BLOCK = 2**20
 """Queries compared at a time, where they are not marginals."""
-ASKED = 200
+SAMPLE_SIZE = 200
 """Single questions per group whose stated intervals are checked."""
 NAMED = 10
 """Marginals listed as the worst."""
@@ -103,7 +103,6 @@ class Evaluation:
 
     def page(self) -> str:
         """One self-contained HTML text with plots, marked as not private."""
-
         return render(self)
 
     def __str__(self) -> str:
@@ -113,7 +112,7 @@ class Evaluation:
             lines.append(f"{group.name} ({group.queries:,} queries)")
             for word, errors in (("answers", group.answers), ("rows", group.rows)):
                 if errors is not None:
-                    lines.append(f"  {word:<7}  {_told(errors)}")
+                    lines.append(f"  {word:<7}  {_in_words(errors)}")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -125,8 +124,8 @@ def compare(release: Release, numerators: NDArray[np.int64], *, denominator: int
     if len(numerators) != len(release.answers):
         raise ReleaseError("expected one exact answer per query of the release")
     exact = Answers(numerators, denominator * max(records, 1))
-    made = None if release.database is None else answer_from(release.database, release.workload)
-    blocks = [_compare_block(b, exact, release.answers, made) for b in _blocks(release)]
+    on_rows = None if release.database is None else answer_from(release.database, release.workload)
+    blocks = [_compare_block(b, exact, release.answers, on_rows) for b in _blocks(release)]
     spans = [(g.name, g.start, g.stop) for g in release.workload.groups()]
     if len(spans) > 1:
         spans.insert(0, ("all queries", 0, release.workload.count))
@@ -172,14 +171,14 @@ def _blocks(release: Release) -> Iterator[_Block]:
         offset += part.count
 
 
-def _compare_block(block: _Block, exact: Answers, answers: Answers, made: Answers | None) -> _Compared:
+def _compare_block(block: _Block, exact: Answers, answers: Answers, on_rows: Answers | None) -> _Compared:
     truth = _part(exact, block.start, block.stop)
 
-    def off(found: Answers) -> tuple[float, float]:
-        errors = np.abs(_part(found, block.start, block.stop) - truth)
+    def off(estimates: Answers) -> tuple[float, float]:
+        errors = np.abs(_part(estimates, block.start, block.stop) - truth)
         return float(errors.max(initial=0.0)), float(errors.sum())
 
-    return _Compared(block, off(answers), None if made is None else off(made))
+    return _Compared(block, off(answers), None if on_rows is None else off(on_rows))
 
 
 def _part(answers: Answers, start: int, stop: int) -> NDArray[np.float64]:
@@ -190,63 +189,65 @@ def _group(
     release: Release, exact: Answers, blocks: Sequence[_Compared], name: str, start: int, stop: int
 ) -> GroupEvaluation:
     inside = [c for c in blocks if start <= c.block.start and c.block.stop <= stop]
-    stated = _stated(release, name)
-    held = None
-    if stated is not None and stop > start:
+    bound = _bound_of(release, name)
+    share_within = None
+    if bound is not None and stop > start:
         within = (
             np.abs(
                 _part(release.answers, c.block.start, c.block.stop)
                 - _part(exact, c.block.start, c.block.stop)
             )
-            <= stated
+            <= bound
             for c in inside
         )
-        held = sum(int(good.sum()) for good in within) / (stop - start)
+        share_within = sum(int(good.sum()) for good in within) / (stop - start)
     rows = [(c.block, c.rows) for c in inside if c.rows is not None]
     return GroupEvaluation(
         name=name,
         queries=stop - start,
         answers=_errors([(c.block, c.answers) for c in inside]),
         rows=_errors(rows) if release.database is not None else None,
-        stated=stated,
-        held=held,
+        stated=bound,
+        held=share_within,
         intervals=_intervals(release, exact, start, stop),
     )
 
 
-def _errors(found: Sequence[tuple[_Block, tuple[float, float]]]) -> Errors:
-    queries = sum(block.stop - block.start for block, _ in found)
-    distances = [total for block, (_, total) in found if block.attributes is not None]
+def _errors(totals: Sequence[tuple[_Block, tuple[float, float]]]) -> Errors:
+    queries = sum(block.stop - block.start for block, _ in totals)
+    distances = [total for block, (_, total) in totals if block.attributes is not None]
     return Errors(
-        largest=max((largest for _, (largest, _) in found), default=0.0),
-        mean=math.fsum(total for _, (_, total) in found) / max(queries, 1),
+        largest=max((largest for _, (largest, _) in totals), default=0.0),
+        mean=math.fsum(total for _, (_, total) in totals) / max(queries, 1),
         l1=math.fsum(distances) / len(distances) if distances else None,
     )
 
 
-def _stated(release: Release, name: str) -> float | None:
+def _bound_of(release: Release, name: str) -> float | None:
     """What is promised for all answers of a group at once."""
-    known = [release.stated.alpha]
+    bounds = [release.stated.alpha]
     if release.certificate is not None:
-        known += [g.alpha for g in release.certificate.groups if g.name == name]
-    return min((alpha for alpha in known if alpha < 1), default=None)
+        bounds += [g.alpha for g in release.certificate.groups if g.name == name]
+    return min((alpha for alpha in bounds if alpha < 1), default=None)
 
 
 def _intervals(release: Release, exact: Answers, start: int, stop: int) -> Intervals:
     """Ask some of the queries one by one, as a reader would, evenly spread over the group."""
-    asked, held = 0, 0
+    within = 0
     promised: list[float] = []
-    for index in np.unique(np.linspace(start, stop - 1, min(ASKED, stop - start)).astype(np.int64)).tolist():
+    for index in np.unique(
+        np.linspace(start, stop - 1, min(SAMPLE_SIZE, stop - start)).astype(np.int64)
+    ).tolist():
         try:
-            found = answer(release, release.workload.text(index))
+            result = answer(release, release.workload.text(index))
         except (ReleaseError, WorkloadError):  # a query that has no words, or that the release does not cover
             continue
-        if found.error is not None and found.confidence is not None:
-            asked += 1
-            promised.append(found.confidence)
+        if result.error is not None and result.confidence is not None:
+            promised.append(result.confidence)
             truth = float(exact.numerators[index]) / exact.denominator
-            held += int(abs(found.value - truth) <= found.error)
-    return Intervals(asked, held / asked if asked else None, min(promised, default=None))
+            within += int(abs(result.value - truth) <= result.error)
+    count = len(promised)
+    return Intervals(count, within / count if count else None, min(promised, default=None))
 
 
 def _worst(blocks: Sequence[_Compared]) -> tuple[MarginEvaluation, ...]:
@@ -262,17 +263,14 @@ def _worst(blocks: Sequence[_Compared]) -> tuple[MarginEvaluation, ...]:
     )
 
 
-def _told(errors: Errors) -> str:
+def _in_words(errors: Errors) -> str:
     distance = "" if errors.l1 is None else f"   mean L1 {errors.l1:.4g}"
     return f"largest {errors.largest:.4g}   mean absolute {errors.mean:.4g}{distance}"
 
 
 # The page of an evaluation: the report's looks, and the warning on every screen of it.
 
-if TYPE_CHECKING:
-    pass
-
-ANSWERS, ROWS, STATED = "answers", "rows", "stated for all at once"
+ANSWERS, ROWS, BOUND = "answers", "rows", "stated for all at once"
 MOST_GROUPS = 16
 
 
@@ -291,15 +289,15 @@ def _plot(evaluation: Evaluation, figure: str) -> str | None:
     """One line per group, in percentage points; errors of zero cannot stand on a logarithmic scale."""
     marks: list[plots.Mark] = []
     for group in evaluation.groups[:MOST_GROUPS]:
-        found = [(ANSWERS, getattr(group.answers, figure))]
+        figures = [(ANSWERS, getattr(group.answers, figure))]
         if group.rows is not None:
-            found.append((ROWS, getattr(group.rows, figure)))
+            figures.append((ROWS, getattr(group.rows, figure)))
         if figure == "largest":
-            found.append((STATED, group.stated))
-        marks += [plots.Mark(group.name, word, 100 * value) for word, value in found if value]
+            figures.append((BOUND, group.stated))
+        marks += [plots.Mark(group.name, word, 100 * value) for word, value in figures if value]
     if not marks:
         return None
-    told = [word for word in (ANSWERS, ROWS, STATED) if any(mark.statement == word for mark in marks)]
+    shown = [word for word in (ANSWERS, ROWS, BOUND) if any(mark.statement == word for mark in marks)]
     label = "; ".join(f"{m.group}: {m.statement} {m.points:.3g} percentage points" for m in marks)
     name = "Largest" if figure == "largest" else "Mean absolute"
-    return plots.errors(marks, told, label=f"Not private. {name} true error per group. {label}")
+    return plots.errors(marks, shown, label=f"Not private. {name} true error per group. {label}")

@@ -59,7 +59,7 @@ def check_place(path: Path, *, replace: bool = False, key: str | None = None) ->
     A release that is there stays, unless it may be replaced or is the one that this key repeats.
     """
     replacing.recover(path)
-    _check_target(path, replace=replace or (key is not None and _held(path)[0] == key))
+    _check_target(path, replace=replace or (key is not None and _identity_of(path)[0] == key))
     try:
         with replacing.draft(path):
             pass
@@ -76,7 +76,7 @@ def save(release: Release, path: Path, *, report: bool = True, replace: bool = F
     Another release that is there stays, unless `replace`; the same release is written again.
     """
     replacing.recover(path)
-    same = bool(release.receipts) and _held(path) == (release.parameters.get("key"), _last(release))
+    same = bool(release.receipts) and _identity_of(path) == (release.parameters.get("key"), _last(release))
     _check_target(path, replace=replace or same)
     try:
         with replacing.draft(path) as draft:
@@ -293,8 +293,8 @@ def _write_rows(release: Release, folder: Path) -> None:
 def _columns(release: Release) -> dict[str, NDArray[Any]]:
     """The codes of the rows in the order of the domain; only measured attributes have a column."""
     assert release.database is not None
-    held = release.database.columns
-    return {name: held[name] for name in release.domain.names if name in held}
+    columns = release.database.columns
+    return {name: columns[name] for name in release.domain.names if name in columns}
 
 
 def _read_answers(
@@ -307,8 +307,8 @@ def _read_answers(
     names = {"numerator": "i"}
     if "deviation" in pyarrow.parquet.read_schema(path).names:
         names |= {"deviation": "f"}
-    found = reading.read_columns(path, names, rows=queries.count)
-    return found["numerator"].astype(np.int64), found.get("deviation")
+    columns = reading.read_columns(path, names, rows=queries.count)
+    return columns["numerator"].astype(np.int64), columns.get("deviation")
 
 
 def _read_codes(path: Path, domain: Domain, manifest: dict[str, Any]) -> dict[str, NDArray[Any]] | None:
@@ -318,11 +318,11 @@ def _read_codes(path: Path, domain: Domain, manifest: dict[str, Any]) -> dict[st
 
     there = set(pyarrow.parquet.read_schema(path).names)
     names = [name for name in domain.names if name in there]
-    found = reading.read_columns(path, dict.fromkeys(names, "u"), rows=manifest["rows"])
-    for name, codes in found.items():
+    columns = reading.read_columns(path, dict.fromkeys(names, "u"), rows=manifest["rows"])
+    for name, codes in columns.items():
         if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < domain[name].size:
             raise ReleaseError(f"a code of '{name}' lies outside the declared cells")
-    return found
+    return columns
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
@@ -332,12 +332,12 @@ def _manifest(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         raise ReleaseError(f"{folder} is not a release folder: expected a file {MANIFEST} in it")
     manifest = reading.read_json(file)
-    found = manifest.get("format") if isinstance(manifest, dict) else None
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise ReleaseError(f"{file} is not a release: expected a format number, got {found!r}")
-    if found > document.FORMAT:
+    version = manifest.get("format") if isinstance(manifest, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ReleaseError(f"{file} is not a release: expected a format number, got {version!r}")
+    if version > document.FORMAT:
         raise ReleaseError(
-            f"{folder} has format {found}, but this version of maquette reads up to {document.FORMAT}; "
+            f"{folder} has format {version}, but this version of maquette reads up to {document.FORMAT}; "
             "install a newer maquette"
         )
     return manifest
@@ -348,11 +348,11 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
     needed = {DOMAIN, WORKLOAD, CODES if manifest["format"] == UNLISTED else ANSWERS}
     if not isinstance(listed, dict) or not needed <= listed.keys():
         raise ReleaseError(f"{folder / MANIFEST} does not list the files of the release")
-    for name, expected in listed.items():
+    for name, sha256 in listed.items():
         file = folder / name
         if Path(name).name != name or not file.is_file():
             raise ReleaseError(f"{folder} lacks the file {name} that its {MANIFEST} lists")
-        if _sha256(file) != expected:
+        if _sha256(file) != sha256:
             raise ReleaseError(f"{file} was changed after the release was made (its hash differs)")
 
 
@@ -370,7 +370,7 @@ def _check_target(path: Path, *, replace: bool) -> None:
         )
 
 
-def _held(path: Path) -> tuple[Any, Any]:
+def _identity_of(path: Path) -> tuple[Any, Any]:
     """The key and the last receipt of the release in a folder, as far as it can be read."""
     try:
         manifest = reading.read_json(path / MANIFEST)

@@ -217,10 +217,10 @@ def budget(pieces: Sequence[Piece], unit: str, *, label: str) -> str:
 def _draw(spec: dict[str, Any], label: str) -> str:
     import vl_convert
 
-    drawn = vl_convert.vegalite_to_svg(
+    svg = vl_convert.vegalite_to_svg(
         {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _config(), **spec}
     )
-    return _responsive(drawn, label)
+    return _responsive(svg, label)
 
 
 def _config() -> dict[str, Any]:

@@ -264,12 +264,12 @@ def headline(release: Release) -> str:
 
 def _asked_for(guarantee: Guarantee) -> str:
     """Whether the target is met, and what it would take."""
-    told = f"within {wording.points(guarantee.target or 0.0)}"
+    target = f"within {wording.points(guarantee.target or 0.0)}"
     if guarantee.met:
-        return f"{told}: guaranteed"
+        return f"{target}: guaranteed"
     if guarantee.records_needed is None:
-        return f"{told}: not guaranteed, whatever the number of records"
-    return f"{told}: not guaranteed, it takes {guarantee.records_needed:,} records"
+        return f"{target}: not guaranteed, whatever the number of records"
+    return f"{target}: not guaranteed, it takes {guarantee.records_needed:,} records"
 
 
 def _guaranteed(guarantee: Guarantee) -> str:
@@ -280,9 +280,6 @@ def _guaranteed(guarantee: Guarantee) -> str:
 
 # The small database: as an Arrow table of real values, and how far it lies from the released answers.
 
-if TYPE_CHECKING:
-    import pyarrow
-
 
 def decode(
     domain: Domain, database: SmallDatabase, *, rng: np.random.Generator | None = None
@@ -290,9 +287,9 @@ def decode(
     """Real values for every column that the rows have, in the order of the domain; missing cells become nulls."""
     import pyarrow
 
-    held = [attribute for attribute in domain if attribute.name in database.columns]
-    arrays = [_column(attribute, database.columns[attribute.name], rng) for attribute in held]
-    return pyarrow.Table.from_arrays(arrays, names=[attribute.name for attribute in held])
+    attributes = [attribute for attribute in domain if attribute.name in database.columns]
+    arrays = [_column(attribute, database.columns[attribute.name], rng) for attribute in attributes]
+    return pyarrow.Table.from_arrays(arrays, names=[attribute.name for attribute in attributes])
 
 
 def _column(attribute: Attribute, codes: NDArray[Any], rng: np.random.Generator | None) -> pyarrow.Array:
@@ -308,13 +305,13 @@ def with_distance(release: Release) -> Release:
     """The same release, saying how far its rows lie from its answers, with a note where that is far."""
     if release.database is None:
         return release
-    found = distance(release.workload, release.answers, release.database)
-    stated = next(
+    gap = distance(release.workload, release.answers, release.database)
+    answer_error = next(
         (b.alpha for b in (release.certificate, release.guarantee) if b is not None and b.alpha < 1), None
     )
-    warning = found.warning(stated)
+    warning = gap.warning(answer_error)
     notes = release.notes if warning is None else (*release.notes, warning)
-    return replace(release, rows_distance=found, notes=notes)
+    return replace(release, rows_distance=gap, notes=notes)
 
 
 def distance(workload: Queries, answers: Answers, database: SmallDatabase) -> RowsDistance:

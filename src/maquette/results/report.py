@@ -45,32 +45,32 @@ class Panel:
 
 def panels(release: Release) -> list[Panel]:
     """One panel per attribute that the release says something about, up to twenty."""
-    found: list[Panel] = []
+    result: list[Panel] = []
     for attribute in [release.domain[name] for name in release.measured[:MOST_ATTRIBUTES]]:
         shares = list(_shares(release, attribute))
         bars = [_bar(label, share) for label, share in shares]
         if bars:
-            told = ", ".join(f"{bar.label} {bar.value:.3g} per cent" for bar in bars)
-            svg = plots.marginal(bars, label=f"Shares of {attribute.name}: {told}")
-            stated = [bar.low is not None for bar in bars]
+            values = ", ".join(f"{bar.label} {bar.value:.3g} per cent" for bar in bars)
+            svg = plots.marginal(bars, label=f"Shares of {attribute.name}: {values}")
+            has_error = [bar.low is not None for bar in bars]
             alone = any(share.alone for _, share in shares)
-            found.append(Panel(attribute.name, svg, any(stated), not all(stated), alone))
-    return found
+            result.append(Panel(attribute.name, svg, any(has_error), not all(has_error), alone))
+    return result
 
 
 def _shares(release: Release, attribute: Attribute) -> Iterator[tuple[str, Estimate]]:
     for label, codes in bins(attribute):
-        found = _share(release, attribute, codes)
-        if found is None:
+        share = _share(release, attribute, codes)
+        if share is None:
             return
-        yield label, found
+        yield label, share
 
 
-def _bar(label: str, found: Estimate) -> plots.Bar:
-    if found.error is None:
-        return plots.Bar(label, 100 * found.value, None, None)
-    low, high = max(found.value - found.error, 0.0), min(found.value + found.error, 1.0)
-    return plots.Bar(label, 100 * found.value, 100 * low, 100 * high)
+def _bar(label: str, share: Estimate) -> plots.Bar:
+    if share.error is None:
+        return plots.Bar(label, 100 * share.value, None, None)
+    low, high = max(share.value - share.error, 0.0), min(share.value + share.error, 1.0)
+    return plots.Bar(label, 100 * share.value, 100 * low, 100 * high)
 
 
 def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
@@ -142,7 +142,7 @@ class GroupErrors:
     certified: float | None
     typical: float | None
 
-    def told(self) -> tuple[tuple[str, float | None], ...]:
+    def statements(self) -> tuple[tuple[str, float | None], ...]:
         return ((CERTIFIED, self.certified), (GUARANTEED, self.guaranteed), (TYPICAL, self.typical))
 
 
@@ -186,8 +186,7 @@ def group_errors(release: Release) -> list[GroupErrors]:
 
 
 def _least(*values: float | None) -> float | None:
-    known = [value for value in values if value is not None and value < 1]
-    return min(known, default=None)
+    return min((value for value in values if value is not None and value < 1), default=None)
 
 
 def _typical(release: Release, start: int, stop: int) -> float | None:
@@ -200,14 +199,14 @@ def _error_plot(groups: list[GroupErrors]) -> str | None:
     marks = [
         plots.Mark(group.name, statement, 100 * value)
         for group in groups
-        for statement, value in group.told()
+        for statement, value in group.statements()
         if value is not None and value > 0
     ]
     if not marks:
         return None
-    told = [s for s in (CERTIFIED, GUARANTEED, TYPICAL) if any(mark.statement == s for mark in marks)]
+    shown = [s for s in (CERTIFIED, GUARANTEED, TYPICAL) if any(mark.statement == s for mark in marks)]
     label = "; ".join(f"{mark.group}: {mark.statement} {mark.points:.3g} percentage points" for mark in marks)
-    return plots.errors(marks, told, label=f"Errors per group of queries. {label}")
+    return plots.errors(marks, shown, label=f"Errors per group of queries. {label}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,12 +255,12 @@ def _flat(parameters: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]
     """Parameters as lines of a table; nested ones under the name of the whole, long ones cut."""
     lines: list[tuple[str, str]] = []
     for name, value in parameters.items():
-        told = prefix + str(name).replace("_", " ")
+        title = prefix + str(name).replace("_", " ")
         if isinstance(value, dict):
-            lines += _flat(value, f"{told}, ")
+            lines += _flat(value, f"{title}, ")
         else:
             text = f"{value:.6g}" if isinstance(value, float) else str(value)
-            lines.append((told, text if len(text) <= 160 else text[:157] + "…"))
+            lines.append((title, text if len(text) <= 160 else text[:157] + "…"))
     return lines
 
 

@@ -14,7 +14,7 @@ Exactness = Literal["exact", "approximate with a proven bound", "heuristic"]
 CRUMB = 1e-6
 """Shares of a budget below this are not worth telling."""
 
-ASKED = {
+QUESTION_LABELS = {
     "size": "number of records",
     "measure": "noisy answers",
     "residuals": "noisy answers",
@@ -73,13 +73,13 @@ class RowsDistance:
             return "they give the answers themselves"
         return f"they differ from the answers by at most {wording.points(self.largest)}"
 
-    def warning(self, stated: float | None) -> str | None:
-        """What to tell a reader where rows lie further from the answers than `stated`, the error of the answers."""
-        if stated is None or self.largest <= stated:
+    def warning(self, answer_error: float | None) -> str | None:
+        """A warning where the rows lie further from the answers than the answers from the truth."""
+        if answer_error is None or self.largest <= answer_error:
             return None
         return (
             f"the synthetic rows differ from the answers by up to {wording.points(self.largest)}, more than the error "
-            f"stated for the answers ({wording.points(stated)}): read the answers, not counts of the rows"
+            f"stated for the answers ({wording.points(answer_error)}): read the answers, not counts of the rows"
         )
 
 
@@ -99,7 +99,7 @@ class Spending:
         """What it was paid for, for readers."""
         if self.asked is None:
             return self.tag
-        return f"{ASKED.get(self.asked, self.asked)} ({self.tag})"
+        return f"{QUESTION_LABELS.get(self.asked, self.asked)} ({self.tag})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +155,9 @@ class Answer:
         about = f"{wording.percent(self.value)} (about {self.count:,.0f} records)"
         if self.error is None or self.confidence is None:
             return f"{about}, no stated error"
-        held = "" if self.holds_for is None else f", for {self.holds_for}"
+        scope = "" if self.holds_for is None else f", for {self.holds_for}"
         return (
-            f"{about} ± {wording.points(self.error)} with {wording.chance(self.confidence)} confidence{held}"
+            f"{about} ± {wording.points(self.error)} with {wording.chance(self.confidence)} confidence{scope}"
         )
 
 
