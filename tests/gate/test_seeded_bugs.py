@@ -17,6 +17,8 @@ from maquette import api
 from maquette.accounting.budget import Cost
 from maquette.accounting.events import LaplaceEvent, SelectionEvent
 from maquette.domain import Relation
+from maquette.errors import ParameterError
+from maquette.gate import classes as gate_classes
 from maquette.gate import curator as gate
 from maquette.gate import prices, tabulator
 from maquette.gate.curator import Curator
@@ -24,7 +26,9 @@ from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
 from maquette.queries.marginals import Marginals
 from maquette.queries.weights import Weights
+from maquette.questions import released
 from maquette.questions.measurement import Gaussian, LargestError, Measurement, Receipt, Size
+from maquette.questions.released import ReleasedTables
 from maquette.releasing import request
 from maquette.samplers.laws import SystemBits
 from maquette.samplers.noise import SystemNoise
@@ -218,6 +222,41 @@ def _(patch):
 @bug("groups charged as one largest error", checks.exactly("largest error by group, rho"))
 def _(patch):
     changed(patch, gate, "_one_per", lambda real: lambda groups: real(1))
+
+
+@bug("classes of questions charged as one", checks.exactly("class errors, pure"))
+def _(patch):
+    changed(patch, gate, "_one_per", lambda real: lambda groups: real(1))
+
+
+@bug("the error over a class by the records of another table", checks.exactly("class errors, rho"))
+def _(patch):
+    def wrong(counts, released, denominator):
+        return denominator * counts - 3 * int(counts.sum()) * released
+
+    patch.setattr(gate_classes, "gaps", wrong)
+
+
+@bug("the error over a class with a doubled weight", checks.exactly("class errors, pure", REP))
+def _(patch):
+    changed(patch, gate_classes, "largest_error", lambda real: lambda *args: 2 * real(*args))
+
+
+def _shares_above_one(curator):
+    tables = {(name,): np.full(curator.domain[name].size, 5) for name in curator.domain.names}
+    given = ReleasedTables(tuple((name,) for name in curator.domain.names), tables, 5)
+    try:
+        return curator.class_errors(["one attribute"], given, price=Fraction(1, 3))
+    except ParameterError:
+        return "refused"
+
+
+@bug(
+    "shares above 1 enter the error over a class",
+    lambda: checks.of_case(Case("shares", PURE, _shares_above_one), AR)(),
+)
+def _(patch):
+    patch.setattr(released, "_table", lambda domain, margin, given: given.tables[margin])
 
 
 # --- private choice --------------------------------------------------------------------------------------------

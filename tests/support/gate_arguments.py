@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -15,7 +17,9 @@ from maquette.models.answers import Answers
 from maquette.queries.base import Group
 from maquette.queries.marginals import Binned
 from maquette.questions import draws as public
+from maquette.questions.classes import CLASSES as QUESTION_CLASSES
 from maquette.questions.measurement import Cube, EpochTerms, Gaussian, Laplace, Receipt
+from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import Weighting
 from support.gate_world import DOMAIN, OTHER, databases
 
@@ -101,6 +105,7 @@ def _classes() -> dict[str, list[q.Queries]]:
 
 
 CLASSES = _classes()
+CLASS_NAMES = list(QUESTION_CLASSES)
 
 
 def queries(rng: Rng, kind: str = "good") -> Any:
@@ -398,6 +403,40 @@ def _largest_error(rng: Rng) -> Arguments:
     }
 
 
+def _class_errors(rng: Rng) -> Arguments:
+    """Classes over tables of the right length or not, of shares that add up to one or not."""
+    sets = pick(
+        rng,
+        [
+            (("a", "b", "c"),),
+            (("a", "d"), ("b",)),
+            (("b", "c", "d"),),
+            odd(rng),
+            (("nobody",),),
+            (("d", "a"),),
+        ],
+    )
+    names = [str(CLASS_NAMES[int(i)]) for i in rng.permutation(len(CLASS_NAMES))[: int(rng.integers(1, 4))]]
+    if rng.integers(8) == 0:
+        names = pick(rng, [odd(rng), [odd(rng)], ["one attribute"] * 2, ["nothing"], []])
+    denominator = pick(rng, [1, 7, 1000, 2**30, 1000, pick(rng, [odd(rng), whole(rng)])])
+    size = {"a": 4, "b": 2, "c": 2, "d": 4}
+    total = denominator if type(denominator) is int and 0 < denominator <= 2**30 else 5
+    tables: Any = {}
+    for length in (1, 2, 3):
+        for margin in itertools.combinations("abcd", length):
+            cells = math.prod(size[name] for name in margin)
+            tables[margin] = rng.multinomial(total, rng.dirichlet(np.ones(cells)))
+            if rng.integers(60) == 0:
+                tables[margin] = pick(
+                    rng, [array(rng, cells), odd(rng), tables[margin][:-1], tables[margin] * 2]
+                )
+    if rng.integers(15) == 0:
+        tables = odd(rng)
+    released = ReleasedTables(sets, tables, denominator) if rng.integers(12) else odd(rng)
+    return {"classes": names, "released": released, "price": price(rng)}
+
+
 STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "size": lambda rng: {"price": price(rng), "note": _note(rng)},
     "total": lambda rng: {"weight": weighting(rng), "price": price(rng)},
@@ -406,6 +445,7 @@ STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "draw": lambda rng: {"asked": draw(rng), "price": price(rng)},
     "judge": lambda rng: {"drawn": drawn(rng), "price": price(rng)},
     "largest_error": _largest_error,
+    "class_errors": _class_errors,
     "measure_residuals": _measure_residuals,
     "measure_tables": _measure_tables,
     "distances": _distances,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from maquette.models.answers import Answers
 from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
 from maquette.queries.base import Group, Queries
 from maquette.queries.marginals import Binned
+from maquette.questions.classes import CLASSES
 from maquette.questions.draws import (
     Base,
     Blocks,
@@ -28,6 +30,7 @@ from maquette.questions.draws import (
     Thresholds,
 )
 from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt
+from maquette.questions.released import ReleasedTables
 from support.privacy_conformance import TINY, Case, mechanism_case
 
 DELTA = 1e-6
@@ -177,6 +180,25 @@ def _judged(structure: Structure, base: Base, *values: list[int]) -> Callable[[A
     return run
 
 
+def _class_errors(*classes: str) -> Callable[[Any], Any]:
+    """The errors of an odd distribution over classes of questions, on all attributes together."""
+
+    def run(curator: Any) -> Any:
+        domain = curator.domain
+        whole = (np.arange(domain.size) ** 2 % 5).reshape(domain.shape)
+        tables = {
+            margin: whole.sum(
+                axis=tuple(i for i, name in enumerate(domain.names) if name not in margin)
+            ).ravel()
+            for length in (1, 2, 3)
+            for margin in combinations(domain.names, length)
+        }
+        released = ReleasedTables((domain.names,), tables, int(whole.sum()))
+        return curator.class_errors(classes, released, price=_price(curator))
+
+    return run
+
+
 HALVES = Binned(("a", "b"), ((0, 2), (0, 1)))
 WHOLE = Binned(("b", "c"), ((0, 1), (0, 1)))
 LINE = Binned(("a",), ((0, 1, 2),))
@@ -264,6 +286,8 @@ QUESTION_CASES = [
     Case("select, rho", CONCENTRATED, _select),
     Case("select signed, pure", PURE, _select_signed),
     Case("select signed, rho", CONCENTRATED, _select_signed),
+    Case("class errors, pure", PURE, _class_errors("one attribute", "two attributes", "three ranges")),
+    Case("class errors, rho", CONCENTRATED, _class_errors(*CLASSES)),
     Case("largest error, pure", PURE, _largest),
     Case("largest error, rho", CONCENTRATED, _largest),
     Case("largest error by group, pure", PURE, _grouped),
@@ -314,6 +338,7 @@ GAUSSIAN_CASES = [
     Case("select, by Gauss", BY_GAUSS, _select),
     Case("select signed, by Gauss", BY_GAUSS, _select_signed),
     Case("largest error by group, by Gauss", BY_GAUSS, _grouped),
+    Case("class errors, by Gauss", BY_GAUSS, _class_errors("two ranges", "three attributes")),
 ]
 """Every mechanism and question on ledgers that count Gaussian differential privacy."""
 

@@ -18,6 +18,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.gate import prices
+from maquette.gate.classes import largest_errors
 from maquette.gate.handle import Table
 from maquette.gate.prices import pricing
 from maquette.gate.scores import check_answers, count_errors, signed_errors
@@ -29,6 +30,7 @@ from maquette.queries.merging import LONG, pieces
 from maquette.questions import bounds, measurement
 from maquette.questions.draws import Draw, Drawn
 from maquette.questions.measurement import LargestError, Measurement, Size
+from maquette.questions.released import ClassQuestion, ReleasedTables
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_draw, check_drawn, check_weight
 from maquette.samplers.draw import STAYS_CHARGED, error_of, held_by, join_words, run, split_words
@@ -205,6 +207,24 @@ class Curator(Tabulator):
         }
         values, noise, receipt = self._noisy(
             request, _one_per(len(parts)), self._priced(price), look, coordinates=len(parts)
+        )
+        return LargestError(values, noise, receipt)
+
+    def class_errors(
+        self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
+    ) -> LargestError:
+        """The largest error of a released distribution over each of several classes of questions, plus noise.
+
+        Guarantee: `price`. Each class's largest error has sensitivity 1 (`questions/class_errors.py`), so g classes
+            are a vector of L1 sensitivity g and L2 sensitivity sqrt(g).
+        """
+        question = ClassQuestion.of(self.domain, classes, released)
+        values, noise, receipt = self._noisy(
+            question.request(),
+            _one_per(len(question.names)),
+            self._priced(price),
+            lambda: largest_errors(self._engine, question),
+            coordinates=len(question.names),
         )
         return LargestError(values, noise, receipt)
 

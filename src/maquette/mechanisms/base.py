@@ -20,6 +20,7 @@ from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions.draws import Draw, Drawn
 from maquette.questions.measurement import LargestError, Measurement, Noise, NoisyTable, Residual, Size
+from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import Weighting
 
 Progress = Callable[[str, float], None]
@@ -110,6 +111,12 @@ class Curator(Protocol):
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
     ) -> LargestError:
         """The largest count-scale error of `answers` over the queries, or over each group, plus noise."""
+        ...
+
+    def class_errors(
+        self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
+    ) -> LargestError:
+        """The largest count-scale error of a released distribution over each class of questions, plus noise."""
         ...
 
 

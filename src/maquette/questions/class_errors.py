@@ -1,0 +1,149 @@
+"""The largest error of a released distribution over a whole class of questions, in exact whole numbers.
+
+A table of gaps holds D c - n k for every cell: c records of the private table and the share k / D of the release
+are in the cell, n is the number of records and D the common denominator. The gap of a set of cells is the sum of its
+cells' gaps, D times (count - n share). The largest absolute gap over all sets of a class, divided by D and rounded up,
+is the statistic that is certified.
+
+Sensitivity 1. For a fixed set S the released share q(S) = k(S) / D lies in [0, 1], because no k is negative and all
+of them together are at most D. Adding a record y moves c(S) - n q(S) by [y in S] - q(S), replacing one moves it by
+[y in S] - [z in S]: both lie in [-1, 1]. Neither the absolute value nor the largest of any number of such
+functions moves by more, nor does rounding up make a gap of at most 1 wider than 1. What a kernel computes is such a
+maximum whatever the walks and families are, as long as each number it compares is the gap of a set that does not
+depend on the table: a mistake in a walk can make a certificate say too little, but not cost privacy.
+
+All numbers fit into 64 bits: every sum that occurs is the gap of some set of cells, or its negative, and those are at
+most n D <= 2^32 2^30 (`questions/bounds.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.questions.classes import ClassTable, Kind
+
+Integers = NDArray[np.int64]
+
+
+def gaps(counts: Integers, released: Integers, denominator: int) -> Integers:
+    """D c - n k for every cell of a table; n is the total of its counts, as every record is in one cell."""
+    return denominator * counts - int(counts.sum()) * released
+
+
+def largest_error(table: ClassTable, gap: Integers, denominator: int) -> int:
+    """The largest |count - n share| over all sets of one table of a class, rounded up to whole records."""
+    return -(-largest_gap(table, gap) // denominator)
+
+
+def largest_gap(table: ClassTable, gap: Integers) -> int:
+    """The largest absolute gap; `gap` is shaped by the sizes of the table's attributes."""
+    if not table.families:
+        return max(int(gap[gap > 0].sum()), -int(gap[gap < 0].sum()))
+    inner = table.inner
+    others = [axis for axis in range(gap.ndim) if axis != inner]
+    walks = [_NO_AXIS, _NO_AXIS, *(table.families[axis].walk() for axis in others)][-2:]
+    shape = [1, 1, *(gap.shape[axis] for axis in others)][-2:]
+    ordered = np.ascontiguousarray(gap.transpose([*others, inner])).reshape([*shape, gap.shape[inner]])
+    family = table.families[inner]
+    return int(_largest(ordered, walks[0], walks[1], family.cells, int(family.kind)))
+
+
+_NO_AXIS = np.zeros(1, dtype=np.int64)
+"""The walk along an axis of one cell: put it in, and stop."""
+_WHOLE, _ONE, _SIDE, _RANGE = int(Kind.WHOLE), int(Kind.ONE), int(Kind.SIDE), int(Kind.RANGE)
+
+
+@numba.njit(cache=True, nogil=True)
+def _largest(gap: Any, first: Any, second: Any, cells: Any, kind: Any) -> Any:
+    """Walk along the first axis, for every set there along the second, for every set there look along the third.
+
+    `plane` is the sum of gap[i] over the cells i that are in the set of the first axis, `line` the sum of its rows
+    over the set of the second. A step turns one cell over: its part is added or taken away.
+    """
+    rows, length = gap.shape[1], gap.shape[2]
+    plane = np.zeros((rows, length), dtype=np.int64)
+    line = np.zeros(length, dtype=np.int64)
+    in_first = np.zeros(gap.shape[0], dtype=np.bool_)
+    in_second = np.zeros(rows, dtype=np.bool_)
+    largest = np.int64(0)
+    for step in first:
+        i = step if step >= 0 else ~step
+        sign = -1 if in_first[i] else 1
+        in_first[i] = not in_first[i]
+        for j in range(rows):
+            for k in range(length):
+                plane[j, k] += sign * gap[i, j, k]
+        if step < 0:
+            continue
+        line[:] = 0
+        in_second[:] = False
+        for turn in second:
+            j = turn if turn >= 0 else ~turn
+            side = -1 if in_second[j] else 1
+            in_second[j] = not in_second[j]
+            for k in range(length):
+                line[k] += side * plane[j, k]
+            if turn >= 0:
+                largest = max(largest, _along(line, cells, kind))
+    return largest
+
+
+@numba.njit(cache=True, nogil=True)
+def _along(line: Any, cells: Any, kind: Any) -> Any:
+    """The largest absolute sum over the sets of one family along a line, in one pass.
+
+    `high` and `low` are the largest and the smallest sum over sets of declared cells; the cells behind them (other
+    values, null) are taken where they help: `above` is what they add at most, `below` what they take away.
+    """
+    above = below = np.int64(0)
+    for k in range(cells, line.shape[0]):
+        if line[k] > 0:
+            above += line[k]
+        else:
+            below -= line[k]
+    if kind == _WHOLE:
+        total = above - below
+        for k in range(cells):
+            total += line[k]
+        return abs(total)
+    if kind == _RANGE:
+        high, low = _intervals(line, cells)
+    elif kind in (_SIDE, _ONE):
+        high, low = _sides(line, cells, kind == _SIDE)
+    else:
+        high = low = np.int64(0)
+        for k in range(cells):
+            if line[k] > 0:
+                high += line[k]
+            else:
+                low += line[k]
+    return max(high + above, below - low)
+
+
+@numba.njit(cache=True, nogil=True)
+def _intervals(line: Any, cells: Any) -> Any:
+    """Largest and smallest sum over an interval or over all but one (Kadane): differences of running totals."""
+    total = lowest = highest = best = worst = np.int64(0)
+    for k in range(cells):
+        total += line[k]
+        best = max(best, total - lowest)
+        worst = min(worst, total - highest)
+        lowest = min(lowest, total)
+        highest = max(highest, total)
+    return max(best, total - worst), min(worst, total - best)
+
+
+@numba.njit(cache=True, nogil=True)
+def _sides(line: Any, cells: Any, one_sided: Any) -> Any:
+    """Largest and smallest sum over one cell or all but one, and if `one_sided` over running totals from either end."""
+    total = high = low = np.int64(0)
+    for k in range(cells):
+        total += line[k]
+        value = total if one_sided else line[k]
+        high = max(high, max(value, line[k]))
+        low = min(low, min(value, line[k]))
+    return max(high, total - low), min(low, total - high)

@@ -1,0 +1,169 @@
+"""The largest error over a class against every condition of the class, and its sensitivity over all neighbours."""
+
+import itertools
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maquette.domain import Relation
+from maquette.errors import ParameterError
+from maquette.questions import class_errors
+from maquette.questions.class_errors import gaps, largest_error, largest_gap
+from maquette.questions.classes import CLASSES, ClassTable, Family, Kind
+from maquette.questions.released import ClassQuestion, ReleasedTables
+from support.class_cases import FAMILY, MIXED, TINY, conditions, largest
+from support.privacy_doubles import histograms, neighbours
+
+pytestmark = pytest.mark.law
+
+SMALL = {"anything on two attributes": TINY}
+"""Domains small enough for all sets; the others are tried on the one with other values and nulls."""
+
+
+def margin_of(table, domain, margin):
+    axes = tuple(i for i, name in enumerate(domain.names) if name not in margin)
+    return table.sum(axis=axes)
+
+
+def statistic(name, domain, counts, shares, denominator):
+    """As the gate computes it: the largest over the tables of the class."""
+    found = []
+    for table in CLASSES[name].tables(domain, [domain.names]):
+        gap = gaps(
+            margin_of(counts, domain, table.margin), margin_of(shares, domain, table.margin), denominator
+        )
+        found.append(largest_error(table, gap, denominator))
+    return max(found)
+
+
+def random_shares(rng, shape, denominator):
+    shares = rng.multinomial(denominator, rng.dirichlet(np.full(int(np.prod(shape)), 0.5)))
+    return shares.reshape(shape)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_largest_error_is_that_of_the_worst_condition(name):
+    domain, rng = SMALL.get(name, MIXED), np.random.default_rng(7)
+    if name == "three ranges":
+        domain = TINY
+    for denominator in (1, 7, 1000):
+        counts = rng.poisson(rng.gamma(0.4, 5.0, domain.shape))
+        shares = random_shares(rng, domain.shape, denominator)
+        exact = np.vectorize(lambda k, d=denominator: Fraction(int(k), d), otypes=[object])(shares)
+        worst = largest(name, domain, counts.astype(object), exact)
+        assert statistic(name, domain, counts, shares, denominator) == ceil(worst)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("name", FAMILY)
+def test_sensitivity_is_one_on_all_neighbours(name, relation):
+    """Over every pair of neighbouring tables of up to two records, and several released distributions."""
+    rng = np.random.default_rng(3)
+    tables = histograms(TINY.size, most=2)
+    moved = set()
+    for denominator in (1, 2, 5):
+        shares = random_shares(rng, TINY.shape, denominator)
+        found = {
+            t: statistic(name, TINY, np.array(t).reshape(TINY.shape), shares, denominator) for t in tables
+        }
+        for one, other in neighbours(tables, relation):
+            moved.add(abs(found[one] - found[other]))
+    assert {1} <= moved <= {0, 1}
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_kernels_agree_with_sums_over_every_set(data):
+    """Any families on up to three axes, any numbers: against the sets of the walks, one by one."""
+    families = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        kind, cells, extras = data.draw(
+            st.tuples(st.sampled_from(list(Kind)), st.integers(1, 4), st.integers(0, 2))
+        )
+        families.append(Family(kind, cells + extras, 0) if kind is Kind.ANY else Family(kind, cells, extras))
+    seed = data.draw(st.integers(0, 2**32))
+    gap = np.random.default_rng(seed).integers(-20, 21, [family.size for family in families])
+    table = ClassTable(tuple("abc"[: len(families)]), tuple(families))
+    listed = gap
+    for axis, family in enumerate(families):
+        listed = np.moveaxis(np.tensordot(_sets(family), listed, axes=(1, axis)), 0, axis)
+    assert largest_gap(table, gap) == np.abs(listed).max()
+
+
+def _sets(family):
+    rows, inside = [np.zeros(family.size, dtype=np.int64)], np.zeros(family.size, dtype=np.int64)
+    for step in family.walk().tolist():
+        inside[step if step >= 0 else ~step] ^= 1
+        if step >= 0:
+            rows.append(inside.copy())
+    return np.array(rows)
+
+
+def test_the_largest_numbers_stay_within_64_bits():
+    n, denominator = 2**32, 2**30
+    counts = np.zeros((3, 3), dtype=np.int64)
+    counts[0, 0] = n
+    shares = np.zeros((3, 3), dtype=np.int64)
+    shares[2, 2] = denominator
+    gap = gaps(counts, shares, denominator)
+    assert gap[0, 0] == n * denominator == -gap[2, 2]
+    side = Family(Kind.SIDE, 3, 0)
+    for table in (ClassTable(("a", "b")), ClassTable(("a", "b"), (side, side))):
+        assert largest_error(table, gap, denominator) == n
+
+
+def test_shares_above_one_would_break_the_sensitivity():
+    """Why they are refused: one record more moves the statistic by 2."""
+    shares = np.array([3, 0])
+    few, more = gaps(np.array([0, 1]), shares, 1), gaps(np.array([0, 2]), shares, 1)
+    apart = largest_error(ClassTable(("a",)), more, 1) - largest_error(ClassTable(("a",)), few, 1)
+    assert apart > 1
+    released = ReleasedTables((("b",),), {("b",): shares}, 1)
+    with pytest.raises(ParameterError, match="at most 1 together"):
+        ClassQuestion.of(TINY, ["one attribute"], released)
+
+
+WRONG = {
+    "the number of records of another table": (
+        "gaps",
+        lambda counts, released, denominator: denominator * counts - (int(counts.sum()) // 2) * released,
+    ),
+    "a doubled weight": ("gaps", lambda c, r, d: d * c * 2 - 2 * int(c.sum()) * r),
+    "counts without their total": ("gaps", lambda c, r, d: d * c - 3 * r),
+}
+
+
+@pytest.mark.parametrize("bug", WRONG)
+def test_a_wrong_statistic_would_be_caught(bug, monkeypatch):
+    name, wrong = WRONG[bug]
+    monkeypatch.setattr(class_errors, name, wrong)
+    monkeypatch.setitem(globals(), name, wrong)
+    with pytest.raises(AssertionError):
+        test_the_largest_error_is_that_of_the_worst_condition("one attribute")
+    with pytest.raises(AssertionError):
+        test_the_largest_error_is_that_of_the_worst_condition("two attributes")
+
+
+def test_a_class_without_the_sum_over_all_values_would_be_caught():
+    """A walk that never takes all values of an attribute misses questions about the other one."""
+    families = CLASSES["two attributes"].tables(MIXED, [("a", "b")])[0].families
+    rng = np.random.default_rng(2)
+    gap = rng.integers(0, 9, [f.size for f in families])  # one sign: the sum over everything is the largest
+    assert largest_gap(ClassTable(("a", "b"), families), gap) == gap.sum()
+
+
+def test_every_condition_of_a_class_is_one_of_its_sets():
+    """The words of the class, by enumeration, and the families of its tables hold the same conditions."""
+    for name in ("two attributes", "two ranges"):
+        (table,) = CLASSES[name].tables(MIXED, [("a", "c")])
+        inside = sum(1 for _ in itertools.product(*(_unique(f) for f in table.families)))
+        pair = MIXED.__class__((MIXED["a"], MIXED["c"]))
+        assert inside == sum(1 for _ in conditions(name, pair))
+
+
+def _unique(family):
+    return {tuple(row) for row in _sets(family).tolist()}
