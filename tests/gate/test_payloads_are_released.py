@@ -21,6 +21,7 @@ from maquette.queries import prefixes, where
 from maquette.queries.marginals import full
 from maquette.questions.draws import Draw, Listed
 from maquette.questions.measurement import EpochTerms, Gaussian
+from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import weighting
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
@@ -33,6 +34,7 @@ GUESS = Answers.from_fractions(np.full(QUERIES.count, 0.25))
 PRICE = Fraction(1, 10)
 TABLES = [full(TINY, ("a",)), full(TINY, ("a", "b"))]
 REFERENCES = [np.zeros(t.bins, dtype=np.int64) for t in TABLES]
+SHARES = ReleasedTables((("b",),), {("b",): np.array([3, 1])}, 4)
 TERMS = EpochTerms(4, 2, Fraction(1, 10), Fraction(1, 10), Fraction(1, 10))
 
 
@@ -78,6 +80,10 @@ QUESTIONS = {
     ),
     "select": (lambda c: c.select(QUERIES, GUESS, price=PRICE), one),
     "largest_error": (lambda c: c.largest_error(QUERIES, GUESS, price=PRICE), lambda r: [r.values]),
+    "class_errors": (
+        lambda c: c.class_errors(["one attribute"], SHARES, price=PRICE),
+        lambda r: [r.values],
+    ),
     "draw": (lambda c: drawn(c), halves),
     "judge": (lambda c: c.judge(drawn(c), price=PRICE), lambda r: [r.values]),
     "test": (lambda c: in_epoch(c).test(where(TINY, "b = 0"), guess=0), outcome_of),

@@ -119,7 +119,7 @@ def test_tables_that_take_too_long_have_smaller_families_or_none(monkeypatch):
     kinds = {t.margin: [f.kind for f in t.families] for t in two.tables(wide, [wide.names])}
     assert kinds["x", "y"] == [Kind.RANGE, Kind.RANGE]
     assert kinds["z", "w"] == [Kind.ONE, Kind.ANY]  # 2^30 sets are too many
-    monkeypatch.setattr(classes, "MAX_STEPS", 60_000)
+    monkeypatch.setattr(classes, "MAX_STEPS", 120_000)
     kinds = {t.margin: [f.kind for f in t.families] for t in two.tables(wide, [wide.names])}
     assert kinds["x", "y"] == [Kind.SIDE, Kind.RANGE]
     monkeypatch.setattr(classes, "MAX_STEPS", 100)
