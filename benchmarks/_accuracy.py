@@ -17,7 +17,8 @@ import maquette as mq
 from benchmarks import hard, tables
 from benchmarks.counting import peak_megabytes
 from maquette.queries.marginals import Marginals
-from maquette.releasing.planning import suited
+from maquette.releasing.planning import best_accounting
+from maquette.releasing.registry import MECHANISMS
 from maquette.results.evaluation import Errors
 
 DELTA = 1e-9
@@ -52,7 +53,7 @@ def describe(case: Case) -> str:
 def ledger(queries: Marginals, mechanism: str, *, epsilon: float, delta: float) -> mq.Ledger:
     """A new ledger in memory, counting as the one that a release with this mechanism would make by itself."""
     relation = mq.Relation.ADD_REMOVE
-    way = suited(mechanism, queries, relation=relation, epsilon=epsilon, delta=delta)
+    way = best_accounting(MECHANISMS[mechanism], queries, relation=relation, epsilon=epsilon, delta=delta)
     return mq.Ledger.memory(
         budget=mq.Budget(epsilon, delta, way),
         relation=relation,

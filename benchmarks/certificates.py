@@ -24,7 +24,8 @@ from maquette.gate.handle import exact_answers
 from maquette.queries.marginals import Marginals
 from maquette.questions.measurement import Gaussian, Laplace, Noise
 from maquette.releasing.certify import below
-from maquette.releasing.planning import suited
+from maquette.releasing.planning import best_accounting
+from maquette.releasing.registry import MECHANISMS
 
 RUNS = 125
 """Releases of each mechanism at each beta."""
@@ -82,7 +83,11 @@ def asked(name: str) -> tuple[Marginals, mq.Table]:
 def budget(name: str, queries: Marginals) -> mq.Budget:
     delta = 0.0 if name in PURE else DELTA
     relation = mq.Relation.REPLACE_ONE
-    return mq.Budget(EPSILON, delta, suited(name, queries, relation=relation, epsilon=EPSILON, delta=delta))
+    return mq.Budget(
+        EPSILON,
+        delta,
+        best_accounting(MECHANISMS[name], queries, relation=relation, epsilon=EPSILON, delta=delta),
+    )
 
 
 def _release(name: str, queries: Marginals, table: mq.Table, beta: float, truth: np.ndarray) -> bool:

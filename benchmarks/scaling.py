@@ -20,7 +20,7 @@ from typing import Any
 import maquette as mq
 from benchmarks import _accuracy, tables
 from benchmarks.counting import peak_megabytes
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 
 
 @dataclass(frozen=True, slots=True)

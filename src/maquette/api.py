@@ -18,14 +18,22 @@ from maquette.gate.handle import Table
 from maquette.mechanisms import postprocess
 from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome, Progress
 from maquette.mechanisms.postprocess import expanded
-from maquette.mechanisms.smalldb import SmallDb
 from maquette.models.rows import generator
 from maquette.queries.base import Queries
 from maquette.queries.predicates import notes_of
 from maquette.receipt import Receipt
+from maquette.releasing import planning
 from maquette.releasing.certify import certify, certify_drawn
-from maquette.releasing.payment import close_opened, counted, open_ledger, require_total, warn_if_weak
-from maquette.releasing.planning import Plan, plan, required
+from maquette.releasing.payment import (
+    accounting_of,
+    check_covered,
+    close_opened,
+    open_ledger,
+    require_total,
+    reserve,
+    warn_if_weak,
+)
+from maquette.releasing.planning import Choice, Plan, plan, required
 from maquette.releasing.request import Request
 from maquette.results.binding import bind
 from maquette.results.release import Release, with_distance
@@ -47,7 +55,7 @@ def release(
     epsilon: float,
     delta: float = 0.0,
     relation: Relation | str = Relation.ADD_REMOVE,
-    mechanism: str | SmallDb = "auto",
+    mechanism: str | Mechanism = "auto",
     beta: float = 0.05,
     ledger: Ledger | str | Path | None = None,
     total_epsilon: float | None = None,
@@ -92,25 +100,22 @@ def release(
         weight=weight,
     )
     warn_if_weak(request.budget)
-    way = counted(table, ledger) or accounting
-    chosen = request.choose(way)
-    way = way or request.suited(chosen)
-    request = request.counted(way)
+    choice = planning.choose(request, accounting=accounting_of(table, ledger) or accounting)
     total = Budget(
         epsilon if total_epsilon is None else total_epsilon,
         delta if total_delta is None else total_delta,
-        way,
+        choice.request.budget.accounting,
     )
     book = open_ledger(table, ledger, relation=request.relation, budget=total)
     name = key or request.key
     try:
         require_total(book, epsilon=total_epsilon, delta=total_delta)
-        curator = Curator(table, book, key=name, budget=request.budget, watch=_watched(progress))
-        request = request.decided(chosen, n=_public_rows(curator, request))
-        request.check_covered(book, name, chosen)
-        entry = request.reserve(book, name)
+        curator = Curator(table, book, key=name, budget=choice.request.budget, watch=_watched(progress))
+        choice = planning.decide(choice, n=_public_rows(curator, request))
+        check_covered(choice.request, book, name, choice.prepared)
+        entry = reserve(choice.request, book, name)
         try:
-            done = run(curator, request, chosen, key=name, progress=progress)
+            done = run(curator, choice, key=name, progress=progress)
         except KeyReused as error:
             if entry.fresh:
                 raise
@@ -119,12 +124,11 @@ def release(
             if entry.fresh:  # an older reservation may belong to a run that was cut short and goes on
                 book.settle(name)
             raise
-        settled = book.settle(name)
-        made = finish(request, chosen, done, book, settled, watermark=curator.watermark)
-        bind(book, made, key=name)
-        return made
+        result = finish(choice, done, book, book.settle(name), watermark=curator.watermark)
+        bind(book, result, key=name)
+        return result
     finally:
-        close_opened(book, table, given=ledger)
+        close_opened(book, table, place=ledger)
 
 
 def _asked_otherwise(name: str) -> str:
@@ -159,22 +163,20 @@ class _Done:
     certificate: Certificate | None
 
 
-def run(
-    curator: Curator, request: Request, chosen: Mechanism, *, key: str, progress: Progress | None = None
-) -> _Done:
+def run(curator: Curator, choice: Choice, *, key: str, progress: Progress | None = None) -> _Done:
     """The mechanism, then the certificate, both through the same gate."""
+    request = choice.request
     tell = progress or (lambda _what, _share: None)
-    outcome = chosen.run(curator, request.task, rng=generator(key), progress=tell)
+    outcome = choice.prepared.run(curator, rng=generator(key), progress=tell)
     outcome = expanded(outcome, request.merged)
     outcome = postprocess.meeting(outcome, request.queries, key=key)
-    price = request.prices[1]
-    if not price or not request.decided_again(chosen, size=outcome.size).prices[1]:
+    if not planning.is_still_certified(choice, size=outcome.size):
         note = (UNCERTIFIED,) if request.certificate is None else ()
         return _Done(replace(outcome, notes=(*outcome.notes, *note)), None)
     if not request.queries.count:
         return _Done(outcome, None)
     tell("measuring the largest error", 0.0)
-    certificate = _certify(curator, request, outcome, price)
+    certificate = _certify(curator, request, outcome, request.prices[1])
     tell("measuring the largest error", 1.0)
     return _Done(outcome, certificate)
 
@@ -195,17 +197,15 @@ def _certify(curator: Curator, request: Request, outcome: Outcome, price: Fracti
     )
 
 
-def finish(
-    request: Request, chosen: Mechanism, done: _Done, book: Ledger, paid: Entry, *, watermark: str | None
-) -> Release:
+def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark: str | None) -> Release:
     """Everything public about the run, in one object; made when it was paid in full, however often it is repeated."""
-    outcome, key = done.outcome, paid.key
+    request, outcome, key = choice.request, done.outcome, paid.key
     balance = book.balance()
     payments = list(book.entries(kind="reserve", parent=key))
-    made = Release(
+    result = Release(
         workload=request.queries,
         answers=outcome.answers,
-        mechanism=chosen.name,
+        mechanism=choice.mechanism.name,
         relation=request.relation,
         budget=request.budget,
         beta=request.beta,
@@ -233,7 +233,7 @@ def finish(
         watermark=watermark,
         created=_time(book, paid),
     )
-    return with_distance(made)
+    return with_distance(result)
 
 
 def _time(book: Ledger, paid: Entry) -> datetime:

@@ -55,7 +55,7 @@ def run(mechanism, task: Task, *, histogram=HISTOGRAM, seed=0):
         price=task.price,
         seed=seed,
     )
-    outcome = mechanism.run(curator, task, rng=np.random.default_rng(0), progress=quiet)
+    outcome = mechanism.prepare(task).run(curator, rng=np.random.default_rng(0), progress=quiet)
     return outcome, curator
 
 
@@ -95,10 +95,10 @@ def test_rows_hold_the_attributes_of_the_queries_and_no_others(mechanism, make):
     task = task_for(make(), unit=unit_of(mechanism))
     outcome, _ = run(mechanism, task)
     assert tuple(outcome.database.columns) == task.queries.attributes != DOMAIN.names
-    assert mechanism.forecast(task, n=4000).gives_rows
+    assert mechanism.prepare(task, n=4000).forecast.gives_rows
     whole = task_for(union(make(), points(DOMAIN)), unit=unit_of(mechanism))
     assert tuple(run(mechanism, whole)[0].database.columns) == DOMAIN.names
-    assert mechanism.forecast(whole, n=4000).gives_rows
+    assert mechanism.prepare(whole, n=4000).forecast.gives_rows
 
 
 @pytest.mark.parametrize("mechanism", [LAPLACE, GAUSSIAN, CUBE, RESIDUAL], ids=lambda m: m.name)
@@ -110,7 +110,7 @@ def test_a_large_universe_gives_answers_only_and_says_so(mechanism):
     outcome, _ = run(mechanism, task, histogram=histogram)
     assert outcome.database is None
     assert postprocess.ANSWERS_ONLY in outcome.notes
-    assert not mechanism.forecast(task, n=500).gives_rows
+    assert not mechanism.prepare(task, n=500).forecast.gives_rows
     assert outcome.parameters["post"] == "simplex"
     for place in task.queries.slices.values():
         assert outcome.answers.fractions[place].sum() == pytest.approx(1, abs=1e-6)
@@ -185,13 +185,13 @@ def test_constant_queries_cost_nothing(mechanism, relation):
         assert outcome.guarantee.alpha == 0
         assert outcome.size.known == (relation is Relation.REPLACE_ONE)
         assert (outcome.database is not None) == (domain is single)
-        assert mechanism.forecast(task, n=7).guaranteed == 0
+        assert mechanism.prepare(task, n=7).forecast.guaranteed == 0
 
 
 @pytest.mark.parametrize("mechanism", [*NOISY, *RESIDUALS], ids=lambda m: m.name)
 def test_gaussian_noise_is_refused_without_delta(mechanism):
     task = task_for(marginals(DOMAIN, k=2))
-    assert "delta" in mechanism.forecast(task, n=1000).refusal
+    assert "delta" in mechanism.prepare(task, n=1000).forecast.refusal
     with pytest.raises(MechanismError, match="delta"):
         run(mechanism, task)
 
@@ -209,12 +209,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_asked():
         (LAPLACE, task_for(prefixes(domain_of(2**40), "a")), "can be listed"),
     ]
     for mechanism, task, words in cases:
-        assert words in mechanism.forecast(task, n=1000).refusal
+        assert words in mechanism.prepare(task, n=1000).forecast.refusal
         curator = FakeCurator(
             HISTOGRAM, DOMAIN, relation=task.relation, unit=task.unit, price=task.price, seed=0
         )
         with pytest.raises(MechanismError, match=words):
-            mechanism.run(curator, task, rng=np.random.default_rng(0), progress=quiet)
+            mechanism.prepare(task).run(curator, rng=np.random.default_rng(0), progress=quiet)
         assert curator.asked == []
 
 
@@ -320,7 +320,10 @@ def test_weight_per_cell_helps_the_large_tables():
 def test_residual_noise_beats_plain_noise_on_marginals():
     domain = domain_of(10, 8, 6, 5, 4)
     task = Task(marginals(domain, k=3), Relation.ADD_REMOVE, "rho", Fraction(1, 50), 0.05)
-    assert RESIDUAL.forecast(task, n=10**5).guaranteed < GAUSSIAN.forecast(task, n=10**5).guaranteed
+    assert (
+        RESIDUAL.prepare(task, n=10**5).forecast.guaranteed
+        < GAUSSIAN.prepare(task, n=10**5).forecast.guaranteed
+    )
 
 
 # --- laws ---

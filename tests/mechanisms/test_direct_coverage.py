@@ -17,7 +17,7 @@ from scipy.stats import binom
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.queries import marginals, prefixes
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 from support.fake_curator import FakeCurator
 
 pytestmark = pytest.mark.accuracy
@@ -47,9 +47,8 @@ def errors_and_statements(name: str, task: Task, runs: int = RUNS) -> tuple[np.n
         curator = FakeCurator(
             HISTOGRAM, DOMAIN, relation=task.relation, unit=task.unit, price=task.price, seed=seed
         )
-        outcome = MECHANISMS[name].run(
-            curator, task, rng=np.random.default_rng(seed), progress=lambda _what, _share: None
-        )
+        prepared = MECHANISMS[name].prepare(task)
+        outcome = prepared.run(curator, rng=np.random.default_rng(seed), progress=lambda _what, _share: None)
         errors.append(np.abs(outcome.answers.fractions - truth).max())
         stated.append(outcome.guarantee.alpha)
     return np.array(errors), np.array(stated)
@@ -106,5 +105,9 @@ def test_the_check_sees_a_forgotten_size():
     """With a public-size bound in place of a private one the statement breaks: the drift is really needed."""
     task = replace(task_for("linf", "prefixes", Relation.ADD_REMOVE, "none"), price=Fraction(1, 4))
     errors, _ = errors_and_statements("linf", task)
-    public = MECHANISMS["linf"].forecast(replace(task, relation=Relation.REPLACE_ONE), n=int(HISTOGRAM.sum()))
+    public = (
+        MECHANISMS["linf"]
+        .prepare(replace(task, relation=Relation.REPLACE_ONE), n=int(HISTOGRAM.sum()))
+        .forecast
+    )
     assert too_many(int((errors > public.guaranteed).sum()))

@@ -7,7 +7,7 @@ import pytest
 
 from maquette.domain import Relation
 from maquette.queries import marginals, prefixes, union
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 from support.privacy_replay import ODD, SOURCES, SUITED, SURVEY, check_replay, neighbours_of, release, table
 
 pytestmark = pytest.mark.privacy

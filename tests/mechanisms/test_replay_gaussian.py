@@ -5,7 +5,7 @@ import pytest
 
 from maquette.domain import Relation
 from maquette.queries import marginals
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 from support.privacy_replay import SOURCES, SUITED, SURVEY, check_replay, neighbours_of, release, table
 
 pytestmark = pytest.mark.privacy

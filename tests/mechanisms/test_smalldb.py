@@ -74,7 +74,7 @@ def test_the_states_of_a_trellis_stay_below_the_public_bound_whatever_the_table(
 def test_odd_families_beyond_the_cap_are_refused_with_their_cost():
     domain = Domain((Attribute("x", Kind.ORDINAL, codes=64),))
     wide = boxes(domain, [{"x": (i, i + 20)} for i in range(43)])
-    refusal = SMALLDB.forecast(task(wide, rows=30), n=1000).refusal
+    refusal = SMALLDB.prepare(task(wide, rows=30), n=1000).forecast.refusal
     assert refusal is not None
     route = find_route(boxes(domain, [{"x": (i, i + 1)} for i in range(63)]))
     assert isinstance(route.structure, Trellis)
@@ -153,7 +153,7 @@ def test_no_exact_path_is_refused_before_any_data_is_touched(queries, rows, said
 
 
 def test_refusals_name_the_class_its_cost_the_nearest_class_and_another_mechanism():
-    refusal = SMALLDB.forecast(task(marginals(DOMAIN, k=3)), n=1000).refusal
+    refusal = SMALLDB.prepare(task(marginals(DOMAIN, k=3)), n=1000).forecast.refusal
     assert refusal is not None
     for said in ("3-way marginals", "10^", "one-way marginals", "'histogram-laplace'", "candidates"):
         assert said in refusal
@@ -165,17 +165,17 @@ def task(queries, *, rows=None, epsilon=1, relation=Relation.REPLACE_ONE) -> Tas
 
 def test_forecasts_improve_with_records_and_privacy_and_name_the_sampler():
     errors = [
-        (SMALLDB.forecast(task(prefixes(DOMAIN, "age")), n=n).expected or 1)
+        (SMALLDB.prepare(task(prefixes(DOMAIN, "age")), n=n).forecast.expected or 1)
         for n in (100, 1000, 10_000, 100_000)
     ]
     bounds = [
-        (SMALLDB.forecast(task(prefixes(DOMAIN, "age"), rows=20), n=n).guaranteed or 1)
+        (SMALLDB.prepare(task(prefixes(DOMAIN, "age"), rows=20), n=n).forecast.guaranteed or 1)
         for n in (10_000, 100_000, 1_000_000)
     ]
     assert errors == sorted(errors, reverse=True)
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] < 0.05
-    assert "thresholds, tree base" in SMALLDB.forecast(task(prefixes(DOMAIN, "age")), n=1000).notes[0]
+    assert "thresholds, tree base" in SMALLDB.prepare(task(prefixes(DOMAIN, "age")), n=1000).forecast.notes[0]
 
 
 def test_a_target_error_sets_the_rows():
@@ -188,7 +188,7 @@ def test_a_target_error_sets_the_rows():
         math.ceil(math.log(200) * 200),
         "a",
     )
-    asked, _ = SmallDb(alpha=0.1).plan(task(prefixes(DOMAIN, "age")), n=1000, epsilon=1.0)
+    asked, _ = SmallDb(alpha=0.1).prepare(task(prefixes(DOMAIN, "age"))).draw_for(n=1000, epsilon=1.0)
     assert asked.m == 10
 
 
@@ -237,8 +237,8 @@ def test_public_candidates_serve_any_class():
     rows = {a.name: rng.integers(0, a.size, (30, 20)) for a in DOMAIN}
     chosen = SmallDb(candidates=rows)
     queries = marginals(DOMAIN, k=2)
-    assert chosen.forecast(task(queries), n=1000).refusal is None
-    assert chosen.plan(task(queries), n=1000, epsilon=1.0)[0].m == 20
+    assert chosen.prepare(task(queries), n=1000).forecast.refusal is None
+    assert chosen.prepare(task(queries)).draw_for(n=1000, epsilon=1.0)[0].m == 20
 
 
 @pytest.mark.parametrize(("universe", "m"), [(4, 3), (8, 3), (16, 2)])

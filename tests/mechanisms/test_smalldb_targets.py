@@ -59,7 +59,7 @@ def test_a_target_sets_the_rows_that_it_needs_or_is_refused(name):
     found, refused = [], 0
     for alpha in ALPHAS:
         aimed = SmallDb(alpha=alpha)
-        told = aimed.forecast(task(CLASSES[name]), n=10**6)
+        told = aimed.prepare(task(CLASSES[name]), n=10**6).forecast
         facts = find_route(CLASSES[name]).facts
         needed, _ = theory.rows_for(facts, alpha=alpha / 2)
         if told.refusal is not None:
@@ -67,7 +67,7 @@ def test_a_target_sets_the_rows_that_it_needs_or_is_refused(name):
             assert f"alpha={alpha:g} needs m={needed:,} rows" in told.refusal
             assert "rows=" in told.refusal
             continue
-        asked, _ = aimed.plan(task(CLASSES[name]), n=10**6, epsilon=1.0)
+        asked, _ = aimed.prepare(task(CLASSES[name])).draw_for(n=10**6, epsilon=1.0)
         assert asked.m == needed
         assert theory.nearest(facts, rows=asked.m)[0] <= alpha / 2
         assert asked.m == 1 or theory.nearest(facts, rows=asked.m - 1)[0] > alpha / 2
@@ -78,22 +78,24 @@ def test_a_target_sets_the_rows_that_it_needs_or_is_refused(name):
 
 def test_what_a_refusal_offers_can_be_had():
     aimed = SmallDb(alpha=1e-5)
-    refusal = aimed.forecast(task(CLASSES["thresholds"]), n=1000).refusal
+    refusal = aimed.prepare(task(CLASSES["thresholds"]), n=1000).forecast.refusal
     offered = float(refusal.rsplit("alpha=", 1)[1].split(":")[0])
     most = int(refusal.rsplit("rows=", 1)[1])
-    assert SmallDb(alpha=offered).plan(task(CLASSES["thresholds"]), n=1000, epsilon=1.0)[0].m <= most
-    assert SMALLDB.forecast(task(CLASSES["thresholds"], rows=most), n=1000).refusal is None
+    assert (
+        SmallDb(alpha=offered).prepare(task(CLASSES["thresholds"])).draw_for(n=1000, epsilon=1.0)[0].m <= most
+    )
+    assert SMALLDB.prepare(task(CLASSES["thresholds"], rows=most), n=1000).forecast.refusal is None
 
 
 @pytest.mark.parametrize("name", ["thresholds", "blocks"])
 def test_the_records_that_a_target_needs_are_those_at_which_it_is_met(name):
     aimed, asked = SmallDb(alpha=0.2), task(CLASSES[name])
-    one = aimed.forecast(asked, n=100)
+    one = aimed.prepare(asked, n=100).forecast
     needed = int(one.notes[1].split(", ")[1].split(" records")[0].replace(",", ""))
     assert "is not guaranteed" in one.notes[1]
-    assert aimed.forecast(asked, n=needed).guaranteed <= 0.2
-    assert aimed.forecast(asked, n=needed - 1).guaranteed > 0.2
-    assert "is guaranteed" in aimed.forecast(asked, n=needed).notes[1]
+    assert aimed.prepare(asked, n=needed).forecast.guaranteed <= 0.2
+    assert aimed.prepare(asked, n=needed - 1).forecast.guaranteed > 0.2
+    assert "is guaranteed" in aimed.prepare(asked, n=needed).forecast.notes[1]
 
 
 def columns_of(n: int) -> dict[str, list[int]]:
@@ -162,13 +164,13 @@ def test_the_command_line_says_it_too(tmp_path):
 @pytest.mark.parametrize("name", ["thresholds", "blocks", "forest"])
 def test_the_rows_of_the_smallest_bound_can_be_asked_for(name):
     asked, n = task(CLASSES[name]), 20_000
-    chosen, route = SmallDb(by="guaranteed").plan(asked, n=n, epsilon=1.0)
+    chosen, route = SmallDb(by="guaranteed").prepare(asked).draw_for(n=n, epsilon=1.0)
     bounds = {
         m: error_bound(replace(chosen, m=m), route, asked, n=n, epsilon=1.0).alpha
         for m in range(1, min(route.most_rows(), 400) + 1)
     }
     assert bounds[chosen.m] == pytest.approx(min(bounds.values()))
-    usual, _ = SMALLDB.plan(asked, n=n, epsilon=1.0)
+    usual, _ = SMALLDB.prepare(asked).draw_for(n=n, epsilon=1.0)
     assert bounds[chosen.m] < error_bound(usual, route, asked, n=n, epsilon=1.0).alpha
     assert SmallDb(by="guaranteed").to_dict() != SMALLDB.to_dict()
     assert "by" not in SMALLDB.to_dict()  # requests of earlier versions keep their digests
@@ -194,7 +196,7 @@ def test_a_draw_does_not_change_when_weights_are_stretched_to_the_whole_interval
 def test_the_bound_of_narrow_weights_is_that_of_the_law_that_is_drawn():
     domain = Domain((Attribute("a", Kind.ORDINAL, codes=5),))
     narrow = weights(domain, [[0.25, 0.5, 0.375, 0.25, 0.25]])
-    asked, route = SMALLDB.plan(task(narrow, rows=4), n=1000, epsilon=1.0)
+    asked, route = SMALLDB.prepare(task(narrow, rows=4)).draw_for(n=1000, epsilon=1.0)
     assert asked.span == Fraction(1, 4)
     assert asked.to_dict()["span"] == "1/4"
     bound = error_bound(asked, route, task(narrow, rows=4), n=1000, epsilon=1.0)
@@ -257,7 +259,7 @@ def test_a_dimension_reaches_the_bound_of_plans_and_releases():
     assert letter == "d"
     assert with_n < theory.nearest(facts, rows=4)[0]
     asked = task(queries, rows=4)
-    told = error_bound(*SMALLDB.plan(asked, n=6, epsilon=1.0), asked, n=6, epsilon=1.0)
+    told = error_bound(*SMALLDB.prepare(asked).draw_for(n=6, epsilon=1.0), asked, n=6, epsilon=1.0)
     assert told.existence == with_n
     assert "form d" in told.words
 
@@ -276,7 +278,7 @@ def bound_at(share: Fraction, asked: Task, n: int) -> float:
     """B(m) at the size that is surely there if this share of the price buys the number of records."""
     parts = sizing.Split(asked.price * share, asked.price * (1 - share))
     epsilon = pure_epsilon(parts.answers, asked.unit)
-    small, route = SMALLDB.plan(replace(asked, rows=8), n=n, epsilon=epsilon)
+    small, route = SMALLDB.prepare(replace(asked, rows=8)).draw_for(n=n, epsilon=epsilon)
     least = n - 2 * parts.drift(asked)
     return error_bound(small, route, asked, n=least, epsilon=epsilon).alpha if least >= 1 else math.inf
 
@@ -287,7 +289,7 @@ def bound_at(share: Fraction, asked: Task, n: int) -> float:
 def test_the_share_for_the_size_is_the_one_with_the_smallest_bound(unit, relation, n):
     weight = "sex" if relation is Relation.REPLACE_ONE else None  # a total weight is never public
     asked = replace(task(CLASSES["thresholds"], relation=relation, weight=weight), unit=unit, typical_rows=n)
-    parts = sizing.split_for_shares(asked)
+    parts = sizing.split_for_shares(asked, n=asked.typical_rows)
     best = min(sizing.SIZE_SHARES, key=lambda share: bound_at(share, asked, n))
     assert float(parts.size / asked.price) == pytest.approx(float(best), rel=1e-6)
     assert bound_at(best, asked, n) <= bound_at(Fraction(1, 20), asked, n)
@@ -295,16 +297,12 @@ def test_the_share_for_the_size_is_the_one_with_the_smallest_bound(unit, relatio
 
 def test_shares_differ_with_what_is_publicly_guessed():
     shares = {
-        n: float(
-            sizing.split_for_shares(
-                replace(task(CLASSES["thresholds"], relation=Relation.ADD_REMOVE), typical_rows=n)
-            ).size
-        )
+        n: float(sizing.split_for_shares(task(CLASSES["thresholds"], relation=Relation.ADD_REMOVE), n=n).size)
         for n in (150, 1000, 100_000)
     }
     assert shares[150] > shares[1000] > shares[100_000] == pytest.approx(0.05)
     public = task(CLASSES["thresholds"])
-    assert sizing.split_for_shares(public).size == 0
+    assert sizing.split_for_shares(public, n=public.typical_rows).size == 0
 
 
 @pytest.mark.parametrize(("mechanism", "weight"), [(SMALLDB, None), (ROTH, "sex"), (MW, None)])
@@ -324,7 +322,7 @@ def test_plans_and_releases_buy_the_size_for_the_same_share(mechanism, weight):
         ledger="memory",
     )
     bought = next(s.amount for s in made.spending if s.asked in ("size", "total"))
-    assert bought == pytest.approx(float(sizing.split_for_shares(asked).size))
+    assert bought == pytest.approx(float(sizing.split_for_shares(asked, n=asked.typical_rows).size))
     assert bought > 0.05
 
 
@@ -340,9 +338,9 @@ def test_what_is_promised_in_advance_is_not_exceeded_afterwards():
         "typical_rows": n,
         "ledger": "memory",
     }
-    promised = SMALLDB.forecast(
+    promised = SMALLDB.prepare(
         replace(task(queries, rows=4, relation=Relation.ADD_REMOVE), beta=0.3), n=n
-    ).guaranteed
+    ).forecast.guaranteed
     made = [
         mq.release(table, queries, mechanism="smalldb", key=f"k{i}", total_epsilon=60.0, **asked)
         for i in range(60)

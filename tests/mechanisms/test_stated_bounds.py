@@ -21,7 +21,7 @@ from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import GRID
 from maquette.queries import marginals, prefixes, weights
 from maquette.queries.base import Queries
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 from support import proved_bounds as proved
 
 pytestmark = pytest.mark.accuracy
@@ -329,14 +329,17 @@ def test_what_is_forecast_is_what_is_stated_where_the_size_is_public(case):
 
 @dataclass(frozen=True)
 class Halved:
-    """A mechanism that states half of its bound."""
+    """A mechanism, or one at its task, that states half of its bound."""
 
     whole: Any
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.whole, name)
 
-    def run(self, *asked: Any, **named: Any) -> Any:
-        outcome = self.whole.run(*asked, **named)
+    def prepare(self, *args: Any, **options: Any) -> Any:
+        return Halved(self.whole.prepare(*args, **options))
+
+    def run(self, *args: Any, **options: Any) -> Any:
+        outcome = self.whole.run(*args, **options)
         halved = replace(outcome.guarantee, alpha=outcome.guarantee.alpha / 2)
         return replace(outcome, guarantee=halved)

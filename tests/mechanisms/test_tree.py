@@ -210,12 +210,12 @@ def task(queries, **options) -> Task:
     ],
 )
 def test_what_has_no_tree_is_refused(queries, options, said):
-    assert said in TREE.forecast(task(queries, **options), n=1000).refusal
+    assert said in TREE.prepare(task(queries, **options), n=1000).forecast.refusal
 
 
 def test_forecasts_fall_with_records_and_the_planner_knows_the_crossover():
     wide = prefixes(Domain((Attribute("x", Kind.ORDINAL, codes=2**20),)), "x")
-    found = [TREE.forecast(task(wide), n=n) for n in (1000, 10_000, 100_000)]
+    found = [TREE.prepare(task(wide), n=n).forecast for n in (1000, 10_000, 100_000)]
     assert [f.expected for f in found] == sorted((f.expected for f in found), reverse=True)
     assert all(f.expected < f.guaranteed or f.guaranteed == 1 for f in found)
     able = ["laplace", "smalldb", "tree"]

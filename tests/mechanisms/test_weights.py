@@ -12,7 +12,7 @@ from maquette.mechanisms.base import Task
 from maquette.mechanisms.rounds import learn
 from maquette.mechanisms.weights import MW, MWEM, MultiplicativeWeights, Mwem
 from maquette.queries import marginals, prefixes, union, weights, where
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 from support.fake_curator import FakeCurator
 from support.online_universe import lumpy, random_box, universe
 
@@ -29,7 +29,7 @@ def run(mechanism, queries, *, relation, unit, n, seed, domain=DOMAIN):
     table = rng.multinomial(n, lumpy(domain, seed).ravel()).reshape(domain.shape)
     curator = FakeCurator(table, domain, relation=relation, unit=unit, price=PRICES[unit], seed=seed)
     task = Task(queries, relation, unit, PRICES[unit], 0.05)
-    outcome = mechanism.run(curator, task, rng=rng, progress=quiet)
+    outcome = mechanism.prepare(task).run(curator, rng=rng, progress=quiet)
     truth = queries.on_histogram(table) / queries.denominator / n
     return outcome, float(np.abs(outcome.answers.fractions - truth).max()), curator, task
 
@@ -46,7 +46,7 @@ def test_stated_errors_hold_and_the_price_is_kept(mechanism, unit, relation):
         assert error <= outcome.guarantee.alpha < 1
         assert 0 <= curator.left < PRICES[unit] / 100
         # what was said in advance is not exceeded afterwards; the plan knew n, the run its estimate
-        promised = mechanism.forecast(task, n=4_000).guaranteed
+        promised = mechanism.prepare(task, n=4_000).forecast.guaranteed
         assert outcome.guarantee.alpha <= promised * 1.02
         # something was learnt: the uniform guess is worse
         uniform = np.abs(
@@ -95,7 +95,7 @@ def test_a_wrong_sign_is_noticed():
     table[0, 0, 0] = 100_000
     task = Task(queries, Relation.REPLACE_ONE, "epsilon", Fraction(1), 0.05)
     curator = Contrary(table, DOMAIN, relation=task.relation, unit="epsilon", price=Fraction(1), seed=1)
-    outcome = MW.run(curator, task, rng=np.random.default_rng(1), progress=quiet)
+    outcome = MW.prepare(task).run(curator, rng=np.random.default_rng(1), progress=quiet)
     truth = queries.on_histogram(table) / 100_000
     assert np.abs(outcome.answers.fractions - truth).max() > outcome.guarantee.alpha
 
@@ -103,7 +103,7 @@ def test_a_wrong_sign_is_noticed():
 def test_nothing_is_expected_where_nothing_is_promised():
     task = Task(marginals(DOMAIN, k=2), Relation.ADD_REMOVE, "epsilon", Fraction(1), 0.05)
     for mechanism in (MW, MWEM):
-        tiny, large = mechanism.forecast(task, n=3), mechanism.forecast(task, n=10**6)
+        tiny, large = mechanism.prepare(task, n=3).forecast, mechanism.prepare(task, n=10**6).forecast
         assert tiny.guaranteed == tiny.expected == 1.0
         assert large.expected < large.guaranteed < 0.2
 
@@ -112,12 +112,12 @@ def test_what_cannot_be_held_is_refused():
     wide = universe(*[40] * 5)
     task = Task(marginals(wide, k=2), Relation.ADD_REMOVE, "rho", Fraction(1, 40), 0.05)
     for mechanism in (MW, MWEM):
-        forecast = mechanism.forecast(task, n=1000)
+        forecast = mechanism.prepare(task, n=1000).forecast
         assert "weight for every cell" in str(forecast.refusal)
         with pytest.raises(MechanismError, match="weight for every cell"):
-            mechanism.run(None, task, rng=np.random.default_rng(0), progress=quiet)
+            mechanism.prepare(task).run(None, rng=np.random.default_rng(0), progress=quiet)
     small = Task(marginals(DOMAIN, k=1), Relation.ADD_REMOVE, "rho", Fraction(1, 40), 0.05, post="lp")
-    assert "post='auto'" in str(MW.forecast(small, n=1000).refusal)
+    assert "post='auto'" in str(MW.prepare(small, n=1000).forecast.refusal)
     with pytest.raises(ParameterError, match="rounds"):
         Mwem(fixed=0)
 

@@ -16,7 +16,7 @@ from maquette.mechanisms import shape
 from maquette.queries import merging
 from maquette.queries.canonical import all_cells
 from maquette.queries.merging import Merged, merge
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 from support.query_cases import SCALE, any_queries, domains, plain_sensitivity, queries
 
 DOMAIN = Domain(
@@ -205,7 +205,7 @@ def test_identical_questions_have_identical_answers_whatever_the_mechanism(name)
         workloads = workloads[2:]
     ran = 0
     for workload in workloads:
-        pure = MECHANISMS[name].forecast(_task(workload), n=4000).refusal is None
+        pure = MECHANISMS[name].prepare(_task(workload), n=4000).forecast.refusal is None
         options = {"mechanism": name, "post": "auto", "delta": 0.0 if pure else 1e-6}
         try:
             made = release(workload, **options)

@@ -14,7 +14,8 @@ from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import Task
 from maquette.queries import marginals, prefixes, ranges
 from maquette.releasing import planning as planned
-from maquette.releasing.planning import MECHANISMS, plan, required
+from maquette.releasing.planning import plan, required
+from maquette.releasing.registry import MECHANISMS
 from support.fake_curator import FakeCurator
 
 DIRECT = [
@@ -104,8 +105,8 @@ def test_a_plan_is_kept_by_the_run(relation, delta):
         if forecast.refusal is not None:
             continue
         curator = FakeCurator(histogram, DOMAIN, relation=relation, unit=budget.unit, price=price, seed=1)
-        run = MECHANISMS[forecast.mechanism].run
-        outcome = run(curator, task, rng=np.random.default_rng(0), progress=lambda _w, _s: None)
+        prepared = MECHANISMS[forecast.mechanism].prepare(task)
+        outcome = prepared.run(curator, rng=np.random.default_rng(0), progress=lambda _w, _s: None)
         assert outcome.guarantee.alpha <= forecast.guaranteed * 1.001
         assert (outcome.database is not None) == forecast.gives_rows
 

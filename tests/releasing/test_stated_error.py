@@ -17,8 +17,9 @@ from maquette.accounting.budget import Budget
 from maquette.api import UNCERTIFIED, run
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.questions.measurement import Laplace, LargestError, Size
+from maquette.releasing import planning
 from maquette.releasing.certify import worth_buying
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 from maquette.releasing.request import Request
 from maquette.results import Certificate, Guarantee, Release
 
@@ -101,7 +102,7 @@ def simulated(
         queries, relation=relation, epsilon=epsilon, mechanism=mechanism, certificate=certificate
     )
     curator = Certifying(HISTOGRAM, DOMAIN, relation=request.relation, unit="epsilon", price=price, seed=seed)
-    done = run(curator, request.decided(chosen, n=N), chosen, key=str(seed))
+    done = run(curator, planning.decide(planning.prepare(request, chosen), n=N), key=str(seed))
     exact = np.asarray(queries.on_histogram(HISTOGRAM)) / queries.denominator / N
     error = float(np.abs(done.outcome.answers.fractions - exact).max())
     certified = None if done.certificate is None else done.certificate.alpha
@@ -128,20 +129,20 @@ def asked_for(
 def test_a_private_number_of_records_decides_again_before_anything_is_bought():
     """A certificate is worth its price for 100,000 guessed records, and says nothing for the 300 that are found."""
     request, chosen = asked_for(CELLS, epsilon=0.5, mechanism="mw"), MECHANISMS["mw"]
-    guessed = request.decided(chosen, n=100_000)
-    assert guessed.certified
-    assert guessed.prices[1] == Fraction("0.025")
-    found = Size(300, Laplace(Fraction(1, 40), Fraction(40)), None)
-    assert not guessed.decided_again(chosen, size=found).certified
-    assert guessed.decided_again(chosen, size=Size(100_000, found.noise, None)).certified
+    guess = planning.decide(planning.prepare(request, chosen), n=100_000)
+    assert guess.request.certified
+    assert guess.request.prices[1] == Fraction("0.025")
+    few = Size(300, Laplace(Fraction(1, 40), Fraction(40)), None)
+    assert not planning.is_still_certified(guess, size=few)
+    assert planning.is_still_certified(guess, size=Size(100_000, few.noise, None))
     curator = Certifying(
         HISTOGRAM, DOMAIN, relation=Relation.ADD_REMOVE, unit="epsilon", price=Fraction(1, 2), seed=1
     )
-    assert run(curator, guessed, chosen, key="a").certificate is None
+    assert run(curator, guess, key="a").certificate is None
     assert "largest error" not in curator.asked
     assert curator.left == pytest.approx(0.025)  # goes back to the ledger
     explicit = asked_for(CELLS, epsilon=0.5, mechanism="mw", certificate=0.05)
-    assert explicit.decided(chosen, n=300).prices[1] == guessed.prices[1]
+    assert planning.decide(planning.prepare(explicit, chosen), n=300).request.prices == guess.request.prices
     assert explicit.digest != request.digest
 
 

@@ -15,7 +15,7 @@ import maquette as mq
 from maquette import api
 from maquette.accounting.budget import UNITS
 from maquette.accounting.ledger import Ledger
-from maquette.releasing.request import Request
+from maquette.releasing import planning
 from maquette.results import folder as store
 from support.cli_files import call, refused
 from support.edited_folder import edit_arrays, edit_json, edit_table
@@ -176,13 +176,14 @@ def test_the_binding_costs_nothing_and_is_shown(home):
 
 def test_a_request_that_an_earlier_version_ran_otherwise_says_what_to_do(tmp_path, monkeypatch):
     """One that decided otherwise whether the certificate is bought: the answers had another price and other noise."""
-    decided = Request.decided
+    decide = planning.decide
 
-    def otherwise(request: Request, *given: Any, **more: Any) -> Request:
-        return replace(request, certified=not decided(request, *given, **more).certified)
+    def otherwise(choice: planning.Choice, **options: Any) -> planning.Choice:
+        request = decide(choice, **options).request
+        return planning.prepare(replace(request, certified=not request.certified), choice.mechanism)
 
     with monkeypatch.context() as earlier:
-        earlier.setattr(Request, "decided", otherwise)
+        earlier.setattr(planning, "decide", otherwise)
         first = made(tmp_path)
     with Ledger.open(tmp_path / "people.ledger") as book:
         before = (book.receipt(), book.balance())

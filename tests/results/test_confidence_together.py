@@ -19,7 +19,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.models.rows import generator
 from maquette.queries import where
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 from maquette.results import Guarantee, Release
 from maquette.results.answering import estimate
 
@@ -42,7 +42,11 @@ def released(seed: int, mechanism: str, relation: Relation) -> Release:
     unit = "epsilon" if mechanism == "histogram-laplace" else "rho"
     task = Task(WORKLOAD, relation, unit, Fraction(1, 10), BETA)
     curator = FakeCurator(HISTOGRAM, DOMAIN, relation=relation, unit=unit, price=task.price, seed=seed)
-    made = MECHANISMS[mechanism].run(curator, task, rng=generator("x"), progress=lambda _what, _share: None)
+    made = (
+        MECHANISMS[mechanism]
+        .prepare(task)
+        .run(curator, rng=generator("x"), progress=lambda _what, _share: None)
+    )
     return Release(
         workload=WORKLOAD,
         answers=made.answers,

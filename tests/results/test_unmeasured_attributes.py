@@ -19,7 +19,7 @@ from maquette.models import constraints
 from maquette.models.answers import SmallDatabase
 from maquette.models.rows import generator
 from maquette.queries import marginals, predicates, prefixes, union, weights
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 from maquette.results import folder as store
 
 DOMAIN = Domain(

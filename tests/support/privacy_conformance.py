@@ -21,7 +21,8 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries.base import Queries
 from maquette.queries.counting import ripple
 from maquette.questions.measurement import Residual
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.planning import prepare
+from maquette.releasing.registry import MECHANISMS
 from maquette.releasing.request import Request
 from support import privacy_loss
 from support.privacy_doubles import (
@@ -93,7 +94,7 @@ def mechanism_case(
             mechanism=name,
             **(settings | options),
         )
-        return api.run(curator, request, using or MECHANISMS[name], key="case")
+        return api.run(curator, prepare(request, using or MECHANISMS[name]), key="case")
 
     return Case(name, budget, run, queries=queries(TINY))
 

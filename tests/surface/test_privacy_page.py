@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from maquette.releasing.planning import MECHANISMS
+from maquette.releasing.registry import MECHANISMS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")

@@ -6,15 +6,19 @@ the protocol below and never sees a row, so a mistake in a mechanism can cost ac
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, Protocol
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
+from maquette.errors import MechanismError
+from maquette.mechanisms import shape
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
@@ -210,16 +214,137 @@ class Forecast:
         return cls(mechanism, None, None, 0.0, 0.0, False, why)
 
 
-class Mechanism(Protocol):
-    """A named strategy."""
+# A mechanism, and a mechanism at one task.
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is true of a mechanism whatever the task; everybody who needs to know asks here."""
+
+    needs_delta: bool = False
+    """It has no noise for a pure budget."""
+    gaussian: bool = False
+    """It spends a budget with a delta mostly on Gaussian noise, which needs less of it by Gaussian accounting."""
+    projects_noise: bool = False
+    """It may project its noise, which is then exact only within a proven bound."""
+    weighs_records: bool = False
+    """Records count by the value of a declared attribute."""
+    chooses_few_rows: bool = False
+    """It can choose the fewest rows that keep the largest error."""
+
+
+class Mechanism(ABC):
+    """A named strategy. A new one is one file, and one line in `releasing/registry.py`."""
+
+    name: str
+    traits: Traits
+    prepared_by: ClassVar[type[Prepared]]
+    """What `prepare` makes: the mechanism at one task."""
+
+    def prepare(self, task: Task, *, n: int | None = None) -> Prepared:
+        """The mechanism at one task on about n records (by default the task's guess). Public inputs only."""
+        return self.prepared_by(self, task, task.typical_rows if n is None else n)
+
+    def l2_shift(self, queries: Queries, relation: Relation) -> Fraction:
+        """The squared distance by which one record moves what is measured, about: it decides the accounting."""
+        return shape.sensitivities(queries)[relation].l2_squared
+
+    def to_dict(self) -> dict[str, Any]:
+        """The options of a mechanism that was not taken from the registry, for the digest of a request."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared(ABC):
+    """A mechanism at one task: what follows from public inputs is derived once, for the forecast and for the run.
+
+    A subclass says why it cannot run (`_refuse`), what it promises (`_foresee`) and what it does (`_run`).
+    """
+
+    mechanism: Mechanism
+    task: Task
+    n: int
+    """About how many records there are: public, or a guess."""
+
+    @cached_property
+    def refusal(self) -> str | None:
+        """Why it cannot run, or None."""
+        if self.mechanism.traits.needs_delta and self.task.unit == "epsilon":
+            return "Gaussian noise needs a delta above 0"
+        return self._refuse()
+
+    @cached_property
+    def forecast(self) -> Forecast:
+        """What it promises and costs, before any data is touched."""
+        if self.refusal is not None:
+            return Forecast.refused(self.mechanism.name, self.refusal)
+        if self.is_constant:
+            return Forecast(self.mechanism.name, 0.0, 0.0, START_SECONDS, self.megabytes, False)
+        return self._foresee()
 
     @property
-    def name(self) -> str: ...
+    def is_constant(self) -> bool:
+        """Does every query have the same weight on every record?"""
+        return shape.distinct(self.task.queries) == 0
 
-    def forecast(self, task: Task, *, n: int) -> Forecast:
-        """Public inputs in, promise out; touches no data."""
-        ...
+    @property
+    def megabytes(self) -> float:
+        """Memory that a run takes, roughly."""
+        return 300.0
 
-    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
-        """Spend at most `task.price` and make answers, rows if possible."""
-        ...
+    def run(self, curator: Curator, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """Spend at most `task.price` and make answers, rows if possible; constant queries are answered for nothing."""
+        if self.is_constant:
+            return constant_outcome(curator, self.task)
+        if self.refusal is not None:
+            raise MechanismError(f"mechanism '{self.mechanism.name}' cannot do this: {self.refusal}")
+        return self._run(curator, rng, progress)
+
+    def slack_units(self, *, planned: bool) -> int:
+        """What projected noise may take of a ledger's slack: at most, or `planned` for this task."""
+        del planned
+        return 0
+
+    @abstractmethod
+    def _refuse(self) -> str | None: ...
+
+    @abstractmethod
+    def _foresee(self) -> Forecast: ...
+
+    @abstractmethod
+    def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome: ...
+
+
+# Workloads that need no data: nothing asked, or every answer the same for every record.
+
+
+START_SECONDS = 0.2
+"""Before anything is done."""
+_FREE = "every query is constant: answered without looking at the table, at no cost"
+
+
+def constant_outcome(curator: Curator, task: Task) -> Outcome:
+    """The exact fractions of constant queries, read off any one record. Costs nothing and looks at nothing.
+
+    Guarantee: 0; only a public size is asked for. A private size stays unknown: fractions do not need it.
+    """
+    queries = task.queries
+    one = {a.name: np.zeros(1, dtype=np.int64) for a in queries.domain}
+    numerators = np.asarray(queries.on_rows(one), dtype=np.int64) if queries.count else np.zeros(0, np.int64)
+    public = task.relation is Relation.REPLACE_ONE
+    size = curator.size(price=Fraction(0)) if public else Size.unknown()
+    return Outcome(
+        answers=Answers(numerators, queries.denominator),
+        database=_rows(task, size),
+        size=size,
+        guarantee=Guarantee(0.0, task.beta, "the answers are the same for every table"),
+        notes=(_FREE if public else f"{_FREE}; the number of records stays private",),
+    )
+
+
+def _rows(task: Task, size: Size) -> SmallDatabase | None:
+    """Where there is only one possible record, the rows are known too."""
+    if task.queries.domain.size > 1:
+        return None
+    m = task.rows or size.divisor
+    return SmallDatabase({a.name: np.zeros(m, dtype=np.uint8) for a in task.queries.domain})

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.mechanisms import shape
-from maquette.mechanisms.base import Guarantee, Outcome, Task
+from maquette.mechanisms.base import START_SECONDS, Guarantee, Outcome, Task
 from maquette.models import constraints
 from maquette.models import constraints as forbidden
 from maquette.models.answers import GRID, Answers, SmallDatabase, Unlisted
@@ -307,8 +307,6 @@ DRAWN = 5e6
 """Noisy values per second: drawn, compressed and stored in the ledger."""
 PASSED = 3e8
 """Elements per second of plain array passes."""
-START = 0.2
-"""Seconds before anything is done."""
 _PASSES = 25
 _ARRAYS = 9
 _LIBRARIES = 250
@@ -324,7 +322,7 @@ def seconds(task: Task, *, n: int, cells: int, tables: int) -> float:
 
 def measuring(*, n: int, cells: int, tables: int, answers: int) -> float:
     """Counting the tables, noise for the cells, a few passes over the answers."""
-    return START + n * tables / COUNTED + cells / DRAWN + _PASSES * answers / PASSED
+    return START_SECONDS + n * tables / COUNTED + cells / DRAWN + _PASSES * answers / PASSED
 
 
 def megabytes(task: Task, *, cells: int) -> float:

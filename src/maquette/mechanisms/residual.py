@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 from typing import Literal
 
@@ -14,14 +15,12 @@ import numpy as np
 from maquette.accounting.budget import SLACK_UNITS
 from maquette.accounting.gaussian import smoothing_of
 from maquette.domain import Domain, Relation
-from maquette.errors import MechanismError
 from maquette.mechanisms import postprocess, shape, sizing
-from maquette.mechanisms import shape as trivial
-from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
+from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
 from maquette.mechanisms.postprocess import Draft
 from maquette.mechanisms.shape import Asked
 from maquette.models.residual import ResidualModel, below, cell_variance
-from maquette.queries.base import MOST_ANSWERS, Margin, Queries
+from maquette.queries.base import MOST_ANSWERS, Margin
 from maquette.queries.counting import projected_axes, ripple, shift_squared
 from maquette.questions.measurement import Gaussian, Residual, Size
 from maquette.theory import draws
@@ -99,83 +98,93 @@ def _scaled(variances: Sequence[Fraction], factor: float) -> list[Fraction]:
     return [_up(float(s) * factor) for s in variances]
 
 
-@dataclass(frozen=True, slots=True)
-class ResidualMechanism:
-    """Measure the residual of every set of attributes below the workload once; put all margins together from them.
+@dataclass(frozen=True, eq=False)
+class PreparedResidual(Prepared):
+    """Residuals for one workload of marginals."""
 
-    Guarantee: the task's price in rho, through the gate.
-    Accuracy: every cell of a margin has the same, exactly known variance; the level that all cells keep is the
-        Chernoff and union bound over margins (`theory.gaussian.mixture`), valid for sums of discrete Gaussians.
-    Cost: one table per set of attributes below the workload; a few passes over the answers.
-    """
+    mechanism: ResidualMechanism
 
-    name: str
-    per: Weighting = "marginal"
-    """Equal weight for every marginal (the smallest largest error), or for every cell."""
-    pure = False
+    @cached_property
+    def _asked(self) -> list[Asked]:
+        return shape.margins_of(self.task.queries) or []
 
-    def refusal(self, task: Task) -> str | None:
-        """Why it cannot run, or None."""
-        if task.unit == "epsilon":
-            return "Gaussian noise needs a delta above 0"
-        asked = shape.margins_of(task.queries)
-        if asked is None:
+    def _refuse(self) -> str | None:
+        queries, domain = self.task.queries, self.task.queries.domain
+        if not shape.is_marginals(queries):
             return "it is for workloads of marginals only"
-        if sum(2 ** len(a.margin) for a in asked) > MOST_PARTS * 8:
+        if sum(2 ** len(a.margin) for a in self._asked) > MOST_PARTS * 8:
             return "the marginals have too many sets of attributes below them"
-        domain = task.queries.domain
-        cells = sum(domain.cells(part) for part in below(domain, [a.margin for a in asked]))
+        cells = sum(domain.cells(part) for part in below(domain, [a.margin for a in self._asked]))
         if cells > MOST_ANSWERS:
             return f"the tables below the workload have {cells:,} cells, more than {MOST_ANSWERS:,}"
-        return shape.too_many(task.queries) or postprocess.refusal(task)
+        return shape.too_many(queries) or postprocess.refusal(self.task)
 
-    def forecast(self, task: Task, *, n: int) -> Forecast:
-        """The bound and the typical error before any data is touched."""
-        refused = self.refusal(task)
-        if refused is not None:
-            return Forecast.refused(self.name, refused)
-        count = max(task.queries.count, 1)
-        asked = shape.margins_of(task.queries) or []
+    @property
+    def megabytes(self) -> float:
+        return postprocess.megabytes(self.task, cells=max(self.task.queries.count, 1))
+
+    @cached_property
+    def plan(self) -> ResidualPlan:
+        """The share of the size by its effect: residual noise scales with the square root of what is left."""
+        task, domain, asked = self.task, self.task.queries.domain, self._asked
+        per = self.mechanism.per
+        whole = allocate(domain, asked, relation=task.relation, price=task.price, per=per)
+        beta = sizing.rest_of(task.beta, task.relation)
+        level = _level(domain, asked, _as_floats(whole, wider=0.0), beta)
         way = postprocess.route(task)
-        rows = way != "none" and shape.gives_rows(task.queries)
-        memory = postprocess.megabytes(task, cells=count)
-        if trivial.constant(task):
-            return Forecast(self.name, 0.0, 0.0, postprocess.START, memory, False)
-        chosen = self._plan(task, asked)
-        time = postprocess.seconds(task, n=n, cells=count, tables=len(chosen.allocation.parts))
-        level, drift = chosen.level(task, asked), chosen.parts.drift(task)
-        typical = chosen.level(task, asked, beta=0.5) + chosen.parts.drift(task, beta=0.5)
+        parts = sizing.split(
+            task,
+            lambda price: level * math.sqrt(task.price / price),
+            lambda e, t: postprocess.stated(e, t, way),
+        )
+        if not parts.size:
+            return ResidualPlan(parts, whole)
+        return ResidualPlan(
+            parts, allocate(domain, asked, relation=task.relation, price=parts.answers, per=per)
+        )
+
+    def _foresee(self) -> Forecast:
+        task, plan, asked = self.task, self.plan, self._asked
+        way = postprocess.route(task)
+        level, drift = plan.level(task, asked), plan.parts.drift(task)
+        typical = plan.level(task, asked, beta=0.5) + plan.parts.drift(task, beta=0.5)
+        tables = len(plan.allocation.parts)
         return Forecast(
-            self.name,
-            postprocess.in_advance(level, drift, way, n=n),
-            min(typical / n, 1.0),
-            time,
-            memory,
-            rows,
+            self.mechanism.name,
+            postprocess.in_advance(level, drift, way, n=self.n),
+            min(typical / self.n, 1.0),
+            postprocess.seconds(task, n=self.n, cells=task.queries.count, tables=tables),
+            self.megabytes,
+            way != "none" and shape.gives_rows(task.queries),
             None,
             (_LAW, postprocess.EXPECTED),
         )
 
-    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+    def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Measure all residuals in one payment, reconstruct, post-process."""
-        if trivial.constant(task):
-            return trivial.constant_outcome(curator, task)
-        refused = self.refusal(task)
-        asked = shape.margins_of(task.queries)
-        if refused is not None or asked is None:
-            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
-        chosen = self._plan(task, asked)
         progress("measuring residuals", 0.0)
-        margins, variances = chosen.request()
+        margins, variances = self.plan.request()
         measured = curator.measure_residuals(margins, variances=variances)
         size = _size(curator, measured)
         progress("putting the margins together", 0.5)
-        model = ResidualModel.from_measured(task.queries.domain, measured, size)
-        done = postprocess.finish(task, self._draft(task, asked, model))
+        model = ResidualModel.from_measured(self.task.queries.domain, measured, size)
+        done = postprocess.finish(self.task, self._draft(model))
         progress("putting the margins together", 1.0)
         return done
 
-    def _draft(self, task: Task, asked: Sequence[Asked], model: ResidualModel) -> Draft:
+    def slack_units(self, *, planned: bool) -> int:
+        """One per axis that a projection may remove; planned, what the variances of this task take, and one more."""
+        domain = self.task.queries.domain
+        if not planned:
+            return sum(len(part) for part in below(domain, [a.margin for a in self._asked]))
+        gap = Fraction(0)
+        for margin, variance in zip(*self.plan.request(), strict=True):
+            sizes = tuple(domain[name].size for name in margin)
+            gap += ripple(sizes, variance, projected_axes(sizes, variance))
+        return math.ceil(gap * SLACK_UNITS) + 1
+
+    def _draft(self, model: ResidualModel) -> Draft:
+        task, asked = self.task, self._asked
         domain, size = task.queries.domain, model.size
         counts = np.empty(task.queries.count)
         deviations = np.empty(task.queries.count, dtype=np.float32)
@@ -197,37 +206,38 @@ class ResidualMechanism:
             weights=weights / weights.max(),
             deviations=deviations,
             parameters={
-                "weighting": f"equal per {self.per}",
+                "weighting": f"equal per {self.mechanism.per}",
                 "residuals": len(model.residuals),
                 "largest_deviation_counts": float(deviations.max()) * size.divisor,
             },
             model=model,
         )
 
-    def _plan(self, task: Task, asked: Sequence[Asked]) -> _Plan:
-        """The share of the size by its effect: residual noise scales with the square root of what is left."""
-        domain = task.queries.domain
-        whole = allocate(domain, asked, relation=task.relation, price=task.price, per=self.per)
-        beta = sizing.rest_of(task.beta, task.relation)
-        level = _level(domain, asked, _as_floats(whole, wider=0.0), beta)
-        way = postprocess.route(task)
-        parts = sizing.split(
-            task,
-            lambda price: level * math.sqrt(task.price / price),
-            lambda e, t: postprocess.stated(e, t, way),
-        )
-        if not parts.size:
-            return _Plan(parts, whole)
-        return _Plan(
-            parts, allocate(domain, asked, relation=task.relation, price=parts.answers, per=self.per)
-        )
+
+@dataclass(frozen=True, slots=True)
+class ResidualMechanism(Mechanism):
+    """Measure the residual of every set of attributes below the workload once; put all margins together from them.
+
+    Guarantee: the task's price in rho, through the gate.
+    Accuracy: every cell of a margin has the same, exactly known variance; the level that all cells keep is the
+        Chernoff and union bound over margins (`theory.draws.gaussian_mixture`), valid for sums of discrete Gaussians.
+    Cost: one table per set of attributes below the workload; a few passes over the answers.
+    """
+
+    prepared_by = PreparedResidual
+    name: str
+    per: Weighting = "marginal"
+    """Equal weight for every marginal (the smallest largest error), or for every cell."""
+    traits: Traits = Traits(needs_delta=True, gaussian=True, projects_noise=True)
 
 
 _LAW = "discrete Gaussian noise in the residual basis"
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class ResidualPlan:
+    """What is paid for the size, and the variance of every residual."""
+
     parts: sizing.Split
     allocation: Allocation
 
@@ -292,23 +302,6 @@ def _rho(shifts: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
     """The cost, each term rounded up to a fixed grid so that the sum stays short."""
     terms = (math.ceil(shift / (2 * s) * 2**100) for shift, s in zip(shifts, variances, strict=True))
     return Fraction(sum(terms), 2**100)
-
-
-def ripples(queries: Queries) -> int:
-    """The most slack units that the projections of all residuals below the workload can take: one per removed axis."""
-    asked = shape.margins_of(queries) or []
-    return sum(len(part) for part in below(queries.domain, [a.margin for a in asked]))
-
-
-def planned_ripple(task: Task, *, per: Weighting) -> int:
-    """The slack units that the projections will take at the variances planned for this task, and one for rounding."""
-    asked = shape.margins_of(task.queries) or []
-    margins, variances = ResidualMechanism("residual", per)._plan(task, asked).request()
-    gap = Fraction(0)
-    for margin, variance in zip(margins, variances, strict=True):
-        sizes = tuple(task.queries.domain[name].size for name in margin)
-        gap += ripple(sizes, variance, projected_axes(sizes, variance))
-    return math.ceil(gap * SLACK_UNITS) + 1
 
 
 def _up(value: float) -> Fraction:

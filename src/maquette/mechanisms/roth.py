@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from maquette.errors import MechanismError
-from maquette.mechanisms import shape, sizing
-from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
+from maquette.mechanisms import sizing
+from maquette.mechanisms.base import (
+    Curator,
+    Forecast,
+    Guarantee,
+    Mechanism,
+    Outcome,
+    Prepared,
+    Progress,
+    Traits,
+)
 from maquette.mechanisms.smalldb import (
     EXPECTED,
     SMALLDB,
+    PreparedSmallDb,
     draw,
     draw_parameters,
     error_bound,
@@ -26,7 +36,6 @@ from maquette.mechanisms.smalldb import (
     sampler_words,
     typical_error,
 )
-from maquette.mechanisms.smalldb_routes import find_route
 from maquette.queries.base import Margin
 from maquette.questions.draws import Forest, Single
 from maquette.questions.measurement import Size
@@ -34,57 +43,32 @@ from maquette.questions.weighting import MOST_CELLS, Weighting, weighting
 from maquette.theory import smalldb as theory
 
 
-@dataclass(frozen=True, slots=True)
-class Roth:
-    """Buy the noisy total weight, draw y with probability proportional to base(y) exp(-epsilon err(x, y) / (2D)).
+@dataclass(frozen=True, eq=False)
+class PreparedRoth(Prepared):
+    """Roth's mechanism for one workload and weight: SmallDB's sampler and bound, about the total weight."""
 
-    Guarantee: the task's price, pure, under both relations, and for any two weighted databases within L1 distance 1:
-        the score has sensitivity D = max (max q - min q) <= 1, so 1/2 is the right constant (the published 1/4
-        doubles the noise).
-        The total is never public: scaling by the true one would not be private.
-    Accuracy: (eta, beta)-relatively useful: every weighted count, read as total times fraction, is within
-        eta |x| of the truth plus what the noisy total is off (`theory/roth.py`); eta is SmallDB's B(m) at the
-        smallest total that the noise allows.
-    Holds when: the class has an exact sampler, and its attributes times the weight's cells make at most 2^24 cells.
-    Cost: as SmallDB.
-    """
+    @cached_property
+    def _smalldb(self) -> PreparedSmallDb:
+        return PreparedSmallDb(SMALLDB, self.task, self.n)
 
-    name: str = "roth"
+    @cached_property
+    def _weight(self) -> Weighting:
+        assert self.task.weight is not None
+        return weighting(self.task.queries.domain, self.task.weight)
 
-    def forecast(self, task: Task, *, n: int) -> Forecast:
-        """The bound and the typical error for a total weight of n, before any data is touched."""
-        refused = self.refusal(task, n=n)
-        if refused is not None:
-            return Forecast.refused(self.name, refused)
-        if shape.constant(task):
-            return Forecast(self.name, 0.0, 0.0, 0.05, 100.0, False)
-        task = replace(task, typical_rows=n)
-        parts = sizing.split_for_shares(task)
-        epsilon = pure_epsilon(parts.answers, task.unit)
-        asked, route = SMALLDB.plan(task, n=n, epsilon=epsilon)
-        least = max(n - 2 * parts.drift(task) - 1.0, 1.0)
-        bound = error_bound(asked, route, task, n=least, epsilon=epsilon)
-        typical = typical_error(asked, route, n=n, epsilon=epsilon)
-        notes = (
-            f"{sampler_words(asked)}, m={asked.m}, weighed by {task.weight}",
-            EXPECTED,
-        )
-        seconds = 1.0 if route is None else route.seconds(asked.m)
-        return Forecast(self.name, bound.alpha, typical, seconds, 300.0, True, None, notes)
-
-    def refusal(self, task: Task, *, n: int) -> str | None:
-        """Why it cannot run, or None: from public quantities only."""
+    def _refuse(self) -> str | None:
+        task = self.task
         if task.weight is None:
             return (
                 "it weighs records: name the attribute (weight=...); where each counts as one, use 'smalldb'"
             )
-        weight = weighting(task.queries.domain, task.weight)
+        weight = self._weight  # refuses one that is not declared
         if task.weight in task.queries.attributes:
             return f"the queries look at '{task.weight}', which weighs the records"
-        refused = SMALLDB.refusal(task, n=n)
-        if refused is not None:
-            return refused
-        cells = _widest(task) * len(weight.numerators)
+        undrawable = self._smalldb.undrawable()
+        if undrawable is not None:
+            return undrawable
+        cells = self._widest() * len(weight.numerators)
         if cells > MOST_CELLS:
             return (
                 f"a table over the queries' attributes and '{task.weight}' has {cells:,} cells (at most "
@@ -92,18 +76,41 @@ class Roth:
             )
         return None
 
-    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+    def _widest(self) -> int:
+        """The largest table over attributes that are looked at together."""
+        route, domain = self._smalldb.route, self.task.queries.domain
+        assert route is not None
+        tables = [_table(part) for part, _ in route.parts] or [route.structure.attributes]
+        return max(domain.cells(names) for names in tables)
+
+    def _foresee(self) -> Forecast:
+        """The bound and the typical error for a total weight of n."""
+        task, n, parts = self.task, self.n, self._smalldb.parts
+        epsilon = pure_epsilon(parts.answers, task.unit)
+        asked, route = self._smalldb.draw_for(n=n, epsilon=epsilon)
+        least = max(n - 2 * parts.drift(task) - 1.0, 1.0)
+        return Forecast(
+            self.mechanism.name,
+            error_bound(asked, route, task, n=least, epsilon=epsilon).alpha,
+            typical_error(asked, route, n=n, epsilon=epsilon),
+            1.0 if route is None else route.seconds(asked.m),
+            self.megabytes,
+            True,
+            None,
+            (f"{sampler_words(asked)}, m={asked.m}, weighed by {task.weight}", EXPECTED),
+        )
+
+    def run(self, curator: Curator, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """As every mechanism; the total weight of constant queries stays unknown, as it is never public."""
+        outcome = super().run(curator, rng=rng, progress=progress)
+        return replace(outcome, size=Size.unknown()) if self.is_constant else outcome
+
+    def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the total, draw once, answer every query from the rows."""
-        refused = self.refusal(task, n=1)
-        if refused is not None or task.weight is None:
-            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
-        if shape.constant(task):
-            return replace(shape.constant_outcome(curator, task), size=Size.unknown())
-        weight = weighting(task.queries.domain, task.weight)
-        parts = sizing.split_for_shares(task)
+        task, weight, parts = self.task, self._weight, self._smalldb.parts
         total = curator.total(weight, price=parts.size)
         epsilon = pure_epsilon(parts.answers, task.unit)
-        asked, route = SMALLDB.plan(task, n=total.divisor, epsilon=epsilon)
+        asked, route = self._smalldb.draw_for(n=total.divisor, epsilon=epsilon)
         drawn = draw(curator, replace(asked, weight=weight), price=parts.answers, progress=progress)
         database = fill(drawn, task, rng)  # every row stands for the same share of the total
         drift = sizing.drift(total, task.beta) + 1.0  # released rounded up
@@ -119,13 +126,24 @@ class Roth:
         )
 
 
-def _widest(task: Task) -> int:
-    """The largest table over attributes that are looked at together."""
-    route = find_route(task.queries, rows=task.rows)
-    assert route is not None
-    domain = task.queries.domain
-    tables = [_table(part) for part, _ in route.parts] or [route.structure.attributes]
-    return max(domain.cells(names) for names in tables)
+@dataclass(frozen=True, slots=True)
+class Roth(Mechanism):
+    """Buy the noisy total weight, draw y with probability proportional to base(y) exp(-epsilon err(x, y) / (2D)).
+
+    Guarantee: the task's price, pure, under both relations, and for any two weighted databases within L1 distance 1:
+        the score has sensitivity D = max (max q - min q) <= 1, so 1/2 is the right constant (the published 1/4
+        doubles the noise).
+        The total is never public: scaling by the true one would not be private.
+    Accuracy: (eta, beta)-relatively useful: every weighted count, read as total times fraction, is within
+        eta |x| of the truth plus what the noisy total is off (`theory/smalldb.py`); eta is SmallDB's B(m) at the
+        smallest total that the noise allows.
+    Holds when: the class has an exact sampler, and its attributes times the weight's cells make at most 2^24 cells.
+    Cost: as SmallDB.
+    """
+
+    prepared_by = PreparedRoth
+    name: str = "roth"
+    traits: Traits = Traits(weighs_records=True, chooses_few_rows=True)
 
 
 def _table(part: Single) -> Margin:

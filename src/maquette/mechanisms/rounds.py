@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,8 +16,17 @@ from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import MechanismError
 from maquette.mechanisms import postprocess, shape, sizing
-from maquette.mechanisms import shape as trivial
-from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
+from maquette.mechanisms.base import (
+    Curator,
+    Forecast,
+    Guarantee,
+    Mechanism,
+    Outcome,
+    Prepared,
+    Progress,
+    Task,
+    Traits,
+)
 from maquette.models.answers import Answers
 from maquette.models.dense import Dense
 from maquette.models.fits import HistogramMap, Piece, histogram_map
@@ -33,7 +43,7 @@ _CANDIDATES = 7e5
 """Candidates per second of a private choice."""
 
 
-class Foreseen(NamedTuple):
+class Outlook(NamedTuple):
     """What a mechanism says of itself before any data is touched."""
 
     error: float
@@ -44,8 +54,67 @@ class Foreseen(NamedTuple):
     note: str
 
 
+@dataclass(frozen=True, eq=False)
+class PreparedRounds(Prepared):
+    """A mechanism that learns weights on the universe of its queries, round after round, at one task."""
+
+    mechanism: InRounds
+
+    def _refuse(self) -> str | None:
+        """Why weights on the universe of the queries cannot be held or learnt, or None."""
+        task, name = self.task, self.mechanism.name
+        if not shape.gives_rows(task.queries):
+            return (
+                f"{name} holds a weight for every cell that the queries look at, and these are "
+                f"{shape.universe(task.queries):,} in a class too large for that"
+            )
+        if task.post in ("lp", "l2"):
+            return f"the answers of {name} come from one histogram already; use post='auto'"
+        return shape.too_many(task.queries)
+
+    @property
+    def megabytes(self) -> float:
+        queries = self.task.queries
+        return postprocess.holding(self.mechanism.tables * shape.universe(queries) + queries.count)
+
+    @cached_property
+    def parts(self) -> sizing.Split:
+        """A part of the price for the number of records, where that is private."""
+        return sizing.split_for_shares(self.task, n=self.n)
+
+    def _foresee(self) -> Forecast:
+        drift = self.parts.drift(self.task)
+        # the released size may lie a drift below n, and the true one is only known to lie a drift below that
+        seen = self._outlook(n=self.n - 2 * drift, drift=drift)
+        return Forecast(
+            self.mechanism.name,
+            min(1.0, seen.error),
+            1.0 if seen.error >= 1 else seen.error * seen.typical,
+            seen.seconds,
+            self.megabytes,
+            True,
+            None,
+            (seen.note, "expected: from simulation, no promise"),
+        )
+
+    def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """Buy the size where it is private, learn round after round, answer from what was learnt."""
+        size = curator.size(price=self.parts.size)
+        mapped = histogram_map(self.task.queries)
+        assert mapped is not None
+        return self._learn_and_answer(curator, mapped, size, progress)
+
+    @abstractmethod
+    def _outlook(self, *, n: float, drift: float) -> Outlook: ...
+
+    @abstractmethod
+    def _learn_and_answer(
+        self, curator: Curator, mapped: HistogramMap, size: Size, progress: Progress
+    ) -> Outcome: ...
+
+
 @dataclass(frozen=True, slots=True)
-class InRounds(ABC):
+class InRounds(Mechanism):
     """A mechanism that learns weights on the universe of its queries, round after round."""
 
     tables: ClassVar[int] = 1
@@ -53,57 +122,11 @@ class InRounds(ABC):
     name: str
     fixed: int | None = None
     """So many rounds; None takes those with the smallest bound."""
+    traits: Traits = Traits()
 
     def __post_init__(self) -> None:
         if self.fixed is not None:
             _check.whole(rounds=self.fixed)
-
-    def refusal(self, task: Task) -> str | None:
-        """Why it cannot run, or None."""
-        return refusal(task, name=self.name)
-
-    def forecast(self, task: Task, *, n: int) -> Forecast:
-        """The bound and the typical error before any data is touched."""
-        refused = self.refusal(task)
-        if refused is not None:
-            return Forecast.refused(self.name, refused)
-        memory = postprocess.holding(self.tables * shape.universe(task.queries) + task.queries.count)
-        if trivial.constant(task):
-            return Forecast(self.name, 0.0, 0.0, postprocess.START, memory, False)
-        task = replace(task, typical_rows=n)
-        drift = split(task).drift(task)
-        # the released size may lie a drift below n, and the true one is only known to lie a drift below that
-        seen = self._foresee(task, n=n - 2 * drift, drift=drift)
-        return Forecast(
-            self.name,
-            min(1.0, seen.error),
-            1.0 if seen.error >= 1 else seen.error * seen.typical,
-            seen.seconds,
-            memory,
-            True,
-            None,
-            (seen.note, "expected: from simulation, no promise"),
-        )
-
-    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
-        """Buy the size where it is private, learn round after round, answer from what was learnt."""
-        if trivial.constant(task):
-            return trivial.constant_outcome(curator, task)
-        refused = self.refusal(task)
-        if refused is not None:
-            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
-        size = curator.size(price=split(task).size)
-        mapped = histogram_map(task.queries)
-        assert mapped is not None
-        return self._run(curator, task, mapped, size, progress)
-
-    @abstractmethod
-    def _foresee(self, task: Task, *, n: float, drift: float) -> Foreseen: ...
-
-    @abstractmethod
-    def _run(
-        self, curator: Curator, task: Task, mapped: HistogramMap, size: Size, progress: Progress
-    ) -> Outcome: ...
 
 
 def finish(
@@ -132,23 +155,6 @@ def stated(task: Task, error: float, size: Size, words: str) -> Guarantee:
     if error >= 1 or size.value < 1:
         return Guarantee(1.0, task.beta, f"vacuous: {words}")
     return Guarantee(error, task.beta, words)
-
-
-def refusal(task: Task, *, name: str) -> str | None:
-    """Why weights on the universe of the queries cannot be held or learnt, or None."""
-    if not shape.gives_rows(task.queries):
-        return (
-            f"{name} holds a weight for every cell that the queries look at, and these are "
-            f"{shape.universe(task.queries):,} in a class too large for that"
-        )
-    if task.post in ("lp", "l2"):
-        return f"the answers of {name} come from one histogram already; use post='auto'"
-    return shape.too_many(task.queries)
-
-
-def split(task: Task) -> sizing.Split:
-    """A part of the price for the number of records, where that is private."""
-    return sizing.split_for_shares(task)
 
 
 def most(task: Task) -> int:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import lru_cache, wraps
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Relation
-from maquette.errors import MechanismError
-from maquette.mechanisms.base import Curator, Guarantee, Outcome, Task
-from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.fits import answer_histogram, can_map, pass_length
 from maquette.queries.base import MOST_ANSWERS, Margin, Queries, Sensitivity
 from maquette.queries.marginals import Marginals
 from maquette.queries.merging import Merged, merge
-from maquette.questions.measurement import Size
 
 LARGEST_HISTOGRAM = 2**22
 """Cells of the largest histogram that is held."""
@@ -106,22 +101,25 @@ class Profile(NamedTuple):
     counts: NDArray[np.float64]
 
 
-_Found = TypeVar("_Found")
+_Value = TypeVar("_Value")
+_More = ParamSpec("_More")
 
 
-def remembered(look: Callable[[Queries], _Found]) -> Callable[[Queries], _Found]:
-    """Keep what was found for the last few workloads; one that cannot be hashed is looked at anew each time."""
-    kept = lru_cache(maxsize=32)(look)
+def remembered(
+    compute: Callable[Concatenate[Queries, _More], _Value],
+) -> Callable[Concatenate[Queries, _More], _Value]:
+    """Cache a function for the last few workloads; for one that cannot be hashed it is computed each time."""
+    cached = lru_cache(maxsize=32)(compute)
 
-    @wraps(look)
-    def find(queries: Queries) -> _Found:
+    @wraps(compute)
+    def look_up(queries: Queries, *args: _More.args, **more: _More.kwargs) -> _Value:
         try:
             hash(queries)
         except TypeError:
-            return look(queries)
-        return kept(queries)
+            return compute(queries, *args, **more)
+        return cached(queries, *args, **more)
 
-    return find
+    return look_up
 
 
 @remembered
@@ -160,60 +158,3 @@ def query_cells(queries: Queries) -> NDArray[np.float64]:
     shape = tuple(queries.domain[name].size for name in queries.attributes)
     assert math.prod(shape) <= LARGEST_HISTOGRAM
     return answer_histogram(queries, np.ones(shape, dtype=np.int64))
-
-
-# Workloads that need no data: nothing asked, or every answer the same for every record.
-
-
-_FREE = "every query is constant: answered without looking at the table, at no cost"
-
-
-def constant(task: Task) -> bool:
-    """Does every query have the same weight on every record?"""
-    return distinct(task.queries) == 0
-
-
-class Able(Protocol):
-    """A mechanism that says beforehand why it cannot run."""
-
-    @property
-    def name(self) -> str: ...
-
-    def refusal(self, task: Task) -> str | None: ...
-
-
-def opening(mechanism: Able, curator: Curator, task: Task) -> Outcome | None:
-    """How a run begins: constant queries are answered at once, a task that cannot be done is refused; else None."""
-    if constant(task):
-        return constant_outcome(curator, task)
-    refused = mechanism.refusal(task)
-    if refused is not None:
-        raise MechanismError(f"mechanism '{mechanism.name}' cannot do this: {refused}")
-    return None
-
-
-def constant_outcome(curator: Curator, task: Task) -> Outcome:
-    """The exact fractions of constant queries, read off any one record. Costs nothing and looks at nothing.
-
-    Guarantee: 0; only a public size is asked for. A private size stays unknown: fractions do not need it.
-    """
-    queries = task.queries
-    one = {a.name: np.zeros(1, dtype=np.int64) for a in queries.domain}
-    numerators = np.asarray(queries.on_rows(one), dtype=np.int64) if queries.count else np.zeros(0, np.int64)
-    public = task.relation is Relation.REPLACE_ONE
-    size = curator.size(price=Fraction(0)) if public else Size.unknown()
-    return Outcome(
-        answers=Answers(numerators, queries.denominator),
-        database=_rows(task, size),
-        size=size,
-        guarantee=Guarantee(0.0, task.beta, "the answers are the same for every table"),
-        notes=(_FREE if public else f"{_FREE}; the number of records stays private",),
-    )
-
-
-def _rows(task: Task, size: Size) -> SmallDatabase | None:
-    """Where there is only one possible record, the rows are known too."""
-    if task.queries.domain.size > 1:
-        return None
-    m = task.rows or size.divisor
-    return SmallDatabase({a.name: np.zeros(m, dtype=np.uint8) for a in task.queries.domain})

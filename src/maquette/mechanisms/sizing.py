@@ -121,18 +121,18 @@ def split(task: Task, level: Callable[[Fraction], float], stated: Callable[[floa
     return min(options, key=lambda option: stated(level(option.answers), option.drift(task)))
 
 
-def split_for_shares(task: Task) -> Split:
+def split_for_shares(task: Task, *, n: int) -> Split:
     """The share that suits errors in fractions which fall like 1 / (epsilon n), n the records that are surely there.
 
     Fractions of a hypothesis or of a small database do not depend on the released size; what is proved about them
     does: the released size may lie a drift below the true one, and the true one is only known to lie a drift below
-    that. n is the public guess `typical_rows`.
+    that. n is public, or a guess.
     """
 
     def epsilon(price: Fraction) -> float:
         return math.sqrt(price) if task.unit != "epsilon" else float(price)
 
-    return split(task, epsilon, lambda strength, drift: -strength * (task.typical_rows - 2 * drift))
+    return split(task, epsilon, lambda strength, drift: -strength * (n - 2 * drift))
 
 
 def size_is_public(task: Task) -> bool:

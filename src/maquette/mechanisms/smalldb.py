@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -15,11 +16,9 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.accounting.gaussian import rho_of
 from maquette.domain import Relation
-from maquette.errors import MechanismError
 from maquette.mechanisms import shape, sizing
-from maquette.mechanisms import shape as trivial
 from maquette.mechanisms.base import Curator as Gate
-from maquette.mechanisms.base import Forecast, Guarantee, Outcome, Progress, Task
+from maquette.mechanisms.base import Forecast, Guarantee, Mechanism, Outcome, Prepared, Progress, Task, Traits
 from maquette.mechanisms.smalldb_routes import Route, find_route, find_rows, no_route
 from maquette.models.answers import SmallDatabase
 from maquette.questions.draws import (
@@ -47,18 +46,160 @@ TYPICAL_TRELLIS = 1.5
 """The same for a trellis: windows of three of 40 cells, epsilon n = 200 and 1,000, 12 draws."""
 
 
+@dataclass(frozen=True, eq=False)
+class PreparedSmallDb(Prepared):
+    """SmallDB for one workload: the sampler is looked for once."""
+
+    mechanism: SmallDb
+
+    def _refuse(self) -> str | None:
+        return None if self.is_constant else self.undrawable()
+
+    def undrawable(self) -> str | None:
+        """Why nothing can be drawn, or None: from public quantities only."""
+        task, options = self.task, self.mechanism
+        if task.queries.domain.constraints:
+            return (
+                "its rows are drawn from all records, also those that the domain's constraints forbid; use another "
+                "mechanism, or leave the constraints out of the domain"
+            )
+        if options.alpha is not None and (task.rows is not None or options.candidates is not None):
+            return "alpha chooses the number of rows, and they are given already; leave one of the two out"
+        if options.candidates is not None:
+            return shape.too_many(task.queries)
+        if self.route is None:
+            return no_route(task.queries, task.unit)
+        if options.alpha is not None:
+            return self._unreachable(options.alpha, self.route)
+        unfit = self.route.refusal(task.rows or 1)
+        if unfit is not None:
+            return f"{task.queries.describe()}: {unfit}"
+        return None
+
+    def _unreachable(self, alpha: float, route: Route) -> str | None:
+        """Why the rows that the target needs cannot be drawn, what could be drawn instead, or None."""
+        m, letter = _target_rows(alpha, route)
+        able = find_rows(self.task.queries, self.mechanism.base, m)
+        unfit = able.refusal(m)
+        if unfit is None:
+            return None
+        most = able.most_rows()
+        near, _ = theory.nearest(route.facts, rows=most)
+        return (
+            f"alpha={alpha:g} needs m={m:,} rows (existence bound {letter}: the best database of fewer may be "
+            f"farther than alpha / 2 from a table), and {unfit}; at most m={most:,} rows can be drawn, which reach "
+            f"alpha={_up(2 * near):g}: ask for that, or for rows={most}"
+        )
+
+    @cached_property
+    def route(self) -> Route | None:
+        """The exact sampler of the class, or None."""
+        return find_route(self.task.queries, base=self.mechanism.base, rows=self.task.rows)
+
+    @cached_property
+    def parts(self) -> sizing.Split:
+        """A part of the price for the number of records, where that is private."""
+        return sizing.split_for_shares(self.task, n=self.n)
+
+    def _foresee(self) -> Forecast:
+        task, n = self.task, self.n
+        epsilon = pure_epsilon(self.parts.answers, task.unit)
+        asked, route = self.draw_for(n=n, epsilon=epsilon)
+        # the released size may lie a drift below n, and the true one is only known to lie a drift below that
+        least = max(n - 2 * self.parts.drift(task), 1.0)
+        bound = error_bound(asked, route, task, n=least, epsilon=epsilon)
+        guarantee = self._guarantee(bound)
+        return Forecast(
+            self.mechanism.name,
+            bound.alpha,
+            typical_error(asked, route, n=n, epsilon=epsilon),
+            1.0 if route is None else route.seconds(asked.m),
+            self.megabytes,
+            True,
+            None,
+            (f"{sampler_words(asked)}, m={asked.m}", *target_words(guarantee), EXPECTED),
+        )
+
+    def _run(self, curator: Gate, rng: np.random.Generator, progress: Progress) -> Outcome:
+        """Buy the size where it is private, draw once, answer every query from the rows."""
+        task = self.task
+        size = curator.size(price=self.parts.size)
+        epsilon = pure_epsilon(self.parts.answers, task.unit)
+        asked, route = self.draw_for(n=size.divisor, epsilon=epsilon)
+        drawn = draw(curator, asked, price=self.parts.answers, progress=progress)
+        database = fill(drawn, task, rng)
+        least = max(size.value - sizing.drift(size, task.beta), 1.0)
+        bound = error_bound(asked, route, task, n=least, epsilon=float(drawn.epsilon))
+        guarantee = self._guarantee(bound)
+        return Outcome(
+            answers=database.answer_all(task.queries),
+            database=database,
+            size=size,
+            guarantee=guarantee,
+            parameters=draw_parameters(drawn, size, bound),
+            notes=target_words(guarantee),
+            judged=drawn if shape.too_many(task.queries) else None,
+        )
+
+    def draw_for(self, *, n: int, epsilon: float) -> tuple[Draw, Route | None]:
+        """What to draw for n records, from public or released numbers."""
+        task, options, route = self.task, self.mechanism, self.route
+        resolution = max(1, math.ceil(epsilon))
+        if options.candidates is not None:
+            listed = Candidates(task.queries, options.candidates)
+            return Draw(listed, "flat", listed.m, resolution), None
+        assert route is not None
+        if options.alpha is not None:
+            m, _ = _target_rows(options.alpha, route, n=n if sizing.size_is_public(task) else None)
+            route = find_rows(task.queries, options.base, m)
+        else:
+            m = task.rows or self._rows(route, n=n, epsilon=epsilon)
+        return Draw(route.structure, route.base, m, resolution), route
+
+    def _rows(self, route: Route, *, n: int, epsilon: float) -> int:
+        most = route.most_rows()
+        if route.counted and self.mechanism.by == "expected":
+            return min(max(1, math.ceil(ROWS_FACTOR * math.sqrt(epsilon * n))), most)
+        return theory.best(
+            route.facts,
+            n=n,
+            epsilon=epsilon,
+            beta=self.task.beta,
+            n_public=sizing.size_is_public(self.task),
+            most_rows=most,
+            log_range=route.log_mass,
+        ).rows
+
+    def _guarantee(self, bound: DrawBound) -> Guarantee:
+        """B(m), and whether it is what was asked for."""
+        alpha, beta = self.mechanism.alpha, self.task.beta
+        if alpha is None:
+            return Guarantee(bound.alpha, beta, bound.words)
+        return Guarantee(bound.alpha, beta, bound.words, alpha, bound.records(alpha))
+
+
+def _target_rows(alpha: float, route: Route, n: int | None = None) -> tuple[int, str]:
+    """The theorem's own m: half of the error for the best database, half for the draw.
+
+    A public n can only make it smaller (few records behave in few ways), so that what can be drawn without it can
+    be drawn with it.
+    """
+    return theory.rows_for(route.facts, alpha=alpha / 2, n=n, only=theory.WITHOUT_ITSELF)
+
+
 @dataclass(frozen=True, slots=True)
-class SmallDb:
+class SmallDb(Mechanism):
     """Draw y of m rows with probability proportional to base(y) exp(-epsilon err(x, y) / (2D)).
 
     Guarantee: the task's price, pure, by one exact draw of the exponential mechanism through the gate (and a noisy
         number of records under add/remove-one, for the choice of m and for the report).
     Accuracy: the proposition of section 4 of our specification with the exact mass of the base (`theory/smalldb.py`);
         what rounding the score adds is included. With `alpha` the guarantee says whether the proposition gives it.
-    Holds when: the class has an exact sampler; see `smalldb_dispatch`.
+    Holds when: the class has an exact sampler; see `smalldb_routes`.
     Cost: a few dozen counted levels; the time depends on the table and is outside the guarantee.
     """
 
+    prepared_by = PreparedSmallDb
     name: str = "smalldb"
     base: Base | None = None
     """The base measure; None takes the default of the class."""
@@ -69,6 +210,7 @@ class SmallDb:
     """Public small databases to choose from, for any class: codes of shape (candidates, m) per attribute."""
     by: Literal["expected", "guaranteed"] = "expected"
     """Which error chooses m where neither rows nor alpha do: "guaranteed" takes the m with the smallest B(m)."""
+    traits: Traits = Traits(chooses_few_rows=True)
 
     def __post_init__(self) -> None:
         if self.alpha is not None:
@@ -85,141 +227,6 @@ class SmallDb:
         }
         plain = {"base": self.base, "alpha": self.alpha, "candidates": digests or None}
         return plain if self.by == "expected" else plain | {"by": self.by}
-
-    def forecast(self, task: Task, *, n: int) -> Forecast:
-        """The bound and the typical error before any data is touched."""
-        if trivial.constant(task):
-            return Forecast(self.name, 0.0, 0.0, 0.05, 100.0, False)
-        refused = self.refusal(task, n=n)
-        if refused is not None:
-            return Forecast.refused(self.name, refused)
-        task = replace(task, typical_rows=n)
-        parts = sizing.split_for_shares(task)
-        epsilon = pure_epsilon(parts.answers, task.unit)
-        asked, route = self.plan(task, n=n, epsilon=epsilon)
-        # the released size may lie a drift below n, and the true one is only known to lie a drift below that
-        least = max(n - 2 * parts.drift(task), 1.0)
-        bound = error_bound(asked, route, task, n=least, epsilon=epsilon)
-        typical = typical_error(asked, route, n=n, epsilon=epsilon)
-        guarantee = self._stated(bound, task, n=least)
-        notes = (f"{sampler_words(asked)}, m={asked.m}", *target_words(guarantee), EXPECTED)
-        return Forecast(
-            self.name,
-            bound.alpha,
-            typical,
-            1.0 if route is None else route.seconds(asked.m),
-            300.0,
-            True,
-            None,
-            notes,
-        )
-
-    def refusal(self, task: Task, *, n: int) -> str | None:
-        """Why it cannot run, or None: from public quantities only."""
-        if task.queries.domain.constraints:
-            return (
-                "its rows are drawn from all records, also those that the domain's constraints forbid; use another "
-                "mechanism, or leave the constraints out of the domain"
-            )
-        if self.alpha is not None and (task.rows is not None or self.candidates is not None):
-            return "alpha chooses the number of rows, and they are given already; leave one of the two out"
-        if self.candidates is not None:
-            return shape.too_many(task.queries)
-        route = find_route(task.queries, base=self.base, rows=task.rows)
-        if route is None:
-            return no_route(task.queries, task.unit)
-        if self.alpha is not None:
-            return self._unreachable(task, route)
-        unfit = route.refusal(task.rows or 1)
-        if unfit is not None:
-            return f"{task.queries.describe()}: {unfit}"
-        return None
-
-    def _unreachable(self, task: Task, route: Route) -> str | None:
-        """Why the rows that the target needs cannot be drawn, what could be drawn instead, or None."""
-        m, letter = self._target_rows(route)
-        able = find_rows(task.queries, self.base, m)
-        unfit = able.refusal(m)
-        if unfit is None:
-            return None
-        most = able.most_rows()
-        near, _ = theory.nearest(route.facts, rows=most)
-        return (
-            f"alpha={self.alpha:g} needs m={m:,} rows (existence bound {letter}: the best database of fewer may be "
-            f"farther than alpha / 2 from a table), and {unfit}; at most m={most:,} rows can be drawn, which reach "
-            f"alpha={_up(2 * near):g}: ask for that, or for rows={most}"
-        )
-
-    def run(self, curator: Gate, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
-        """Buy the size where it is private, draw once, answer every query from the rows."""
-        if trivial.constant(task):
-            return trivial.constant_outcome(curator, task)
-        refused = self.refusal(task, n=task.typical_rows)
-        if refused is not None:
-            raise MechanismError(f"mechanism '{self.name}' cannot do this: {refused}")
-        parts = sizing.split_for_shares(task)
-        size = curator.size(price=parts.size)
-        epsilon = pure_epsilon(parts.answers, task.unit)
-        asked, route = self.plan(task, n=size.divisor, epsilon=epsilon)
-        drawn = draw(curator, asked, price=parts.answers, progress=progress)
-        database = fill(drawn, task, rng)
-        least = max(size.value - sizing.drift(size, task.beta), 1.0)
-        bound = error_bound(asked, route, task, n=least, epsilon=float(drawn.epsilon))
-        guarantee = self._stated(bound, task, n=least)
-        return Outcome(
-            answers=database.answer_all(task.queries),
-            database=database,
-            size=size,
-            guarantee=guarantee,
-            parameters=draw_parameters(drawn, size, bound),
-            notes=target_words(guarantee),
-            judged=drawn if shape.too_many(task.queries) else None,
-        )
-
-    def plan(self, task: Task, *, n: int, epsilon: float) -> tuple[Draw, Route | None]:
-        """What to draw, from public or released numbers."""
-        resolution = max(1, math.ceil(epsilon))
-        if self.candidates is not None:
-            listed = Candidates(task.queries, self.candidates)
-            return Draw(listed, "flat", listed.m, resolution), None
-        route = find_route(task.queries, base=self.base, rows=task.rows)
-        assert route is not None
-        if self.alpha is not None:
-            m, _ = self._target_rows(route, n=n if sizing.size_is_public(task) else None)
-            route = find_rows(task.queries, self.base, m)
-        else:
-            m = task.rows or self._rows(route, task, n=n, epsilon=epsilon)
-        return Draw(route.structure, route.base, m, resolution), route
-
-    def _target_rows(self, route: Route, n: int | None = None) -> tuple[int, str]:
-        """The theorem's own m: half of the error for the best database, half for the draw.
-
-        A public n can only make it smaller (few records behave in few ways), so that what can be drawn without it can
-        be drawn with it.
-        """
-        assert self.alpha is not None
-        return theory.rows_for(route.facts, alpha=self.alpha / 2, n=n, only=theory.WITHOUT_ITSELF)
-
-    def _rows(self, route: Route, task: Task, *, n: int, epsilon: float) -> int:
-        most = route.most_rows()
-        if route.counted and self.by == "expected":
-            return min(max(1, math.ceil(ROWS_FACTOR * math.sqrt(epsilon * n))), most)
-        return theory.best(
-            route.facts,
-            n=n,
-            epsilon=epsilon,
-            beta=task.beta,
-            n_public=sizing.size_is_public(task),
-            most_rows=most,
-            log_range=route.log_mass,
-        ).rows
-
-    def _stated(self, bound: DrawBound, task: Task, *, n: float) -> Guarantee:
-        """B(m), and whether it is what was asked for."""
-        if self.alpha is None:
-            return Guarantee(bound.alpha, task.beta, bound.words)
-        needed = bound.records(self.alpha)
-        return Guarantee(bound.alpha, task.beta, bound.words, self.alpha, needed)
 
 
 def draw(curator: Gate, asked: Draw, *, price: Fraction, progress: Progress) -> Drawn:

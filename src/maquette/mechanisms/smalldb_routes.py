@@ -173,13 +173,19 @@ class Route:
 
 def find_route(queries: Queries, *, base: Base | None = None, rows: int | None = None) -> Route | None:
     """The exact sampler for a class, and for the number of rows if one is asked for, or None."""
+    return _for_rows(routes_of(queries, base), rows)
+
+
+@shape.remembered
+def routes_of(queries: Queries, base: Base | None) -> tuple[Route, ...]:
+    """The exact samplers for a class: its counter, or enumeration and a trellis."""
     structure = _counted(queries)
     if structure is not None:
         sizes = tuple(queries.domain[name].size for name in structure.attributes)
         facts = _facts(queries, math.prod(sizes))
-        return Route(structure, structure.bases[0] if base is None else base, facts, sizes)
+        return (Route(structure, structure.bases[0] if base is None else base, facts, sizes),)
     if not listable(queries):
-        return None
+        return ()
     found = atoms(queries)
     facts = _facts(queries, found.count)
     if facts.vc is None:
@@ -188,13 +194,13 @@ def find_route(queries: Queries, *, base: Base | None = None, rows: int | None =
     if readable(found):
         structures.append(Trellis(queries))
     routes = [Route(s, s.bases[0] if base is None else base, facts, (found.count,)) for s in structures]
-    return _for_rows([r for r in routes if r.refusal(LEAST_LISTED) is None], rows)
+    return tuple(route for route in routes if route.refusal(LEAST_LISTED) is None)
 
 
-def _for_rows(routes: list[Route], rows: int | None) -> Route | None:
-    """Enumeration where it takes enough rows, else whichever takes more."""
-    if not routes:
-        return None
+def _for_rows(routes: tuple[Route, ...], rows: int | None) -> Route | None:
+    """The only one; or enumeration where it takes enough rows, else whichever takes more."""
+    if len(routes) < 2:
+        return routes[0] if routes else None
     enough = ENOUGH_LISTED if rows is None else rows
     taking = [route for route in routes if route.refusal(enough) is None]
     return taking[0] if taking else max(routes, key=lambda route: route.most_rows())

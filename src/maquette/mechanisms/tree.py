@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from numpy.typing import NDArray
 from maquette.accounting.gaussian import smoothing_of
 from maquette.domain import Attribute, Relation
 from maquette.mechanisms import postprocess, shape, sizing
-from maquette.mechanisms import shape as trivial
-from maquette.mechanisms.base import Curator, Forecast, Outcome, Progress, Task
+from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
 from maquette.models import fits
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.fits import answer_histogram
@@ -37,22 +37,12 @@ shrinks to e / (1 + 2.5 e), because the answers rise. Fitted to 180 simulations 
 NO_ROWS = "answers only, no rows: the noisy tree holds no record"
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """Measure every level of a 16-ary tree over the cells with the same noise, fit the closest tree, let prefixes rise.
+@dataclass(frozen=True, eq=False)
+class PreparedTree(Prepared):
+    """A tree for one workload."""
 
-    Guarantee: the task's price, through the gate: one record lies in one node of every level (replace-one: two).
-        Laplace noise for a pure price, Gaussian noise for a price in rho.
-    Accuracy: `theory/tree.py`: least squares are no farther off than adding up at most 8 nodes per level; a rising
-        sequence is never farther from a rising truth than what it was made of; a range is a difference of two prefixes.
-    Holds when: prefixes or ranges of one ordered attribute.
-    Cost: one draw per node; up to 2^22 cells.
-    """
-
-    name: str = "tree"
-
-    def refusal(self, task: Task) -> str | None:
-        """Why it cannot run, or None."""
+    def _refuse(self) -> str | None:
+        task = self.task
         if attribute_of(task.queries) is None:
             return "it is for prefixes or ranges of one ordered attribute"
         if not shape.holds_histogram(task.queries):
@@ -64,33 +54,38 @@ class Tree:
             return "a tree is fitted by least squares; use post='auto' or 'none'"
         return shape.too_many(task.queries)
 
-    def forecast(self, task: Task, *, n: int) -> Forecast:
-        """The bound and the typical error before any data is touched."""
-        refused = self.refusal(task)
-        if refused is not None:
-            return Forecast.refused(self.name, refused)
-        cells, count = shape.universe(task.queries), task.queries.count
-        time = postprocess.measuring(
-            n=n, cells=2 * cells, tables=len(_widths(task)), answers=2 * cells + count
+    @property
+    def megabytes(self) -> float:
+        return postprocess.holding(3 * shape.universe(self.task.queries) + self.task.queries.count)
+
+    @cached_property
+    def _parts(self) -> sizing.Split:
+        task = self.task
+        return sizing.split(
+            task, lambda price: _level(task, _law(task, price)), lambda e, t: _stated(task, e, t)
         )
-        memory = postprocess.holding(3 * cells + count)
-        if trivial.constant(task):
-            return Forecast(self.name, 0.0, 0.0, postprocess.START, memory, False)
-        parts = self._split(task)
+
+    def _foresee(self) -> Forecast:
+        task, parts, n = self.task, self._parts, self.n
+        cells, count = shape.universe(task.queries), task.queries.count
         law = _law(task, parts.answers)
         level, drift = _level(task, law), parts.drift(task)
-        guaranteed = postprocess.in_advance(_stated(task, level, drift) - drift, drift, "none", n=n)
         typical = _typical(task, law) / n
         typical = typical / (1 + RISING * typical) + parts.drift(task, beta=0.5) / n
-        notes = (_describe(task, law), "expected: from simulation, no promise")
-        return Forecast(self.name, guaranteed, min(typical, 1.0), time, memory, True, None, notes)
+        return Forecast(
+            self.mechanism.name,
+            postprocess.in_advance(_stated(task, level, drift) - drift, drift, "none", n=n),
+            min(typical, 1.0),
+            postprocess.measuring(n=n, cells=2 * cells, tables=len(_widths(task)), answers=2 * cells + count),
+            self.megabytes,
+            True,
+            None,
+            (_describe(task, law), "expected: from simulation, no promise"),
+        )
 
-    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+    def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure every level, fit, answer."""
-        done = trivial.opening(self, curator, task)
-        if done is not None:
-            return done
-        parts = self._split(task)
+        task, parts = self.task, self._parts
         progress("measuring the tree", 0.0)
         size = curator.size(price=parts.size)
         variance = variance_parameter(task, parts.answers)
@@ -100,10 +95,26 @@ class Tree:
         progress("fitting the tree", 1.0)
         return done
 
-    def _split(self, task: Task) -> sizing.Split:
-        return sizing.split(
-            task, lambda price: _level(task, _law(task, price)), lambda e, t: _stated(task, e, t)
-        )
+
+@dataclass(frozen=True, slots=True)
+class Tree(Mechanism):
+    """Measure every level of a 16-ary tree over the cells with the same noise, fit the closest tree, let prefixes rise.
+
+    Guarantee: the task's price, through the gate: one record lies in one node of every level (replace-one: two).
+        Laplace noise for a pure price, Gaussian noise for a price in rho.
+    Accuracy: `theory/direct.py`: least squares are no farther off than adding up at most 8 nodes per level; a rising
+        sequence is never farther from a rising truth than what it was made of; a range is a difference of two prefixes.
+    Holds when: prefixes or ranges of one ordered attribute.
+    Cost: one draw per node; up to 2^22 cells.
+    """
+
+    prepared_by = PreparedTree
+    name: str = "tree"
+    traits: Traits = Traits(gaussian=True)
+
+    def l2_shift(self, queries: Queries, relation: Relation) -> Fraction:
+        """One record moves one node of every level, two where it is replaced."""
+        return Fraction(moved(relation) * len(fits.tree_widths(shape.universe(queries), BRANCHES)))
 
 
 def attribute_of(queries: Queries) -> Attribute | None:
@@ -120,11 +131,6 @@ def variance_parameter(task: Task, price: Fraction) -> Fraction:
     shift = len(_widths(task)) * moved(task.relation)
     paid = price * (1 - _HAIR)
     return 2 * (shift / paid) ** 2 if task.unit == "epsilon" else shift / (2 * paid)
-
-
-def levels(queries: Queries) -> int:
-    """Of the tree over the cells that the queries look at."""
-    return len(fits.tree_widths(shape.universe(queries), BRANCHES))
 
 
 def _widths(task: Task) -> list[int]:

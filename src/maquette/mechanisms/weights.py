@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from maquette.accounting.gaussian import rho_of, smoothing_of
 from maquette.mechanisms import rounds, shape, sizing
 from maquette.mechanisms.base import Curator, Outcome, Progress, Task
-from maquette.mechanisms.rounds import Foreseen, InRounds
+from maquette.mechanisms.rounds import InRounds, Outlook, PreparedRounds
 from maquette.models.answers import GRID, Answers
 from maquette.models.dense import Dense, Target
 from maquette.models.fits import HistogramMap
@@ -64,50 +64,39 @@ class _Learnt:
     released: tuple[Released, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Mwem(InRounds):
-    """T rounds of choose, measure, project; released are the answers of a fit to all measurements.
+@dataclass(frozen=True, eq=False)
+class PreparedMwem(PreparedRounds):
+    """MWEM for one workload."""
 
-    Guarantee: the task's price, through the gate: T choices of sensitivity 1 and T measured queries.
-    Accuracy: sqrt(ln|X|/(2T)) + selection + 2W in advance; afterwards the smallest measured gap + W + selection, plus
-        how far the released fit lies from the hypothesis of that round. The fit is released only where that is
-        within the bound in advance.
-    Cost: T rounds with a few replays of all measured queries; T by the bound, at most 400.
-    """
-
-    tables: ClassVar[int] = 3
-    name: str = "mwem"
-
-    def _foresee(self, task: Task, *, n: float, drift: float) -> Foreseen:
-        plan = self._plan(task, n=n, drift=drift)
+    def _outlook(self, *, n: float, drift: float) -> Outlook:
+        plan = self._plan(n=n, drift=drift)
         note = f"{plan.rounds} rounds, {float(plan.share):.0%} of the price on choosing"
-        seconds = rounds.seconds(task, rounds=plan.rounds) + _replaying(task, plan.rounds)
-        return Foreseen(plan.error, MWEM_TYPICAL, seconds, note)
+        seconds = rounds.seconds(self.task, rounds=plan.rounds) + _replaying(self.task, plan.rounds)
+        return Outlook(plan.error, MWEM_TYPICAL, seconds, note)
 
-    def _run(
-        self, curator: Curator, task: Task, mapped: HistogramMap, size: Size, progress: Progress
+    def _learn_and_answer(
+        self, curator: Curator, mapped: HistogramMap, size: Size, progress: Progress
     ) -> Outcome:
         """Answers from a fit to all that was measured."""
-        drift = sizing.drift(size, task.beta)
+        drift = sizing.drift(size, self.task.beta)
         least = size.value - drift
-        plan = self._plan(task, n=least, drift=drift)
-        learnt = self._learn(curator, task, mapped, plan, size, drift, progress)
+        plan = self._plan(n=least, drift=drift)
+        learnt = self._learn(curator, mapped, plan, size, drift, progress)
         progress("fitting all measurements", 0.0)
-        return self._release(task, mapped, plan, learnt, size, least)
+        return self._release(mapped, plan, learnt, size, least)
 
     def _learn(
         self,
         curator: Curator,
-        task: Task,
         mapped: HistogramMap,
         plan: _Plan,
         size: Size,
         drift: float,
         progress: Progress,
     ) -> _Learnt:
-        price = rounds.split(task).answers
+        task, price = self.task, self.parts.answers
         choosing = price * plan.share / plan.rounds
-        measuring = self._noise((price - price * plan.share) / plan.rounds, task.unit)
+        measuring = _noise((price - price * plan.share) / plan.rounds, task.unit)
         now = Dense.uniform(task.queries.domain, task.queries.attributes)
         targets: list[Target] = []
         released: list[Released] = []
@@ -123,7 +112,7 @@ class Mwem(InRounds):
                 continue
             measured = curator.measure(query, noise=measuring)
             value = min(max(float(measured.counts[0]) / size.divisor, 0.0), 1.0)
-            width = (self._width(task, measured.noise, plan.rounds) + drift) / size.divisor
+            width = (self._width(measured.noise, plan.rounds) + drift) / size.divisor
             reached = abs(value - float(answers.fractions[index])) + width
             if best is None or reached < best[0]:
                 best = (reached, answers.fractions, weights)
@@ -135,8 +124,9 @@ class Mwem(InRounds):
         return _Learnt(best[1], best[2], best[0], tuple(released))
 
     def _release(
-        self, task: Task, mapped: HistogramMap, plan: _Plan, learnt: _Learnt, size: Size, least: float
+        self, mapped: HistogramMap, plan: _Plan, learnt: _Learnt, size: Size, least: float
     ) -> Outcome:
+        task = self.task
         start = Dense.uniform(task.queries.domain, task.queries.attributes)
         weights = start.refit(learnt.released).weights
         fitted = np.clip(mapped.forward(weights), 0.0, 1.0)
@@ -162,18 +152,19 @@ class Mwem(InRounds):
             },
         )
 
-    def _plan(self, task: Task, *, n: float, drift: float) -> _Plan:
+    def _plan(self, *, n: float, drift: float) -> _Plan:
         """Rounds and share by the bound at a size that the table surely has. Public or released numbers only."""
-        plans = [self._best(task, share, n=n, drift=drift) for share in SHARES]
+        plans = [self._best(share, n=n, drift=drift) for share in SHARES]
         return min(plans, key=lambda plan: plan.error)
 
-    def _best(self, task: Task, share: Fraction, *, n: float, drift: float) -> _Plan:
+    def _best(self, share: Fraction, *, n: float, drift: float) -> _Plan:
+        task, fixed = self.task, self.mechanism.fixed
         if n < 1:
-            count = self.fixed or 1
-            return _Plan(count, share, 1.0, *self._lost(task, share, count))
+            count = fixed or 1
+            return _Plan(count, share, 1.0, *self._lost(share, count))
 
         def error(count: int) -> float:
-            selection, width = self._lost(task, share, count)
+            selection, width = self._lost(share, count)
             return theory.mwem(
                 n=n,
                 log_universe=math.log(shape.universe(task.queries)),
@@ -182,12 +173,13 @@ class Mwem(InRounds):
                 width=width + drift + 2 * n / GRID,
             )
 
-        count = self.fixed or theory.best_rounds(error, most=rounds.most(task)).rounds
-        return _Plan(count, share, error(count), *self._lost(task, share, count))
+        count = fixed or theory.best_rounds(error, most=rounds.most(task)).rounds
+        return _Plan(count, share, error(count), *self._lost(share, count))
 
-    def _lost(self, task: Task, share: Fraction, count: int) -> tuple[float, float]:
+    def _lost(self, share: Fraction, count: int) -> tuple[float, float]:
         """What selection loses and what no measurement is off by, in counts; in doubles, since it is asked often."""
-        price = float(rounds.split(task).answers) * (1 - 1e-9) / count
+        task = self.task
+        price = float(self.parts.answers) * (1 - 1e-9) / count
         choosing, measuring = price * float(share), price * (1 - float(share))
         pure = task.unit == "epsilon"
         lost = theory.selection(
@@ -197,20 +189,21 @@ class Mwem(InRounds):
             beta=sizing.rest_of(task.beta, task.relation) / 2,
         )
         scale = 1 / measuring if pure else math.sqrt(0.5 / measuring + float(smoothing_of(task.unit)))
-        return lost + 1, self._reach(task, scale, count)
+        return lost + 1, self._reach(scale, count)
 
-    def _width(self, task: Task, noise: Noise, count: int) -> float:
+    def _width(self, noise: Noise, count: int) -> float:
         """What no measurement is off by, for the law that was drawn."""
         match noise:
             case Laplace(scale=Fraction() as scale):
-                return self._reach(task, float(scale), count)
+                return self._reach(float(scale), count)
             case Gaussian(sigma_squared=Fraction() as variance):
-                return self._reach(task, math.sqrt(variance), count)
+                return self._reach(math.sqrt(variance), count)
             case _:
                 raise TypeError(f"no law in {noise!r}")
 
-    def _reach(self, task: Task, scale: float, count: int) -> float:
+    def _reach(self, scale: float, count: int) -> float:
         """On either grid: a 0/1 query of a workload with fractional weights is measured in whole counts."""
+        task = self.task
         beta, draws = sizing.rest_of(task.beta, task.relation) / 2, math.log(count)
         if task.unit != "epsilon":
             # the continuous quantile rounded up to whole counts holds for the discrete law on any finer grid
@@ -218,8 +211,25 @@ class Mwem(InRounds):
         grids = {1.0, 1 / task.queries.denominator}
         return max(laplace.laplace_discrete(scale=scale, log_queries=draws, beta=beta, grid=g) for g in grids)
 
-    def _noise(self, price: Fraction, unit: str) -> Noise:
-        return Laplace(sizing.pure_epsilon(price, unit)) if unit == "epsilon" else Gaussian(price)
+
+def _noise(price: Fraction, unit: str) -> Noise:
+    return Laplace(sizing.pure_epsilon(price, unit)) if unit == "epsilon" else Gaussian(price)
+
+
+@dataclass(frozen=True, slots=True)
+class Mwem(InRounds):
+    """T rounds of choose, measure, project; released are the answers of a fit to all measurements.
+
+    Guarantee: the task's price, through the gate: T choices of sensitivity 1 and T measured queries.
+    Accuracy: sqrt(ln|X|/(2T)) + selection + 2W in advance; afterwards the smallest measured gap + W + selection, plus
+        how far the released fit lies from the hypothesis of that round. The fit is released only where that is
+        within the bound in advance.
+    Cost: T rounds with a few replays of all measured queries; T by the bound, at most 400.
+    """
+
+    prepared_by = PreparedMwem
+    tables: ClassVar[int] = 3
+    name: str = "mwem"
 
 
 def _replaying(task: Task, count: int) -> float:
@@ -237,6 +247,87 @@ MW_TYPICAL = 0.3
 """Largest error over the bound: 0.06 to 0.29 in simulations on random tables of 64 to 1,024 cells; the largest."""
 
 
+@dataclass(frozen=True, eq=False)
+class PreparedWeights(PreparedRounds):
+    """Multiplicative weights for one workload."""
+
+    def _outlook(self, *, n: float, drift: float) -> Outlook:
+        best = self._best(n=n)
+        seconds = rounds.seconds(self.task, rounds=best.rounds)
+        return Outlook(best.error, MW_TYPICAL, seconds, f"{best.rounds} rounds of signed selection")
+
+    def _learn_and_answer(
+        self, curator: Curator, mapped: HistogramMap, size: Size, progress: Progress
+    ) -> Outcome:
+        """Answers from the average of the weights of all rounds."""
+        task = self.task
+        best = self._best(n=size.value - sizing.drift(size, task.beta))
+        average = self._learn(curator, mapped, best.rounds, progress)
+        words = f"multiplicative weights, {best.rounds} rounds of signed selection, average of the rounds"
+        return rounds.finish(
+            task,
+            mapped,
+            size,
+            weights=average,
+            answers=Answers.from_fractions(mapped.forward(average)),
+            guarantee=rounds.stated(task, best.error, size, words),
+            facts={"rounds": best.rounds, "step": self._step(best.rounds)},
+        )
+
+    def _learn(
+        self, curator: Curator, mapped: HistogramMap, count: int, progress: Progress
+    ) -> NDArray[np.float64]:
+        """The average of the weights of all rounds."""
+        queries = self.task.queries
+        price, step = self.parts.answers / count, self._step(count)
+        logs, total = np.zeros(mapped.shape), np.zeros(mapped.shape)
+        for done in range(count):
+            progress("learning from the largest errors", done / count)
+            now = np.exp(logs - logs.max())
+            now /= now.sum()
+            total += now
+            answers = Answers.from_fractions(mapped.forward(now))
+            chosen = curator.select(queries, answers, price=price, signed=True)
+            below = chosen >= queries.count
+            index = chosen - queries.count if below else chosen
+            logs += (-step if below else step) * rounds.row_of(mapped, index)
+        progress("learning from the largest errors", 1.0)
+        return total / count
+
+    @cached_property
+    def _log_universe(self) -> float:
+        return math.log(shape.universe(self.task.queries))
+
+    def _step(self, count: int) -> float:
+        return theory.step_size(log_universe=self._log_universe, rounds=count)
+
+    def _best(self, *, n: float) -> theory.Best:
+        """The rounds by the bound at a size that the table surely has; one where nothing can be said."""
+        fixed = self.mechanism.fixed
+        if n < 1:
+            return theory.Best(fixed or 1, 1.0)
+        if fixed is not None:
+            return theory.Best(fixed, self._bound(fixed, n=n))
+        return theory.best_rounds(lambda t: self._bound(t, n=n), most=rounds.most(self.task))
+
+    def _bound(self, count: int, *, n: float) -> float:
+        """The theorem at the price of the answers, a hair less than it so that doubles err on the safe side."""
+        task, price = self.task, self.parts.answers
+        bound = (
+            partial(theory.mw_pure, epsilon=float(price) * (1 - 1e-9))
+            if task.unit == "epsilon"
+            else partial(theory.mw_zcdp, rho=float(rho_of(price, task.unit)) * (1 - 1e-9))
+        )
+        return bound(
+            n=n,
+            log_universe=self._log_universe,
+            log_queries=math.log(task.queries.count),
+            beta=sizing.rest_of(task.beta, task.relation),
+            rounds=count,
+            rounding=1 + 2 * n / GRID,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class MultiplicativeWeights(InRounds):
     """T rounds: choose the query and the sign of the largest error privately, tilt the weights, average them.
@@ -248,76 +339,8 @@ class MultiplicativeWeights(InRounds):
     Cost: T passes over the weights and the workload; T by the bound, at most 400.
     """
 
+    prepared_by = PreparedWeights
     name: str = "mw"
-
-    def _foresee(self, task: Task, *, n: float, drift: float) -> Foreseen:
-        best = self._best(task, n=n)
-        seconds = rounds.seconds(task, rounds=best.rounds)
-        return Foreseen(best.error, MW_TYPICAL, seconds, f"{best.rounds} rounds of signed selection")
-
-    def _run(
-        self, curator: Curator, task: Task, mapped: HistogramMap, size: Size, progress: Progress
-    ) -> Outcome:
-        """Answers from the average of the weights of all rounds."""
-        best = self._best(task, n=size.value - sizing.drift(size, task.beta))
-        average = self._learn(curator, task, mapped, best.rounds, progress)
-        words = f"multiplicative weights, {best.rounds} rounds of signed selection, average of the rounds"
-        return rounds.finish(
-            task,
-            mapped,
-            size,
-            weights=average,
-            answers=Answers.from_fractions(mapped.forward(average)),
-            guarantee=rounds.stated(task, best.error, size, words),
-            facts={"rounds": best.rounds, "step": self._step(task, best.rounds)},
-        )
-
-    def _learn(
-        self, curator: Curator, task: Task, mapped: HistogramMap, count: int, progress: Progress
-    ) -> NDArray[np.float64]:
-        """The average of the weights of all rounds."""
-        price, step = rounds.split(task).answers / count, self._step(task, count)
-        logs, total = np.zeros(mapped.shape), np.zeros(mapped.shape)
-        for done in range(count):
-            progress("learning from the largest errors", done / count)
-            now = np.exp(logs - logs.max())
-            now /= now.sum()
-            total += now
-            answers = Answers.from_fractions(mapped.forward(now))
-            chosen = curator.select(task.queries, answers, price=price, signed=True)
-            below = chosen >= task.queries.count
-            index = chosen - task.queries.count if below else chosen
-            logs += (-step if below else step) * rounds.row_of(mapped, index)
-        progress("learning from the largest errors", 1.0)
-        return total / count
-
-    def _step(self, task: Task, count: int) -> float:
-        return theory.step_size(log_universe=math.log(shape.universe(task.queries)), rounds=count)
-
-    def _best(self, task: Task, *, n: float) -> theory.Best:
-        """The rounds by the bound at a size that the table surely has; one where nothing can be said."""
-        if n < 1:
-            return theory.Best(self.fixed or 1, 1.0)
-        if self.fixed is not None:
-            return theory.Best(self.fixed, self._bound(task, self.fixed, n=n))
-        return theory.best_rounds(lambda t: self._bound(task, t, n=n), most=rounds.most(task))
-
-    def _bound(self, task: Task, count: int, *, n: float) -> float:
-        """The theorem at the price of the answers, a hair less than it so that doubles err on the safe side."""
-        price = rounds.split(task).answers
-        bound = (
-            partial(theory.mw_pure, epsilon=float(price) * (1 - 1e-9))
-            if task.unit == "epsilon"
-            else partial(theory.mw_zcdp, rho=float(rho_of(price, task.unit)) * (1 - 1e-9))
-        )
-        return bound(
-            n=n,
-            log_universe=math.log(shape.universe(task.queries)),
-            log_queries=math.log(task.queries.count),
-            beta=sizing.rest_of(task.beta, task.relation),
-            rounds=count,
-            rounding=1 + 2 * n / GRID,
-        )
 
 
 MW = MultiplicativeWeights()

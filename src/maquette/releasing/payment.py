@@ -1,17 +1,30 @@
-"""The ledger that pays for a table: where it is, how it counts, and made where there is none yet."""
+"""The ledger that pays for a table: where it is, made where there is none yet; and what a request takes of it."""
 
 from __future__ import annotations
 
+import math
 import warnings
+from fractions import Fraction
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from maquette import _check
-from maquette.accounting.budget import Accounting, Budget
-from maquette.accounting.ledger import Ledger
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, share_of_slack
+from maquette.accounting.events import PureEvent
+from maquette.accounting.gaussian import log_ratio
+from maquette.accounting.ledger import Entry, Ledger
+from maquette.accounting.ledger.entry import reserved_note
 from maquette.domain import Relation
-from maquette.errors import LedgerError, MemoryLedgerWarning, WeakPrivacyWarning
+from maquette.errors import (
+    BudgetExceeded,
+    LedgerError,
+    MechanismError,
+    MemoryLedgerWarning,
+    WeakPrivacyWarning,
+)
 from maquette.gate.handle import Table
+from maquette.mechanisms.base import Prepared
+from maquette.releasing.request import Request
 
 Place = Ledger | str | Path | None
 """A ledger, where one is or will be, "memory", or None for the one beside the table's file."""
@@ -38,12 +51,12 @@ def open_ledger(table: Table, ledger: Place, *, relation: Relation, budget: Budg
 
 def require_total(book: Ledger, *, epsilon: float | None, delta: float | None) -> None:
     """Refuse a total that is not the ledger's own: it was fixed when the ledger was made."""
-    asked = {"epsilon": (epsilon, book.budget.epsilon), "delta": (delta, book.budget.delta)}
-    for name, (wanted, fixed) in asked.items():
-        if wanted is not None and wanted != fixed:
+    totals = {"epsilon": (epsilon, book.budget.epsilon), "delta": (delta, book.budget.delta)}
+    for name, (total, fixed) in totals.items():
+        if total is not None and total != fixed:
             raise LedgerError(
                 f"ledger '{book.name}' was made with a total of {book.budget}, which is fixed, and not with "
-                f"{name}={wanted:g}; leave the total out, or give the one it was made with"
+                f"{name}={total:g}; leave the total out, or give the one it was made with"
             )
 
 
@@ -53,23 +66,23 @@ def warn_if_weak(budget: Budget) -> None:
         warnings.warn(weakness, WeakPrivacyWarning, stacklevel=3)
 
 
-def close_opened(book: Ledger, table: Table, *, given: Place) -> None:
+def close_opened(book: Ledger, table: Table, *, place: Place) -> None:
     """Close what `open_ledger` opened; a ledger that was given, and one in memory, stay open."""
-    if book is not given and book is not _MEMORY.get(table):
+    if book is not place and book is not _MEMORY.get(table):
         book.close()
 
 
-def counted(table: Table, ledger: Place) -> Accounting | None:
+def accounting_of(table: Table, ledger: Place) -> Accounting | None:
     """How the ledger that is there counts a delta; None where it will be made, or is pure."""
     if isinstance(ledger, Ledger):
         return None if ledger.budget.pure else ledger.budget.accounting
     location = _place(table, ledger)
     if location == MEMORY:
-        return None if table not in _MEMORY else counted(table, _MEMORY[table])
+        return None if table not in _MEMORY else accounting_of(table, _MEMORY[table])
     if "://" not in str(location) and not Path(location).exists():
         return None
     with Ledger.open(location) as book:
-        return counted(table, book)
+        return accounting_of(table, book)
 
 
 def _place(table: Table, ledger: str | Path | None) -> str | Path:
@@ -125,3 +138,74 @@ def _in_memory(table: Table, relation: Relation, budget: Budget) -> Ledger:
 
 
 _MEMORY: WeakKeyDictionary[Table, Ledger] = WeakKeyDictionary()
+
+
+# What a release takes of its ledger.
+
+
+def check_covered(request: Request, book: Ledger, key: str, prepared: Prepared) -> None:
+    """Refuse what the ledger cannot pay, before anything is opened or bound."""
+    cost, balance = cost_of(request, book), book.balance()
+    if book.find(key) is not None:
+        return
+    _check_slack(request, book, cost, prepared)
+    if cost.units > balance.left_units:
+        unit, needed, rest = book.budget.unit, cost.units / UNITS, balance.left_units / UNITS
+        raise BudgetExceeded(
+            f"this release needs {unit}={needed:g}, but ledger '{book.name}' has {unit}={rest:g} left"
+            f"{reserved_note(balance.reserved_units, unit)}; ask for a smaller epsilon, or repeat an "
+            "earlier request, which is free",
+            unit=unit,
+            needed=needed,
+            left=rest,
+        )
+
+
+def _check_slack(request: Request, book: Ledger, cost: Cost, prepared: Prepared) -> None:
+    """Refuse a mechanism whose noise is only close to exact where the ledger has nothing set aside for that."""
+    if request.budget.pure:
+        return
+    there = min(cost.slack, book.balance().slack_left)
+    accounting, mechanism = request.budget.accounting, prepared.mechanism
+    needed = prepared.slack_units(planned=False)
+    if there < needed and accounting == "zcdp":
+        needed = prepared.slack_units(planned=True)
+    if accounting == "gaussian" and mechanism.traits.gaussian:
+        needed += math.ceil(log_ratio(request.merged.queries.count) * SLACK_UNITS)
+    if there < needed:
+        raise MechanismError(
+            f"mechanism '{mechanism.name}' draws noise that is not exact, within a proven bound, and ledger "
+            f"'{book.name}' with {book.budget} has too little of its promise set aside for that; use mechanism "
+            "'gaussian', or a ledger made with accounting 'gaussian' and a total nearer to this release's budget"
+        )
+
+
+def reserve(request: Request, book: Ledger, key: str) -> Entry:
+    """Set the whole budget aside, durably; the key names this release in the ledger from now on."""
+    body = {
+        "epsilon": request.budget.epsilon,
+        "delta": request.budget.delta,
+        "mechanism": request.mechanism,
+        "queries": request.queries.describe(),
+    }
+    return book.reserve(
+        key, request=request.digest, tag="release", cost=cost_of(request, book), body=body, envelope=True
+    )
+
+
+def cost_of(request: Request, book: Ledger) -> Cost:
+    """The whole budget in what the ledger counts; its share of the slack goes by its share of the total."""
+    if request.budget.pure:
+        return PureEvent(Fraction(request.budget.total_units, UNITS), "release").cost(book.budget.unit)
+    if book.budget.pure:
+        raise LedgerError(
+            f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
+            "ledger that was made with one"
+        )
+    if book.budget.accounting != request.budget.accounting:
+        raise LedgerError(
+            f"ledger '{book.name}' was made by another process in the meantime and counts by "
+            f"{book.budget.accounting}; ask again"
+        )
+    units = request.budget.total_units
+    return Cost(units, min(share_of_slack(book.budget, units), request.budget.slack_units))

@@ -15,19 +15,15 @@ from maquette.accounting.budget import split as split_units
 from maquette.accounting.gaussian import SMOOTHING
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.mechanisms import shape
-from maquette.mechanisms.base import POSTS, Forecast, Mechanism, Task
-from maquette.mechanisms.direct import CUBE, GAUSSIAN, HISTOGRAM_GAUSSIAN, HISTOGRAM_LAPLACE, LAPLACE
-from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_CELLS
-from maquette.mechanisms.roth import ROTH
-from maquette.mechanisms.smalldb import SMALLDB
-from maquette.mechanisms.tree import TREE, levels
-from maquette.mechanisms.weights import MW, MWEM
+from maquette.mechanisms import shape, sizing
+from maquette.mechanisms.base import POSTS, Forecast, Mechanism, Prepared, Task
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Marginals, moved
+from maquette.queries.marginals import Marginals
+from maquette.questions.measurement import Size
 from maquette.releasing.certify import SHARE, worth_buying
 from maquette.releasing.certify import expected as expected_certificate
-from maquette.sculpt.mechanism import SCULPT
+from maquette.releasing.registry import MECHANISMS
+from maquette.releasing.request import Request
 from maquette.theory import search
 
 # A plan: what every mechanism promises for one workload and budget, ranked, and how it is shown.
@@ -129,52 +125,137 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-MECHANISMS: dict[str, Mechanism] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        LAPLACE,
-        CUBE,
-        GAUSSIAN,
-        HISTOGRAM_LAPLACE,
-        HISTOGRAM_GAUSSIAN,
-        RESIDUAL,
-        RESIDUAL_CELLS,
-        SCULPT,
-        SMALLDB,
-        ROTH,
-        TREE,
-        MW,
-        MWEM,
-    )
-}
-"""Every mechanism that can be asked for by name."""
-WEIGHTED = (ROTH.name,)
-"""Those that weigh records."""
-NOISE_BY_GAUSS = tuple(m.name for m in (GAUSSIAN, HISTOGRAM_GAUSSIAN, RESIDUAL, RESIDUAL_CELLS, SCULPT, TREE))
-"""Those that spend a budget with a delta mostly on Gaussian noise."""
-PROJECTING = tuple(m.name for m in (RESIDUAL, RESIDUAL_CELLS, SCULPT))
-"""Those that may project their noise, which is then exact only within a proven bound."""
-SMALL = (SCULPT.name, SMALLDB.name, ROTH.name)
-"""Those that choose a really small number of rows if asked to; the last two always do."""
-
-
-def preferred(made: Plan, queries: Queries) -> str:
+def preferred(plan: Plan, queries: Queries) -> str:
     """The mechanism that a release takes by itself.
 
     Sculpt for workloads with marginals and a delta, since it also gives rows and a far smaller mean error, unless
     another mechanism is expected to have less than half its largest error; else the smallest expected error.
     """
-    best = made.best(by="expected")
-    carved = next((f for f in made.forecasts if f.mechanism == SCULPT.name and f.refusal is None), None)
-    mixed = any(isinstance(part, Marginals) for part in queries.classes)
+    best = plan.best(by="expected")
+    sculpt = next((f for f in plan.forecasts if f.mechanism == "sculpt" and f.refusal is None), None)
+    has_marginals = any(isinstance(part, Marginals) for part in queries.classes)
     if (
-        made.delta
-        and mixed
-        and carved is not None
-        and error_by(best, "expected") >= error_by(carved, "expected") / 2
+        plan.delta
+        and has_marginals
+        and sculpt is not None
+        and error_by(best, "expected") > error_by(sculpt, "expected") / 2
     ):
-        return carved.mechanism
+        return sculpt.mechanism
     return best.mechanism
+
+
+# Mechanism, accounting and certificate of one release, from public inputs.
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A request of which everything is decided: its accounting and certificate, and the mechanism at its task."""
+
+    request: Request
+    prepared: Prepared
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.prepared.mechanism
+
+
+def choose(request: Request, *, accounting: Accounting | None = None) -> Choice:
+    """Mechanism and accounting together: the named mechanism, or the one with the best expected error.
+
+    `accounting` is that of the ledger where there is one, or what was asked for; else the one in which the mechanism
+    needs less noise. Refusals come before any data is touched.
+    """
+    mechanism = request.configured or _named(request, accounting)
+    accounting = accounting or best_accounting(
+        mechanism,
+        request.queries,
+        relation=request.relation,
+        epsilon=request.budget.epsilon,
+        delta=request.budget.delta,
+    )
+    choice = prepare(request.with_accounting(accounting), mechanism)
+    if choice.prepared.refusal is not None:
+        raise MechanismError(f"mechanism '{mechanism.name}' cannot do this: {choice.prepared.refusal}")
+    if request.rows == "small" and not mechanism.traits.chooses_few_rows:
+        able = ", ".join(name for name, one in MECHANISMS.items() if one.traits.chooses_few_rows)
+        raise MechanismError(
+            f"rows='small' is for the mechanisms {able}, and this would be '{mechanism.name}'; ask for a number of "
+            "rows, or name one of those"
+        )
+    return choice
+
+
+def _named(request: Request, accounting: Accounting | None) -> Mechanism:
+    if request.mechanism != "auto":
+        return MECHANISMS[request.mechanism]
+    ranked = plan(
+        request.queries,
+        n=request.typical_rows,
+        epsilon=request.budget.epsilon,
+        delta=request.budget.delta,
+        relation=request.relation,
+        beta=request.beta,
+        weight=request.weight,
+        accounting=accounting,
+    )
+    return MECHANISMS[preferred(ranked, request.queries)]
+
+
+def prepare(request: Request, mechanism: Mechanism, *, n: int | None = None) -> Choice:
+    """A mechanism at the task of a request, on about n records."""
+    return Choice(request, mechanism.prepare(request.task, n=n))
+
+
+def decide(choice: Choice, *, n: int, size_error: float = 0.0) -> Choice:
+    """The same choice, with or without a certificate for a table of about n records. Public inputs only.
+
+    One that was asked for by its share or by groups is bought. `size_error` is how far n may be off.
+    """
+    request, mechanism = choice.request, choice.mechanism
+    if request.certificate is not None or request.groups:
+        return choice
+    bought = choice
+    if not request.certified or choice.prepared.n != n:
+        bought = prepare(replace(request, certified=True), mechanism, n=n)
+    without = prepare(replace(request, certified=False), mechanism, n=n)
+    hoped = expected_certificate(
+        bought.prepared.forecast,
+        bought.prepared.task,
+        price=bought.request.prices[1],
+        n=n,
+        drift=size_error,
+    )
+    return bought if worth_buying(hoped, without.prepared.forecast.guaranteed) else without
+
+
+def is_still_certified(choice: Choice, *, size: Size) -> bool:
+    """Is a certificate bought, now that the number of records is released? What is set aside need not be spent.
+
+    Holds when: the noise of the answers does not depend on that of the number of records.
+    """
+    request = choice.request
+    if request.certified and not size.public and not choice.mechanism.traits.projects_noise:
+        choice = decide(choice, n=size.divisor, size_error=sizing.drift(size, request.beta))
+    return bool(choice.request.prices[1])
+
+
+def best_accounting(
+    mechanism: Mechanism, queries: Queries, *, relation: Relation, epsilon: float, delta: float
+) -> Accounting:
+    """The accounting of a delta in which a mechanism needs less noise: for a ledger that is made for it.
+
+    Gaussian noise is cheaper by Gaussian differential privacy, unless it is so narrow that the smoothing of
+    whole numbers takes more than that; pure noise and private choices are cheaper by zCDP. Public inputs only.
+    """
+    if not delta or not mechanism.traits.gaussian:
+        return "zcdp"
+    both: tuple[Accounting, ...] = ("gaussian", "zcdp")
+    gaussian, zcdp = (Fraction(Budget(epsilon, delta, one).total_units, UNITS) for one in both)
+    shift = mechanism.l2_shift(shape.merged(queries).queries, relation)
+    return "gaussian" if shift / (2 * gaussian) + SMOOTHING <= shift / (2 * zcdp) else "zcdp"
+
+
+# Plans over all mechanisms.
 
 
 def plan(
@@ -204,34 +285,35 @@ def plan(
         for weighted tables are listed.
     """
     _check.whole(n=n)
-    asked = partial(
-        _task,
-        queries,
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        beta=beta,
-        post=post,
-    )
+    between = Relation.named(relation)
     share = SHARE if certificate is None else certificate
-    task = asked(accounting="zcdp", certificate=share)
+
+    def prepare_with(mechanism: Mechanism, share: float) -> Prepared:
+        task = _task(
+            queries,
+            epsilon=epsilon,
+            delta=delta,
+            relation=between,
+            beta=beta,
+            post=post,
+            certificate=share,
+            accounting=accounting
+            or best_accounting(mechanism, queries, relation=between, epsilon=epsilon, delta=delta),
+        )
+        return mechanism.prepare(replace(task, weight=weight), n=n)
 
     def forecast_of(mechanism: Mechanism) -> Forecast:
-        way = accounting or suited(
-            mechanism.name, queries, relation=task.relation, epsilon=epsilon, delta=delta
-        )
-        held = replace(asked(accounting=way, certificate=share), weight=weight)
-        bought = mechanism.forecast(held, n=n)
+        bought = prepare_with(mechanism, share)
         if bought.refusal is not None or certificate is not None:
-            return replace(bought, stated="certificate" if share else "guarantee")
-        whole = replace(asked(accounting=way, certificate=0.0), weight=weight)
-        without = mechanism.forecast(whole, n=n)
-        hoped = expected_certificate(bought, held, price=whole.price - held.price, n=n)
-        if worth_buying(hoped, without.guaranteed):
-            return replace(bought, stated="certificate")
-        return replace(without, stated="guarantee")
+            return replace(bought.forecast, stated="certificate" if share else "guarantee")
+        without = prepare_with(mechanism, 0.0)
+        price = without.task.price - bought.task.price
+        hoped = expected_certificate(bought.forecast, bought.task, price=price, n=n)
+        if worth_buying(hoped, without.forecast.guaranteed):
+            return replace(bought.forecast, stated="certificate")
+        return replace(without.forecast, stated="guarantee")
 
-    chosen = [m for m in _chosen(mechanisms) if weight is None or m.name in WEIGHTED]
+    chosen = [m for m in _chosen(mechanisms) if weight is None or m.traits.weighs_records]
     forecasts = sorted(
         map(forecast_of, chosen),
         key=lambda f: (f.refusal is not None, error_by(f, "guaranteed"), error_by(f, "expected")),
@@ -242,7 +324,7 @@ def plan(
         n=n,
         epsilon=float(epsilon),
         delta=float(delta),
-        relation=task.relation,
+        relation=between,
         beta=beta,
         certificate=certificate,
         forecasts=tuple(forecasts),
@@ -286,40 +368,41 @@ def required(
     if n is not None:
         _check.whole(n=n)
 
-    def task(at: float, name: str) -> Task:
-        way = suited(name, queries, relation=Relation.named(relation), epsilon=at, delta=delta)
-        return _task(
+    between = Relation.named(relation)
+
+    def prepare_at(mechanism: Mechanism, *, size: int, at: float) -> Prepared:
+        task = _task(
             queries,
-            accounting=way,
+            accounting=best_accounting(mechanism, queries, relation=between, epsilon=at, delta=delta),
             epsilon=at,
             delta=delta,
-            relation=relation,
+            relation=between,
             beta=beta,
             certificate=certificate,
             post=post,
         )
+        return mechanism.prepare(task, n=size)
 
     def bound(mechanism: Mechanism, *, size: int, at: float) -> float:
         try:
-            asked = task(at, mechanism.name)
+            return error_by(prepare_at(mechanism, size=size, at=at).forecast, by)
         except ParameterError:  # below what a ledger counts
             return float("inf")
-        return error_by(mechanism.forecast(asked, n=size), by)
 
-    found: list[Requirement] = []
+    needs: list[Requirement] = []
     for mechanism in _chosen(mechanisms):
-        refusal = mechanism.forecast(task(epsilon or 1.0, mechanism.name), n=n or 1).refusal
+        refusal = prepare_at(mechanism, size=n or 1, at=epsilon or 1.0).refusal
         if refusal is not None:
-            found.append(Requirement(mechanism.name, refusal=refusal))
+            needs.append(Requirement(mechanism.name, refusal=refusal))
         elif epsilon is not None:
             fixed = partial(bound, mechanism, at=epsilon)
             records = search.records(lambda size, f=fixed: f(size=size), alpha=alpha)
-            found.append(Requirement(mechanism.name, n=records, epsilon=float(epsilon)))
+            needs.append(Requirement(mechanism.name, n=records, epsilon=float(epsilon)))
         else:
             fixed = partial(bound, mechanism, size=n or 1)
             enough = search.epsilon(lambda at, f=fixed: f(at=at), alpha=alpha)
-            found.append(Requirement(mechanism.name, n=n, epsilon=enough))
-    return tuple(sorted(found, key=_need))
+            needs.append(Requirement(mechanism.name, n=n, epsilon=enough))
+    return tuple(sorted(needs, key=_need))
 
 
 def _task(
@@ -327,7 +410,7 @@ def _task(
     *,
     epsilon: float,
     delta: float,
-    relation: Relation | str,
+    relation: Relation,
     beta: float,
     certificate: float,
     post: str,
@@ -335,7 +418,6 @@ def _task(
 ) -> Task:
     """The public task that a release with these parameters would run."""
     _check.fraction(beta=beta)
-    between = Relation.named(relation)
     _check.one_of(POSTS, post=post)
     _check.fraction_or_zero(certificate=certificate)
     budget = Budget(epsilon, delta, accounting)
@@ -343,33 +425,7 @@ def _task(
     units, _ = split_units(budget.total_units, [1 - share, share])
     if units < 1:
         raise ParameterError(f"the budget {budget} is too small to be divided")
-    asked = shape.merged(queries).queries
-    return Task(asked, between, budget.unit, Fraction(units, UNITS), beta, post)
-
-
-def suited(
-    mechanism: str, queries: Queries, *, relation: Relation, epsilon: float, delta: float
-) -> Accounting:
-    """The way of counting a delta in which a mechanism needs less noise: for a ledger that is made for it.
-
-    Gaussian noise is cheaper by Gaussian differential privacy, unless it is so narrow that the smoothing of
-    whole numbers takes more than that; pure noise and private choices are cheaper by zCDP. Public inputs only.
-    """
-    if not delta or mechanism not in NOISE_BY_GAUSS:
-        return "zcdp"
-    ways: tuple[Accounting, ...] = ("gaussian", "zcdp")
-    gaussian, zcdp = (Fraction(Budget(epsilon, delta, way).total_units, UNITS) for way in ways)
-    shift = _moved(mechanism, shape.merged(queries).queries, relation)
-    return "gaussian" if shift / (2 * gaussian) + SMOOTHING <= shift / (2 * zcdp) else "zcdp"
-
-
-def _moved(mechanism: str, queries: Queries, relation: Relation) -> Fraction:
-    """The squared distance by which one record moves what is measured, about."""
-    if mechanism == HISTOGRAM_GAUSSIAN.name:
-        return Fraction(moved(relation))
-    if mechanism == TREE.name:
-        return Fraction(moved(relation) * levels(queries))
-    return shape.sensitivities(queries)[relation].l2_squared
+    return Task(shape.merged(queries).queries, relation, budget.unit, Fraction(units, UNITS), beta, post)
 
 
 def _chosen(mechanisms: Sequence[str] | None) -> list[Mechanism]:

@@ -208,7 +208,7 @@ def clear_noise(task: Task, *, n: int, price: Fraction) -> NDArray[np.float64] |
     if (
         not asked
         or _hopeless(task, asked, n=n, price=price)
-        or RESIDUAL.refusal(rest(task, price)) is not None
+        or RESIDUAL.prepare(rest(task, price)).refusal is not None
     ):
         return None
     domain = task.queries.domain

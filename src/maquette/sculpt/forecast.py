@@ -116,7 +116,7 @@ def form(task: Task, wanted: Interests, *, n: int) -> Form | Clear:
     whole = allocation.clear_noise(task, n=n, price=task.price)
     if whole is not None:
         return Clear(
-            RESIDUAL.forecast(task, n=n).expected or 1.0,
+            RESIDUAL.prepare(task, n=n).forecast.expected or 1.0,
             _typical_l1(whole / n),
             n / _typical_cells(task.queries, wanted),
         )

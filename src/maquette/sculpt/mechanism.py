@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,17 @@ from numpy.typing import NDArray
 
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess, shape
-from maquette.mechanisms import shape as trivial
-from maquette.mechanisms.base import Curator, Forecast, Guarantee, Outcome, Progress, Task
+from maquette.mechanisms.base import (
+    Curator,
+    Forecast,
+    Guarantee,
+    Mechanism,
+    Outcome,
+    Prepared,
+    Progress,
+    Task,
+    Traits,
+)
 from maquette.mechanisms.residual import RESIDUAL
 from maquette.models import constraints
 from maquette.models.answers import Answers, SmallDatabase
@@ -276,25 +285,18 @@ MOST_PAIRS = 10_000
 NO_PROMISE = "no error is promised in advance: the rows are found by search; see the certificate"
 
 
-@dataclass(frozen=True, slots=True)
-class Sculpt:
-    """Measure one-way tables, the two-way and some three-way tables of the workload in bins, and carve rows to them.
+@dataclass(frozen=True, eq=False)
+class PreparedSculpt(Prepared):
+    """Sculpt for one workload."""
 
-    Guarantee: the task's price, through the gate.
-    Accuracy: none promised in advance; the certificate measures it.
-    Cost: counting the tables; sweeps of rows x tables, whatever the universe.
-    """
+    @cached_property
+    def _wanted(self) -> Interests:
+        return interests(self.task.queries)
 
-    name: str = "sculpt"
-
-    def refusal(self, task: Task) -> str | None:
-        """Why it cannot run, or None."""
-        domain = task.queries.domain
-        wanted = interests(task.queries)
-        if len(wanted.pairs) > MOST_PAIRS:
-            return (
-                f"the workload looks at {len(wanted.pairs):,} pairs of attributes, more than {MOST_PAIRS:,}"
-            )
+    def _refuse(self) -> str | None:
+        task, domain, pairs = self.task, self.task.queries.domain, len(self._wanted.pairs)
+        if pairs > MOST_PAIRS:
+            return f"the workload looks at {pairs:,} pairs of attributes, more than {MOST_PAIRS:,}"
         if max(domain.shape) > _LARGEST_ATTRIBUTE:
             return f"an attribute has more than {_LARGEST_ATTRIBUTE:,} cells; declare coarser ones"
         if task.price < _LEAST_PRICE:
@@ -303,17 +305,14 @@ class Sculpt:
             return f"its answers come from rows, post-processing '{task.post}' does not apply"
         return shape.too_many(task.queries)
 
-    def forecast(self, task: Task, *, n: int) -> Forecast:
+    def _foresee(self) -> Forecast:
         """What it costs, and by simulation how large its errors tend to be."""
-        refused = self.refusal(task)
-        if refused is not None:
-            return Forecast(self.name, None, None, 0.0, 0.0, False, refused)
-        wanted = interests(task.queries)
-        rows = self._sized(task, n=n).rows or min(n, MOST_ROWS)
+        task, wanted, n = self.task, self._wanted, self.n
+        rows = self._sized(n=n).rows or min(n, MOST_ROWS)
         tables = len(wanted.pairs) + len(wanted.triples)
         typical = expected(task, wanted, n=n)
         return Forecast(
-            self.name,
+            self.mechanism.name,
             None,
             typical.largest,
             postprocess.measuring(n=n, cells=task.queries.count, tables=tables, answers=task.queries.count)
@@ -324,17 +323,15 @@ class Sculpt:
             (str(typical), NO_PROMISE),
         )
 
-    def run(self, curator: Curator, task: Task, *, rng: np.random.Generator, progress: Progress) -> Outcome:
+    def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Measure in stages, carve between and after them."""
-        if trivial.constant(task):
-            return trivial.constant_outcome(curator, task)
-        purse = Purse(curator, task)
-        exchange = Exchange.of(task.unit, task.relation)
+        purse = Purse(curator, self.task)
+        exchange = Exchange.of(self.task.unit, self.task.relation)
         size = size_of(curator, purse)
-        task = self._sized(task, n=size.divisor)
+        task = self._sized(n=size.divisor)
         if allocation.everything(task, size, price=purse.left):
             return self._everything(curator, task, purse, rng, progress)
-        wanted, domain = interests(task.queries), task.queries.domain
+        wanted, domain = self._wanted, task.queries.domain
         directly = measure(curator, purse, exchange, wanted, task.queries)
         run = Run(curator, task, wanted, rng, progress)
         found, carved = run.measured(size, purse, exchange)
@@ -349,25 +346,43 @@ class Sculpt:
             model=_model(found, database, task, wanted),
         )
 
-    def _sized(self, task: Task, *, n: int) -> Task:
+    def slack_units(self, *, planned: bool) -> int:
+        """What the residual basis takes, where whole marginals are measured."""
+        return RESIDUAL.prepare(self.task, n=self.n).slack_units(planned=planned)
+
+    def _sized(self, *, n: int) -> Task:
         """The same task with its number of rows, where a small one is asked for."""
-        if not task.small:
-            return task
-        return replace(task, rows=min(small_rows(task, interests(task.queries), n=n), MOST_ROWS))
+        if not self.task.small:
+            return self.task
+        return replace(self.task, rows=min(small_rows(self.task, self._wanted, n=n), MOST_ROWS))
 
     def _everything(
         self, curator: Curator, task: Task, purse: Purse, rng: np.random.Generator, progress: Progress
     ) -> Outcome:
         """Where every cell of the workload stands out of the noise, the residual basis; rows are carved to it."""
         rest = allocation.rest(task, purse.left)
-        outcome = RESIDUAL.run(curator, rest, rng=rng, progress=progress)
+        outcome = RESIDUAL.prepare(rest).run(curator, rng=rng, progress=progress)
         if allocation.fits_histogram(task):
             return outcome
-        found = allocation.as_found(task.queries.domain, outcome, interests(task.queries))
-        carved = Run(curator, task, interests(task.queries), rng, progress).carve(found, as_measured=True)
+        found = allocation.as_found(task.queries.domain, outcome, self._wanted)
+        carved = Run(curator, task, self._wanted, rng, progress).carve(found, as_measured=True)
         # only the workload's attributes were measured here; the others were uniform while rows were carved
         database = _database(found, carved.rows, rng, task.queries.attributes)
         return allocation.with_rows(task, outcome, database, _answering(task, found, carved, database, rng))
+
+
+@dataclass(frozen=True, slots=True)
+class Sculpt(Mechanism):
+    """Measure one-way tables, the two-way and some three-way tables of the workload in bins, and carve rows to them.
+
+    Guarantee: the task's price, through the gate.
+    Accuracy: none promised in advance; the certificate measures it.
+    Cost: counting the tables; sweeps of rows x tables, whatever the universe.
+    """
+
+    prepared_by = PreparedSculpt
+    name: str = "sculpt"
+    traits: Traits = Traits(gaussian=True, projects_noise=True, chooses_few_rows=True)
 
 
 SCULPT = Sculpt()
