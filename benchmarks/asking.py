@@ -61,7 +61,7 @@ def _session(domain: Domain, location: Path) -> Session:
         mq.open(pandas.DataFrame(columns), domain=domain),
         epsilon=20.0,
         alpha=0.05,
-        bypass=False,
+        measure_first=False,
         ledger=location,
         queries=10_000,
     )

@@ -27,7 +27,7 @@ ALPHA, POOL = 0.05, 4_000
 DESIGNS: dict[str, dict[str, Any]] = {
     "exact-match caching": {"mechanism": "direct"},
     "textbook PMW": {"update": "step"},
-    "PMW with refit": {"bypass": False},
+    "PMW with refit": {"measure_first": False},
     "PMW with refit and bypass": {},
 }
 LARGE = 60.0

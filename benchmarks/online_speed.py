@@ -49,7 +49,7 @@ def _free_figure(table: mq.Table, question: Callable[[], Any], what: str) -> dic
     with tempfile.TemporaryDirectory(prefix="mq-bench-") as folder:
         budget = mq.Budget(1000.0)
         ledger = ledger_for(table, budget, Path(folder) / "x.ledger")
-        session = open_session(table, budget, ledger=ledger, alpha=0.2, bypass=False)
+        session = open_session(table, budget, ledger=ledger, alpha=0.2, measure_first=False)
         for _ in range(20):
             session.ask(question())
         asked = [question() for _ in range(300)]
@@ -102,7 +102,7 @@ def _paid(*, clients: int = 1, each: int = 100) -> dict[str, Any]:
 
 def _ask_all(session: Any, seed: int, count: int) -> None:
     rng = np.random.default_rng([seed, 99])
-    domain = session._desk.curator.domain
+    domain = session._planner.curator.domain
     asked = 0
     while asked < count:
         asked += session.ask(conjunction(domain, rng)).kind == "paid"

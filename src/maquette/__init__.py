@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from maquette.results.folder import load
     from maquette.results.release import Release
     from maquette.results.statements import Answer, Certificate
-    from maquette.sessions import Session, session
+    from maquette.sessions import Session
+    from maquette.sessions.session import session
 
 _HOMES = {
     "maquette.accounting.budget": ("Budget",),
@@ -94,7 +95,8 @@ _HOMES = {
     "maquette.results.release": ("Release",),
     "maquette.results.statements": ("Answer", "Certificate"),
     "maquette.results.folder": ("load",),
-    "maquette.sessions": ("Session", "session"),
+    "maquette.sessions": ("Session",),
+    "maquette.sessions.session": ("session",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

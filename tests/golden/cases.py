@@ -349,13 +349,13 @@ def asked(made: mq.Release, question: str) -> Any:
 SESSIONS: dict[str, dict[str, Any]] = {
     "pmw": {"epsilon": 4.0, "alpha": 0.2},
     "pmw spend": {"epsilon": 4.0},
-    "pmw delta": {"epsilon": 4.0, "delta": 1e-6, "alpha": 0.2, "bypass": False},
+    "pmw delta": {"epsilon": 4.0, "delta": 1e-6, "alpha": 0.2, "measure_first": False},
     "pmw step": {"epsilon": 8.0, "alpha": 0.3, "update": "step", "relation": "replace-one"},
     "pmw share": {"epsilon": 4.0, "analyst": "ana", "share": 0.5, "total_epsilon": 8.0},
     "direct": {"epsilon": 4.0, "mechanism": "direct", "queries": 20},
     "direct delta": {"epsilon": 4.0, "delta": 1e-6, "mechanism": "direct", "alpha": 0.1},
     "median": {"epsilon": 60.0, "mechanism": "median", "queries": 20},
-    "lasting": {"epsilon": 60.0, "lasting": True, "queries": 20},
+    "lasting": {"epsilon": 60.0, "budget_for_all": True, "queries": 20},
 }
 
 

@@ -203,7 +203,7 @@ def test_rows_of_a_session_hold_what_was_asked_about(mechanism):
     session = mq.session(table(), epsilon=40.0, mechanism=mechanism, queries=5, ledger="memory", **more)
     with pytest.raises(MechanismError, match="rows would be made up"):
         session.synthetic(10)
-    session.ask("sex = 1", any_error=True)
+    session.ask("sex = 1", allow_useless=True)
     assert session.synthetic(10).column_names == ["sex"]
-    session.ask("race = 2 and sex = 1", any_error=True)
+    session.ask("race = 2 and sex = 1", allow_useless=True)
     assert session.synthetic(10).column_names == ["sex", "race"]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.accuracy
 RUNS = 204
 BETA = 0.05
 OPTIONS = [
-    {"epsilon": 2.0, "alpha": 0.12, "bypass": False},
+    {"epsilon": 2.0, "alpha": 0.12, "measure_first": False},
     {"epsilon": 0.5, "alpha": 0.12},
     {"epsilon": 2.0, "delta": 1e-6, "alpha": 0.12, "relation": "replace-one"},
     {"epsilon": 0.3, "alpha": 0.15, "mechanism": "direct"},

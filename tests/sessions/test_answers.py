@@ -24,7 +24,7 @@ from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
 
 ALPHA = {"epsilon": 1.0, "alpha": 0.1}
-SPEND = {"epsilon": 1.0, "alpha": 0.1, "bypass": False}
+SPEND = {"epsilon": 1.0, "alpha": 0.1, "measure_first": False}
 QUESTIONS = [
     "age >= 3",
     "sex = 1",
@@ -47,16 +47,16 @@ def spent(ledger: Ledger) -> Fraction:
         SPEND,
         {"epsilon": 1.0},
         {"epsilon": 1.0, "delta": 1e-6, "alpha": 0.1},
-        {"epsilon": 1.0, "delta": 1e-6, "alpha": 0.1, "bypass": False},
+        {"epsilon": 1.0, "delta": 1e-6, "alpha": 0.1, "measure_first": False},
         {"epsilon": 1.0, "relation": "replace-one", "alpha": 0.1},
         {"epsilon": 1.0, "mechanism": "direct", "queries": 20},
         {"epsilon": 2.0, "delta": 1e-6, "mechanism": "direct", "alpha": 0.05},
         {"epsilon": 1.0, "alpha": 0.2, "update": "step"},
-        {"epsilon": 1.0, "lasting": True, "queries": 100},
-        {"epsilon": 1.0, "delta": 1e-6, "lasting": True, "queries": 100},
+        {"epsilon": 1.0, "budget_for_all": True, "queries": 100},
+        {"epsilon": 1.0, "delta": 1e-6, "budget_for_all": True, "queries": 100},
         {"epsilon": 2.0, "mechanism": "median", "queries": 100},
         {"epsilon": 2.0, "delta": 1e-6, "mechanism": "median", "queries": 100},
-        {"epsilon": 1.0, "delta": 1e-6, "lasting": True, "relation": "replace-one", "queries": 100},
+        {"epsilon": 1.0, "delta": 1e-6, "budget_for_all": True, "relation": "replace-one", "queries": 100},
     ],
     ids=str,
 )
@@ -246,13 +246,13 @@ def test_a_forecast_looks_at_nothing_and_is_never_below_the_cost(monkeypatch):
     table = people()
     session = seeded_session(monkeypatch, 4, table, ledger=book(), **SPEND)
     session.ask("age >= 1")
-    engine = session._desk.curator._engine
+    engine = session._planner.curator._engine
     for text in QUESTIONS:
-        session._desk.curator._engine = Untouchable(PEOPLE)
+        session._planner.curator._engine = Untouchable(PEOPLE)
         before = session.left
         told = session.forecast(text)
         assert session.left == before
-        session._desk.curator._engine = engine
+        session._planner.curator._engine = engine
         answer = session.ask(text)
         assert answer.cost <= told.cost
         assert answer.error <= told.error
@@ -339,7 +339,7 @@ def test_a_lost_race_for_a_step_is_tried_again(monkeypatch, tmp_path):
     two = seeded_session(monkeypatch, 2, table, ledger=Ledger.open(location), **SPEND)
     one.ask("age >= 3")
     two.ask("age >= 3")
-    curator = two._desk.curator
+    curator = two._planner.curator
     real, raced = curator._look, []
 
     def late(*given):
@@ -374,8 +374,8 @@ def test_a_session_over_some_attributes_takes_questions_about_these(monkeypatch)
         ({"share": 0.5}, "analyst"),
         ({"share": 1.5, "analyst": "a"}, "share"),
         ({"analyst": ""}, "analyst"),
-        ({"lasting": True, "alpha": 0.1}, "their own error"),
-        ({"lasting": True, "bypass": True}, "bypass"),
+        ({"budget_for_all": True, "alpha": 0.1}, "their own error"),
+        ({"budget_for_all": True, "measure_first": True}, "measure_first"),
         ({"relation": "friends"}, "relation"),
     ],
 )

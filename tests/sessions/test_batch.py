@@ -11,17 +11,17 @@ from maquette.accounting.ledger import Ledger
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, UselessAnswer, WorkloadError
 from maquette.gate import online
 from maquette.sessions import Refusal, SessionAnswer
-from maquette.sessions.batch import MOST
+from maquette.sessions.planning import MAX_BATCH
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
 
-TESTS = {"epsilon": 2.0, "alpha": 0.15, "bypass": False, "queries": 200}
+TESTS = {"epsilon": 2.0, "alpha": 0.15, "measure_first": False, "queries": 200}
 CASES = {
     "tests": TESTS,
     "both": {"epsilon": 4.0, "alpha": 0.1, "queries": 200},
     "direct": {"epsilon": 1.0, "alpha": 0.2, "mechanism": "direct", "queries": 200},
-    "rho": {"epsilon": 3.0, "delta": 1e-6, "alpha": 0.15, "bypass": False, "queries": 200},
-    "lasting": {"epsilon": 2.0, "lasting": True, "queries": 40},
+    "rho": {"epsilon": 3.0, "delta": 1e-6, "alpha": 0.15, "measure_first": False, "queries": 200},
+    "lasting": {"epsilon": 2.0, "budget_for_all": True, "queries": 40},
 }
 TEXTS = [f"age >= {a} and job = {j}" for a, j in itertools.product(range(8), range(4))]
 TEXTS += [f"age <= {a} and sex = {s}" for a, s in itertools.product(range(7), range(2))]
@@ -85,7 +85,7 @@ def test_free_answers_share_commits(monkeypatch):
     far = sum(a.kind == "paid" for a in found)
     assert len(commits) - before <= far + 2
     assert sum(commits[before:]) == len(more)
-    assert max(commits) <= MOST
+    assert max(commits) <= MAX_BATCH
     ledger.verify()
 
 
@@ -101,13 +101,13 @@ def test_refusals_stand_in_their_places_and_the_rest_goes_on(monkeypatch):
     found = small.ask_many(["age >= 3", "TRUE", "sex = 1"])
     assert [getattr(one, "exit_code", None) for one in found] == [2, None, 2]
     assert len(list(ledger.children(small.key))) == 1  # the number of records and nothing else
-    allowed = small.ask_many(["age >= 3", "sex = 1"], any_error=True)
+    allowed = small.ask_many(["age >= 3", "sex = 1"], allow_useless=True)
     assert isinstance(allowed[0], SessionAnswer)
 
 
 def test_what_cannot_be_read_is_told_before_anything_is_asked(monkeypatch):
     session, ledger = opened(monkeypatch, 1, people(100), TESTS)
-    session._desk.curator._engine = Untouchable(PEOPLE)
+    session._planner.curator._engine = Untouchable(PEOPLE)
     with pytest.raises(WorkloadError, match="height"):
         session.ask_many(["age >= 3", "height > 2"])
     assert not list(ledger.children(session.key))
@@ -131,7 +131,7 @@ def test_outcomes_of_a_batch_that_is_not_stored_are_not_shown_and_not_counted(mo
     session, ledger = opened(monkeypatch, 3, people(20_000), {**TESTS, "epsilon": 6.0})
     session.ask_many(TEXTS)
     before = [e.head for e in ledger.entries()]
-    state = session._desk.curator._open
+    state = session._planner.curator._open
 
     def fails(self, records, *, parent):
         raise LedgerError("the disk is full")
@@ -142,7 +142,7 @@ def test_outcomes_of_a_batch_that_is_not_stored_are_not_shown_and_not_counted(mo
         with pytest.raises(LedgerError, match="full"):
             session.ask_many(fresh)
     assert [e.head for e in ledger.entries()] == before
-    assert session._desk.curator._open == state
+    assert session._planner.curator._open == state
     assert all(isinstance(a, SessionAnswer) for a in session.ask_many(fresh))
 
 
@@ -156,7 +156,7 @@ def test_a_step_that_another_process_took_is_seen_and_the_batch_goes_on(monkeypa
     clashes = []
 
     def slower(self, records, *, parent):
-        if self is one._book and next(turns) == 0:
+        if self is one._ledger and next(turns) == 0:
             other.ask(TEXTS[25])
             other.ask("age = 5 and sex = 0")
         try:

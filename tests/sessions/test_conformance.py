@@ -29,7 +29,7 @@ Histogram = tuple[int, ...]
 
 BASE = (0, 3, 150, 0, 60, 1, 9, 200, 0, 2, 55, 0)
 CASES: dict[str, dict[str, Any]] = {
-    "as needed": {"epsilon": 8.0, "alpha": 0.45, "bypass": False},
+    "as needed": {"epsilon": 8.0, "alpha": 0.45, "measure_first": False},
     "bypass": {"epsilon": 1.0, "alpha": 0.3},
     "few": {"epsilon": 1.0},
     "direct": {"epsilon": 1.0, "queries": 12, "mechanism": "direct"},
@@ -56,10 +56,10 @@ def play(monkeypatch, histogram, tape, relation, options) -> Played:
     for number, text in enumerate(TEXTS):
         try:
             if number % 3 == 2:
-                told = session.ask_many([text, TEXTS[number - 1]], any_error=True)
+                told = session.ask_many([text, TEXTS[number - 1]], allow_useless=True)
                 seen += [(getattr(t, "value", None), str(t)) for t in told]
             else:
-                answer = session.ask(text, any_error=True)
+                answer = session.ask(text, allow_useless=True)
                 seen.append((answer.value, answer.error, answer.kind, answer.cost, answer.left))
         except BudgetExceeded as error:
             seen.append((str(error), error.needed, error.left))

@@ -74,8 +74,8 @@ def check(location: Path, journal: Path, session: Session) -> Counter[str]:
             )
             answer = session.ask(asked)
         else:
-            known = session._desk.state.clients.get(key)
-            assert known is not None, "a client saw an answer that is not in the ledger"
+            stored = session._planner.state.answers_by_key.get(key)
+            assert stored is not None, "a client saw an answer that is not in the ledger"
             answer = session.ask(asked, key=key)
         assert (repr(answer.value), answer.kind, answer.cost) == (text, "cached", 0.0), (
             "a client saw another answer"

@@ -65,7 +65,7 @@ def test_a_full_disk_fails_closed_and_the_session_goes_on_when_there_is_room(tmp
 
 
 def refuse_writing(session: Session) -> None:
-    engine = session._book._store.engine
+    engine = session._ledger._store.engine
     engine.dispose()
     with engine.connect() as connection:
         connection.connection.dbapi_connection.execute("PRAGMA query_only = ON")
@@ -79,7 +79,7 @@ def test_a_read_only_ledger_answers_nothing_new(tmp_path, kind):
     before = [e.head for e in Ledger.open(location).entries()]
     refuse_writing(session)
     if kind != "tests":  # what cannot be paid is not looked at; a test inside an epoch was paid before
-        session._desk.curator._engine = Untouchable(PEOPLE)
+        session._planner.curator._engine = Untouchable(PEOPLE)
     with pytest.raises(LedgerError, match="read-only"):
         session.ask(question(2))
     assert session.ask(question(1)).value == first.value

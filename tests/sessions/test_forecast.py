@@ -3,17 +3,17 @@
 import pytest
 
 from maquette.accounting.budget import Budget
-from maquette.cli.ask import Prompt, words
+from maquette.cli.ask import Prompt, describe
 from maquette.errors import BudgetExceeded, ParameterError
-from maquette.sessions import session
+from maquette.sessions.session import session
 from support.online_cases import book, people
 
 KINDS = {
     "direct": {"mechanism": "direct", "alpha": 0.05},
     "usual": {"alpha": 0.05},
     "without alpha": {},
-    "tests only": {"bypass": False, "alpha": 0.1},
-    "lasting": {"lasting": True},
+    "tests only": {"measure_first": False, "alpha": 0.1},
+    "lasting": {"budget_for_all": True},
     "median": {"mechanism": "median", "queries": 20},
     "survey": {"delta": 1e-9, "alpha": 0.03},
 }
@@ -38,14 +38,14 @@ def opened(**options):
 def test_no_question_takes_more_than_its_forecast(name):
     own = opened(**KINDS[name])
     for text in QUESTIONS:
-        before = own._desk.curator.left
+        before = own._planner.curator.left
         told = own.forecast(text)
-        assert own._desk.curator.left == before, "a forecast spends nothing"
+        assert own._planner.curator.left == before, "a forecast spends nothing"
         try:
             own.ask(text)
         except BudgetExceeded:
             assert told.refusal is not None
-        assert float(before - own._desk.curator.left) <= told.cost
+        assert float(before - own._planner.curator.left) <= told.cost
 
 
 def test_the_first_question_says_that_the_number_of_records_comes_first():
@@ -54,7 +54,7 @@ def test_the_first_question_says_that_the_number_of_records_comes_first():
     assert told.kind == "size"
     assert told.error is None
     assert own.left >= told.cost > told.size_cost > 0
-    assert "first the number of records" in words(told)
+    assert "number of records has to be bought first" in describe(told)
     before = own.left
     assert own.buy_size()
     assert before - own.left == pytest.approx(told.size_cost)
@@ -93,7 +93,7 @@ def test_the_prompt_asks_for_consent_to_the_size_and_then_to_the_question(monkey
     monkeypatch.setattr("typer.confirm", lambda text, default: consents.append((text, own.left)) or True)
     assert prompt.run() == 0
     (first, whole), (second, after) = consents
-    assert "first the number of records" in first
+    assert "number of records has to be bought first" in first
     assert "at most" in second
     assert after == pytest.approx(whole - own.history()[0].cost)
     promised = float(second.split("epsilon ")[1].split(",")[0])

@@ -20,13 +20,13 @@ pytestmark = pytest.mark.privacy
 
 ROWS = 2000
 CASES = {
-    "as needed": {"epsilon": 2.4, "alpha": 0.15, "bypass": False},
+    "as needed": {"epsilon": 2.4, "alpha": 0.15, "measure_first": False},
     "bypass": {"epsilon": 0.7, "alpha": 0.15},
     "bypass, rho": {"epsilon": 3.0, "delta": 1e-6, "alpha": 0.15},
     "a survey first, rho": {"epsilon": 0.5, "delta": 1e-6, "alpha": 0.15},
-    "as needed, rho": {"epsilon": 6.0, "delta": 1e-6, "alpha": 0.15, "bypass": False},
-    "lasting": {"epsilon": 2.0, "lasting": True, "queries": 60},
-    "lasting, rho": {"epsilon": 4.0, "delta": 1e-6, "lasting": True, "queries": 60},
+    "as needed, rho": {"epsilon": 6.0, "delta": 1e-6, "alpha": 0.15, "measure_first": False},
+    "lasting": {"epsilon": 2.0, "budget_for_all": True, "queries": 60},
+    "lasting, rho": {"epsilon": 4.0, "delta": 1e-6, "budget_for_all": True, "queries": 60},
     "direct": {"epsilon": 0.5, "alpha": 0.2, "mechanism": "direct"},
     "median": {"epsilon": 3.0, "mechanism": "median", "queries": 60},
     "median, rho": {"epsilon": 3.0, "delta": 1e-6, "mechanism": "median", "queries": 60},
@@ -76,7 +76,7 @@ def run(monkeypatch, codes, tape, relation, options):
                     )
                 )
                 continue
-            answer = session.ask(asked, any_error=number % 4 > 0)
+            answer = session.ask(asked, allow_useless=number % 4 > 0)
         except BudgetExceeded as error:
             seen.append((told, "refused", str(error), error.needed, error.left))
             continue
@@ -166,10 +166,10 @@ def test_the_replay_catches_bins_that_are_read_off_the_table(monkeypatch):
 
 
 def test_the_replay_catches_a_size_that_is_not_paid_for(monkeypatch):
-    from maquette.sessions.planning import Desk
+    from maquette.sessions.planning import SessionPlanner
 
-    real = Desk.n
-    monkeypatch.setattr(Desk, "n", lambda self: real(self) + self.curator._engine.size())
+    real = SessionPlanner.divisor
+    monkeypatch.setattr(SessionPlanner, "divisor", lambda self: real(self) + self.curator._engine.size())
     codes = columns(ROWS, seed=4)
     first, tape = run(monkeypatch, codes, None, Relation.ADD_REMOVE, CASES["bypass"])
     other = neighbour(codes, 0, Relation.ADD_REMOVE, np.random.default_rng(1))

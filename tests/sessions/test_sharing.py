@@ -6,7 +6,7 @@ from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger
 from maquette.gate.handle import Table
 from maquette.sessions import Refusal
-from maquette.sessions import session as open_session
+from maquette.sessions.session import session as open_session
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
 
@@ -26,7 +26,7 @@ def blind_session(table: Table, ledger: Ledger, **options):
     return open_session(Table(engine, name="people", source="x"), ledger=ledger, **options)
 
 
-@pytest.mark.parametrize("more", [{}, {"bypass": False}, {"mechanism": "direct"}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"measure_first": False}, {"mechanism": "direct"}], ids=str)
 def test_an_answer_of_another_session_is_free_looks_at_nothing_and_keeps_its_statement(monkeypatch, more):
     table, ledger = people(), book()
     ana = seeded_session(monkeypatch, 1, table, ledger=ledger, **ANA, **more)
@@ -121,12 +121,12 @@ def test_analysts_keep_their_shares(monkeypatch):
 
 def test_a_secret_threshold_is_never_taken_over(monkeypatch):
     table, ledger = people(), book()
-    ana = seeded_session(monkeypatch, 1, table, ledger=ledger, **ANA, bypass=False)
+    ana = seeded_session(monkeypatch, 1, table, ledger=ledger, **ANA, measure_first=False)
     ana.ask_many(QUESTIONS)
     assert any(e.body["ask"] == "epoch" for e in ledger.children("ana"))
     ben = blind_session(table, ledger, **BEN)
     ben.ask_many(QUESTIONS)
-    steps = [step for found in ben._desk._shelf._steps.values() for _, step in found]
+    steps = [step for found in ben._planner.shared._steps.values() for _, step in found]
     assert {step.ask for step in steps} == {"test"}
     assert not any(e.body["ask"] == "epoch" for e in ledger.children("ben"))
 

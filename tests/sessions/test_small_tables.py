@@ -106,10 +106,10 @@ def blind(location, table, **options):
     [
         {"epsilon": 1.0},
         {"epsilon": 1.0, "mechanism": "direct"},
-        {"epsilon": 1.0, "lasting": True},
+        {"epsilon": 1.0, "budget_for_all": True},
         {"epsilon": 1.0, "mechanism": "median"},
         {"epsilon": 1.0, "alpha": 0.9},
-        {"epsilon": 1.0, "bypass": False, "alpha": 0.95},
+        {"epsilon": 1.0, "measure_first": False, "alpha": 0.95},
     ],
     ids=str,
 )
@@ -123,7 +123,7 @@ def test_a_useless_answer_is_refused_before_it_is_paid_and_before_the_table_is_t
         session.ask("age >= 3")
     assert refused.value.error >= USELESS
     assert "more records" in str(refused.value)
-    assert "--any-error" in str(refused.value)
+    assert "--allow-useless" in str(refused.value)
     assert [past.kind for past in session.history()] == ["size"]
     unseen = blind(location, table, **options)
     left, entries = unseen.left, len(list(Ledger.open(location).entries()))
@@ -140,12 +140,12 @@ def test_whoever_allows_any_error_gets_the_answer_and_its_repeats(monkeypatch):
     table = people(150)
     session = seeded_session(monkeypatch, 1, table, ledger=book(), epsilon=1.0)
     assert session.forecast("age >= 3").refusal is None  # the number of records is not known yet
-    answer = session.ask("age >= 3", any_error=True)
+    answer = session.ask("age >= 3", allow_useless=True)
     assert answer.error >= USELESS
     assert answer.kind == "paid"
     assert session.ask("age >= 3").kind == "cached"
     assert session.forecast("sex = 1").refusal == "error"
-    assert session.forecast("sex = 1", any_error=True).refusal in (None, "budget")
+    assert session.forecast("sex = 1", allow_useless=True).refusal in (None, "budget")
     with pytest.raises(UselessAnswer, match="nothing was charged"):
         session.ask("sex = 1")
 

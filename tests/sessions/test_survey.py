@@ -9,7 +9,7 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused
-from maquette.sessions import opening
+from maquette.sessions.session import session as open_session
 from support.online_cases import book, people, seeded_session, truth
 
 BUDGET = Budget(0.26, 1e-6)
@@ -48,7 +48,7 @@ def test_answers_that_follow_are_free_and_all_are_within_their_errors(monkeypatc
 
 
 def test_what_is_out_of_budget_may_still_follow():
-    session = opening.session(people(), ledger=book(BUDGET), **OPTIONS)
+    session = open_session(people(), ledger=book(BUDGET), **OPTIONS)
     ask_all(session)
     wide = [f"age <= {a} and job in (0, 1, {j})" for a in range(1, 5) for j in (2, 3)]
     with pytest.raises(BudgetExceeded):
@@ -58,12 +58,12 @@ def test_what_is_out_of_budget_may_still_follow():
 
 
 def test_a_forecast_says_what_the_survey_takes_and_then_that_the_rest_is_free():
-    session = opening.session(
+    session = open_session(
         people(), ledger=book(BUDGET, relation=Relation.REPLACE_ONE), relation="replace-one", **OPTIONS
     )
     text = "age = 7 and job = 1"
     before = session.forecast(text)
-    plan = session._desk.settle().survey
+    plan = session._planner.settings().survey
     assert before.kind == "measure"
     assert before.cost >= plan.price
     first = session.ask(text)
@@ -79,11 +79,11 @@ def test_a_forecast_says_what_the_survey_takes_and_then_that_the_rest_is_free():
 def test_a_session_goes_on_after_a_restart_with_the_same_survey(tmp_path):
     table = people()
     with book(BUDGET, tmp_path / "x.ledger") as ledger:
-        session = opening.session(table, ledger=ledger, **OPTIONS)
+        session = open_session(table, ledger=ledger, **OPTIONS)
         first = [(text, answer.value, answer.error) for text, answer in ask_all(session)]
         left = session.left
     with Ledger.open(tmp_path / "x.ledger") as ledger:
-        again = opening.session(table, ledger=ledger, **OPTIONS)
+        again = open_session(table, ledger=ledger, **OPTIONS)
         assert [(text, a.value, a.error) for text, a in ask_all(again)] == first
         assert {a.kind for _, a in ask_all(again)} == {"cached"}
         assert again.left == left
@@ -106,23 +106,23 @@ def test_a_survey_that_was_paid_and_not_stored_is_measured_once_more_and_not_cha
 
     text = "age = 7 and job = 1"
     with book(BUDGET, tmp_path / "x.ledger") as ledger:
-        session = opening.session(table, ledger=ledger, **OPTIONS)
+        session = open_session(table, ledger=ledger, **OPTIONS)
         monkeypatch.setattr(Ledger, "answer", cut)
         with pytest.raises(RuntimeError, match="cut"):
             session.ask(text)
         monkeypatch.setattr(Ledger, "answer", stored)
     with Ledger.open(tmp_path / "x.ledger") as ledger:
-        again = opening.session(table, ledger=ledger, **OPTIONS)
+        again = open_session(table, ledger=ledger, **OPTIONS)
         answer = again.ask(text)
         assert abs(answer.value - truth(table, text)) <= answer.error
         assert [past.kind for past in again.history()].count("survey") == 2
-        plan = again._desk.settle().survey
-        assert again.total - again.left <= float(plan.price + again._desk.rules.size_price) + 1e-11
+        plan = again._planner.settings().survey
+        assert again.total - again.left <= float(plan.price + again._planner.rules.size_price) + 1e-11
         ledger.verify()
 
 
 def test_a_key_keeps_an_answer_that_follows():
-    session = opening.session(people(), ledger=book(BUDGET), **OPTIONS)
+    session = open_session(people(), ledger=book(BUDGET), **OPTIONS)
     session.ask("age = 7 and job = 1")
     first = session.ask("age = 7 and job = 2", key="k")
     again = session.ask("age = 7 and job = 2", key="k")
@@ -136,7 +136,7 @@ def test_a_key_keeps_an_answer_that_follows():
     [
         {"delta": 0.0},
         {"mechanism": "direct"},
-        {"bypass": False, "epsilon": 6.0, "alpha": 0.15},
+        {"measure_first": False, "epsilon": 6.0, "alpha": 0.15},
         {"queries": 20},
         {"epsilon": 3.0},
     ],
@@ -147,20 +147,20 @@ def test_no_survey_where_it_does_not_suit(changes):
     options = OPTIONS | changes
     budget = Budget(options["epsilon"], options["delta"])
     ledger = book(budget, relation=Relation.REPLACE_ONE)
-    session = opening.session(people(), ledger=ledger, relation="replace-one", **options)
-    assert session._desk.settle().survey is None
+    session = open_session(people(), ledger=ledger, relation="replace-one", **options)
+    assert session._planner.settings().survey is None
 
 
 def test_a_session_that_began_without_a_survey_goes_on_without():
     table, ledger = people(), book(BUDGET)
-    old = opening.session(table, ledger=ledger, **OPTIONS)
-    old._desk.curator.size(price=old._desk.rules.size_price)
-    old._desk.sync()
-    old._desk._settings = replace(old._desk.settle(), survey=None)
+    old = open_session(table, ledger=ledger, **OPTIONS)
+    old._planner.curator.size(price=old._planner.rules.size_price)
+    old._planner.sync()
+    old._planner._settings = replace(old._planner.settings(), survey=None)
     old.ask("age = 7 and job = 1")
-    again = opening.session(table, ledger=ledger, **OPTIONS)
-    assert again._desk.settle().survey is not None
-    assert again.ask("age = 7 and job = 2").cost < again._desk.settle().survey.price / 2
+    again = open_session(table, ledger=ledger, **OPTIONS)
+    assert again._planner.settings().survey is not None
+    assert again.ask("age = 7 and job = 2").cost < again._planner.settings().survey.price / 2
     assert "survey" not in {past.kind for past in again.history()}
 
 
@@ -171,7 +171,7 @@ def test_the_survey_is_a_function_of_what_was_released(monkeypatch):
         table = people(n)
         session = seeded_session(monkeypatch, 3, table, ledger=book(BUDGET), **OPTIONS)
         session.ask("age = 7 and job = 1")
-        tables = session._desk.state.tables
+        tables = session._planner.state.tables
         seen.append([(t.asked, t.variance) for t in tables])
         assert all(np.issubdtype(t.values.dtype, np.integer) for t in tables)
     assert seen[0] == seen[1]

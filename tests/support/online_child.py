@@ -18,7 +18,8 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.queries import boxes
 from maquette.queries.base import Queries
-from maquette.sessions import Session, session
+from maquette.sessions import Session
+from maquette.sessions.session import session
 from support import crash_points
 from support.forking import Order, fork_workers
 from support.online_cases import PEOPLE, book, people
@@ -27,7 +28,7 @@ ROWS = 3000
 EPSILON = 400.0
 KINDS: dict[str, dict[str, Any]] = {
     "measures": {"mechanism": "direct"},
-    "tests": {"bypass": False},
+    "tests": {"measure_first": False},
     "both": {},
 }
 """Sessions that measure every question, test every guess, or go from the one to the other."""

@@ -40,41 +40,42 @@ if TYPE_CHECKING:
 
 # The prompt of `maquette ask`: questions from a terminal or a pipe, one per line.
 
-HELP = """a predicate       ask it, after a look at its price
-:forecast PREDICATE  what it would cost, and nothing else
-:budget           what is left
-:history          what was asked
-:synthetic M FILE rows drawn from what is believed, as CSV
-:help             this list
-:quit             leave; the same command goes on from here"""
-_REFUSED = {
-    "questions": "all questions that this session takes are asked",
-    "epochs": "all epochs that this session plans are used up",
+HELP = """PREDICATE            ask this question; you see its price first
+:forecast PREDICATE  show what the question would cost, without asking it
+:budget              show what is left of the budget
+:history             list the questions and payments so far
+:synthetic M FILE    write M synthetic rows to a CSV file; this is free
+:help                show this list
+:quit                leave; the same command continues this session"""
+_REFUSALS = {
+    "questions": "the session has answered as many questions as it takes",
+    "epochs": "the session has used up the epochs that it planned",
     "budget": "the budget does not cover it",
-    "error": "its error would say nothing",
+    "error": "its error would be so large that the answer says nothing",
 }
 
 
-def words(told: SessionAnswer | Forecast) -> str:
-    """An answer, or what one would be, in a line."""
+def describe(outcome: SessionAnswer | Forecast) -> str:
+    """An answer, or the forecast of one, in a line."""
     from maquette.sessions import SessionAnswer
 
-    if isinstance(told, SessionAnswer):
-        cost = f", {told.unit} {told.cost:.4g}" if told.cost else ""
-        return f"{told}{cost}" + (f", receipt {told.receipt}" if told.receipt else "")
-    error = "" if told.error is None else f", within {100 * told.error:.2f} points"
-    if told.refusal is not None:
-        return f"would be refused: {_REFUSED[told.refusal]} ({told.unit} {told.cost:.4g}{error})"
-    if told.kind == "size":
+    unit, cost = outcome.unit, outcome.cost
+    if isinstance(outcome, SessionAnswer):
+        price = f", {unit} {cost:.4g}" if cost else ""
+        return f"{outcome}{price}" + (f", receipt {outcome.receipt}" if outcome.receipt else "")
+    error = "" if outcome.error is None else f", within {100 * outcome.error:.2f} points"
+    if outcome.refusal is not None:
+        return f"would be refused: {_REFUSALS[outcome.refusal]} ({unit} {cost:.4g}{error})"
+    if outcome.kind == "size":
         return (
-            f"first the number of records, {told.unit} {told.size_cost:.4g}; what the question takes depends on it, "
-            f"altogether at most {told.unit} {told.cost:.4g}"
+            f"the number of records has to be bought first, for {unit} {outcome.size_cost:.4g}; the price of the "
+            f"question depends on it, and both together cost at most {unit} {cost:.4g}"
         )
-    return f"{told.kind}: at most {told.unit} {told.cost:.4g}{error}"
+    return f"{outcome.kind}: at most {unit} {cost:.4g}{error}"
 
 
 def say_budget(opened: Session) -> None:
-    """A gauge of what is left."""
+    """What is left, as a bar and in numbers."""
     left, total = opened.left, opened.total
     console.say(
         f"  {console.bar(1 - left / total)} {opened.unit} {left:.4g} left of {total:.4g}, "
@@ -90,12 +91,12 @@ class Prompt:
         opened: Session,
         *,
         as_json: bool,
-        any_error: bool = False,
+        allow_useless: bool = False,
         read: Callable[[], str] | None = None,
     ) -> None:
         self._session = opened
         self._as_json = as_json
-        self._any_error = any_error
+        self._allow_useless = allow_useless
         self._code = 0
         self._interactive = sys.stdin.isatty() and not as_json
         self._read = read or self._line
@@ -103,7 +104,7 @@ class Prompt:
     def run(self) -> int:
         """Until the end; the exit code, which for a pipe is that of the worst line."""
         if self._interactive:
-            console.say(f"session {self._session.key}; :help for help, :quit to leave")
+            console.say(f"session {self._session.key}; type :help for help and :quit to leave")
             say_budget(self._session)
         while True:
             try:
@@ -125,32 +126,31 @@ class Prompt:
                 self._code = max(self._code, error.exit_code)
 
     def _ask(self, text: str) -> None:
-        told = self._session.forecast(text, any_error=self._any_error)
-        if self._interactive and told.kind == "size" and told.refusal is None:
-            if not typer.confirm(f"  {words(told)}. Buy the number of records?", default=True):
+        forecast = self._session.forecast(text, allow_useless=self._allow_useless)
+        if self._interactive and forecast.kind == "size" and forecast.refusal is None:
+            if not typer.confirm(f"  {describe(forecast)}. Buy the number of records?", default=True):
                 return
             self._session.buy_size()
-            told = self._session.forecast(text, any_error=self._any_error)
-        if self._interactive and told.cost > 0 and told.refusal is None and not self._agrees(told):
-            return
-        answer = self._session.ask(text, any_error=self._any_error, at_most=told.cost)
+            forecast = self._session.forecast(text, allow_useless=self._allow_useless)
+        if self._interactive and forecast.cost > 0 and forecast.refusal is None:  # noqa: SIM102
+            if not typer.confirm(f"  {describe(forecast)}. Ask?", default=True):
+                return
+        answer = self._session.ask(text, allow_useless=self._allow_useless, at_most=forecast.cost)
         if self._as_json:
             console.say_json(_document(answer))
             return
-        console.say(f"  {words(answer)}")
+        console.say(f"  {describe(answer)}")
         for note in answer.notes:
             console.say(f"  note: {note}")
         if self._interactive:
             say_budget(self._session)
 
-    def _agrees(self, told: Forecast) -> bool:
-        return typer.confirm(f"  {words(told)}. Ask?", default=True)
-
     def _command(self, line: str) -> None:
         word, _, rest = line[1:].partition(" ")
         match word:
             case "forecast":
-                console.say(f"  {words(self._session.forecast(rest, any_error=self._any_error))}")
+                forecast = self._session.forecast(rest, allow_useless=self._allow_useless)
+                console.say(f"  {describe(forecast)}")
             case "budget":
                 say_budget(self._session)
             case "history":
@@ -160,24 +160,15 @@ class Prompt:
             case "help":
                 console.say(HELP)
             case _:
-                raise ParameterError(f"no command :{word}; :help lists them")
+                raise ParameterError(f"there is no command :{word}; :help lists the commands")
 
     def _history(self) -> None:
-        rows = [
-            (
-                str(past.sequence),
-                past.when[:19].replace("T", " "),
-                past.what,
-                ""
-                if past.value is None
-                else f"{past.value:.4f}"
-                if past.kind != "size"
-                else f"{past.value:.0f}",
-                past.kind,
-                f"{past.cost:.4g}",
-            )
-            for past in self._session.history()
-        ]
+        rows: list[tuple[str, ...]] = []
+        for past in self._session.history():
+            digits = 0 if past.kind == "size" else 4
+            value = "" if past.value is None else f"{past.value:.{digits}f}"
+            when = past.when[:19].replace("T", " ")
+            rows.append((str(past.sequence), when, past.what, value, past.kind, f"{past.cost:.4g}"))
         console.table(("entry", "when (UTC)", "question", "value", "kind", "cost"), rows, right=(0, 3, 5))
 
     def _synthetic(self, rest: str) -> None:
@@ -215,24 +206,33 @@ def ask(
     epsilon: Epsilon,
     predicates: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PREDICATE]...", help="SQL conditions; without any, a prompt."),
+        typer.Argument(metavar="[PREDICATE]...", help="SQL conditions; without any, a prompt opens."),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="A file of SQL conditions, one per line; # comments.")
+        Path | None,
+        typer.Option("--file", "-f", help="A file of SQL conditions, one per line; # starts a comment."),
     ] = None,
     delta: Delta = 0.0,
     beta: Beta = 0.05,
     alpha: Annotated[
-        float | None, typer.Option(help="Wanted error of every answer; one that suits the budget if absent.")
+        float | None,
+        typer.Option(help="The error that every answer may have; by default one that suits the budget."),
     ] = None,
     mechanism: Annotated[str, typer.Option(help="pmw, median or direct.")] = "pmw",
     queries: Annotated[int, typer.Option(help="How many new questions the session takes.")] = 10_000,
-    lasting: Annotated[
-        bool, typer.Option("--lasting", help="The smallest error at which the budget lasts for all of them.")
+    budget_for_all: Annotated[
+        bool,
+        typer.Option(
+            "--budget-for-all",
+            help="Take the smallest error at which the budget lasts for all these questions.",
+        ),
     ] = False,
-    any_error: Annotated[
-        bool, typer.Option("--any-error", help="Pay also for answers whose error says nothing.")
+    lasting: Annotated[bool, typer.Option("--lasting", hidden=True)] = False,
+    allow_useless: Annotated[
+        bool,
+        typer.Option("--allow-useless", help="Pay even for answers with an error of 50 points or more."),
     ] = False,
+    any_error: Annotated[bool, typer.Option("--any-error", hidden=True)] = False,
     relation: RelationName = "add-remove",
     ledger: LedgerPlace = None,
     total_epsilon: TotalEpsilon = None,
@@ -240,20 +240,16 @@ def ask(
     analyst: Annotated[
         str | None,
         typer.Option(
-            help="Who asks, for the books: sessions are kept apart by name, and nobody is kept out."
+            help="Who asks. Sessions of different names are separate; this is bookkeeping, not access control."
         ),
     ] = None,
     share: Annotated[
         float | None,
-        typer.Option(
-            help="Share of the ledger's total that is set aside for the analyst: bookkeeping, no access control."
-        ),
+        typer.Option(help="Share of the ledger's total that is reserved for the analyst."),
     ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="The session's name in the ledger, to go on with it.")
-    ] = None,
+    key: Annotated[str | None, typer.Option(help="The session's name in the ledger, to continue it.")] = None,
     forecast: Annotated[
-        bool, typer.Option("--forecast", help="Only say what the questions would cost.")
+        bool, typer.Option("--forecast", help="Only show what the questions would cost.")
     ] = False,
     delimiter: Delimiter = ",",
     encoding: Encoding = "utf-8",
@@ -264,9 +260,9 @@ def ask(
 ) -> None:
     """Ask a private table one question after the other.
 
-    The budget is set aside when the session opens, and what was asked before is free. The same command again goes
-    on with the same session. Questions that are refused are told so in their places; exit code 3 if the budget does
-    not cover one, 2 if the error of one would say nothing.
+    The budget is reserved when the session opens, and repeating a question is free. The same command again continues
+    the same session. A question that cannot be answered is refused in its place and the others go on; the exit code is
+    3 if the budget does not cover a question, 2 if the error of an answer would be so large that it says nothing.
 
     \b
     Example:
@@ -276,9 +272,18 @@ def ask(
     from maquette import _check as check
     from maquette.accounting.budget import Budget
     from maquette.domain import Domain, Relation
-    from maquette.sessions import session
     from maquette.sessions.rules import MECHANISMS
+    from maquette.sessions.session import session
 
+    if lasting:
+        complain(
+            "warning: --lasting is now called --budget-for-all; the old name goes in the next minor version"
+        )
+    if any_error:
+        complain(
+            "warning: --any-error is now called --allow-useless; the old name goes in the next minor version"
+        )
+    allow_useless = allow_useless or any_error
     declared = Domain.load(domain)
     Budget(epsilon, delta)
     Relation.named(relation)
@@ -298,7 +303,7 @@ def ask(
             alpha=alpha,
             mechanism=mechanism,
             queries=queries,
-            lasting=lasting,
+            budget_for_all=budget_for_all or lasting,
             relation=relation,
             ledger=ledger,
             total_epsilon=total_epsilon,
@@ -308,11 +313,11 @@ def ask(
             key=key,
         )
     if not texts and file is None:
-        code = Prompt(opened, as_json=as_json, any_error=any_error).run()
+        code = Prompt(opened, as_json=as_json, allow_useless=allow_useless).run()
     elif forecast:
-        code = _forecast_each(opened, texts, as_json=as_json, any_error=any_error)
+        code = _forecast_each(opened, texts, as_json=as_json, allow_useless=allow_useless)
     else:
-        code = _ask_each(opened, texts, as_json=as_json, any_error=any_error)
+        code = _ask_each(opened, texts, as_json=as_json, allow_useless=allow_useless)
     if code:
         raise typer.Exit(code)
 
@@ -334,7 +339,7 @@ def _read(declared: Domain, file: Path) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ParameterError(f"cannot read the questions in {file}: {why}") from None
-    found: list[str] = []
+    texts: list[str] = []
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if not text or text.startswith("#"):
@@ -343,58 +348,58 @@ def _read(declared: Domain, file: Path) -> list[str]:
             where(declared, text)
         except MaquetteError as error:
             raise WorkloadError(f"line {number} of {file}: {error}") from None
-        found.append(text)
-    return found
+        texts.append(text)
+    return texts
 
 
-def _forecast_each(opened: Session, texts: Sequence[str], *, as_json: bool, any_error: bool) -> int:
-    found = [opened.forecast(text, any_error=any_error) for text in texts]
+def _forecast_each(opened: Session, texts: Sequence[str], *, as_json: bool, allow_useless: bool) -> int:
+    forecasts = [opened.forecast(text, allow_useless=allow_useless) for text in texts]
     if as_json:
-        console.say_json({"session": opened.key, "forecasts": [asdict(told) for told in found]})
+        console.say_json({"session": opened.key, "forecasts": [asdict(one) for one in forecasts]})
         return 0
-    for text, told in zip(texts, found, strict=True):
+    for text, forecast in zip(texts, forecasts, strict=True):
         console.say(text)
-        console.say(f"  {words(told)}")
+        console.say(f"  {describe(forecast)}")
     say_budget(opened)
     return 0
 
 
-def _ask_each(opened: Session, texts: Sequence[str], *, as_json: bool, any_error: bool) -> int:
+def _ask_each(opened: Session, texts: Sequence[str], *, as_json: bool, allow_useless: bool) -> int:
     """Answers as they come; the exit code of the worst refusal."""
-    found: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
     code = 0
     try:
         for start in range(0, len(texts), AT_ONCE):
             some = texts[start : start + AT_ONCE]
-            for text, told in zip(some, opened.ask_many(some, any_error=any_error), strict=True):
-                found.append(_document(told))
-                code = max(code, _say(text, told, as_json=as_json))
+            for text, answer in zip(some, opened.ask_many(some, allow_useless=allow_useless), strict=True):
+                answers.append(_document(answer))
+                code = max(code, _say(text, answer, as_json=as_json))
     finally:
         if as_json:
-            console.say_json({"session": opened.key, "answers": found})
-        elif any("value" in told for told in found):
+            console.say_json({"session": opened.key, "answers": answers})
+        elif any("value" in answer for answer in answers):
             say_budget(opened)
     return code
 
 
-def _document(told: SessionAnswer | Refusal) -> dict[str, Any]:
+def _document(answer: SessionAnswer | Refusal) -> dict[str, Any]:
     """An answer or a refusal for scripts; its receipt has the keys of an entry of the ledger."""
-    document = asdict(told)
+    document = asdict(answer)
     if document.get("receipt") is not None:
         document["receipt"] = {"seq": document["receipt"]["sequence"], "head": document["receipt"]["head"]}
     return document
 
 
-def _say(text: str, told: SessionAnswer | Refusal, *, as_json: bool) -> int:
+def _say(text: str, answer: SessionAnswer | Refusal, *, as_json: bool) -> int:
     """One answer or refusal; its exit code."""
     from maquette.sessions import Refusal
 
-    if isinstance(told, Refusal):
-        complain(f"{text}: {told}")
-        return told.exit_code
+    if isinstance(answer, Refusal):
+        complain(f"{text}: {answer}")
+        return answer.exit_code
     if not as_json:
         console.say(text)
-        console.say(f"  {words(told)}")
-        for note in told.notes:
+        console.say(f"  {describe(answer)}")
+        for note in answer.notes:
             console.say(f"  note: {note}")
     return 0

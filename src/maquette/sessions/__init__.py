@@ -1,7 +1,6 @@
-"""Online: questions one at a time, chosen as one goes, on one durable budget."""
+"""Online: questions one at a time, chosen as one goes, on one durable budget. `session.session` opens one."""
 
-from maquette.sessions.opening import session
+from maquette.sessions.question import Forecast, Past, Refusal, SessionAnswer
 from maquette.sessions.session import Session
-from maquette.sessions.state import Forecast, Past, Refusal, SessionAnswer
 
-__all__ = ["Forecast", "Past", "Refusal", "Session", "SessionAnswer", "session"]
+__all__ = ["Forecast", "Past", "Refusal", "Session", "SessionAnswer"]

@@ -1,21 +1,27 @@
-"""The public side of a session: what the ledger says so far, and what comes next."""
+"""The public side of a session: what the ledger says so far, and what the next step for a question is.
+
+A step is planned once, from public numbers only. Its plan is the forecast that a caller sees, the reason of a refusal,
+and what is carried out.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from typing import Any
 
-from maquette.accounting.budget import UNITS
+from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, UselessAnswer
-from maquette.gate.online import OnlineCurator, epoch_cost
+from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, ParameterError, UselessAnswer
+from maquette.gate.online import Guess, OnlineCurator, epoch_cost
 from maquette.mechanisms.online import (
     LARGEST_FACTOR,
     USELESS,
     Public,
     Settings,
+    deviation,
     enlarged,
     price_of,
     worst,
@@ -23,49 +29,64 @@ from maquette.mechanisms.online import (
 )
 from maquette.models.answers import GRID
 from maquette.queries.forms import from_spec
-from maquette.questions.measurement import Size
-from maquette.results import statements
-from maquette.sessions.question import Question
+from maquette.questions.measurement import Gaussian, Laplace, Size
+from maquette.sessions.question import Forecast, Kind, Question
 from maquette.sessions.rules import Rules
-from maquette.sessions.shared import Belief, Following, Lent, Shelf, Surveyor, public_numbers, settle
-from maquette.sessions.state import Forecast, Kind, SessionAnswer, State, binned_of, priced
+from maquette.sessions.shared import SessionSurvey, SharedAnswers
+from maquette.sessions.state import HypothesisCache, State, binned_of, priced, question_note
+
+MAX_BATCH = 64
+"""Questions that share a commit."""
+FEW = 10
+"""A number of questions to recommend where all questions together are too many."""
 
 
 class Unplannable(MechanismError):
     """No question of the session can ever be answered on a table of this size."""
 
 
-class Desk:
-    """Keeps the state in step with the ledger and decides, from public numbers, what comes next."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The next step for a question."""
 
-    def __init__(self, curator: OnlineCurator, rules: Rules, shelf: Shelf, *, ledger_unit: str) -> None:
+    forecast: Forecast
+    note: dict[str, Any] | None = None
+    """The answer, as the ledger notes it, where no look at the table is needed."""
+    settings: Settings | None = None
+    """None while the number of records is not known, and where no settings are needed."""
+    guess: int = 0
+    """The answer of the hypothesis, a whole number over 2^30."""
+
+
+class SessionPlanner:
+    """Keeps the state in step with the ledger, decides from public numbers what comes next, and has it done."""
+
+    def __init__(self, curator: OnlineCurator, ledger: Ledger, rules: Rules, *, key: str) -> None:
         self.curator = curator
-        self._shelf = shelf
         self.rules = rules
         self.state = State(curator.domain, rules.budget.unit)
-        self.belief = Belief(curator.domain, rules)
-        self._surveyor = Surveyor(curator, self.state)
-        self._ledger_unit = ledger_unit
+        self.hypothesis = HypothesisCache(curator.domain, rules)
+        self.survey = SessionSurvey(curator, self.state)
+        self.shared = SharedAnswers(ledger, curator.domain, own=key)
+        self._ledger_unit = ledger.budget.unit
         self._settings: Settings | None = None
+        self._public: Public | None = None
         self._public_size = (
             curator.size(price=Fraction(0)) if rules.relation is Relation.REPLACE_ONE else None
         )
 
     @property
-    def unit(self) -> str:
-        return self.rules.budget.unit
-
-    @property
-    def total(self) -> float:
-        return self.rules.budget.total_units / UNITS
+    def size(self) -> Size | None:
+        """The number of records, public or bought; None before."""
+        return self._public_size or self.state.size
 
     def sync(self, *, others: bool = True) -> None:
         """Take in what the ledger has; finish a step that was paid for and never answered.
 
-        With `others`, also what other sessions were answered.
+        With `others`, also the answers of other sessions.
         """
         if others:
-            self._shelf.catch_up()
+            self.shared.catch_up()
         for step in self.curator.catch_up():
             self.state.take(step)
         while self.state.pending is not None:
@@ -89,276 +110,325 @@ class Desk:
         assert settings.measure is not None
         return min(left, int(self.curator.left // price_of(settings.measure)))
 
-    def lent(self, question: Question) -> Lent | None:
-        """The answer of another session, if its error is one that this session may state."""
-        if self.rules.alpha is not None:
-            within = self.rules.alpha * (1 + 1e-9)  # stated errors meet alpha up to rounding
-        else:
-            within = math.nextafter(USELESS, 0) if self.size() is None else worst(self.settle())
-        return self._shelf.find(question.meaning, within=within)
-
-    def size(self) -> Size | None:
-        return self._public_size or self.state.size
-
-    def n(self) -> int:
-        size = self.size()
-        assert size is not None
-        return size.divisor
-
-    def settle(self) -> Settings:
-        """The settings, once the size is known: a function of public numbers, the same in every process."""
+    def settings(self) -> Settings:
+        """What the session runs with: a function of public numbers, the same in every process."""
         if self._settings is None:
             try:
-                self._settings = settle(self.rules, self.public())
+                self._settings = self.rules.settings(self.public())
             except MechanismError as error:
                 raise Unplannable(str(error)) from None
-            self.belief.prepare(self._settings)
+            self.hypothesis.prepare(self._settings)
         return self._settings
 
     def public(self) -> Public:
-        """Everything that settings are made from, once the size is known."""
-        size = self.size()
-        assert size is not None
-        return public_numbers(self.rules, self.curator.domain, size)
+        """Everything that settings are made from, once the number of records is known."""
+        if self._public is None:
+            assert self.size is not None
+            self._public = self.rules.public(self.curator.domain, self.size)
+        return self._public
 
-    def survey(self, settings: Settings) -> bool:
-        """Buy what is missing of the survey; False where nothing is."""
-        return self._surveyor.buy(settings, self.public())
+    def divisor(self) -> int:
+        """The number of records that shares are taken of."""
+        assert self.size is not None
+        return self.size.divisor
 
-    def surveyed(self, settings: Settings) -> bool:
-        """Is there nothing left to buy of the survey?"""
-        return self._surveyor.complete(settings)
+    # --- the plan of a question -------------------------------------------------------------------------------------
 
-    def follows(self, question: Question, settings: Settings) -> Following | None:
-        """An answer that follows from the survey, free; None where there is none."""
-        return self._surveyor.follows(question, settings, self.public())
+    def forecast(self, question: Question, *, allow_useless: bool) -> Forecast:
+        """What a question takes at most and what it would state."""
+        if question.ends is None:
+            return self.plan(question, allow_useless=allow_useless).forecast
+        return self._forecast_both(question, question.ends, allow_useless=allow_useless)
 
-    def measures(self, settings: Settings) -> bool:
+    def plan(self, question: Question, *, allow_useless: bool, ahead: int = 0) -> Plan:
+        """The next step for a question; `ahead` new questions are answered before it."""
+        left = float(self.curator.left)
+        plain = Forecast(question.text, "free", 0.0, None, None, left, self.rules.budget.unit)
+        note = self._stored_note(question)
+        if note is not None:
+            kind = "free" if question.constant is not None else "cached"
+            return Plan(replace(plain, kind=kind, error=note["error"], guess=note["value"]), note)
+        if self.state.questions + ahead >= self.rules.questions:
+            return Plan(replace(plain, kind="test", refusal="questions"))
+        if self.size is None:
+            first, price = self.hypothesis.first_guess(question), float(self.rules.size_price)
+            return Plan(replace(plain, kind="size", cost=left, size_cost=price, guess=first))
+        settings = self.settings()
+        derived = self.survey.derive(question, settings, self.public())
+        if derived is not None:
+            note = {"value": derived.value, "error": derived.error, "follows": True}
+            return Plan(replace(plain, error=derived.error, guess=derived.value), note)
+        refusal = None
+        if self._measures(settings):
+            assert settings.measure is not None
+            kind, cost, error = "measure", price_of(settings.measure), settings.measure_error
+            if settings.survey is not None and not self.survey.is_complete(settings):
+                cost += settings.survey.price
+        else:
+            kind, error = "test", max(settings.error, settings.answer_error)
+            cost = Fraction(0) if self.curator.epoch is not None else self._epoch_price(settings)
+            if self.curator.epoch is None and self.state.epochs >= settings.epochs:
+                refusal = "epochs"
+        if refusal is None and error >= USELESS and not allow_useless:
+            refusal = "error"
+        elif refusal is None and cost > self.curator.left:
+            refusal = "budget"
+        guess = self.hypothesis.guess(self.state, question)
+        forecast = replace(
+            plain, kind=kind, cost=float(cost), error=error, guess=guess / GRID, refusal=refusal
+        )
+        return Plan(forecast, None, settings, guess)
+
+    def _stored_note(self, question: Question) -> dict[str, Any] | None:
+        """An answer that is there already: a constant, one of this session or of another."""
+        if question.constant is not None:
+            return {"value": question.constant, "error": 0.0}
+        stored = self.state.answers.get(question.meaning)
+        if stored is None:
+            # only with an error that this session may state; stated errors meet alpha up to rounding
+            if self.rules.alpha is not None:
+                within = self.rules.alpha * (1 + 1e-9)
+            else:
+                within = math.nextafter(USELESS, 0) if self.size is None else worst(self.settings())
+            stored = self.shared.find(question.meaning, within=within)
+        if stored is None:
+            return None
+        note: dict[str, Any] = {
+            "value": question.value_from(stored.value, stored.side),
+            "error": stored.error,
+        }
+        source = stored.source
+        return note if source is None else note | {"lender": [source.session, source.beta]}
+
+    def _measures(self, settings: Settings) -> bool:
         """Measure at once, or test a guess first? Decided from public state."""
         if settings.terms is None:
             return True
-        if settings.measure is None or not self.rules.bypass:
-            return False
-        measured, epoch = price_of(settings.measure), self.epoch_price(settings)
-        if self.curator.epoch is not None:
-            return False  # paid for already
-        if not self._affords_epoch(settings):
+        if settings.measure is None or not self.rules.measure_first or self.curator.epoch is not None:
+            return False  # an open epoch is paid for already
+        price = self._epoch_price(settings)
+        if self.state.epochs >= settings.epochs or price > self.curator.left:
             return True
-        return not worth_testing(self.state.far, ratio=float(epoch / settings.terms.cap / measured))
+        ratio = float(price / settings.terms.cap / price_of(settings.measure))
+        return not worth_testing(self.state.far, ratio=ratio)
 
-    def epoch_price(self, settings: Settings) -> Fraction:
+    def _epoch_price(self, settings: Settings) -> Fraction:
         """What opening an epoch takes of the session."""
         assert settings.terms is not None
-        return epoch_cost(settings.terms, unit=self.unit, ledger_unit=self._ledger_unit)[1]
+        return epoch_cost(settings.terms, unit=self.rules.budget.unit, ledger_unit=self._ledger_unit)[1]
 
-    def _affords_epoch(self, settings: Settings) -> bool:
-        return self.state.epochs < settings.epochs and self.epoch_price(settings) <= self.curator.left
+    def _forecast_both(
+        self, question: Question, ends: tuple[Question, Question], *, allow_useless: bool
+    ) -> Forecast:
+        """What both ends of a question that cuts cells take. The error depends on the cut cells and is not forecast."""
+        both = [self.plan(end, allow_useless=allow_useless).forecast for end in ends]
+        for end in both:
+            if end.refusal is not None:
+                return replace(end, query=question.text)
+        low, high = both
+        new = [end for end in both if end.kind in ("size", "test", "measure")]
+        if any(end.kind == "size" for end in new):
+            cost = low.left  # the number of records decides the rest
+        else:
+            cost = low.cost + high.cost + (self._next_price() if len(new) == 2 else 0.0)
+        refusal = None
+        if len(new) > self.rules.questions - self.state.questions:
+            refusal = "questions"
+        elif cost > low.left:
+            refusal = "budget"
+        guess = None if low.guess is None or high.guess is None else (low.guess + high.guess) / 2
+        first = new[0] if new else low
+        return replace(first, query=question.text, cost=cost, error=None, guess=guess, refusal=refusal)
 
+    def _next_price(self) -> float:
+        """What the second end may take beyond its forecast: the test of the first may have ended the epoch."""
+        settings = self.settings()
+        if self.curator.epoch is None or self.curator.tests_left > 1:
+            return 0.0
+        prices = [self._epoch_price(settings)] if settings.terms is not None else []
+        prices += [price_of(settings.measure)] if settings.measure is not None else []
+        return float(max(prices))
 
-# What a question would take, told before it is asked; and what is said where it is refused. Public numbers
-# only.
+    # --- refusals ---------------------------------------------------------------------------------------------------
 
+    def check(self, forecast: Forecast, *, spent: Fraction, at_most: float | None) -> None:
+        """Refuse, before the table is touched, what cannot be paid or takes more than the caller allows.
 
-FEW = 10
-"""A number of questions to recommend where all questions together are too many."""
+        `spent` is what the question took so far.
+        """
+        unit = forecast.unit
+        if forecast.refusal == "questions":
+            raise BudgetExceeded(
+                f"this session takes {self.rules.questions:,} questions, and all are asked; repeats stay free",
+                unit="questions",
+                needed=1,
+                left=0,
+            )
+        if forecast.refusal == "error":
+            assert forecast.error is not None
+            raise UselessAnswer(self._why_useless(forecast.error), error=forecast.error)
+        if forecast.refusal is not None:
+            raise BudgetExceeded(
+                f"this question may need {unit}={forecast.cost:.6g}, but the session has {unit}="
+                f"{forecast.left:.6g} left for it; earlier questions stay free, new ones need another session",
+                unit=unit,
+                needed=forecast.cost,
+                left=forecast.left,
+            )
+        needed = float(spent) + (forecast.size_cost if forecast.kind == "size" else forecast.cost)
+        if at_most is not None and needed > at_most:
+            bought = f"; the number of records is bought, for {unit}={float(spent):.6g}" if spent else ""
+            raise BudgetExceeded(
+                f"this question may need {unit}={needed:.6g}, and at most {unit}={at_most:.6g} was allowed{bought}; "
+                "allow more, or ask for its forecast",
+                unit=unit,
+                needed=needed,
+                left=at_most,
+            )
 
-
-def forecast(desk: Desk, question: Question, *, any_error: bool = False) -> Forecast:
-    """What the next step for a question would be, what it takes at most and what it would state."""
-    found = _free(desk, question)
-    if found is not None:
-        return found
-    told = partial(Forecast, query=question.text, left=float(desk.curator.left), unit=desk.unit)
-    if desk.state.questions >= desk.rules.questions:
-        return told(kind="test", cost=0.0, error=None, guess=None, refusal="questions")
-    if desk.size() is None:
-        return told(
-            kind="size",
-            cost=float(desk.curator.left),
-            size_cost=float(desk.rules.size_price),
-            error=None,
-            guess=desk.belief.first(question),
+    def _why_useless(self, error: float) -> str:
+        """What is wrong with an error that says nothing, and what would help."""
+        public = self.public()
+        helps = [f"more records than these, about {public.n:,}"]
+        factor = 2
+        while factor <= LARGEST_FACTOR and not self._is_useful(enlarged(public, factor)):
+            factor *= 2
+        if factor <= LARGEST_FACTOR:
+            helps.append(f"a budget about {factor} times as large")
+        if public.k > FEW and self._is_useful(replace(public, k=FEW)):
+            helps.append(f"fewer questions, such as {FEW}")
+        is_first = self.state.questions == 0 and not public.size.public
+        paid = "only the number of records was paid for" if is_first else "nothing was charged for it"
+        return (
+            f"the answer would be stated within {100 * error:.0f} points, no better than a guess without data; {paid}. "
+            f"What would help: {'; '.join(helps)}. To ask it all the same, allow answers that say nothing "
+            "(allow_useless=True, --allow-useless)"
         )
-    settings = desk.settle()
-    following = desk.follows(question, settings)
-    if following is not None:
-        return told(kind="free", cost=0.0, error=following.error, guess=following.value)
-    guess = desk.belief.guess(desk.state, question) / GRID
-    if desk.measures(settings):
-        cost, error = _measuring(desk, settings), settings.measure_error
-        refusal = _short(desk, cost, error, any_error=any_error)
-        return told(kind="measure", cost=float(cost), error=error, guess=guess, refusal=refusal)
-    cost, error = _testing(desk, settings), max(settings.error, settings.answer_error)
-    if desk.curator.epoch is None and desk.state.epochs >= settings.epochs:
-        refusal = "epochs"
-    else:
-        refusal = _short(desk, cost, error, any_error=any_error)
-    return told(kind="test", cost=float(cost), error=error, guess=guess, refusal=refusal)
+
+    def _is_useful(self, public: Public) -> bool:
+        """Would answers say something, with other public numbers?"""
+        try:
+            return worst(self.rules.settings(public)) < USELESS
+        except MaquetteError:
+            return False
+
+    # --- the step itself --------------------------------------------------------------------------------------------
+
+    def step(
+        self, question: Question, key: str | None, *, allow_useless: bool, at_most: float | None
+    ) -> Kind:
+        """Carry out plans for a question until it is answered: buy what is missing, then note, test or measure."""
+        curator = self.curator
+        start, bought = curator.left, False
+        self.state.current = question.queries
+        while True:
+            plan = self.plan(question, allow_useless=allow_useless)
+            forecast, settings = plan.forecast, plan.settings
+            if plan.note is not None:
+                curator.note(question_note(question, key) | plan.note)
+                return "paid" if bought else "cached" if forecast.kind == "cached" else "free"
+            self.check(forecast, spent=start - curator.left, at_most=at_most)
+            if settings is None:
+                self.buy_size()  # price and error depend on it, so plan again
+            elif forecast.kind == "test":
+                if curator.epoch is None:
+                    assert settings.terms is not None
+                    curator.open_epoch(settings.terms)
+                    bought = True
+                outcome = curator.test_all([self._guess(question, plan, key)])[0]
+                return "paid" if outcome.far or bought else "free"
+            elif settings.survey is None or not self.survey.buy(settings, self.public()):
+                self._measure(question, plan, key)
+                return "paid"
+            bought = True
+
+    def buy_size(self) -> bool:
+        """Buy the number of records; False where it is known already."""
+        if self.size is not None:
+            return False
+        price = self.rules.size_price
+        self.curator.size(price=price, note={"price": str(price)})
+        for step in self.curator.catch_up():
+            self.state.take(step)
+        return True
+
+    def _measure(self, question: Question, plan: Plan, key: str | None) -> None:
+        settings = plan.settings
+        assert settings is not None
+        assert settings.measure is not None
+        note = question_note(question, key) | {
+            "answer": plan.guess,
+            "size": self.divisor(),
+            "errors": [settings.error, settings.measure_error],
+            "deviation": _law(settings.measure),
+            "threshold": None if settings.terms is None else settings.terms.threshold,
+            "belief": self.hypothesis.identity,
+            "price": str(price_of(settings.measure)),
+        }
+        self.curator.measure(question.queries, noise=settings.measure, note=note)
+
+    def _guess(self, question: Question, plan: Plan, key: str | None) -> Guess:
+        """The answer of the hypothesis in the form that the gate tests."""
+        epoch, settings = self.curator.epoch, plan.settings
+        assert epoch is not None
+        assert settings is not None
+        n, denominator = self.divisor(), question.queries.denominator
+        note = question_note(question, key) | {
+            "answer": plan.guess,
+            "size": n,
+            "errors": [settings.error, settings.answer_error],
+            "deviation": 0.0 if epoch.answer_noise is None else deviation(epoch.answer_noise),
+            "belief": self.hypothesis.identity,
+        }
+        counts = (2 * plan.guess * n * denominator + GRID) // (2 * GRID)  # rounded to the nearest
+        return Guess(question.queries, counts, note)
+
+    def batch(self, questions: Sequence[Question], *, allow_useless: bool) -> Batch:
+        """The next questions that cost nothing, by public state; repeats and constants are passed over."""
+        batch = Batch()
+        for question in questions[:MAX_BATCH]:
+            is_repeat = question.meaning in self.state.answers or question.meaning in batch.kinds
+            if is_repeat or question.constant is not None:
+                continue
+            plan = self.plan(question, allow_useless=allow_useless, ahead=len(batch.kinds))
+            is_tested = plan.forecast.kind == "test" and plan.forecast.refusal is None
+            if plan.note is not None and not batch.guesses:
+                batch.notes.append(question_note(question, None) | plan.note)
+                batch.kinds[question.meaning] = "cached" if plan.forecast.kind == "cached" else "free"
+            elif is_tested and self.curator.epoch is not None and not batch.notes:
+                batch.guesses.append(self._guess(question, plan, None))
+                batch.kinds[question.meaning] = "free"
+            else:
+                break
+        return batch
 
 
-def _free(desk: Desk, question: Question) -> Forecast | None:
-    """An answer that is there already: a constant, one of this session or of another."""
-    left = float(desk.curator.left)
-    if question.constant is not None:
-        return Forecast(question.text, "free", 0.0, 0.0, question.constant, left, desk.unit)
-    found = desk.state.known.get(question.meaning) or desk.lent(question)
-    if found is None:
-        return None
-    value = question.turned(found.value, found.side)
-    return Forecast(question.text, "cached", 0.0, found.error, value, left, desk.unit)
+@dataclass(slots=True)
+class Batch:
+    """New questions in order that are stored together: either guesses to be tested, or notes."""
+
+    kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
+    """By meaning."""
+    guesses: list[Guess] = field(default_factory=list[Guess])
+    notes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def store(self, curator: OnlineCurator) -> dict[str, Kind]:
+        """One commit; says by meaning what kind of answers came of it."""
+        if self.guesses:
+            outcomes = curator.test_all(self.guesses)
+            meanings = list(self.kinds)[: len(outcomes)]
+            return {m: "paid" if o.far else "free" for m, o in zip(meanings, outcomes, strict=True)}
+        if self.notes:
+            curator.note_all(self.notes)
+        return self.kinds
 
 
-def _measuring(desk: Desk, settings: Settings) -> Fraction:
-    assert settings.measure is not None
-    cost = price_of(settings.measure)
-    if settings.survey is not None and not desk.surveyed(settings):
-        cost += settings.survey.price
-    return cost
-
-
-def _testing(desk: Desk, settings: Settings) -> Fraction:
-    return Fraction(0) if desk.curator.epoch is not None else desk.epoch_price(settings)
-
-
-def _short(desk: Desk, cost: Fraction, error: float, *, any_error: bool) -> str | None:
-    """What is missing for an answer at this cost with this error, or None."""
-    if error >= USELESS and not any_error:
-        return "error"
-    return "budget" if cost > desk.curator.left else None
-
-
-def refuse(desk: Desk, told: Forecast) -> None:
-    """Say no before the table is touched."""
-    if told.refusal is None:
-        return
-    if told.refusal == "questions":
-        raise BudgetExceeded(
-            f"this session takes {desk.rules.questions:,} questions, and all are asked; repeats stay free",
-            unit="questions",
-            needed=1,
-            left=0,
-        )
-    if told.refusal == "error":
-        assert told.error is not None
-        raise UselessAnswer(_useless(desk, told.error), error=told.error)
-    raise BudgetExceeded(
-        f"this question may need {desk.unit}={told.cost:.6g}, but the session has {desk.unit}="
-        f"{told.left:.6g} left for it; earlier questions stay free, new ones need another session",
-        unit=desk.unit,
-        needed=told.cost,
-        left=told.left,
-    )
-
-
-def limit(told: Forecast, *, spent: Fraction, at_most: float) -> None:
-    """Refuse what may take more than the caller allows, before it is paid."""
-    needed = told.size_cost if told.kind == "size" else told.cost
-    if float(spent) + needed <= at_most:
-        return
-    bought = f"; the number of records is bought, for {told.unit}={float(spent):.6g}" if spent else ""
-    raise BudgetExceeded(
-        f"this question may need {told.unit}={float(spent) + needed:.6g}, and at most {told.unit}={at_most:.6g} was "
-        f"allowed{bought}; allow more, or ask for its forecast",
-        unit=told.unit,
-        needed=float(spent) + needed,
-        left=at_most,
-    )
-
-
-def _useless(desk: Desk, error: float) -> str:
-    """What is wrong with an error that says nothing, and what would help."""
-    public = desk.public()
-    helps = [f"more records than these, about {public.n:,}"]
-    if (factor := _enough(desk.rules, public)) is not None:
-        helps.append(f"a budget about {factor} times as large")
-    if _says_something(desk.rules, replace(public, k=FEW)) and public.k > FEW:
-        helps.append(f"fewer questions, such as {FEW}")
-    first = desk.state.questions == 0 and not public.size.public
-    paid = "only the number of records was paid for" if first else "nothing was charged for it"
-    return (
-        f"the answer would be stated within {100 * error:.0f} points, no better than a guess without data; {paid}. "
-        f"What would help: {'; '.join(helps)}. To ask nevertheless, allow any error (any_error=True, --any-error)"
-    )
-
-
-def _enough(rules: Rules, public: Public) -> int | None:
-    """How many times the budget would give answers that say something."""
-    factor = 2
-    while factor <= LARGEST_FACTOR:
-        if _says_something(rules, enlarged(public, factor)):
-            return factor
-        factor *= 2
-    return None
-
-
-def _says_something(rules: Rules, public: Public) -> bool:
-    try:
-        return worst(settle(rules, public)) < USELESS
-    except MaquetteError:
-        return False
-
-
-# A question that cuts cells: it is asked from both sides, and both answers make one.
-
-
-def joined(question: Question, low: SessionAnswer, high: SessionAnswer) -> SessionAnswer:
-    """The answer to a question out of those to its ends; `cost` is left to whoever asked."""
-    found = statements.join(low.value, low.error, high.value, high.error)
-    assert found.error is not None
-    kinds: list[Kind] = [one.kind for one in (low, high) if one.receipt is not None or one.kind == "paid"]
-    kind = next((k for k in ("paid", "free") if k in kinds), "cached" if kinds else "free")
-    return replace(
-        high,
-        query=question.text,
-        value=found.value,
-        error=found.error,
-        beta=_beta(low, high),
-        kind=kind,
-        receipt=high.receipt or low.receipt,
-        notes=tuple(dict.fromkeys((*question.notes, *low.notes, *high.notes, found.note))),
-    )
-
-
-def _beta(low: SessionAnswer, high: SessionAnswer) -> float:
-    """All answers of one session hold together; those of two, only if neither fails. A constant never does."""
-    betas = {one.notes: one.beta for one in (low, high) if one.error > 0}  # the notes name another session
-    return min(sum(betas.values()), 1.0) if betas else high.beta
-
-
-def forecast_both(desk: Desk, question: Question, *, any_error: bool) -> Forecast:
-    """What both ends take at most. What will be stated depends on the cells that are cut, so no error is forecast."""
-    assert question.ends is not None
-    told = [forecast(desk, end, any_error=any_error) for end in question.ends]
-    low, high = told
-    refused = next((one for one in told if one.refusal is not None), None)
-    if refused is not None:
-        return replace(refused, query=question.text)
-    new = [one for one in told if one.kind in ("size", "test", "measure")]
-    if any(one.kind == "size" for one in new):
-        cost = low.left  # the number of records decides the rest
-    else:
-        cost = low.cost + high.cost + (_next(desk) if len(new) == 2 else 0.0)
-    refusal = None
-    if len(new) > desk.rules.questions - desk.state.questions:
-        refusal = "questions"
-    elif cost > low.left:
-        refusal = "budget"
-    guesses = [one.guess for one in told if one.guess is not None]
-    return replace(
-        new[0] if new else low,
-        query=question.text,
-        cost=cost,
-        error=None,
-        guess=sum(guesses) / 2 if len(guesses) == 2 else None,
-        refusal=refusal,
-    )
-
-
-def _next(desk: Desk) -> float:
-    """What the second end may take more than was forecast before the first: whose test may have ended the epoch."""
-    settings = desk.settle()
-    if desk.curator.epoch is None or desk.curator.tests_left > 1:
-        return 0.0
-    prices = [desk.epoch_price(settings)] if settings.terms is not None else []
-    prices += [price_of(settings.measure)] if settings.measure is not None else []
-    return float(max(prices))
+def _law(noise: Any) -> float:
+    """Standard deviation in records of a value that is measured alone."""
+    match noise:
+        case Laplace(epsilon=epsilon):
+            return float(2**0.5 / epsilon)
+        case Gaussian(rho=rho):
+            return float((1 / (2 * rho)) ** 0.5)
+        case _:
+            raise ParameterError(f"no session measures with {noise!r}")

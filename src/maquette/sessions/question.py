@@ -1,10 +1,10 @@
-"""One question as a session sees it: what it means, whatever words it came in."""
+"""A question as a session sees it, by its meaning and not by its words; and the values that come back for it."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,8 +13,11 @@ from maquette.errors import ParameterError, WorkloadError
 from maquette.models.rows import generator
 from maquette.queries import Predicate, canonical_hash, where
 from maquette.queries.base import Columns, Queries
+from maquette.receipt import Receipt
+from maquette.results import statements
 
 _PROBES = 16
+"""Records of the universe that tell a query from its complement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class Question:
     queries: Queries
     text: str
     meaning: str
-    """Digest of what is asked, up to taking the complement; empty for a constant."""
+    """Digest of the query, up to taking the complement; empty for a constant."""
     side: bool
     """Which of the two complements it is."""
     constant: float | None
@@ -33,28 +36,36 @@ class Question:
     ends: tuple[Question, Question] | None = None
     """For a predicate that cuts cells: who surely satisfies it and who may. They are asked in its place."""
 
-    def turned(self, value: float, side: bool) -> float:
-        """A value that was given for one side, as this question's."""
+    def value_from(self, value: float, side: bool) -> float:
+        """The answer to this question, from the answer to the same or to its complement."""
         return value if side == self.side else 1.0 - value
 
 
-class Reader:
-    """Reads questions over one domain."""
+class QuestionReader:
+    """Reads questions over one domain; about some of its attributes only, where a session takes no others."""
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: Domain, attributes: tuple[str, ...] | None = None) -> None:
         self._domain = domain
+        self._attributes = attributes
         self._probes = _probes(domain)
 
-    def read(self, asked: str | Queries) -> Question:
+    def read(self, query: str | Queries) -> Question:
         """A predicate in SQL, or a class of exactly one query."""
-        queries = where(self._domain, asked) if isinstance(asked, str) else asked
+        queries = where(self._domain, query) if isinstance(query, str) else query
         if not isinstance(queries, Queries):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ParameterError(f"expected a predicate or one query, got {type(asked).__name__}")
+            raise ParameterError(f"expected a predicate or one query, got {type(query).__name__}")
         if queries.domain.fingerprint != self._domain.fingerprint:
             raise WorkloadError("expected a query over the table's own domain; build it from table.domain")
         if queries.count != 1:
             raise WorkloadError(f"expected one query at a time, got {queries.count}; ask them one by one")
-        return self._identify(queries)
+        question = self._identify(queries)
+        if self._attributes is not None:
+            for end in question.ends or (question,):
+                if not set(end.queries.attributes) <= set(self._attributes):
+                    raise WorkloadError(
+                        f"this session takes questions about {', '.join(self._attributes)}; open another for the rest"
+                    )
+        return question
 
     def _identify(self, queries: Queries) -> Question:
         if isinstance(queries, Predicate) and not queries.exact:
@@ -66,11 +77,11 @@ class Reader:
         if key is None:
             return Question(queries, text, "", True, float(weights[0]) / queries.denominator)
         # of a query and its complement, one weighs the first record above a half that does not weigh just a half
-        decided = weights[2 * weights != queries.denominator]
-        if not len(decided):
+        decisive = weights[2 * weights != queries.denominator]
+        if not len(decisive):
             return Question(queries, text, canonical_hash(queries), True, None)
         meaning = hashlib.sha256(repr(key).encode()).hexdigest()
-        return Question(queries, text, meaning, bool(2 * decided[0] > queries.denominator), None)
+        return Question(queries, text, meaning, bool(2 * decisive[0] > queries.denominator), None)
 
 
 def _probes(domain: Domain) -> Columns:
@@ -78,3 +89,116 @@ def _probes(domain: Domain) -> Columns:
     rng = generator(f"probes {domain.fingerprint}")
     columns: dict[str, Any] = {a.name: rng.integers(0, a.size, size=_PROBES) for a in domain}
     return columns
+
+
+# What a session hands out. Small frozen values, all public.
+
+Kind = Literal["free", "cached", "paid"]
+"""free: the hypothesis passed its test, or no data was needed; cached: asked before; paid: measured, or the epoch
+in which it was tested had to be opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAnswer:
+    """One answer. All answers of a session are within their errors together, except with probability `beta`."""
+
+    query: str
+    value: float
+    """The share of the records, between 0 and 1."""
+    error: float
+    beta: float
+    kind: Kind
+    cost: float
+    """What this question took, in `unit`; an epoch is paid by the question that opens it."""
+    left: float
+    """What the session still has, in `unit`."""
+    unit: str
+    receipt: Receipt | None
+    """Where in the ledger it stands; None if no entry was needed."""
+    notes: tuple[str, ...] = ()
+    holds_for: str = "all answers of the session together"
+    """What `beta` is the chance of failure of."""
+
+    @property
+    def low(self) -> float:
+        return max(self.value - self.error, 0.0)
+
+    @property
+    def high(self) -> float:
+        return min(self.value + self.error, 1.0)
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.2f} % ± {100 * self.error:.2f} points ({self.kind})"
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a question would cost at most and how good its answer would be, from public state only."""
+
+    query: str
+    kind: Literal["free", "cached", "size", "test", "measure"]
+    """size: the number of records is bought first and decides the rest; test: answered from the hypothesis if it passes
+    its test, measured otherwise."""
+    cost: float
+    """The most that it takes, in `unit`. Before the number of records is bought that may be all that is left;
+    `Session.buy_size` buys the number alone, and `ask(at_most=)` sets a limit."""
+    error: float | None
+    """The largest error that its answer may state; None while the number of records is not known."""
+    guess: float | None
+    """The answer of the hypothesis, without any promise."""
+    left: float
+    unit: str
+    size_cost: float = 0.0
+    """The part of `cost` for the number of records, exactly."""
+    refusal: str | None = None
+    """Why it would be refused: questions, epochs or budget that are used up, an error that says nothing; or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A question among many that was not answered. Nothing was read and nothing was spent for it."""
+
+    query: str
+    why: str
+    exit_code: int
+    """3 where something is used up, 2 where the answer would say nothing."""
+
+    def __str__(self) -> str:
+        return f"refused: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One line of a session's history."""
+
+    sequence: int
+    when: str
+    what: str
+    """The question, or what was paid for."""
+    value: float | None
+    error: float | None
+    kind: str
+    cost: float
+    key: str | None = None
+    """The caller's idempotency key."""
+
+
+def join_ends(question: Question, low: SessionAnswer, high: SessionAnswer, *, cost: float) -> SessionAnswer:
+    """The answer to a question that cuts cells, out of those to its two ends."""
+    joint = statements.join(low.value, low.error, high.value, high.error)
+    assert joint.error is not None
+    kinds: list[Kind] = [end.kind for end in (low, high) if end.receipt is not None or end.kind == "paid"]
+    # All answers of one session hold together; those of two, only if neither fails. A constant never does. The notes
+    # name the other session.
+    betas = {end.notes: end.beta for end in (low, high) if end.error > 0}
+    return replace(
+        high,
+        query=question.text,
+        value=joint.value,
+        error=joint.error,
+        beta=min(sum(betas.values()), 1.0) if betas else high.beta,
+        kind=next((k for k in ("paid", "free") if k in kinds), "cached" if kinds else "free"),
+        cost=cost,
+        receipt=high.receipt or low.receipt,
+        notes=tuple(dict.fromkeys((*question.notes, *low.notes, *high.notes, joint.note))),
+    )

@@ -1,10 +1,16 @@
-"""What a session was opened with: public, checked before any data is touched, fixed for its whole life."""
+"""What a session was opened with: public, checked before any data is touched, fixed for its whole life.
+
+The rules decide the settings that a session runs with, once the number of records is known, and the envelope that is
+set aside for it in the ledger.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,11 +21,26 @@ from maquette.accounting.events import PureEvent
 from maquette.accounting.gaussian import half_square_of_rho
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Relation
-from maquette.errors import LedgerError, ParameterError
-from maquette.mechanisms.online import SIZE_SHARE
+from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
+from maquette.mechanisms.online import (
+    FAIR,
+    SIZE_SHARE,
+    Public,
+    Settings,
+    settle_direct,
+    settle_few,
+    settle_lasting,
+    settle_median,
+    settle_pmw,
+    settle_textbook,
+    worst,
+)
+from maquette.questions.measurement import Size
 
 MECHANISMS = ("direct", "median", "pmw")
 UPDATES = ("refit", "step")
+LARGEST_TABLE = 1 << 40
+"""Records of a table on which every session that is possible at all can be planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +54,10 @@ class Rules:
     mechanism: str
     questions: int
     update: str
-    bypass: bool
-    lasting: bool
+    measure_first: bool
+    """Measure while guesses mostly fail, instead of testing them."""
+    budget_for_all: bool
+    """The smallest error at which the budget provably lasts for all questions."""
     attributes: tuple[str, ...] | None
     analyst: str | None
 
@@ -45,17 +68,15 @@ class Rules:
         _check.one_of(MECHANISMS, mechanism=self.mechanism)
         _check.one_of(UPDATES, update=self.update)
         _check.whole(queries=self.questions)
-        if self.bypass and not self.plain:
-            raise ParameterError("bypass goes with mechanism pmw and update refit that spend as needed")
-        if self.alpha is not None and (self.mechanism == "median" or self.lasting):
+        spends_as_needed = self.mechanism == "pmw" and self.update == "refit" and not self.budget_for_all
+        if self.measure_first and not spends_as_needed:
             raise ParameterError(
-                "the median mechanism and lasting sessions choose their own error; leave alpha out"
+                "measure_first goes with mechanism='pmw' and update='refit', without budget_for_all"
             )
-
-    @property
-    def plain(self) -> bool:
-        """The default kind of session: spends as needed and refits."""
-        return self.mechanism == "pmw" and self.update == "refit" and not self.lasting
+        if self.alpha is not None and (self.mechanism == "median" or self.budget_for_all):
+            raise ParameterError(
+                "the median mechanism and sessions with budget_for_all choose their own error; leave alpha out"
+            )
 
     @property
     def size_price(self) -> Fraction:
@@ -64,13 +85,8 @@ class Rules:
             return Fraction(0)
         return Fraction(int(SIZE_SHARE * self.budget.total_units), UNITS)
 
-    @property
-    def price(self) -> Fraction:
-        """For everything else."""
-        return Fraction(self.budget.total_units, UNITS) - self.size_price
-
     def facts(self, domain: Domain) -> dict[str, Any]:
-        """Everything that decides how the session runs; JSON-ready."""
+        """Everything that decides how the session runs; JSON-ready, in the words that ledgers have always stored."""
         return {
             "domain": domain.fingerprint,
             "budget": [self.budget.epsilon, self.budget.delta],
@@ -80,8 +96,8 @@ class Rules:
             "mechanism": self.mechanism,
             "questions": self.questions,
             "update": self.update,
-            "bypass": self.bypass,
-            "lasting": self.lasting,
+            "bypass": self.measure_first,
+            "lasting": self.budget_for_all,
             "attributes": None if self.attributes is None else list(self.attributes),
             "analyst": self.analyst,
         }
@@ -89,22 +105,143 @@ class Rules:
     def digest(self, domain: Domain) -> str:
         return hashlib.sha256(json.dumps(self.facts(domain), sort_keys=True).encode()).hexdigest()
 
-    def cost(self, book: Ledger) -> Cost:
-        """The whole budget in what the ledger counts.
+    def cost(self, ledger: Ledger) -> Cost:
+        """The whole budget in the unit of the ledger.
 
         A session with a delta plans in rho. A ledger that counts mu^2 / 2 charges pure tests pi / 2 times their rho,
-        and Gaussian values at most that (`gate/calibrate.py`); its share of the slack is set aside too. In a ledger
+        and Gaussian values at most that (`gate/prices.py`); its share of the slack is set aside too. In a ledger
         that counts rho every draw of a session is exact.
         """
         if self.budget.pure:
             whole = Fraction(self.budget.total_units, UNITS)
-            return PureEvent(whole, "session").cost(book.budget.unit)
-        if book.budget.pure:
+            return PureEvent(whole, "session").cost(ledger.budget.unit)
+        if ledger.budget.pure:
             raise LedgerError(
-                f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
+                f"ledger '{ledger.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
                 "ledger that was made with one"
             )
-        if book.budget.accounting == "zcdp":
+        if ledger.budget.accounting == "zcdp":
             return Cost(self.budget.total_units)
         units = math.ceil(half_square_of_rho(Fraction(self.budget.total_units)))
-        return Cost(units, share_of_slack(book.budget, units))
+        return Cost(units, share_of_slack(ledger.budget, units))
+
+    def public(self, domain: Domain, size: Size) -> Public:
+        """Everything that settings are made from, once the number of records is known."""
+        names = self.attributes
+        return Public(
+            unit=self.budget.unit,
+            price=Fraction(self.budget.total_units, UNITS) - self.size_price,
+            size=size,
+            k=self.questions,
+            beta=self.beta,
+            alpha=self.alpha,
+            universe=domain.size if names is None else domain.cells(names),
+            measuring=self.measure_first,
+            domain=domain,
+            attributes=names or domain.names,
+        )
+
+    def settings(self, public: Public) -> Settings:
+        """What this kind of session runs with."""
+        if self.mechanism == "direct":
+            return settle_direct(public)
+        if self.mechanism == "median":
+            return settle_median(public)
+        if self.update == "step" and self.alpha is None:
+            return settle_textbook(public)
+        if self.budget_for_all:
+            return settle_lasting(public)
+        if self.alpha is not None or not self.measure_first:
+            return settle_pmw(public)
+        try:
+            usual = settle_pmw(public)
+        except MechanismError:  # a table so small that no epoch can be paid
+            return settle_few(public)
+        return settle_few(public) if worst(usual) > FAIR else usual
+
+    def check_possible(self, domain: Domain, size: Size | None) -> None:
+        """Refuse a session that no table can have; or not one of this size, where the size is public."""
+        if self.alpha is None and self.measure_first:
+            return  # such a session takes an error that its table allows
+        which = "a table of any size" if size is None else "this table"
+        try:
+            self.settings(self.public(domain, size or Size(LARGEST_TABLE, None, None)))
+        except MechanismError as error:
+            raise MechanismError(f"no session of this kind can be planned on {which}: {error}") from None
+
+
+def check_names(domain: Domain, attributes: Iterable[str] | None) -> tuple[str, ...] | None:
+    """The attributes that may be asked about, in the order of the domain; None for all."""
+    if attributes is None:
+        return None
+    chosen = set(attributes)
+    for name in chosen:
+        domain[name]  # refuses an unknown attribute
+    return tuple(name for name in domain.names if name in chosen)
+
+
+def check_analyst(analyst: str | None, share: float | None) -> str | None:
+    """The analyst's name; a share needs one."""
+    if share is not None:
+        _check.fraction(share=share)
+        if analyst is None:
+            raise ParameterError("a share belongs to an analyst; give analyst too")
+    if analyst is not None and not (0 < len(analyst) <= 100 and analyst.isprintable()):
+        raise ParameterError("expected analyst as a name of 1 to 100 printable characters")
+    return analyst
+
+
+def warn_renamed(old: str, new: str) -> None:
+    """For an argument under its former name. The warning points at the caller of the function that calls this."""
+    warnings.warn(
+        f"{old} is now called {new}; the old name goes in the next minor version",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+
+
+# --- the envelope in the ledger -------------------------------------------------------------------------------------
+
+
+def reserve(ledger: Ledger, key: str, domain: Domain, rules: Rules, *, share: float | None) -> None:
+    """Set the budget of a session aside in the ledger, out of the analyst's share where there is one."""
+    parent = None if rules.analyst is None or share is None else _reserve_share(ledger, rules, share)
+    body = {name: value for name, value in rules.facts(domain).items() if name != "domain"}
+    entry = ledger.reserve(
+        key,
+        request=rules.digest(domain),
+        tag="session",
+        cost=rules.cost(ledger),
+        body=body | {"ask": "session"},
+        parent=parent,
+        envelope=True,
+    )
+    if entry.settled is not None:
+        raise BudgetExceeded(
+            f"session '{key}' was ended, and what it had left went back to the ledger; open another with a new key",
+            unit=rules.budget.unit,
+            needed=0.0,
+            left=0.0,
+        )
+
+
+def _reserve_share(ledger: Ledger, rules: Rules, share: float) -> str:
+    """The analyst's part of the total: a cap and a promise, for all sessions in that name."""
+    analyst, units = rules.analyst, math.floor(Fraction(str(share)) * ledger.total_units)
+    name = f"analyst-{analyst}"
+    needed = rules.cost(ledger).units
+    if needed > units and ledger.find(name) is None:
+        unit = ledger.budget.unit
+        raise BudgetExceeded(
+            f"the session needs {unit}={needed / UNITS:g}, but a share of {share:g} holds {unit}={units / UNITS:g}; "
+            "give a larger share, or a session with a smaller epsilon",
+            unit=unit,
+            needed=needed / UNITS,
+            left=units / UNITS,
+        )
+    request = hashlib.sha256(f"{name} {units}".encode()).hexdigest()
+    # in a ledger that counts rho the draws of sessions are exact
+    slack = share_of_slack(ledger.budget, units) if ledger.budget.accounting == "gaussian" else 0
+    body = {"ask": "share", "analyst": analyst, "share": share, "amount": units / UNITS}
+    ledger.reserve(name, request=request, tag="analyst", cost=Cost(units, slack), body=body, envelope=True)
+    return name

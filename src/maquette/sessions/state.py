@@ -1,11 +1,14 @@
-"""What a session knows: a function of its steps in the ledger, taken in order, and of nothing else."""
+"""What a session knows: a function of its steps in the ledger, taken in order, and of nothing else.
+
+The hypothesis is a part of it: it follows from the released answers, and is built when it is needed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 from maquette.accounting.budget import UNITS, Unit
 from maquette.accounting.events import Event, GaussianEvent, LaplaceEvent, SmoothedEvent, from_body
@@ -13,108 +16,19 @@ from maquette.accounting.ledger import Receipt
 from maquette.domain import Domain
 from maquette.errors import LedgerError
 from maquette.gate.online import Step
-from maquette.models.answers import GRID
-from maquette.models.hypothesis import Released
-from maquette.queries.base import Margin
+from maquette.mechanisms.online import Settings
+from maquette.models.answers import GRID, SmallDatabase
+from maquette.models.hypothesis import Hypothesis, Released, hypothesis_for
+from maquette.queries.base import Margin, Queries
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import Gaussian, Laplace, Noise, NoisyTable, Size
-from maquette.sessions.question import Question
-
-# What a session hands out. Small frozen values, all public.
-
-Kind = Literal["free", "cached", "paid"]
-"""free: the hypothesis passed its test, or no data was needed; cached: asked before; paid: measured, or the epoch
-in which it was tested had to be opened."""
+from maquette.sessions.question import Past, Question
+from maquette.sessions.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)
-class SessionAnswer:
-    """One answer. All answers of a session are within their errors together, except with probability `beta`."""
-
-    query: str
-    value: float
-    """The share of the records, between 0 and 1."""
-    error: float
-    beta: float
-    kind: Kind
-    cost: float
-    """What this question took, in `unit`; an epoch is paid by the question that opens it."""
-    left: float
-    """What the session still has, in `unit`."""
-    unit: str
-    receipt: Receipt | None
-    """Where in the ledger it stands; None if no entry was needed."""
-    notes: tuple[str, ...] = ()
-    holds_for: str = "all answers of the session together"
-    """What `beta` is the chance of failure of."""
-
-    @property
-    def low(self) -> float:
-        return max(self.value - self.error, 0.0)
-
-    @property
-    def high(self) -> float:
-        return min(self.value + self.error, 1.0)
-
-    def __str__(self) -> str:
-        return f"{100 * self.value:.2f} % ± {100 * self.error:.2f} points ({self.kind})"
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a question would cost at most and how good its answer would be, from public state only."""
-
-    query: str
-    kind: Literal["free", "cached", "size", "test", "measure"]
-    """size: the number of records is bought first and decides the rest; test: answered from the hypothesis if it passes
-    its test, measured otherwise."""
-    cost: float
-    """The most that it takes, in `unit`. Before the number of records is bought that may be all that is left;
-    `Session.buy_size` buys the number alone, and `ask(at_most=)` sets a limit."""
-    error: float | None
-    """The largest error that its answer may state; None while the number of records is not known."""
-    guess: float | None
-    """What the hypothesis believes, without any promise."""
-    left: float
-    unit: str
-    size_cost: float = 0.0
-    """The part of `cost` for the number of records, exactly."""
-    refusal: str | None = None
-    """Why it would be refused: questions, epochs or budget that are used up, an error that says nothing; or None."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A question among many that was not answered. Nothing was read and nothing was spent for it."""
-
-    query: str
-    why: str
-    exit_code: int
-    """3 where something is used up, 2 where the answer would say nothing."""
-
-    def __str__(self) -> str:
-        return f"refused: {self.why}"
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """One line of a session's history."""
-
-    sequence: int
-    when: str
-    what: str
-    """The question, or what was paid for."""
-    value: float | None
-    error: float | None
-    kind: str
-    cost: float
-    key: str | None = None
-    """The caller's idempotency key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lender:
+class Source:
     """The session on the same ledger that an answer was taken over from, and the beta that is stated there."""
 
     session: str
@@ -122,26 +36,15 @@ class Lender:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """An answer that was given."""
-
-    value: float
-    side: bool
-    error: float
-    receipt: Receipt
-    lender: Lender | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """What a caller's key was used for."""
+class StoredAnswer:
+    """An answer of this session, as its ledger holds it."""
 
     meaning: str
     side: bool
     value: float
     error: float
     receipt: Receipt
-    lender: Lender | None = None
+    source: Source | None = None
 
 
 @dataclass(slots=True)
@@ -151,10 +54,12 @@ class State:
     domain: Domain
     unit: Unit
     size: Size | None = None
-    known: dict[str, Known] = field(default_factory=dict[str, Known])
-    clients: dict[str, Client] = field(default_factory=dict[str, Client])
+    answers: dict[str, StoredAnswer] = field(default_factory=dict[str, StoredAnswer])
+    """By meaning."""
+    answers_by_key: dict[str, StoredAnswer] = field(default_factory=dict[str, StoredAnswer])
+    """By the idempotency key of a caller."""
     released: list[Released] = field(default_factory=list[Released])
-    lessons: int = 0
+    to_learn: int = 0
     """How many released answers the hypothesis has to know: up to the last one that it had wrong."""
     far: list[bool] = field(default_factory=list[bool])
     """Outcomes of guesses in order, tested or measured."""
@@ -162,12 +67,15 @@ class State:
     epochs: int = 0
     history: list[Past] = field(default_factory=list[Past])
     pending: Step | None = None
+    """A step that was paid for and not answered."""
     tables: list[NoisyTable] = field(default_factory=list[NoisyTable])
     """Of the survey, as far as it was bought."""
     compared: list[Any] = field(default_factory=list[Any])
     """The queries, in JSON, in which the hypothesis was compared with the table or learnt from it."""
-    belief: tuple[int, str] | None = None
-    """The digest of the hypothesis that last guessed, and how many released answers it knew."""
+    last_hypothesis: tuple[int, str] | None = None
+    """How many released answers the hypothesis knew that guessed last, and its digest."""
+    current: Queries | None = None
+    """The query that is asked now; its own step need not be read back from JSON."""
 
     def known_attributes(self) -> Margin:
         """The attributes that the hypothesis knows something about; of all others it holds what it began with."""
@@ -180,147 +88,118 @@ class State:
         if not step.answered:
             return
         match step.ask:
+            case "test" | "measure":
+                self._take_answer(step)
             case "size":
-                self._take_size(step)
+                if step.values is None:
+                    raise LedgerError("the ledger has lost the number of records")
+                self.size = Size(int(step.values[0][0]), law_of(from_body(step.body)), step.receipt)
+                self._add_to_history(step, "number of records", kind="size", value=float(self.size.value))
             case "epoch":
                 self.epochs += 1
-                self._tell(step, "opened an epoch", kind="epoch")
-            case "test":
-                self._take_test(step)
-            case "measure":
-                self._take_measured(step)
+                self._add_to_history(step, "opened an epoch", kind="epoch")
             case "tables":
                 self._take_tables(step)
-            case "note" if step.body.get("follows"):
-                self._take_following(step)
             case "note":
                 self._take_note(step)
             case _:
                 raise LedgerError(f"the ledger holds a step that no session makes: {step.ask!r}")
 
-    def cost(self, step: Step) -> float:
-        """In the session's unit."""
-        return from_body(step.body).cost(self.unit).units / UNITS if step.units else 0.0
-
-    def _take_size(self, step: Step) -> None:
-        if step.values is None:
-            raise LedgerError("the ledger has lost the number of records")
-        law = law_of(from_body(step.body))
-        self.size = Size(int(step.values[0][0]), law, step.receipt)
-        self._tell(step, "number of records", kind="size", value=float(self.size.value))
-
-    def _take_test(self, step: Step) -> None:
-        far = not is_near(step)
-        self._believed(step)
-        denominator = self._release(step) if far else 1
+    def _take_answer(self, step: Step) -> None:
+        """A guess that was tested, or a value that was measured: the hypothesis gets the value unclipped."""
+        body, near, denominator, queries = step.body, is_near(step), 1, None
+        if not near:
+            is_current = self.current is not None and self.current.spec() == body["spec"]
+            queries = self.current if is_current else from_spec(self.domain, body["spec"])
+            assert queries is not None
+            denominator = queries.denominator
+        share, error = read_answer(step, denominator)
+        value, size, far = clip(share), int(body["size"]), not near
+        if queries is not None:
+            self.released.append(Released(queries, share, float(body["deviation"]) / size))
+        if step.ask == "measure":
+            guess, threshold = int(body["answer"]) / GRID, body["threshold"]
+            far = threshold is not None and abs(value - guess) * size > threshold
         if far:
-            self.lessons = len(self.released)
-        value, error = read_answer(step, denominator)
-        self._answered(step, value, error, far=far, kind="paid" if far else "free")
-
-    def _take_measured(self, step: Step) -> None:
-        value, error = read_answer(step, self._release(step))
-        self._believed(step)
-        guess, threshold = int(step.body["answer"]) / GRID, step.body["threshold"]
-        far = threshold is not None and abs(value - guess) * int(step.body["size"]) > threshold
-        if far:
-            self.lessons = len(self.released)
-        self._answered(step, value, error, far=far, kind="paid")
+            self.to_learn = len(self.released)
+        self.last_hypothesis = (int(body["belief"][0]), str(body["belief"][1]))
+        self.questions += 1
+        self.far.append(far)
+        self.compared.append(body["spec"])
+        self._store(step, value, error, kind="free" if near else "paid")
 
     def _take_tables(self, step: Step) -> None:
         if step.values is None:
             raise LedgerError("the ledger has lost the tables of a survey")
         variances = [Fraction(text) for text in step.body["variances"]]
-        for asked, values, variance in zip(binned_of(step.body), step.values, variances, strict=True):
-            self.tables.append(NoisyTable(asked, values, variance, step.receipt))
-        self._tell(step, f"a survey of {len(variances)} tables", kind="survey")
-
-    def _take_following(self, step: Step) -> None:
-        """An answer that follows from the survey."""
-        value, error = float(step.body["value"]), float(step.body["error"])
-        self.questions += 1
-        self._keep(step, value, error)
-        self._tell(step, step.body["text"], kind="free", value=value, error=error)
+        for table, values, variance in zip(binned_of(step.body), step.values, variances, strict=True):
+            self.tables.append(NoisyTable(table, values, variance, step.receipt))
+        self._add_to_history(step, f"a survey of {len(variances)} tables", kind="survey")
 
     def _take_note(self, step: Step) -> None:
-        """A caller's key for what was known, or an answer that was taken over."""
-        body = step.body
-        meaning, side, value, error = body["meaning"], bool(body["side"]), float(body["value"]), body["error"]
-        lender = None if body.get("lender") is None else Lender(*body["lender"])
-        if lender is not None:
-            self.known[meaning] = Known(value, side, error, step.receipt, lender)
-        if body["client"] is not None:
-            self.clients[str(body["client"])] = Client(meaning, side, value, error, step.receipt, lender)
-        self._tell(step, body["text"], kind="cached", value=value, error=error)
+        """An answer that a survey implies, one that was taken over, or a caller's key for an earlier one."""
+        value, error = float(step.body["value"]), float(step.body["error"])
+        if step.body.get("follows"):
+            self.questions += 1
+            self._store(step, value, error, kind="free")
+        else:
+            lender = step.body.get("lender")
+            source = None if lender is None else Source(*lender)
+            self._store(step, value, error, kind="cached", source=source, is_new=source is not None)
 
-    def _answered(self, step: Step, value: float, error: float, *, far: bool, kind: str) -> None:
-        self.questions += 1
-        self.far.append(far)
-        self.compared.append(step.body["spec"])
-        self._keep(step, value, error)
-        self._tell(step, step.body["text"], kind=kind, value=value, error=error)
-
-    def _keep(self, step: Step, value: float, error: float) -> None:
-        """The answer under its meaning, and under its caller's key."""
+    def _store(
+        self,
+        step: Step,
+        value: float,
+        error: float,
+        *,
+        kind: str,
+        source: Source | None = None,
+        is_new: bool = True,
+    ) -> None:
+        """An answer under its caller's key and, unless it is a repeat, under its meaning."""
         body = step.body
-        known = Known(value, bool(body["side"]), error, step.receipt)
-        self.known[body["meaning"]] = known
+        stored = StoredAnswer(body["meaning"], bool(body["side"]), value, error, step.receipt, source)
+        if is_new:
+            self.answers[stored.meaning] = stored
         if body.get("client") is not None:
-            self.clients[body["client"]] = Client(body["meaning"], known.side, value, error, known.receipt)
+            self.answers_by_key[str(body["client"])] = stored
+        self._add_to_history(step, body["text"], kind=kind, value=value, error=error)
 
-    def _release(self, step: Step) -> int:
-        """Keep the measured share for the hypothesis, unclipped; returns what the value is a multiple of."""
-        queries = from_spec(self.domain, step.body["spec"])
-        deviation = float(step.body["deviation"]) / int(step.body["size"])
-        self.released.append(Released(queries, _share(step, queries.denominator), deviation))
-        return queries.denominator
-
-    def _believed(self, step: Step) -> None:
-        knew, digest = step.body["belief"]
-        self.belief = (int(knew), str(digest))
-
-    def _tell(
+    def _add_to_history(
         self, step: Step, what: str, *, kind: str, value: float | None = None, error: float | None = None
     ) -> None:
+        cost = from_body(step.body).cost(self.unit).units / UNITS if step.units else 0.0
         self.history.append(
-            Past(
-                step.receipt.sequence,
-                step.created,
-                what,
-                value,
-                error,
-                kind,
-                self.cost(step),
-                step.body.get("client"),
-            )
+            Past(step.receipt.sequence, step.created, what, value, error, kind, cost, step.body.get("client"))
         )
 
 
 def read_answer(step: Step, denominator: int) -> tuple[float, float]:
-    """The share that a stored test or measurement answered, and the error that was stated with it."""
-    near, wide = step.body["errors"]
+    """The share that a stored test or measurement answered, not clipped, and the error that was stated with it."""
+    near_error, value_error = step.body["errors"]
     if is_near(step):
-        return int(step.body["answer"]) / GRID, near
-    return min(max(_share(step, denominator), 0.0), 1.0), wide
+        return int(step.body["answer"]) / GRID, near_error
+    if step.values is None:
+        raise LedgerError(f"the ledger has lost the answer of step {step.number}")
+    # the noisy value comes last
+    return int(step.values[-1][0]) / (int(step.body["size"]) * denominator), value_error
 
 
 def is_near(step: Step) -> bool:
     """Is the answer a guess that passed its test?"""
-    return step.ask == "test" and _values(step)[0] == 0
-
-
-def _share(step: Step, denominator: int) -> float:
-    """The noisy value, which comes last, as a share of the records."""
-    return _values(step)[-1] / (int(step.body["size"]) * denominator)
-
-
-def _values(step: Step) -> list[int]:
+    if step.ask != "test":
+        return False
     if step.values is None:
         raise LedgerError(f"the ledger has lost the answer of step {step.number}")
-    return [int(part[0]) for part in step.values]
+    return int(step.values[0][0]) == 0
 
 
-def about(question: Question, client: str | None) -> dict[str, Any]:
+def clip(share: float) -> float:
+    return min(max(share, 0.0), 1.0)
+
+
+def question_note(question: Question, client: str | None) -> dict[str, Any]:
     """What the ledger says about a question, so that a restart understands it."""
     return {
         "spec": question.queries.spec(),
@@ -332,8 +211,8 @@ def about(question: Question, client: str | None) -> dict[str, Any]:
 
 
 def binned_of(body: Mapping[str, Any]) -> list[Binned]:
-    """The tables that a stored step of a survey asked for."""
-    return [Binned.from_json(named) for named in body["tables"]]
+    """The tables of a stored step of a survey."""
+    return [Binned.from_json(table) for table in body["tables"]]
 
 
 def law_of(event: Event) -> Noise:
@@ -355,3 +234,93 @@ def priced(body: Mapping[str, Any]) -> Noise:
 
 def _exact(value: Any) -> Any:
     return Fraction(value)
+
+
+# --- the hypothesis -------------------------------------------------------------------------------------------------
+
+
+class HypothesisCache:
+    """The hypothesis that follows from the released answers, fitted again only where it has to learn."""
+
+    def __init__(self, domain: Domain, rules: Rules) -> None:
+        self._domain = domain
+        self._rules = rules
+        self._hypothesis: Hypothesis | None = None
+        self._learned = 0
+        """How many released answers it knows."""
+        self._rows, self._step = 0, 0.0
+        self._width: float | None = None
+        self._with_widths: list[Released] = []
+
+    def prepare(self, settings: Settings) -> None:
+        """What the hypothesis needs to know of the settings."""
+        self._rows, self._step = settings.rows, settings.step
+        rules = self._rules
+        if rules.budget_for_all and rules.mechanism == "pmw" and rules.update == "refit":
+            self._width = settings.answer_error
+
+    def guess(self, state: State, question: Question) -> int:
+        """The guess of a share on the grid of released answers: a whole number over 2^30."""
+        if self._rules.mechanism == "direct":
+            return 0
+        share = float(self._current(state).answer(question.queries)[0])
+        return min(max(round(share * GRID), 0), GRID)
+
+    def first_guess(self, question: Question) -> float | None:
+        """The guess before anything was released."""
+        if self._rules.mechanism != "pmw":
+            return None
+        return float(self._start().answer(question.queries)[0])
+
+    @property
+    def identity(self) -> list[Any]:
+        """How many released answers the hypothesis knows, and its digest: stored with every guess."""
+        return [self._learned, "" if self._hypothesis is None else self._hypothesis.digest()]
+
+    def check(self, state: State) -> None:
+        """After a restart: the rebuilt hypothesis is the one that guessed last."""
+        rules = self._rules
+        if state.last_hypothesis is None or rules.mechanism == "direct" or rules.update == "step":
+            return
+        count, digest = state.last_hypothesis
+        rebuilt = self._start() if not count else self._start().refit(self._released(state, count))
+        if rebuilt.digest() != digest:
+            raise LedgerError(
+                "the hypothesis that follows from the ledger is not the one that its last answer names; "
+                "run maquette ledger verify"
+            )
+        self._hypothesis, self._learned = rebuilt, count
+
+    def synthetic(self, state: State, m: int, *, key: str) -> SmallDatabase:
+        """m rows drawn from the hypothesis."""
+        if self._rules.mechanism == "direct":
+            start = hypothesis_for(self._domain, attributes=self._rules.attributes)
+            return start.refit(state.released).synthetic(m, key=key)
+        return self._current(state).synthetic(m, key=key)
+
+    def _released(self, state: State, count: int) -> list[Released]:
+        """The first released answers; with their widths in a session whose budget is for all questions."""
+        if self._width is None:
+            return state.released[:count]
+        for answer in state.released[len(self._with_widths) : count]:
+            self._with_widths.append(replace(answer, width=self._width))
+        return self._with_widths[:count]
+
+    def _current(self, state: State) -> Hypothesis:
+        hypothesis = self._hypothesis or self._start()
+        if self._learned < state.to_learn:
+            if self._rules.update == "refit":
+                hypothesis = hypothesis.refit(self._released(state, state.to_learn))
+            else:
+                for answer in state.released[self._learned : state.to_learn]:
+                    hypothesis = hypothesis.step(answer.queries, answer.value, step=self._step)
+            self._learned = state.to_learn
+        self._hypothesis = hypothesis
+        return hypothesis
+
+    def _start(self) -> Hypothesis:
+        if self._rules.mechanism == "median" and self._rows:
+            from maquette.models.version_space import version_space_for
+
+            return version_space_for(self._domain, rows=self._rows, attributes=self._rules.attributes)
+        return hypothesis_for(self._domain, attributes=self._rules.attributes)
