@@ -11,7 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import maquette
+
 TESTS = Path(__file__).parent.parent
+SOURCE = str(Path(maquette.__file__).parent.parent)
+"""Where the package under test lies, which may not be the one that is installed."""
 
 
 class Child:
@@ -23,7 +27,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), SOURCE])},
         )
 
     def tell(self, **order: Any) -> None:
