@@ -294,3 +294,26 @@ def test_the_demo(tmp_path: Path):
     assert (tmp_path / "out/people.maquette/report.html").exists()
     again = call("demo", "-o", tmp_path / "out", "--quiet")
     assert again.out == ended.out
+
+
+def loaded_by(*words: object) -> set[str]:
+    """The modules that a command has loaded when it ends."""
+    code = (
+        "import sys, json\nfrom maquette.cli import main\n"
+        f"sys.argv = ['maquette', *{[str(word) for word in words]!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\nprint(json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+SLOW_TO_LOAD = {"duckdb", "jinja2", "numba", "opendp", "pandas", "polars", "rich", "scipy", "vl_convert"}
+
+
+def test_an_answer_and_the_ledger_load_only_what_they_need(made):
+    answering = loaded_by("answer", made.place, "age >= 40")
+    assert {"pyarrow", "sqlalchemy", "sqlglot"} <= answering
+    assert not answering & SLOW_TO_LOAD
+    showing = loaded_by("ledger", "show", made.ledger)
+    assert "sqlalchemy" in showing
+    assert not showing & (SLOW_TO_LOAD | {"pyarrow", "sqlglot", "maquette.results.release"})

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from maquette.results import wording
+
+GATE = Path(__file__).parents[2] / "src/maquette/gate"
 
 
 @pytest.mark.parametrize(
@@ -56,3 +61,28 @@ def test_chance_percent_and_budget():
     assert wording.percent(0.20345) == "20.34 %"
     assert wording.budget(1.0, 0.0) == "epsilon = 1"
     assert wording.budget(0.5, 1e-9) == "epsilon = 0.5, delta = 1e-09"
+
+
+def asked_words() -> set[str]:
+    """Every text under the key "ask" in a dictionary of the gate."""
+    return {
+        node.value
+        for file in GATE.glob("*.py")
+        for pairs in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(pairs, ast.Dict)
+        for key, value in zip(pairs.keys, pairs.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == "ask" and not isinstance(value, ast.Subscript)
+        for node in ast.walk(value)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_every_question_of_the_gate_has_a_label():
+    assert {"size", "measure", "draw", "distances", "select signed"} <= asked_words()
+    assert asked_words() <= set(wording.QUESTION_LABELS)
+
+
+def test_a_payment_says_what_it_was_for():
+    assert wording.payment("distances", "smoothed") == "noisy distances of tables (smoothed)"
+    assert wording.payment(None, "laplace") == "laplace"
+    assert wording.payment("binding", "binding") == "what the release states"

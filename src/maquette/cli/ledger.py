@@ -368,21 +368,10 @@ def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool) -> N
 
 
 _FREE = ("test", "note")
-_LABELS = {
-    "session": "session",
-    "share": "share of an analyst",
-    "epoch": "epoch of tests",
-    "test": "test",
-    "note": "known",
-    "binding": "what the release states",
-    "lost": "entries that were lost",
-}
 
 
 def _label(payment: dict[str, Any]) -> str:
-    from maquette.results.statements import Spending
+    from maquette.results import wording
 
-    label = _LABELS.get(payment["asked"])
-    if label is None:
-        label = Spending(payment["tag"], payment["amount"], "", asked=payment["asked"]).label
+    label = wording.payment(payment["asked"], payment["tag"])
     return label if payment["question"] is None else f"{label}: {payment['question'][:60]}"

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.domain import Domain
 from maquette.domain.constraint import MOST_CELLS, Rule, complete
 from maquette.errors import DomainError

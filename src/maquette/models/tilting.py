@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.domain import Domain
 from maquette.models.fits import cell_weights
 from maquette.queries.base import Margin, Queries

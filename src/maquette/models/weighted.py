@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette import _lazy_numba as numba
 from maquette.domain import Domain
 from maquette.models.answers import SmallDatabase
 from maquette.models.dense import check_covered, coded_rows

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries.base import Columns, Margin

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.questions.classes import ClassTable, Kind
 
 Integers = NDArray[np.int64]

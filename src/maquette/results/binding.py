@@ -14,15 +14,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.budget import Cost
-from maquette.accounting.ledger import Ledger
 from maquette.errors import LedgerError, ReleaseError
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from maquette.accounting.ledger import Ledger
     from maquette.results.release import Release
 
 
@@ -93,6 +94,8 @@ def check(book: Ledger, release: Release, release_digest: str, *, folder: Path) 
 
 def check_beside(folder: Path, release: Release, release_digest: str) -> State:
     """The same with whichever ledger beside the folder paid for it, if there is one."""
+    from maquette.accounting.ledger import Ledger
+
     state: State = "no ledger at hand"
     for place in _beside(folder):
         try:
@@ -117,6 +120,8 @@ def paid_for(book: Ledger, release: Release) -> bool:
 
 def payer_beside(folder: Path, release: Release) -> Path | None:
     """The ledger beside a folder that paid for its release, if there is one."""
+    from maquette.accounting.ledger import Ledger
+
     for place in _beside(folder):
         try:
             with Ledger.open(place) as book:
@@ -167,7 +172,9 @@ def _of_array(values: NDArray[Any]) -> list[Any]:
 def _of_column(column: pyarrow.ChunkedArray) -> str:
     """Distinct values in the order of their first place, and the place of each; nulls are nowhere."""
     coded = column.combine_chunks().dictionary_encode()
-    places = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype("<i8")
+    indices = coded.indices  # by its buffer: to fill nulls in Arrow would load pandas
+    places = np.frombuffer(indices.buffers()[1], np.int32, len(indices), 4 * indices.offset).astype("<i8")
+    places[np.from_dlpack(indices.is_null().cast("uint8")) == 1] = -1
     values = json.dumps(coded.dictionary.to_pylist(), default=str).encode()
     return hashlib.sha256(b"%d %s %s" % (len(values), values, places.tobytes())).hexdigest()
 

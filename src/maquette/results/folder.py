@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
 from maquette.errors import LedgerError, MaquetteError, ReleaseError
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
@@ -39,6 +38,8 @@ from maquette.sculpt.model import SculptModel
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from maquette.accounting.ledger import Ledger
 
 
 MANIFEST = "release.json"
@@ -230,6 +231,8 @@ def _checked(stored: _Stored, release: Release, ledger: Ledger | str | Path | No
         return (
             binding.check_beside(stored.folder, release, stored.digest()) if beside else "no ledger at hand"
         )
+    from maquette.accounting.ledger import Ledger
+
     if isinstance(ledger, Ledger):
         return binding.check(ledger, release, stored.digest(), folder=stored.folder)
     with Ledger.open(ledger) as book:

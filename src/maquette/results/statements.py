@@ -14,18 +14,6 @@ Exactness = Literal["exact", "approximate with a proven bound", "heuristic"]
 CRUMB = 1e-6
 """Shares of a budget below this are not worth telling."""
 
-QUESTION_LABELS = {
-    "size": "number of records",
-    "measure": "noisy answers",
-    "residuals": "noisy answers",
-    "select": "choosing queries",
-    "draw": "drawing the rows",
-    "largest error": "certificate",
-    "judge": "certificate",
-    "total": "total weight",
-}
-"""The gate's questions as a reader would call them."""
-
 Source = Literal["model", "workload", "rows"]
 """Where an answer comes from: the fitted model, the released answers, or the synthetic rows."""
 
@@ -97,9 +85,7 @@ class Spending:
     @property
     def label(self) -> str:
         """What it was paid for, for readers."""
-        if self.asked is None:
-            return self.tag
-        return f"{QUESTION_LABELS.get(self.asked, self.asked)} ({self.tag})"
+        return wording.payment(self.asked, self.tag)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,40 @@ from __future__ import annotations
 
 import math
 
+QUESTION_LABELS = {
+    "size": "number of records",
+    "total": "total weight",
+    "measure": "noisy answers",
+    "residuals": "noisy answers",
+    "tables": "noisy tables",
+    "distances": "noisy distances of tables",
+    "select": "choosing queries",
+    "select signed": "choosing queries",
+    "select tables": "choosing tables",
+    "draw": "drawing the rows",
+    "largest error": "certificate",
+    "judge": "certificate",
+}
+"""The questions of the gate, as a reader would call them."""
+
+ENTRY_LABELS = {
+    "session": "session",
+    "share": "share of an analyst",
+    "epoch": "epoch of tests",
+    "test": "test",
+    "note": "answered before",
+    "binding": "what the release states",
+    "lost": "entries that were lost",
+}
+"""Entries of a ledger that ask the table nothing by themselves."""
+
+
+def payment(question: str | None, tag: str) -> str:
+    """What was paid for: the question as a reader would call it, and the kind of noise."""
+    if question in ENTRY_LABELS:
+        return ENTRY_LABELS[question]
+    return tag if question is None else f"{QUESTION_LABELS.get(question, question)} ({tag})"
+
 
 def big(value: int | float) -> str:
     """A count in words once it is long: 20.9 million, 364, 12,800; a power of ten beyond trillions."""

@@ -17,10 +17,10 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.samplers.brackets import Wide
 from maquette.samplers.lists import Band
 

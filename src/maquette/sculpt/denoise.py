@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.models.fits import simplex_shift
 
 SMALL = 10

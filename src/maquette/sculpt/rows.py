@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.sculpt import targets as patches
 from maquette.sculpt.sampler import Targets
 from maquette.sculpt.targets import (

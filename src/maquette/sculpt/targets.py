@@ -10,10 +10,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.domain import Domain
 from maquette.queries.base import Margin
 from maquette.queries.counting import count_tables

@@ -29,10 +29,10 @@ import hmac
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.domain import Domain
 
 Coded = Mapping[str, NDArray[Any]]

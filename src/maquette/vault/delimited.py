@@ -25,10 +25,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.errors import ParameterError, SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa
 from maquette.vault.source import Batch, FileStamp, Source, damaged, not_text

@@ -1,0 +1,45 @@
+"""Compiled loops without the wait: `njit` as in numba, which is loaded when a loop first runs.
+
+Loading numba takes longer than most commands need altogether, and few of them run a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_compiling = RLock()
+
+
+class Kernel(Generic[P, R]):
+    """A function that numba compiles, or reads from its cache on disk, at the first call."""
+
+    def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
+        self._function = function
+        self._options = options
+        self._compiled: Callable[P, R] | None = None
+        self.__doc__ = function.__doc__
+
+    def compiled(self) -> Callable[P, R]:
+        """The compiled function. Kernels that it may call are compiled with it: numba knows only its own."""
+        with _compiling:
+            if self._compiled is None:
+                import numba
+
+                self._compiled = numba.njit(**self._options)(self._function)
+                names = self._function.__globals__
+                for name, value in list(names.items()):
+                    if isinstance(value, Kernel):
+                        names[name] = value.compiled()
+            return self._compiled
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.compiled()(*args, **kwargs)
+
+
+def njit(**options: Any) -> Callable[[Callable[P, R]], Kernel[P, R]]:
+    """The decorator, with the options of `numba.njit`."""
+    return lambda function: Kernel(function, options)

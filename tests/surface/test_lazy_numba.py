@@ -1,0 +1,54 @@
+"""Loops are compiled when they first run, together with the loops that they call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from maquette import _lazy_numba as numba
+
+
+@numba.njit(nogil=True)
+def twice(value: int) -> int:
+    """Two times a number."""
+    return 2 * value
+
+
+@numba.njit(nogil=True)
+def sum_of_doubles(values: Any) -> int:
+    total = 0
+    for i in range(len(values)):
+        total += twice(values[i])
+    return total
+
+
+def test_a_loop_may_call_another():
+    inner: Callable[..., Any] = twice
+    assert inner.__doc__ == "Two times a number."
+    assert sum_of_doubles(np.arange(5)) == 20
+    assert not isinstance(sum_of_doubles, numba.Kernel)  # the compiled one has taken its place
+    assert inner(4) == 8
+
+
+def loaded_by(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_numba_is_loaded_by_the_first_count_and_not_before():
+    code = (
+        "import sys, numpy as np\n"
+        "from maquette.models.answers import SmallDatabase\n"
+        "from maquette.demo import domain\n"
+        "from maquette.queries import marginals\n"
+        "before = 'numba' in sys.modules\n"
+        "whole = domain()\n"
+        "rows = SmallDatabase({name: np.zeros(3, dtype=np.int64) for name in whole.names})\n"
+        "rows.answer(marginals(whole, k=1))\n"
+        "print(before, 'numba' in sys.modules)"
+    )
+    assert loaded_by(code) == "False True"
