@@ -11,7 +11,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.mechanisms.strategies import COARSEST, pair_tables, plan_survey
 from maquette.models import survey as module
-from maquette.models.survey import Survey, described, rounded
+from maquette.models.survey import Survey, description_length, round_to_bins
 from maquette.queries import boxes, weights, where
 from maquette.queries.marginals import Binned, count_binned, full
 from maquette.questions.measurement import NoisyTable, Receipt
@@ -157,12 +157,12 @@ def test_what_a_survey_does_not_know_it_does_not_say():
 @pytest.mark.parametrize("size", range(1, 10))
 def test_descriptions_are_a_code(size):
     sets = [np.array(s) for s in itertools.product((False, True), repeat=size) if any(s)]
-    assert sum(math.exp(-described(s)) for s in sets) <= 1 + 1e-9
-    assert described(np.eye(size, dtype=bool)[0]) < math.log(3) + math.log(2 * size) + 1e-9
+    assert sum(math.exp(-description_length(s)) for s in sets) <= 1 + 1e-9
+    assert description_length(np.eye(size, dtype=bool)[0]) < math.log(3) + math.log(2 * size) + 1e-9
 
 
 def test_rounding_inwards_and_outwards():
-    inner, outer = rounded(((3, 9),), (0, 4, 8, 12), 15)
+    inner, outer = round_to_bins(((3, 9),), (0, 4, 8, 12), 15)
     assert inner.tolist() == [False, True, False, False]
     assert outer.tolist() == [True, True, True, False]
 

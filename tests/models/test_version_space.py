@@ -131,7 +131,7 @@ def test_the_sample_respects_what_was_released():
     lowered = moved.refit([Released(first, 0.9, 0.01), Released(either, 0.0, 0.01)])
     assert lowered.answer(either)[0] < moved.answer(either)[0]
     for side in lowered.sides:
-        assert np.mean(side.broken(lowered._said(side.queries)[0]) > 0) < 0.1
+        assert np.mean(side.excess(lowered._fractions(side.queries)[0]) > 0) < 0.1
     # repeated halving walks far away from the uniform start
     far, released = start, []
     for _ in range(12):

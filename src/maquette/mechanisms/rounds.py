@@ -30,7 +30,7 @@ from maquette.mechanisms.base import (
 from maquette.models.answers import Answers
 from maquette.models.dense import Dense
 from maquette.models.fits import HistogramMap, Piece, histogram_map
-from maquette.models.hypothesis import MOST_CELLS
+from maquette.models.hypothesis import MAX_DENSE_CELLS
 from maquette.queries.base import Queries
 from maquette.queries.weights import weights
 from maquette.questions.measurement import Size
@@ -228,8 +228,8 @@ def learn(
     _check.positive(gap=gap)
     size = len(next(iter(columns.values())))
     _check.whole(n=size)
-    if domain.size > MOST_CELLS:
-        raise MechanismError(f"expected a universe of at most {MOST_CELLS:,} cells, got {domain.size:,}")
+    if domain.size > MAX_DENSE_CELLS:
+        raise MechanismError(f"expected a universe of at most {MAX_DENSE_CELLS:,} cells, got {domain.size:,}")
     now = Dense.uniform(domain, domain.names)
     corrected: list[int] = []
     for place, question in enumerate(questions):

@@ -1,4 +1,4 @@
-"""What an online mechanism believes about the table: a distribution over the universe, fitted to released answers.
+"""The hypothesis of an online mechanism: a distribution over the universe, fitted to released answers.
 
 A hypothesis is public. It decides which questions are free, never what is private.
 """
@@ -21,8 +21,8 @@ from maquette.models.answers import SmallDatabase
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
 
-MOST_CELLS = 2**26
-"""Universes up to this size are held cell by cell: half a gigabyte of weights."""
+MAX_DENSE_CELLS = 2**26
+"""Universes up to this size have one weight per cell, half a gigabyte; a limit of memory, not of accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Released:
     value: float
     deviation: float
     width: float | None = None
-    """What the value is surely off by no more than, where the fit has to rest on that alone; see `models/refit.py`."""
+    """A bound on the error of the value, for a fit that uses nothing else of its noise; see `models/refit.py`."""
     key: str = field(init=False, compare=True, repr=False)
     """Digest of all of it."""
 
@@ -46,10 +46,10 @@ class Released:
             )
         if self.width is not None and not (math.isfinite(self.width) and self.width >= 0):
             raise ParameterError(f"expected a width >= 0, got {self.width!r}")
-        words = [canonical_hash(self.queries), float(self.value).hex(), float(self.deviation).hex()]
+        parts = [canonical_hash(self.queries), float(self.value).hex(), float(self.deviation).hex()]
         if self.width is not None:
-            words.append(float(self.width).hex())
-        object.__setattr__(self, "key", hashlib.sha256(" ".join(words).encode()).hexdigest())
+            parts.append(float(self.width).hex())
+        object.__setattr__(self, "key", hashlib.sha256(" ".join(parts).encode()).hexdigest())
 
 
 class Hypothesis(Protocol):
@@ -60,7 +60,7 @@ class Hypothesis(Protocol):
 
     @property
     def attributes(self) -> Margin:
-        """What it knows about."""
+        """The attributes that it is a distribution over."""
         ...
 
     def answer(self, queries: Queries) -> NDArray[np.float64]:
@@ -89,29 +89,34 @@ def hypothesis_for(
 ) -> Hypothesis:
     """The start of a session: the uniform distribution over the attributes that may be asked about (or all).
 
-    `dense` holds every cell, up to 2^26; `rows` a few ten thousand weighted rows, for universes of any size; `auto`
-    takes the first where it fits.
+    `dense` has a weight for every cell, up to 2^26 cells; `rows` has a few ten thousand weighted rows, for universes of
+    any size; `auto` takes the first where it fits.
     """
     _check.one_of(("auto", "dense", "rows"), kind=kind)
-    wanted = set(domain.names if attributes is None else attributes)
-    for name in wanted:
-        domain[name]  # refuses an unknown attribute
-    kept = tuple(name for name in domain.names if name in wanted)
-    cells = domain.cells(kept)
-    if kind == "rows" or (kind == "auto" and cells > MOST_CELLS):
+    margin = chosen_margin(domain, attributes)
+    cells = domain.cells(margin)
+    if kind == "rows" or (kind == "auto" and cells > MAX_DENSE_CELLS):
         from maquette.models.weighted import WeightedRows
 
-        return WeightedRows.uniform(domain, kept)
-    if cells > MOST_CELLS:
+        return WeightedRows.uniform(domain, margin)
+    if cells > MAX_DENSE_CELLS:
         raise ParameterError(
-            f"the {cells:,} cells of {', '.join(kept)} are more than a dense hypothesis may have ({MOST_CELLS:,}); "
-            "use kind='rows' or fewer attributes"
+            f"the {cells:,} cells of {', '.join(margin)} are more than a dense hypothesis may have "
+            f"({MAX_DENSE_CELLS:,}); use kind='rows' or fewer attributes"
         )
     from maquette.models.dense import Dense
 
-    return Dense.uniform(domain, kept)
+    return Dense.uniform(domain, margin)
 
 
-def extend_digest(digest: str, *words: str) -> str:
-    """A chain: what was there before, and one update."""
-    return hashlib.sha256(" ".join([digest, *words]).encode()).hexdigest()
+def chosen_margin(domain: Domain, attributes: Iterable[str] | None) -> Margin:
+    """The attributes that may be asked about, in the order of the domain; all of them for None."""
+    names = set(domain.names if attributes is None else attributes)
+    for name in names:
+        domain[name]  # refuses an unknown attribute
+    return tuple(name for name in domain.names if name in names)
+
+
+def extend_digest(digest: str, *parts: str) -> str:
+    """A chain of digests: the one before, and one update."""
+    return hashlib.sha256(" ".join([digest, *parts]).encode()).hexdigest()

@@ -1,10 +1,10 @@
-"""What follows from a few noisy tables about any product of sets, without another look.
+"""Bounds for the count of any product of sets, from a few noisy tables and without another look at the data.
 
 A survey holds tables over one and two attributes. A record that lies in a product of sets lies in each of the sets
-and in each product of two of them, so that the answer to the product is hemmed in by theirs, from above and, by
-counting who is left out, from below (Bonferroni). Each of theirs is an estimate that is linear in the noise, with a
-known variance, within its width for all sets at once: rarer descriptions of a set get a smaller share of the
-chance of failure. Where the two ends are close, the middle is an answer that costs nothing and cannot fail on its own.
+and in each product of two of them. So the counts of these bound the count of the product, from above and, by counting
+the records outside of them, from below (Bonferroni). Each of these counts has an estimate that is linear in the noise,
+with a known variance, and within its width for all sets at once: sets with a longer description get a smaller share of
+the chance of failure. Where the two bounds are close, their middle is an answer that costs nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Set = NDArray[np.bool_]
 
 
 class Between(NamedTuple):
-    """Two ends, in records; both hold together with those of all other sets, except with the survey's failure."""
+    """A lower and an upper bound; they hold with those of all other sets at once, except with the survey's failure."""
 
     low: float
     high: float
@@ -39,14 +39,17 @@ class Between(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class One:
-    """One attribute: an estimate of every atom (a bin of the finest table) and the covariance of its noise."""
+    """One attribute: an estimate of the count of every atom, a bin of the common refinement of its tables."""
 
     cuts: Cuts
+    """The first cell of each atom."""
     estimate: Floats
+    """In records, one per atom."""
     covariance: Floats
+    """Of the noise in the estimates, atoms by atoms."""
 
     def sum(self, atoms: Set) -> tuple[float, float]:
-        """Estimate and variance of a set of atoms."""
+        """Estimate and variance of the count of a set of atoms."""
         return float(self.estimate[atoms].sum()), float(self.covariance[np.ix_(atoms, atoms)].sum())
 
 
@@ -56,9 +59,11 @@ class Two:
 
     cuts: tuple[Cuts, Cuts]
     values: Floats
+    """Bins of the first attribute down, of the second across."""
     variance: float
 
     def sum(self, first: Set, second: Set) -> tuple[float, float]:
+        """Estimate and variance of the count of a product of two sets of bins."""
         part = self.values[np.ix_(first, second)]
         return float(part.sum()), self.variance * part.size
 
@@ -67,7 +72,7 @@ class Two:
 class Survey:
     """Noisy tables over one and two attributes of a table of about `total` records.
 
-    Accuracy: every end of every set holds, all at once, except with probability `failure`.
+    Accuracy: every bound of every set holds, all at once, except with probability `failure`.
     Holds when: the noise of the tables is independent and sub-Gaussian with the stated variances, as the discrete
         Gaussian's is (Canonne, Kamath and Steinke 2020); `total` likewise, with `total_variance` (0 where public),
         and the true number of records is within `reach` of it.
@@ -97,37 +102,38 @@ class Survey:
                     pairs[table.asked.margin] = Two((first, second), shaped, float(table.variance))
                 case margin:
                     raise ParameterError(f"a survey has tables over one or two attributes, not {len(margin)}")
-        ones = {name: self._one(name, held) for name, held in singles.items()}
+        ones = {name: self._estimate(name, tables) for name, tables in singles.items()}
         object.__setattr__(self, "_ones", ones)
         object.__setattr__(self, "_twos", pairs)
 
     def one(self, name: str) -> One:
-        """What is known about one attribute."""
+        """The estimates for one attribute."""
         return self._ones[name]
 
     def share(self, queries: Queries) -> Between | None:
-        """Ends of one query's answer as a fraction of the records; None where nothing is said about it."""
+        """Bounds of one query's answer as a fraction of the records; None where the tables give none."""
         if not isinstance(queries, SetQueries) or queries.count != 1:
             return None
         condition = queries.conditions[0]
         direct = self._product(condition)
         if direct is not None:
             return direct
-        other = self._product(simplify(self.domain, opposite(self.domain, condition)))
-        return None if other is None else Between(1 - other.high, 1 - other.low)
+        complement = self._product(simplify(self.domain, opposite(self.domain, condition)))
+        return None if complement is None else Between(1 - complement.high, 1 - complement.low)
 
     def _product(self, condition: Condition) -> Between | None:
+        """Bounds for a product of sets, as a fraction of the records."""
         factors = product(condition)
         if not factors or any(leaf.attribute not in self._ones for leaf in factors):
             return None
         least, most = self.total - self.reach, self.total + self.reach
         if least <= 0:
             return None
-        found = self._records(factors, most)
-        return Between(max(found.low, 0.0) / most, min(max(found.high, 0.0) / least, 1.0))
+        counts = self._counts(factors, most)
+        return Between(max(counts.low, 0.0) / most, min(max(counts.high, 0.0) / least, 1.0))
 
-    def _records(self, factors: Sequence[Leaf], most: float) -> Between:
-        """Ends for a product, from those of its single sets and pairs."""
+    def _counts(self, factors: Sequence[Leaf], most: float) -> Between:
+        """Bounds for a product in records, from those of its single sets and pairs; `most` bounds all records."""
         order = sorted(factors, key=lambda leaf: self.domain.names.index(leaf.attribute))
         ones = [self._set(leaf) for leaf in order]
         twos = {
@@ -137,119 +143,130 @@ class Survey:
         return Between(_lower(ones, twos, most), _upper(ones, twos, most))
 
     def _set(self, leaf: Leaf) -> Between:
+        """Bounds for one set: the lower from the atoms inside of it, the upper from all that meet it."""
         one = self._ones[leaf.attribute]
         size = self.domain[leaf.attribute].size
-        inner, outer = rounded(leaf.runs, one.cuts, size)
-        return Between(self._end(one.sum(inner), -1, inner), self._end(one.sum(outer), 1, outer))
+        inner, outer = round_to_bins(leaf.runs, one.cuts, size)
+        return Between(self._bound(one.sum(inner), -1, inner), self._bound(one.sum(outer), 1, outer))
 
     def _pair(self, first: Leaf, second: Leaf, a: Between, b: Between, most: float) -> Between:
-        """By its own table where there is one, and by what the two sets say in any case."""
+        """Bounds for a product of two sets: by those of the sets, and by a table over both where there is one."""
         low, high = max(0.0, a.low + b.low - most), min(a.high, b.high)
-        held = self._twos.get((first.attribute, second.attribute))
-        if held is None:
+        two = self._twos.get((first.attribute, second.attribute))
+        if two is None:
             return Between(low, high)
         sets = [
-            rounded(leaf.runs, cuts, self.domain[leaf.attribute].size)
-            for leaf, cuts in zip((first, second), held.cuts, strict=True)
+            round_to_bins(leaf.runs, cuts, self.domain[leaf.attribute].size)
+            for leaf, cuts in zip((first, second), two.cuts, strict=True)
         ]
         inner, outer = [one[0] for one in sets], [one[1] for one in sets]
         names = first.attribute, second.attribute
         return Between(
-            max(low, self._end(self._box(held, names, inner), -1, *inner)),
-            min(high, self._end(self._box(held, names, outer), 1, *outer)),
+            max(low, self._bound(self._box(two, names, inner), -1, *inner)),
+            min(high, self._bound(self._box(two, names, outer), 1, *outer)),
         )
 
-    def _box(self, held: Two, names: tuple[str, str], sets: Sequence[Set]) -> tuple[float, float]:
-        """The estimate of a product with the least variance: its cells, or a set less the cells beside them."""
+    def _box(self, two: Two, names: tuple[str, str], sets: Sequence[Set]) -> tuple[float, float]:
+        """Estimate and variance of the count of A x B, by the way of adding it up that has the least variance.
+
+        With A' and B' the complements: the cells of A x B; A less A x B'; B less A' x B; or A + B - n + A' x B'.
+        """
         first, second = sets
-        a = self._coarse(names[0], held.cuts[0], first)
-        b = self._coarse(names[1], held.cuts[1], second)
-        own = held.sum(first, second)
-        beside = held.sum(first, ~second)
-        above = held.sum(~first, second)
-        corner = held.sum(~first, ~second)
+        a, b = self._coarse(names[0], two.cuts[0], first), self._coarse(names[1], two.cuts[1], second)
+        only_a, only_b, neither = two.sum(first, ~second), two.sum(~first, second), two.sum(~first, ~second)
         choices = [
-            own,
-            (a[0] - beside[0], a[1] + beside[1]),
-            (b[0] - above[0], b[1] + above[1]),
-            (a[0] + b[0] - self.total + corner[0], self._shared(a[1], b[1]) + corner[1]),
+            two.sum(first, second),
+            (a[0] - only_a[0], a[1] + only_a[1]),
+            (b[0] - only_b[0], b[1] + only_b[1]),
+            (a[0] + b[0] - self.total + neither[0], self._variance_of_union(a[1], b[1]) + neither[1]),
         ]
         return min(choices, key=lambda choice: choice[1])  # by public variances, never by values
 
-    def _shared(self, first: float, second: float) -> float:
-        """The variance of two attributes' estimates less the total, whose noise is in both."""
+    def _variance_of_union(self, first: float, second: float) -> float:
+        """A bound on the variance of two attributes' estimates less the total, whose noise is in both."""
         if not self.total_variance:
             return first + second
         return sum(math.sqrt(max(v, 0.0)) for v in (first, second, self.total_variance)) ** 2
 
     def _coarse(self, name: str, cuts: Cuts, bins: Set) -> tuple[float, float]:
-        """A set of a pair's bins in the finer estimate of its one attribute."""
+        """Estimate and variance of a set of a pair's bins, by the finer atoms of its one attribute."""
         one = self._ones[name]
         size = self.domain[name].size
-        cells = bins[_labels(cuts, size)]
+        cells = bins[_bin_of_cell(cuts, size)]
         starts = np.array(one.cuts)
         return one.sum(cells[starts])
 
-    def _end(self, found: tuple[float, float], side: int, *sets: Set) -> float:
-        """One end of an estimate: a set that holds nothing, or everything, is known."""
+    def _bound(self, estimate: tuple[float, float], side: int, *sets: Set) -> float:
+        """The lower (side -1) or upper (side 1) bound from an estimate and its variance; an empty set counts nobody.
+
+        The width is that of sub-Gaussian noise at this set's share of `failure`, which its description decides.
+        """
         if not all(s.any() for s in sets):
             return 0.0
-        spent = math.log(len(self._ones) + len(self._twos)) + sum(described(s) for s in sets)
-        chance = math.log(2 / self.failure) + spent
-        return found[0] + side * math.sqrt(2 * chance * max(found[1], 0.0))
+        spent = math.log(len(self._ones) + len(self._twos)) + sum(description_length(s) for s in sets)
+        log_chance = math.log(2 / self.failure) + spent
+        return estimate[0] + side * math.sqrt(2 * log_chance * max(estimate[1], 0.0))
 
-    def _one(self, name: str, held: Sequence[NoisyTable]) -> One:
-        """Least squares over all tables of one attribute and the total."""
+    def _estimate(self, name: str, tables: Sequence[NoisyTable]) -> One:
+        """Generalised least squares for the atoms of one attribute, over all its tables and the total.
+
+        `design` has a table's bins down and the atoms across: 1 where the atom lies in the bin. `precision` and
+        `moment` are the normal equations, summed over tables with weight 1 / variance; `to_sum` is the covariance of
+        every atom with the sum of all, along which the estimates move towards the total in the last step.
+        """
         size = self.domain[name].size
-        cuts = tuple(sorted({cut for table in held for cut in table.asked.cuts[0]}))
+        cuts = tuple(sorted({cut for table in tables for cut in table.asked.cuts[0]}))
         atoms = len(cuts)
         precision, moment = np.zeros((atoms, atoms)), np.zeros(atoms)
-        for table in held:
-            which = _labels(table.asked.cuts[0], size)[np.array(cuts)]
-            spread = (which[None, :] == np.arange(len(table.asked.cuts[0]))[:, None]).astype(np.float64)
-            precision += spread.T @ spread / float(table.variance)
-            moment += spread.T @ table.values / float(table.variance)
+        for table in tables:
+            bins = _bin_of_cell(table.asked.cuts[0], size)[np.array(cuts)]
+            design = (bins[None, :] == np.arange(len(table.asked.cuts[0]))[:, None]).astype(np.float64)
+            precision += design.T @ design / float(table.variance)
+            moment += design.T @ table.values / float(table.variance)
         covariance = np.linalg.inv(precision)
         estimate = covariance @ moment
-        whole = covariance.sum(axis=1)
-        scale = float(whole.sum()) + self.total_variance
-        estimate = estimate + whole * (self.total - float(estimate.sum())) / scale
-        return One(cuts, estimate, covariance - np.outer(whole, whole) / scale)
+        to_sum = covariance.sum(axis=1)
+        scale = float(to_sum.sum()) + self.total_variance
+        estimate = estimate + to_sum * (self.total - float(estimate.sum())) / scale
+        return One(cuts, estimate, covariance - np.outer(to_sum, to_sum) / scale)
 
 
-def rounded(runs: Runs, cuts: Cuts, size: int) -> tuple[Set, Set]:
+def round_to_bins(runs: Runs, cuts: Cuts, size: int) -> tuple[Set, Set]:
     """The bins that lie inside a set of cells, and those that meet it."""
     member = mask(runs, size)
-    held = np.add.reduceat(member, cuts, dtype=np.int64)
+    cells_inside = np.add.reduceat(member, cuts, dtype=np.int64)
     lengths = np.diff([*cuts, size])
-    return held == lengths, held > 0
+    return cells_inside == lengths, cells_inside > 0
 
 
-def described(chosen: Set) -> float:
-    """ln of the number of sets of bins that a set competes with: a code that no two sets share, so that the
-    exponentials of minus these numbers add up to at most 1."""
-    size, count = len(chosen), int(chosen.sum())
-    runs = (int(np.count_nonzero(np.diff(np.concatenate([[False], chosen])))) + 1) // 2
+def description_length(bins: Set) -> float:
+    """The length in nats of a prefix-free description of a set of bins: over all sets, sum exp(-length) <= 1.
+
+    The shortest of three: its runs, its members, or the bins outside of it.
+    """
+    size, count = len(bins), int(bins.sum())
+    runs = (int(np.count_nonzero(np.diff(np.concatenate([[False], bins])))) + 1) // 2
     codes = [
-        _choices(size + 1, 2 * runs) + runs * math.log(2),
-        _choices(size, count) + count * math.log(2),
-        _choices(size, size - count) + (size - count + 1) * math.log(2),
+        _log_binomial(size + 1, 2 * runs) + runs * math.log(2),
+        _log_binomial(size, count) + count * math.log(2),
+        _log_binomial(size, size - count) + (size - count + 1) * math.log(2),
     ]
     return math.log(3) + min(codes)
 
 
-def _choices(size: int, count: int) -> float:
+def _log_binomial(size: int, count: int) -> float:
     """ln of the binomial coefficient."""
     return math.lgamma(size + 1) - math.lgamma(count + 1) - math.lgamma(size - count + 1)
 
 
-def _labels(cuts: Cuts, size: int) -> NDArray[Any]:
+def _bin_of_cell(cuts: Cuts, size: int) -> NDArray[Any]:
+    """For every cell of an attribute, the number of its bin."""
     return np.searchsorted(np.array(cuts), np.arange(size), side="right") - 1
 
 
 def _lower(ones: Sequence[Between], twos: Mapping[tuple[int, int], Between], most: float) -> float:
-    """Bonferroni: at most the records missing from each set are missing from the product, seen from everybody or
-    from one of the sets."""
+    """Bonferroni: the product lacks at most the records that its sets lack, counted among all records or within one
+    of the sets."""
     d = len(ones)
     ends = [0.0, sum(one.low for one in ones) - (d - 1) * most]
     if d == 1:

@@ -1,7 +1,7 @@
 """The version space of the median mechanism: the small databases that no released answer has ruled out.
 
-Every small database of m rows starts as possible. A question is answered by the lower median of what the possible
-ones say; an answer that was paid for because that median is far off rules out the half on the wrong side of it
+Every small database of m rows starts as possible. A question is answered by the lower median of the answers of those
+that are possible; an answer that was paid for because that median is far off rules out the half on its wrong side
 (Roth and Roughgarden 2010; any linear queries: Roth 2010). Built from released answers only: it costs nothing.
 """
 
@@ -22,13 +22,13 @@ from maquette.errors import ParameterError
 from maquette.models.answers import SmallDatabase
 from maquette.models.dense import check_covered, coded_rows
 from maquette.models.fits import cell_weights
-from maquette.models.hypothesis import Hypothesis, Released, extend_digest
+from maquette.models.hypothesis import Hypothesis, Released, chosen_margin, extend_digest
 from maquette.models.rows import generator, systematic
 from maquette.queries.base import Margin, Queries
 
 Floats = NDArray[np.float64]
 
-MOST_ENTRIES = 2**25
+MAX_ENTRIES = 2**25
 """Small databases times cells that are listed one by one; beyond, the space is sampled."""
 
 
@@ -37,30 +37,26 @@ def version_space_for(
 ) -> Hypothesis:
     """All small databases of so many rows over the attributes that may be asked about (or all).
 
-    `exact` lists them, `sampled` keeps a few hundred that fit; `auto` lists where that is possible. Only an exact
-    space keeps the promise that c positives suffice (`theory.online.median`).
+    `exact` lists them, `sampled` holds a few hundred that fit; `auto` lists where that is possible. Only for an exact
+    space is it proved that c positives suffice (`theory.online.median`).
     """
     _check.whole(rows=rows)
     _check.one_of(("auto", "exact", "sampled"), kind=kind)
-    wanted = set(domain.names if attributes is None else attributes)
-    for name in wanted:
-        domain[name]  # refuses an unknown attribute
-    kept = tuple(name for name in domain.names if name in wanted)
-    cells = domain.cells(kept)
-    fits = _entries(cells, rows) <= MOST_ENTRIES
+    margin = chosen_margin(domain, attributes)
+    cells = domain.cells(margin)
+    fits = _entries(cells, rows) <= MAX_ENTRIES
     if kind == "exact" and not fits:
         raise ParameterError(
             f"the small databases of {rows} rows over {cells:,} cells are too many to list; use kind='sampled'"
         )
     if kind != "sampled" and fits:
-        return VersionSpace.whole(domain, kept, rows)
-
-    return VersionSample.whole(domain, kept, rows)
+        return VersionSpace.whole(domain, margin, rows)
+    return VersionSample.whole(domain, margin, rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VersionSpace:
-    """Every small database that is still possible, as how often it holds each cell.
+    """Every small database that is still possible, as the number of its rows in each cell.
 
     Cost: an answer weighs every database; memory for all that were possible at the start.
     """
@@ -75,6 +71,7 @@ class VersionSpace:
 
     @classmethod
     def whole(cls, domain: Domain, attributes: Margin, rows: int) -> VersionSpace:
+        """All of them: `listed` has a database in each row, as the numbers of its cells in rising order."""
         cells = domain.cells(attributes)
         listed = np.fromiter(
             (cell for chosen in combinations_with_replacement(range(cells), rows) for cell in chosen),
@@ -92,27 +89,27 @@ class VersionSpace:
         return len(self.counts)
 
     def answer(self, queries: Queries) -> Floats:
-        """Lower medians of what the possible databases say, one per query."""
+        """Lower medians of the answers of the possible databases, one per query."""
         check_covered(self.domain, self.attributes, queries)
-        return np.array([lower_median(said) for said in self._said(queries)])
+        return np.array([lower_median(fractions) for fractions in self._fractions(queries)])
 
     def refit(self, released: Sequence[Released]) -> VersionSpace:
-        """What these answers leave possible, one after the other; each was paid for because the median was far off.
+        """The databases that these answers leave possible, one answer after the other.
 
-        Where none would be left, those closest to the answer stay: the better half.
+        Each was paid for because the median was far off. Where none would be left, the half closest to it stays.
         """
         keys = tuple(answer.key for answer in released)
-        known = len(self.released)
-        if self.released != keys[:known]:
+        count = len(self.released)
+        if self.released != keys[:count]:
             return VersionSpace.whole(self.domain, self.attributes, self.rows).refit(released)
-        now = self
-        for answer in released[known:]:
-            now = now._pruned(answer.queries, answer.value)
-        return replace(now, released=keys)
+        current = self
+        for answer in released[count:]:
+            current = current._prune(answer.queries, answer.value)
+        return replace(current, released=keys)
 
     def step(self, queries: Queries, value: float, *, step: float) -> VersionSpace:
         """Prune by one answer; there is no step size."""
-        pruned = self._pruned(queries, value)
+        pruned = self._prune(queries, value)
         return replace(pruned, origin=extend_digest(self.digest(), "step", float(value).hex()), released=())
 
     def digest(self) -> str:
@@ -129,38 +126,44 @@ class VersionSpace:
     def _shape(self) -> tuple[int, ...]:
         return tuple(self.domain[name].size for name in self.attributes)
 
-    def _said(self, queries: Queries) -> Floats:
-        """The fraction that every database gives to every query."""
+    def _fractions(self, queries: Queries) -> Floats:
+        """The answers of all databases: queries down, databases across.
+
+        `tables` holds the margin of every database over the attributes of the queries, databases down, cells across.
+        """
         names = queries.attributes
-        gone = tuple(1 + i for i, name in enumerate(self.attributes) if name not in names)
-        tables = self.counts.reshape(-1, *self._shape).sum(axis=gone).reshape(self.size, -1)
+        other_axes = tuple(1 + i for i, name in enumerate(self.attributes) if name not in names)
+        tables = self.counts.reshape(-1, *self._shape).sum(axis=other_axes).reshape(self.size, -1)
         return np.asarray(cell_weights(queries) @ tables.T / self.rows)
 
-    def _pruned(self, queries: Queries, value: float) -> VersionSpace:
+    def _prune(self, queries: Queries, value: float) -> VersionSpace:
         check_covered(self.domain, self.attributes, queries)
-        said = self._said(queries)[0]
-        return replace(self, counts=self.counts[still_possible(said, value)])
+        fractions = self._fractions(queries)[0]
+        return replace(self, counts=self.counts[still_possible(fractions, value)])
 
 
-def lower_median(said: Floats) -> float:
+def lower_median(fractions: Floats) -> float:
     """The middle value, the lower of the two where there are two."""
-    middle = (len(said) - 1) // 2
-    return float(np.partition(said, middle)[middle])
+    middle = (len(fractions) - 1) // 2
+    return float(np.partition(fractions, middle)[middle])
 
 
-def still_possible(said: Floats, value: float) -> NDArray[np.bool_]:
-    """Those on the side of the median where the answer lies; the closest half where that side is empty."""
-    median = lower_median(said)
-    side = said > median if value > median else said < median
+def still_possible(fractions: Floats, value: float) -> NDArray[np.bool_]:
+    """Which databases stay, by their answers: those on the side of the median where the released value lies.
+
+    Where that side is empty, the half whose answers are closest to the value.
+    """
+    median = lower_median(fractions)
+    side = fractions > median if value > median else fractions < median
     if side.any():
         return side
-    away = np.abs(said - value)
-    return away <= lower_median(away)
+    distances = np.abs(fractions - value)
+    return distances <= lower_median(distances)
 
 
 def _entries(cells: int, rows: int) -> float:
     """Small databases times the longer of rows and cells; infinite where that is beyond counting."""
-    if min(cells - 1, rows) > 60 or cells > MOST_ENTRIES:
+    if min(cells - 1, rows) > 60 or cells > MAX_ENTRIES:
         return math.inf
     return math.comb(cells + rows - 1, rows) * max(cells, rows)
 
@@ -168,32 +171,32 @@ def _entries(cells: int, rows: int) -> float:
 # A sampled version space: a few hundred small databases that fit the released answers, for universes of any
 # size.
 #
-# The databases walk: one row at a time gets another value, and the change stays if it breaks no answer that
-# was kept before. Sequences of rows weigh the same here, not multisets. What is lost is the promise that
-# every positive halves the space; the error of an answer never depends on it.
+# The databases walk: one row at a time gets another value, and the change stays unless it breaks a released
+# answer more than before. Here sequences of rows have equal weight, not multisets. It is not proved that every
+# positive halves the space; the stated error of an answer does not depend on that.
 
 
 Columns = dict[str, NDArray[Any]]
 
-KEPT = 200
-"""Small databases in the sample."""
-MOST_VALUES = 2**22
-"""Rows of all of them together; with more rows each, fewer are kept."""
+SAMPLE_SIZE, MIN_SAMPLE_SIZE = 200, 20
+"""Small databases in the sample, at most and at least. Set by hand, like WALK: no benchmark compares others."""
+MAX_SAMPLE_ROWS = 2**22
+"""Rows of all of them together; with more rows each, the sample is smaller."""
 WALK = 300
 """Changes that each database tries after a new answer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """What a released answer rules out: fractions on the other side of a border."""
+    """What a released answer leaves possible: fractions on one side of a border."""
 
     queries: Queries
     border: float
     above: bool
 
-    def broken(self, said: Floats) -> Floats:
+    def excess(self, fractions: Floats) -> Floats:
         """By how much each fraction is on the wrong side; 0 where it is not."""
-        return np.maximum(self.border - said if self.above else said - self.border, 0.0)
+        return np.maximum(self.border - fractions if self.above else fractions - self.border, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,8 +217,8 @@ class VersionSample:
         """Independent uniform rows."""
         origin = extend_digest("version sample", domain.fingerprint, str(rows), *attributes)
         rng = generator(origin)
-        kept = max(20, min(KEPT, MOST_VALUES // rows))
-        columns = {n: rng.integers(0, domain[n].size, (kept, rows), dtype=np.uint32) for n in attributes}
+        size = max(MIN_SAMPLE_SIZE, min(SAMPLE_SIZE, MAX_SAMPLE_ROWS // rows))
+        columns = {n: rng.integers(0, domain[n].size, (size, rows), dtype=np.uint32) for n in attributes}
         return cls(domain, attributes, rows, columns, origin)
 
     @property
@@ -223,24 +226,24 @@ class VersionSample:
         return len(next(iter(self.columns.values())))
 
     def answer(self, queries: Queries) -> Floats:
-        """Lower medians of what the sampled databases say, one per query."""
+        """Lower medians of the answers of the sampled databases, one per query."""
         check_covered(self.domain, self.attributes, queries)
-        return np.array([lower_median(said) for said in self._said(queries)])
+        return np.array([lower_median(fractions) for fractions in self._fractions(queries)])
 
     def refit(self, released: Sequence[Released]) -> VersionSample:
-        """What these answers leave possible, one after the other; the sample walks on after each."""
+        """Prune by these answers, one after the other; the sample walks on after each."""
         keys = tuple(answer.key for answer in released)
-        known = len(self.released)
-        if self.released != keys[:known]:
+        count = len(self.released)
+        if self.released != keys[:count]:
             return VersionSample.whole(self.domain, self.attributes, self.rows).refit(released)
-        now = self
-        for place, answer in enumerate(released[known:], start=known):
-            now = replace(now._pruned(answer.queries, answer.value), released=keys[: place + 1])
-        return now
+        current = self
+        for place, answer in enumerate(released[count:], start=count):
+            current = replace(current._prune(answer.queries, answer.value), released=keys[: place + 1])
+        return current
 
     def step(self, queries: Queries, value: float, *, step: float) -> VersionSample:
         """Prune by one answer; there is no step size."""
-        pruned = self._pruned(queries, value)
+        pruned = self._prune(queries, value)
         origin = extend_digest(self.digest(), "step", float(value).hex())
         return replace(pruned, origin=origin, released=(), sides=())
 
@@ -255,57 +258,60 @@ class VersionSample:
         chosen = np.sort(rng.permutation(pool)[:m]) if m <= pool else rng.integers(0, pool, m)
         return coded_rows(self.domain, {n: c.ravel()[chosen] for n, c in self.columns.items()})
 
-    def _said(self, queries: Queries) -> Floats:
+    def _fractions(self, queries: Queries) -> Floats:
+        """The answers of all databases: queries down, databases across."""
         flat = {name: codes.ravel() for name, codes in self.columns.items()}
         weights = self._weigh(queries, flat)
         return weights.reshape(queries.count, self.size, self.rows).mean(axis=2)
 
     def _weigh(self, queries: Queries, rows: Columns) -> Floats:
+        """The weight that every query gives to every row: queries down, rows across."""
         if queries.attributes:
             return np.asarray(queries.columns_of(rows) / queries.denominator)
         one = {name: np.zeros(1, dtype=np.uint32) for name in self.domain.names}
         constant = queries.columns_of(one) / queries.denominator
         return np.repeat(constant, len(next(iter(rows.values()))), axis=1)
 
-    def _pruned(self, queries: Queries, value: float) -> VersionSample:
-        """Survivors, copied to fill the sample, and walked apart."""
+    def _prune(self, queries: Queries, value: float) -> VersionSample:
+        """Copy the databases that stay, drawn at random until the sample is full again, and let all of them walk."""
         check_covered(self.domain, self.attributes, queries)
-        said = self._said(queries)[0]
-        median = lower_median(said)
+        fractions = self._fractions(queries)[0]
+        median = lower_median(fractions)
         rng = generator(extend_digest(self.digest(), "prune", float(value).hex()))
         half_a_row = 0.5 / self.rows
         above = value > median
         side = Side(queries, median + half_a_row if above else median - half_a_row, above)
-        survivors = np.flatnonzero(still_possible(said, value))
+        survivors = np.flatnonzero(still_possible(fractions, value))
         chosen = survivors[rng.integers(0, len(survivors), self.size)]
         columns = {name: codes[chosen].copy() for name, codes in self.columns.items()}
-        moved = replace(self, columns=columns, sides=(*self.sides, side))
-        return moved._walked(rng)
+        return replace(self, columns=columns, sides=(*self.sides, side))._walk(rng)
 
-    def _walked(self, rng: np.random.Generator) -> VersionSample:
-        """Each database tries changes of one value of one row; one that breaks the answers more is undone."""
+    def _walk(self, rng: np.random.Generator) -> VersionSample:
+        """Change one value of one row in every database, WALK times; a change that breaks the answers more is undone.
+
+        Arrays, each with one entry per database: `row` is the row that the step changes; `old` and `new` hold the
+        values of that row by attribute, before and after; `fractions[i]` is the share of the rows that the query of
+        side i counts; `worse` adds up, over all sides, how much farther beyond their borders the fractions get.
+        A step draws a row of each database and one attribute for all of them, draws new values, updates the fractions
+        by the two rows alone, and writes the values back where `worse` is not above 0.
+        """
         columns = {name: codes.copy() for name, codes in self.columns.items()}
-        shares = [replace(self, columns=columns)._said(side.queries)[0] for side in self.sides]
-        every = np.arange(self.size)
+        fractions = [replace(self, columns=columns)._fractions(side.queries)[0] for side in self.sides]
+        databases = np.arange(self.size)
         for _ in range(WALK):
             row = rng.integers(0, self.rows, self.size)
             name = self.attributes[int(rng.integers(0, len(self.attributes)))]
-            old = {n: codes[every, row] for n, codes in columns.items()}
+            old = {n: codes[databases, row] for n, codes in columns.items()}
             new = old | {name: rng.integers(0, self.domain[name].size, self.size, dtype=np.uint32)}
-            touched = [name in side.queries.attributes for side in self.sides]
-            after = [
-                share + (self._weigh(s.queries, new)[0] - self._weigh(s.queries, old)[0]) / self.rows
-                if hit
-                else share
-                for s, share, hit in zip(self.sides, shares, touched, strict=True)
-            ]
+            proposals: dict[int, Floats] = {}
             worse = np.zeros(self.size)
-            for side, share, moved, hit in zip(self.sides, shares, after, touched, strict=True):
-                if hit:
-                    worse += side.broken(moved) - side.broken(share)
-            taken = worse <= 1e-12
-            columns[name][every[taken], row[taken]] = new[name][taken]
-            shares = [
-                np.where(taken, b, a) if hit else a for a, b, hit in zip(shares, after, touched, strict=True)
-            ]
+            for i, side in enumerate(self.sides):
+                if name in side.queries.attributes:
+                    change = self._weigh(side.queries, new)[0] - self._weigh(side.queries, old)[0]
+                    proposals[i] = fractions[i] + change / self.rows
+                    worse += side.excess(proposals[i]) - side.excess(fractions[i])
+            accepted = worse <= 1e-12  # the rounding of sums of fractions
+            columns[name][databases[accepted], row[accepted]] = new[name][accepted]
+            for i, proposal in proposals.items():
+                fractions[i] = np.where(accepted, proposal, fractions[i])
         return replace(self, columns=columns)
