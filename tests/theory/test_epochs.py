@@ -31,21 +31,23 @@ def exact(threshold_scale: float, test_scale: float, width: float, tests: int, c
 @pytest.mark.parametrize("width", [10, 25.5, 60])
 @pytest.mark.parametrize("tests", [1, 7, 1000])
 def test_the_chance_of_a_hidden_error_is_never_understated(scales, width, tests):
-    bound = epochs.hidden(threshold_scale=scales[0], test_scale=scales[1], width=width, tests=tests, epochs=1)
+    bound = epochs.miss_probability(
+        threshold_scale=scales[0], test_scale=scales[1], width=width, tests=tests, epochs=1
+    )
     truth = exact(*scales, width, tests, 1)
     assert truth <= bound * (1 + 1e-9)
     assert bound <= 1
 
 
 def test_the_bound_is_not_far_above_the_truth_where_it_matters():
-    bound = epochs.hidden(threshold_scale=4.0, test_scale=8.0, width=150, tests=1000, epochs=1)
+    bound = epochs.miss_probability(threshold_scale=4.0, test_scale=8.0, width=150, tests=1000, epochs=1)
     truth = exact(4.0, 8.0, 150, 1000, 1)
     assert 1e-9 < truth < bound < 20 * truth
 
 
 def test_more_epochs_more_tests_and_less_room_hide_more():
     base = {"threshold_scale": 4.0, "test_scale": 8.0, "width": 150.0, "tests": 1000, "epochs": 10}
-    chance = epochs.hidden(**base)
+    chance = epochs.miss_probability(**base)
     for change in (
         {"tests": 2000},
         {"epochs": 20},
@@ -53,7 +55,7 @@ def test_more_epochs_more_tests_and_less_room_hide_more():
         {"test_scale": 9.0},
         {"threshold_scale": 5.0},
     ):
-        assert epochs.hidden(**base | change) > chance
+        assert epochs.miss_probability(**base | change) > chance
 
 
 def test_an_analyst_who_waits_for_a_loose_threshold_gains_nothing():
@@ -66,11 +68,11 @@ def test_an_analyst_who_waits_for_a_loose_threshold_gains_nothing():
     )
     below = base[1] ** np.maximum(width + 1 - loosest, 0) / (1 + base[1])
     failed = float((1 - (1 - np.minimum(below, 1)) ** tests).mean())
-    bound = epochs.hidden(
+    bound = epochs.miss_probability(
         threshold_scale=scales[0], test_scale=scales[1], width=width, tests=tests, epochs=count
     )
     assert failed <= bound
-    even = count * epochs.hidden(
+    even = count * epochs.miss_probability(
         threshold_scale=scales[0], test_scale=scales[1], width=width, tests=tests // count, epochs=1
     )
     assert even < bound
@@ -103,7 +105,7 @@ def test_epochs_keep_their_chance_and_their_budget(unit):
     assert found.threshold + found.width <= 2000 + 1e-9
     assert found.answer_width <= 2000
     assert found.epochs * found.cost <= budget
-    chance = epochs.hidden(
+    chance = epochs.miss_probability(
         threshold_scale=1 / found.first,
         test_scale=2 * found.cap / found.second,
         width=found.width,

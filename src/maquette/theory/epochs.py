@@ -1,9 +1,9 @@
-"""Spending as needed: the cheapest epochs of a sparse vector for a wanted error.
+"""Spending as needed: the cheapest epochs of a sparse vector for a given error; and the noise of fixed strategies.
 
-A session that is given alpha opens an epoch when it needs one and goes on until its budget ends. What it states
-about an answer does not depend on how well the hypothesis learns: a guess that passed the test is within T + A
-records, where T is the threshold and A what the noise of threshold and tests can hide; a measured value is within W.
-All lengths here are in records.
+A session with a given alpha opens an epoch when it needs one and goes on until its budget ends. The error that it
+states does not depend on how well the hypothesis learns: a guess that passed the test is within T + A records, where T
+is the threshold and A bounds the noise of threshold and test together; a measured value is within W records. All
+lengths in this part are in records.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from maquette import _check
 from maquette.errors import ParameterError
 from maquette.theory import draws
 
+# The shares below were set by hand; `python -m benchmarks online` measures what sessions spend with them.
 THRESHOLD_SHARE = 0.6
-"""T as a share of T + A. A smaller one tests more strictly, a larger one buys more noise-free tests."""
+"""T as a share of T + A. With a smaller share more guesses are far off; with a larger one every test costs more."""
 ANSWER_SHARE = 0.4
-"""W as a share of T + A: measured values teach the hypothesis, so they are bought better than they need to be."""
+"""W as a share of T + A: the hypothesis learns from measured values, so they are more exact than the error asks for."""
 TEST_FAILURES, ANSWER_FAILURES = 0.8, 0.2
 """How the chance beta is shared between tests and measured values."""
 PURE_CAP = 4
-"""Far guesses per epoch of a pure budget: they share one threshold, and the last epoch's rest is lost."""
+"""Far guesses per epoch of a pure budget. They share one threshold; what the last epoch has left is lost."""
 
 _RATIOS = [2 ** (i / 4) for i in range(-8, 17)]
+"""Scales of a test's noise that are tried, in units of the threshold's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,26 +70,30 @@ def gaussian_reach(sigma: float, p: float) -> float:
     return sigma * draws.gaussian_two_sided(math.log(p)) + 1
 
 
-def hidden(*, threshold_scale: float, test_scale: float, width: float, tests: int, epochs: int) -> float:
-    """The chance that some test calls a guess near that is off by more than T + width.
+def miss_probability(
+    *, threshold_scale: float, test_scale: float, width: float, tests: int, epochs: int
+) -> float:
+    """A bound on the chance that some test passes a guess that is off by more than T + width.
 
     Accuracy: the smaller of two union bounds, both for an analyst who may choose, by what came before, in which epoch
-        to ask how often. One draws a border R: some threshold's noise reaches it, or some test's noise makes up the
-        rest. The other sums P(r) min(1, tests P(noise <= r - width)) over the noise r of a threshold, for every epoch.
+        to ask how often. One splits the width at R: the noise of some threshold is at least R, or that of some test
+        makes up the rest. The other sums P(r) min(1, tests P(noise <= r - width)) over the noise r of a threshold, for
+        every epoch.
     """
     if width <= 0:
         return 1.0
     a, b = math.exp(-1 / threshold_scale), math.exp(-1 / test_scale)
     return min(
         1.0,
-        _by_border(a, b, threshold_scale, test_scale, width, tests, epochs),
-        epochs * _by_sum(a, b, threshold_scale, test_scale, width, tests),
+        _by_splitting(a, b, threshold_scale, test_scale, width, tests, epochs),
+        epochs * _by_summing(a, b, threshold_scale, test_scale, width, tests),
     )
 
 
-def _by_border(
+def _by_splitting(
     a: float, b: float, threshold_scale: float, test_scale: float, width: float, tests: int, epochs: int
 ) -> float:
+    """The first bound, with R (`border`) where its two terms fall at the same rate; a, b = exp(-1 / scale)."""
     balance = math.log(epochs * test_scale * (1 + b) / (tests * threshold_scale * (1 + a)))
     border = (width / test_scale + balance) / (1 / threshold_scale + 1 / test_scale)
     if not 0 < border < width:
@@ -96,7 +102,15 @@ def _by_border(
     return reached + tests * math.exp(-(width - border) / test_scale) / (1 + b)
 
 
-def _by_sum(a: float, b: float, threshold_scale: float, test_scale: float, width: float, tests: int) -> float:
+def _by_summing(
+    a: float, b: float, threshold_scale: float, test_scale: float, width: float, tests: int
+) -> float:
+    """The second bound for one epoch, as three geometric sums.
+
+    The threshold's noise r has P(r) = (1 - a)/(1 + a) a^|r|, and all tests together pass a guess that is off by `width`
+    with chance at most tests b^(width - r) / (1 + b). That is above 1 within `certain` records of the width, where
+    the min is 1 (the last term of the result); `rising` sums 0 <= r < border, `falling` sums r < 0.
+    """
     certain = max(math.floor(test_scale * math.log(tests / (1 + b))), 0)
     border = math.floor(width) - certain
     if border <= 0:
@@ -125,15 +139,15 @@ def spend_as_needed(
     far = cap or (PURE_CAP if unit == "epsilon" else 1)
     epochs = 16
     while True:
-        found = _epochs(unit, reach, k, beta, far, epochs)
-        affordable = math.floor(budget / found.cost)
+        plan = _epochs(unit, reach, k, beta, far, epochs)
+        affordable = math.floor(budget / plan.cost)
         if affordable < 1:
             raise ParameterError(
-                f"an error of {reach:.0f} records needs {unit}={found.cost:.3g} for its first {far} measured answers, "
-                f"more than the {budget:.3g} that there is; accept a larger alpha or give a larger budget"
+                f"an error of {reach:.0f} records needs {unit}={plan.cost:.3g} for its first {far} measured answers, "
+                f"but the budget is {budget:.3g}; accept a larger alpha or give a larger budget"
             )
         if affordable <= epochs or epochs >= k:
-            return _with_epochs(found, min(affordable, epochs))
+            return replace(plan, epochs=min(affordable, epochs))
         epochs = min(2 * epochs, k)
 
 
@@ -159,26 +173,22 @@ def _epochs(unit: str, reach: float, k: int, beta: float, cap: int, epochs: int)
     )
 
 
-def _with_epochs(found: Epochs, epochs: int) -> Epochs:
-    return replace(found, epochs=epochs)
-
-
 def _cheapest(width: float, cap: int, k: int, epochs: int, beta: float) -> tuple[float, float]:
-    """The split of an epoch's epsilon between threshold and tests that hides no more than `width`."""
+    """The cheapest epsilons of an epoch's threshold and tests whose noise stays within `width`, at chance beta."""
 
-    def priced(ratio: float) -> tuple[float, float]:
+    def price_at(ratio: float) -> tuple[float, float]:
         scale = _largest_scale(width, ratio, k, epochs, beta)
         return 1 / scale, 2 * cap / (ratio * scale)
 
-    return min((priced(ratio) for ratio in _RATIOS), key=sum)
+    return min((price_at(ratio) for ratio in _RATIOS), key=sum)
 
 
 def _largest_scale(width: float, ratio: float, k: int, epochs: int, beta: float) -> float:
-    """The widest noise on the threshold, that of the tests being `ratio` times as wide."""
+    """The largest scale of the threshold's noise, by bisection; that of the tests is `ratio` times as large."""
     low, high = 1e-3, width
     for _ in range(50):
         middle = math.sqrt(low * high)
-        chance = hidden(
+        chance = miss_probability(
             threshold_scale=middle, test_scale=ratio * middle, width=width, tests=k, epochs=epochs
         )
         low, high = (middle, high) if chance <= beta else (low, middle)
@@ -186,7 +196,7 @@ def _largest_scale(width: float, ratio: float, k: int, epochs: int, beta: float)
 
 
 def _answers(unit: str, width: float, cap: int, p: float) -> tuple[float, float]:
-    """The price of `cap` values within `width` each, and what they are really within."""
+    """The price of `cap` values within `width` each, and the width that their discrete noise really has."""
     if unit == "epsilon":
         scale = width / math.log(2 / p)
         return cap / scale, laplace_reach(scale, p)
@@ -194,15 +204,14 @@ def _answers(unit: str, width: float, cap: int, p: float) -> tuple[float, float]
     return cap / (2 * sigma**2), gaussian_reach(sigma, p)
 
 
-# The noise of a sparse-vector strategy: its scales, how large it gets, and the shares of the budget that
-# suit.
+# The noise of a sparse-vector strategy: its scales, bounds on its size, and good shares of the budget.
 #
 # Widths are fractions of n, scales are in counts. See `theory/online.py` for the letters.
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The public numbers that a choice is made from."""
+class Inputs:
+    """The public numbers from which a strategy's parameters are chosen."""
 
     n: float
     k: int
@@ -239,8 +248,8 @@ class Asked:
         return math.sqrt(self.log_universe / (2 * c)) + (2 * width if self.refit else 0.0)
 
 
-class Draws(NamedTuple):
-    """The noise of one choice of c and of the shares, with the levels that it stays below."""
+class NoiseLevels(NamedTuple):
+    """The noise for one choice of c and of the shares, with bounds that it stays below."""
 
     unit: str
     c: int
@@ -251,95 +260,102 @@ class Draws(NamedTuple):
     answer_width: float
 
 
-def pure_noise(asked: Asked, epsilon: float, c: int, shares: tuple[float, float, float]) -> Draws:
+def pure_noise(inputs: Inputs, epsilon: float, c: int, shares: tuple[float, float, float]) -> NoiseLevels:
     """One sparse vector with c positives, Laplace noise throughout; shares of epsilon."""
     f1, f2, f3 = shares
     if min(shares) <= 0 or math.fsum(shares) > 1 + 1e-9:
         raise ParameterError(f"expected three shares > 0 that add up to 1, got {shares}")
     scales = 1 / (f1 * epsilon), 2 * c / (f2 * epsilon), c / (f3 * epsilon)
-    return Draws(
+    return NoiseLevels(
         "epsilon",
         c,
         shares,
         scales,
         (f1 + f2) * epsilon,
-        (asked.laplace(scales[0], asked.beta / 3) + asked.laplace(scales[1], asked.beta / (3 * asked.k)))
-        / asked.n,
-        asked.laplace(scales[2], asked.beta / (3 * c)) / asked.n,
+        (inputs.laplace(scales[0], inputs.beta / 3) + inputs.laplace(scales[1], inputs.beta / (3 * inputs.k)))
+        / inputs.n,
+        inputs.laplace(scales[2], inputs.beta / (3 * c)) / inputs.n,
     )
 
 
-def concentrated_noise(asked: Asked, rho: float, c: int, shares: tuple[float, float]) -> Draws:
+def concentrated_noise(inputs: Inputs, rho: float, c: int, shares: tuple[float, float]) -> NoiseLevels:
     """c epochs of one positive each; the threshold's share of an epoch's epsilon, the paid answers' of rho."""
     fa, fm = shares
     if not (0 < fa < 1 and 0 < fm < 1):
         raise ParameterError(f"expected two shares between 0 and 1, got {shares}")
     epsilon = math.sqrt(2 * rho * (1 - fm) / c)
     scales = 1 / (fa * epsilon), 2 / ((1 - fa) * epsilon), math.sqrt(c / (2 * rho * fm))
-    tests = asked.laplace(scales[0], asked.beta / (3 * c)) + asked.laplace(
-        scales[1], asked.beta / (3 * asked.k)
+    tests = inputs.laplace(scales[0], inputs.beta / (3 * c)) + inputs.laplace(
+        scales[1], inputs.beta / (3 * inputs.k)
     )
-    return Draws(
+    return NoiseLevels(
         "rho",
         c,
         (fa, 1 - fa, fm),
         scales,
         epsilon,
-        tests / asked.n,
-        asked.gaussian(scales[2], asked.beta / (3 * c)) / asked.n,
+        tests / inputs.n,
+        inputs.gaussian(scales[2], inputs.beta / (3 * c)) / inputs.n,
     )
 
 
-def split_pure(asked: Asked, epsilon: float, c: int) -> tuple[float, float, float]:
-    """The shares that minimise the stated error at this c, for continuous noise.
+def split_pure(inputs: Inputs, epsilon: float, c: int) -> tuple[float, float, float]:
+    """The shares f1, f2, f3 (threshold, tests, paid answers) that minimise the stated error at this c.
 
-    A = a1/f1 + a2/f2 and W = a3/f3. With refit (or for a target) all three count; else W only has to stay below G.
+    For continuous noise A = a1/f1 + a2/f2 and W = a3/f3. With refit, or for a given alpha, all three count, and the
+    shares are in proportion to the square roots; else W only has to stay below G.
     """
-    scale = epsilon * asked.n
-    a1 = math.log(3 / asked.beta) / scale
-    a2 = 2 * c * math.log(3 * asked.k / asked.beta) / scale
-    a3 = c * math.log(3 * c / asked.beta) / scale
-    if asked.refit or asked.alpha is not None:
+    scale = epsilon * inputs.n
+    a1 = math.log(3 / inputs.beta) / scale
+    a2 = 2 * c * math.log(3 * inputs.k / inputs.beta) / scale
+    a3 = c * math.log(3 * c / inputs.beta) / scale
+    if inputs.refit or inputs.alpha is not None:
         roots = [math.sqrt(a) for a in (a1, a2, a3)]
         return _normal(roots[0], roots[1], roots[2])
-    return _tests_first(a1, a2, a3 / max(asked.needed(c, 0.0), 1e-300))
+    return _tests_first(a1, a2, a3 / max(inputs.needed(c, 0.0), 1e-300))
 
 
 def _tests_first(a1: float, a2: float, least: float) -> tuple[float, float, float]:
-    """Just enough for the paid answers (a hair more, since W must stay below), the rest to the tests."""
+    """Just enough for the paid answers (a thousandth more, since W must stay below G), the rest to the tests."""
     f3 = min(max(1.001 * least, 0.01), 0.9)
     rest = (1 - f3) / (math.sqrt(a1) + math.sqrt(a2))
     return rest * math.sqrt(a1), rest * math.sqrt(a2), f3
 
 
-def split_zcdp(asked: Asked, rho: float, c: int) -> tuple[float, float]:
+def split_zcdp(inputs: Inputs, rho: float, c: int) -> tuple[float, float]:
     """The same for epochs: A = b / sqrt(1 - fm), W = v / sqrt(fm)."""
-    first, second = math.sqrt(math.log(3 * c / asked.beta)), math.sqrt(2 * math.log(3 * asked.k / asked.beta))
+    first, second = (
+        math.sqrt(math.log(3 * c / inputs.beta)),
+        math.sqrt(2 * math.log(3 * inputs.k / inputs.beta)),
+    )
     fa = first / (first + second)
-    tests = (first + second) ** 2 / (math.sqrt(2 * rho / c) * asked.n)
-    paid = math.sqrt(c / (2 * rho)) * draws.gaussian_two_sided(math.log(asked.beta / (3 * c))) / asked.n
-    if asked.refit or asked.alpha is not None:
+    tests = (first + second) ** 2 / (math.sqrt(2 * rho / c) * inputs.n)
+    paid = math.sqrt(c / (2 * rho)) * draws.gaussian_two_sided(math.log(inputs.beta / (3 * c))) / inputs.n
+    if inputs.refit or inputs.alpha is not None:
         return fa, 1 / (1 + (tests / paid) ** (2 / 3))
-    gap = max(asked.needed(c, 0.0), 1e-300)
+    gap = max(inputs.needed(c, 0.0), 1e-300)
     return fa, min(max(1.001 * (paid / gap) ** 2, 0.01), 0.9)
 
 
-def median_split_pure(asked: Asked, epsilon: float, c: int, gap: float) -> tuple[float, float, float]:
+def median_split_pure(inputs: Inputs, epsilon: float, c: int, gap: float) -> tuple[float, float, float]:
     """For the median mechanism: paid answers below alpha_m where that leaves enough for the tests, else balanced."""
-    scale = epsilon * asked.n
-    a1 = math.log(3 / asked.beta) / scale
-    a2 = 2 * c * math.log(3 * asked.k / asked.beta) / scale
-    a3 = c * math.log(3 * c / asked.beta) / scale
+    scale = epsilon * inputs.n
+    a1 = math.log(3 / inputs.beta) / scale
+    a2 = 2 * c * math.log(3 * inputs.k / inputs.beta) / scale
+    a3 = c * math.log(3 * c / inputs.beta) / scale
     modest = _tests_first(a1, a2, a3 / gap)
     even = _normal(math.sqrt(2 * a1), math.sqrt(2 * a2), math.sqrt(a3))
     return min((modest, even), key=lambda f: 2 * (a1 / f[0] + a2 / f[1]) + max(gap, a3 / f[2]))
 
 
-def median_split_zcdp(asked: Asked, rho: float, c: int, gap: float) -> tuple[float, float]:
+def median_split_zcdp(inputs: Inputs, rho: float, c: int, gap: float) -> tuple[float, float]:
     """The same for epochs."""
-    first, second = math.sqrt(math.log(3 * c / asked.beta)), math.sqrt(2 * math.log(3 * asked.k / asked.beta))
-    tests = (first + second) ** 2 / (math.sqrt(2 * rho / c) * asked.n)
-    paid = math.sqrt(c / (2 * rho)) * draws.gaussian_two_sided(math.log(asked.beta / (3 * c))) / asked.n
+    first, second = (
+        math.sqrt(math.log(3 * c / inputs.beta)),
+        math.sqrt(2 * math.log(3 * inputs.k / inputs.beta)),
+    )
+    tests = (first + second) ** 2 / (math.sqrt(2 * rho / c) * inputs.n)
+    paid = math.sqrt(c / (2 * rho)) * draws.gaussian_two_sided(math.log(inputs.beta / (3 * c))) / inputs.n
     modest = min(max(1.001 * (paid / gap) ** 2, 0.01), 0.9)
     even = 1 / (1 + (2 * tests / paid) ** (2 / 3))
     fm = min((modest, even), key=lambda f: 2 * tests / math.sqrt(1 - f) + max(gap, paid / math.sqrt(f)))

@@ -1,8 +1,8 @@
 """Answering questions one at a time: the sparse vector, private multiplicative weights, the median mechanism.
 
 Letters of the specification: c positives, G gap, A width of the test, W width of a paid answer, tau threshold, e
-what a noisy number of records adds; all as fractions of n. Scales of the noise are in counts. Every parameter is
-found from public numbers: n (public, or a paid estimate), the budget, ln|X|, the number of questions k, beta.
+what a noisy number of records adds; all as fractions of n. Scales of the noise are in counts. Every parameter
+follows from public numbers: n (public, or a paid estimate), the budget, ln|X|, the number of questions k, beta.
 
 What is proved does not depend on how the hypothesis learns, as long as fewer than c answers were paid for: an
 unpaid answer is within tau + A + e of the truth, a paid one within W + e. The update rule only decides whether c
@@ -21,8 +21,8 @@ from maquette.errors import ParameterError
 from maquette.theory import existence
 from maquette.theory import existence as multisets
 from maquette.theory.epochs import (
-    Asked,
-    Draws,
+    Inputs,
+    NoiseLevels,
     concentrated_noise,
     median_split_pure,
     median_split_zcdp,
@@ -31,7 +31,7 @@ from maquette.theory.epochs import (
     split_zcdp,
 )
 
-_MOST = 10**7
+_MAX_SEARCH = 10**7
 """No search looks at more positives, or more rows of a small database, than this."""
 
 
@@ -68,7 +68,7 @@ class Pmw:
     """Every answer is within this, except with probability beta, as long as positives are left."""
     certain: bool
     """Do c positives suffice for k questions, by a theorem (same event as the error)? With `refit`, for the refit by
-    width of a hypothesis that is held cell by cell (`models/refit.py`)."""
+    width of a hypothesis with a weight per cell (`models/refit.py`)."""
     refit: bool
     threshold_scale: float
     """Laplace scale of the noise on the threshold, in counts."""
@@ -149,9 +149,11 @@ def pmw(
         that is within `size_error` n of the truth. With `alpha` the threshold is set so that every answer is within
         alpha; c is then the largest for which A + e and W + e are at most alpha / 3, and `certain` is mostly false.
     """
-    asked = Asked(n, k, beta, log_universe, alpha, refit, size_error, grid)
-    chosen = _UNITS[_checked(unit, price)]
-    return _choose(asked, lambda c: chosen.noise(asked, price, c, split or chosen.split(asked, price, c)), c)
+    inputs = Inputs(n, k, beta, log_universe, alpha, refit, size_error, grid)
+    chosen = _check_price(unit, price)
+    return _choose(
+        inputs, lambda c: chosen.noise(inputs, price, c, split or chosen.split(inputs, price, c)), c
+    )
 
 
 def median(
@@ -171,23 +173,23 @@ def median(
 
     Accuracy: all k answers within 2A + G + 2e, except with probability beta; G is just above max(alpha_m, W), and
         c = floor(log2 |R_m|) positives suffice, because each halves the version space.
-    Holds when: k adaptive linear queries; the version space is kept exactly (a sampled one loses `certain`).
+    Holds when: k adaptive linear queries; the version space is listed in full (a sampled one loses `certain`).
     """
-    asked = Asked(n, k, beta, 0.0, None, False, size_error, grid)
-    chosen = _UNITS[_checked(unit, price)]
+    inputs = Inputs(n, k, beta, 0.0, None, False, size_error, grid)
+    chosen = _check_price(unit, price)
 
-    def noise(c: int, gap: float) -> Draws:
-        return chosen.noise(asked, price, c, split or chosen.median_split(asked, price, c, gap))
+    def noise(c: int, gap: float) -> NoiseLevels:
+        return chosen.noise(inputs, price, c, split or chosen.median_split(inputs, price, c, gap))
 
-    return _best_rows(asked, universe, rows, noise)
+    return _best_rows(inputs, universe, rows, noise)
 
 
 class _Unit(NamedTuple):
-    """The noise that a price in one unit buys, and the shares that suit."""
+    """The noise that a price in one unit buys, and the shares that minimise the stated error."""
 
-    noise: Callable[[Asked, float, int, Any], Draws]
-    split: Callable[[Asked, float, int], tuple[float, ...]]
-    median_split: Callable[[Asked, float, int, float], tuple[float, ...]]
+    noise: Callable[[Inputs, float, int, Any], NoiseLevels]
+    split: Callable[[Inputs, float, int], tuple[float, ...]]
+    median_split: Callable[[Inputs, float, int, float], tuple[float, ...]]
 
 
 _UNITS = {
@@ -196,23 +198,24 @@ _UNITS = {
 }
 
 
-def _checked(unit: str, price: float) -> str:
+def _check_price(unit: str, price: float) -> _Unit:
+    """The unit of a price that is positive."""
     _check.one_of(list(_UNITS), unit=unit)
     _check.positive(price=price)
-    return unit
+    return _UNITS[unit]
 
 
-def _finish(asked: Asked, drawn: Draws, gap: float, needed: float) -> Pmw:
-    width, paid, slack = drawn.width, drawn.answer_width, asked.size_error
+def _with_gap(inputs: Inputs, levels: NoiseLevels, gap: float, needed: float) -> Pmw:
+    width, paid, slack = levels.width, levels.answer_width, inputs.size_error
     return Pmw(
-        unit=drawn.unit,
-        n=asked.n,
-        k=asked.k,
-        beta=asked.beta,
-        c=drawn.c,
-        f1=drawn.shares[0],
-        f2=drawn.shares[1],
-        f3=drawn.shares[2],
+        unit=levels.unit,
+        n=inputs.n,
+        k=inputs.k,
+        beta=inputs.beta,
+        c=levels.c,
+        f1=levels.shares[0],
+        f2=levels.shares[1],
+        f3=levels.shares[2],
         gap=gap,
         width=width,
         answer_width=paid,
@@ -221,54 +224,54 @@ def _finish(asked: Asked, drawn: Draws, gap: float, needed: float) -> Pmw:
         size_error=slack,
         error=max(2 * width + gap + 2 * slack, paid + slack),
         certain=paid < gap and gap >= needed,
-        refit=asked.refit,
-        threshold_scale=drawn.scales[0],
-        query_scale=drawn.scales[1],
-        answer_scale=drawn.scales[2],
-        epoch_epsilon=drawn.epoch_epsilon,
+        refit=inputs.refit,
+        threshold_scale=levels.scales[0],
+        query_scale=levels.scales[1],
+        answer_scale=levels.scales[2],
+        epoch_epsilon=levels.epoch_epsilon,
     )
 
 
-def _choose(asked: Asked, noise: Callable[[int], Draws], c: int | None) -> Pmw:
+def _choose(inputs: Inputs, noise: Callable[[int], NoiseLevels], c: int | None) -> Pmw:
     if c is not None:
         _check.whole(c=c)
 
     def at(c: int) -> Pmw:
-        drawn = noise(c)
-        needed = asked.needed(c, drawn.answer_width)
-        if asked.alpha is None:
-            return _finish(asked, drawn, needed, needed)
-        return _finish(asked, drawn, asked.alpha - 2 * drawn.width - 2 * asked.size_error, needed)
+        levels = noise(c)
+        needed = inputs.needed(c, levels.answer_width)
+        if inputs.alpha is None:
+            return _with_gap(inputs, levels, needed, needed)
+        return _with_gap(inputs, levels, inputs.alpha - 2 * levels.width - 2 * inputs.size_error, needed)
 
-    if asked.alpha is None:
+    if inputs.alpha is None:
         return at(c if c is not None else _least(lambda m: _rank(at(m))))
-    found = at(c if c is not None else _most_positives(asked, noise))
-    if found.threshold <= 0 or found.error > asked.alpha * (1 + 1e-12):
+    run = at(c if c is not None else _most_positives(inputs, noise))
+    if run.threshold <= 0 or run.error > inputs.alpha * (1 + 1e-12):
         raise ParameterError(
-            f"expected alpha above {max(found.width + asked.size_error, found.answer_width + asked.size_error):.3g} "
-            f"for {found.c} paid answers on about {asked.n:g} records at this budget, got alpha={asked.alpha:g}"
+            f"expected alpha above {max(run.width, run.answer_width) + inputs.size_error:.3g} "
+            f"for {run.c} paid answers on about {inputs.n:g} records at this budget, got alpha={inputs.alpha:g}"
         )
-    return replace(found, error=asked.alpha)
+    return replace(run, error=inputs.alpha)
 
 
-def _rank(found: Pmw) -> tuple[bool, float]:
-    """Only a choice whose c provably suffices counts, as long as there is one."""
-    return not found.certain, found.error
+def _rank(run: Pmw) -> tuple[bool, float]:
+    """The order of choices: those whose c provably suffices first, then by their error."""
+    return not run.certain, run.error
 
 
-def _most_positives(asked: Asked, noise: Callable[[int], Draws]) -> int:
+def _most_positives(inputs: Inputs, noise: Callable[[int], NoiseLevels]) -> int:
     """The largest c for which the widths leave a third of alpha each; 1 if none does."""
-    assert asked.alpha is not None
-    third = asked.alpha / 3 - asked.size_error
+    assert inputs.alpha is not None
+    third = inputs.alpha / 3 - inputs.size_error
 
     def fits(c: int) -> bool:
-        drawn = noise(c)
-        return drawn.width <= third and drawn.answer_width <= third
+        levels = noise(c)
+        return levels.width <= third and levels.answer_width <= third
 
     low, high = 1, 2
     if not fits(low):
         return 1
-    while high < _MOST and fits(high):
+    while high < _MAX_SEARCH and fits(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
@@ -276,7 +279,7 @@ def _most_positives(asked: Asked, noise: Callable[[int], Draws]) -> int:
     return low
 
 
-def _least(rank: Callable[[int], tuple[bool, float]], most: int = _MOST) -> int:
+def _least(rank: Callable[[int], tuple[bool, float]], most: int = _MAX_SEARCH) -> int:
     """A whole number of small rank: a geometric grid, then every number (or an even choice) around its best."""
     grid = sorted({min(most, round(1.15**i)) for i in range(116)})
     best = min(grid, key=rank)
@@ -285,22 +288,24 @@ def _least(rank: Callable[[int], tuple[bool, float]], most: int = _MOST) -> int:
     return min(range(low, high + 1, max(1, (high - low) // 300)), key=rank)
 
 
-def _best_rows(asked: Asked, universe: int, rows: int | None, noise: Callable[[int, float], Draws]) -> Median:
+def _best_rows(
+    inputs: Inputs, universe: int, rows: int | None, noise: Callable[[int, float], NoiseLevels]
+) -> Median:
     _check.whole(universe=universe)
     if rows is not None:
         _check.whole(rows=rows)
 
     def at(m: int) -> Median:
         log_range = multisets.log_multisets(universe=universe, rows=m)
-        # a hair inside, so that the rounding of the logarithm cannot cost a positive
+        # a little more, so that the rounding of the logarithm cannot cost a positive
         c = max(1, math.floor(log_range / math.log(2) + 1e-9))
         best = min(
-            existence.sampling(rows=m, log_queries=math.log(asked.k)),
+            existence.sampling(rows=m, log_queries=math.log(inputs.k)),
             existence.rounding(rows=m, universe=universe),
         )
-        drawn = noise(c, best)
-        gap = max(best, drawn.answer_width) * (1 + 1e-9)
-        return Median(run=_finish(asked, drawn, gap, best), rows=m, log_range=log_range, best=best)
+        levels = noise(c, best)
+        gap = max(best, levels.answer_width) * (1 + 1e-9)
+        return Median(run=_with_gap(inputs, levels, gap, best), rows=m, log_range=log_range, best=best)
 
     chosen = rows if rows is not None else _least(lambda m: _rank(at(m).run), most=10**5)
     return at(chosen)
