@@ -145,9 +145,9 @@ class Mutant:
 
 def trusted() -> list[Path]:
     """Every module of the gate, the vault and the accounting, and the sensitivities."""
-    found = [p for part in ("gate", "vault", "accounting") for p in sorted((SOURCE / part).rglob("*.py"))]
-    found += [SOURCE / "queries" / f"{name}.py" for name in SENSITIVITIES]
-    return [path for path in found if path.name != "__init__.py"]
+    paths = [p for part in ("gate", "vault", "accounting") for p in sorted((SOURCE / part).rglob("*.py"))]
+    paths += [SOURCE / "queries" / f"{name}.py" for name in SENSITIVITIES]
+    return [path for path in paths if path.name != "__init__.py"]
 
 
 def mutants(path: Path) -> list[Mutant]:
@@ -162,14 +162,16 @@ def mutants(path: Path) -> list[Mutant]:
     def place(node: Any) -> tuple[int, int]:
         return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
 
-    found: list[Mutant] = []
+    all_mutants: list[Mutant] = []
     for begin, end, new in _changes(ast.parse(text), place, data):
         changed = data[:begin] + new.encode() + data[end:]
         line = data[:begin].count(b"\n") + 1
         shown = data[begin:end].decode(), new
         name = path.relative_to(SOURCE).as_posix()
-        found.append(Mutant(name, line, *(re.sub(r"\s+", " ", one)[:80] for one in shown), changed.decode()))
-    return found
+        all_mutants.append(
+            Mutant(name, line, *(re.sub(r"\s+", " ", one)[:80] for one in shown), changed.decode())
+        )
+    return all_mutants
 
 
 def _changes(tree: ast.Module, place: Any, data: bytes) -> Iterator[tuple[int, int, str]]:
@@ -218,14 +220,14 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 
 def chosen(*, each: int, only: str | None) -> list[Mutant]:
     """A few mutants of every module, the same ones for the same seed and source."""
-    found: list[Mutant] = []
+    selection: list[Mutant] = []
     for path in trusted():
         if only is not None and only not in path.relative_to(SOURCE).as_posix():
             continue
         possible = mutants(path)
-        drawn = random.Random(f"{SEED} {path.name}").sample(possible, min(each, len(possible)))
-        found += sorted(drawn, key=lambda mutant: mutant.line)
-    return found
+        sample = random.Random(f"{SEED} {path.name}").sample(possible, min(each, len(possible)))
+        selection += sorted(sample, key=lambda mutant: mutant.line)
+    return selection
 
 
 def guards(path: str) -> tuple[str, ...]:
@@ -354,12 +356,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--each", type=int, default=4, help="mutants per module")
     parser.add_argument("--only", default=None, help="modules whose path contains this")
     parser.add_argument("--list", action="store_true", help="only show the mutants")
-    given = parser.parse_args(arguments)
-    if given.list:
-        for mutant in chosen(each=given.each, only=given.only):
+    options = parser.parse_args(arguments)
+    if options.list:
+        for mutant in chosen(each=options.each, only=options.only):
             print(f"{mutant.path}:{mutant.line} {mutant.before!r} -> {mutant.after!r}")
         return
-    append_each("mutation", figures(each=given.each, only=given.only))
+    append_each("mutation", figures(each=options.each, only=options.only))
 
 
 if __name__ == "__main__":

@@ -9,14 +9,18 @@ from pathlib import Path
 
 from maquette.errors import ParameterError
 
-LONGEST = 80
+MAX_SHOWN_CHARACTERS = 80
 """Characters of a value that a message shows."""
 
 
 def shown(value: object) -> str:
     """A value as a message shows it: on one line, without control characters, and not at any length."""
     text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)"
+    return (
+        text
+        if len(text) <= MAX_SHOWN_CHARACTERS
+        else f"{text[:MAX_SHOWN_CHARACTERS]}... ({len(text):,} characters)"
+    )
 
 
 def positive(**values: float) -> None:

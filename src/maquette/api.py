@@ -237,8 +237,8 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
 
 
 def _time(book: Ledger, paid: Entry) -> datetime:
-    assert paid.settled is not None
-    entry = next(book.entries(after=paid.settled.seq - 1))
+    assert paid.settlement is not None
+    entry = next(book.entries(after=paid.settlement.seq - 1))
     return datetime.fromisoformat(entry.created).replace(microsecond=0)
 
 

@@ -19,16 +19,16 @@ class MaquetteError(Exception):
         super().__init__(_presentable(message))
 
 
-LONGEST_MESSAGE = 2000
+MAX_MESSAGE_CHARACTERS = 2000
 
 
 def _presentable(message: str) -> str:
     text = str(message)
     if not text.replace("\n", "").isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
-    if len(text) > LONGEST_MESSAGE:
-        cut = len(text) - LONGEST_MESSAGE
-        text = f"{text[: LONGEST_MESSAGE - 500]} ... ({cut:,} characters left out) ... {text[-500:]}"
+    if len(text) > MAX_MESSAGE_CHARACTERS:
+        cut = len(text) - MAX_MESSAGE_CHARACTERS
+        text = f"{text[: MAX_MESSAGE_CHARACTERS - 500]} ... ({cut:,} characters left out) ... {text[-500:]}"
     return text
 
 

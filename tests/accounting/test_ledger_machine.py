@@ -126,7 +126,11 @@ class LedgerMachine(RuleBasedStateMachine):
     def retry(self, key: str) -> None:
         held = self.model.held[key]
         entry = pay(self.ledger, key, held.cost, parent=held.parent, envelope=held.envelope)
-        assert (entry.fresh, entry.payload, entry.settled is not None) == (False, held.answer, held.settled)
+        assert (entry.fresh, entry.payload, entry.settlement is not None) == (
+            False,
+            held.answer,
+            held.settled,
+        )
 
     @rule(key=st.one_of(keys, envelopes))
     def reuse_for_another_request(self, key: str) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from maquette.accounting.ledger import Ledger, Receipt, receipts, turn
-from maquette.accounting.ledger.receipts import SLOT, Kept
+from maquette.accounting.ledger.receipts import SLOT, ChainState
 from maquette.errors import LedgerError, MaquetteError, ParameterError
 from support.cli_files import call, desk, refused
 from support.ledger_cases import create, pay
@@ -66,7 +66,7 @@ def test_a_ledger_that_fell_behind_its_receipt_is_refused(path, tmp_path):
     old = shutil.copy(path, tmp_path / "old")
     with Ledger.open(path) as ledger:
         pay(ledger, "b", 20)
-        assert ledger.kept == ledger.receipt()
+        assert ledger.last_receipt == ledger.receipt()
     take_back(path, old)
     with pytest.raises(LedgerError, match=r"ends at entry 2, but its receipt says that entry 3 was written"):
         Ledger.open(path)
@@ -196,16 +196,16 @@ def test_statistics_of_the_database_change_nothing(path):
 
 
 def test_receipts_grow_sparse_with_their_age_and_fit_their_slot():
-    kept = Kept("f" * 64, Receipt(1, "0" * 64), 0, 0)
+    kept = ChainState("f" * 64, Receipt(1, "0" * 64), 0, 0)
     for seq in range(2, 3000):
-        kept = kept.followed_by(Kept("f" * 64, Receipt(seq, f"{seq:064x}"), seq, 0))
+        kept = kept.followed_by(ChainState("f" * 64, Receipt(seq, f"{seq:064x}"), seq, 0))
     ages = [kept.end.seq - one.seq for one in kept.earlier]
     assert ages[0] == 1
     assert ages[-1] == kept.end.seq - 1
     assert all(older <= 4 * newer for newer, older in pairwise(ages))
     assert len(ages) < 30
-    far = Kept("f" * 64, Receipt(10**17, "0" * 64), 10**17, 10**24, (Receipt(10**17, "0" * 64),) * 80)
-    assert Kept.unpack(far.pack()) == far
+    far = ChainState("f" * 64, Receipt(10**17, "0" * 64), 10**17, 10**24, (Receipt(10**17, "0" * 64),) * 80)
+    assert ChainState.unpack(far.pack()) == far
 
 
 def test_a_cut_write_of_the_receipt_leaves_the_one_before(path):
@@ -214,11 +214,11 @@ def test_a_cut_write_of_the_receipt_leaves_the_one_before(path):
             pay(ledger, f"k{number}", 1)
     place = receipt_of(path)
     raw = place.read_bytes()
-    slots = {Kept.unpack(raw[s : s + SLOT]).end.seq: s for s in (0, SLOT)}
+    slots = {ChainState.unpack(raw[s : s + SLOT]).end.seq: s for s in (0, SLOT)}
     newest = max(slots)
     place.write_bytes(raw[: slots[newest]] + b"x" * 100 + raw[slots[newest] + 100 :])
     with Ledger.open(path) as ledger:  # and brings it up to date
-        assert ledger.kept == ledger.receipt()
+        assert ledger.last_receipt == ledger.receipt()
     place.write_bytes(b"x" * 2 * SLOT)
     with pytest.raises(LedgerError, match=r"the receipt .* is damaged"):
         Ledger.open(path)
@@ -233,9 +233,9 @@ def test_a_receipt_that_was_not_written_before_a_crash_is_caught_up(path, monkey
         )
         with pytest.raises(LedgerError, match="Input/output error"):
             pay(ledger, "b", 1)  # committed, and nobody may act on it
-    assert ledger.kept.seq < ledger.receipt().seq
+    assert ledger.last_receipt.seq < ledger.receipt().seq
     assert pay(ledger, "b", 1).fresh is False
-    assert ledger.kept == ledger.receipt()
+    assert ledger.last_receipt == ledger.receipt()
 
 
 def test_old_ledgers_without_a_receipt_open_and_get_one(path):
@@ -407,11 +407,11 @@ def test_a_lock_that_sqlite_takes_for_anothers_is_named(path, monkeypatch):
 def test_a_writer_gives_up_after_a_while_and_leaves_no_lock_behind(path, monkeypatch):
     monkeypatch.setattr(turn, "SECONDS", 0.3)
     ledger, other = create(path), turn.Turn(path)
-    with other.taken(), pytest.raises(LedgerError, match="another process has held it"):
+    with other.acquired(), pytest.raises(LedgerError, match="another process has held it"):
         pay(ledger, "a", 1)
     for number in range(3):
         pay(ledger, f"b{number}", 1)
-    assert ledger.verify() == ledger.kept
+    assert ledger.verify() == ledger.last_receipt
 
 
 def test_writers_of_several_handles_keep_one_order(path):
@@ -429,7 +429,7 @@ def test_writers_of_several_handles_keep_one_order(path):
         thread.join()
     with Ledger.open(path) as ledger:
         assert ledger.spent_units == 40
-        assert ledger.kept == ledger.verify()
+        assert ledger.last_receipt == ledger.verify()
 
 
 READ_ONLY = """

@@ -163,9 +163,9 @@ def test_children_draw_on_their_envelope_and_the_rest_goes_back(make):
         pay(ledger, "part-3", 31, parent="whole")
     ledger.answer("part-1", b"seen")  # part-2 is never answered and stays charged
     settled = ledger.settle("whole")
-    assert settled.settled is not None
+    assert settled.settlement is not None
     assert ledger.spent_units == 50
-    assert ledger.settle("whole").settled == settled.settled
+    assert ledger.settle("whole").settlement == settled.settlement
     assert ledger.spent_units == 50
     with pytest.raises(LedgerError, match=r"is settled: .* pays for nothing more"):
         pay(ledger, "part-4", 1, parent="whole")

@@ -18,7 +18,7 @@ from maquette.gate.tabulator import _project
 from maquette.models.answers import Answers
 from maquette.queries import marginals, prefixes, weights, where
 from maquette.queries.base import Group
-from maquette.queries.counting import LARGEST_DENOMINATOR
+from maquette.queries.counting import MAX_DENOMINATOR
 from maquette.queries.marginals import Binned, Marginals
 from maquette.questions import bounds
 from maquette.questions.draws import Candidates, Draw, Drawn, Forest, Listed, Nested, Thresholds
@@ -260,7 +260,7 @@ def test_the_largest_public_numbers_leave_exact_scores():
 def test_a_projection_at_its_limit_stays_exact():
     """Axes of 4 and 5 cells grow most; with the widest noise that is let through the result is still exact."""
     shape = (4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4)
-    assert np.prod(shape) == LARGEST_DENOMINATOR
+    assert np.prod(shape) == MAX_DENOMINATOR
     axes = tuple(range(len(shape)))
     sigma = 1.0
     with pytest.raises(ParameterError, match="room for the projection"):
@@ -295,7 +295,7 @@ def test_a_threshold_beyond_the_sampler_is_cut_before_it_is_compared():
 
 
 def test_larger_tables_are_not_opened(monkeypatch):
-    monkeypatch.setattr(vault, "MOST_RECORDS", 3)
+    monkeypatch.setattr(vault, "MAX_RECORDS", 3)
     columns = {"a": np.zeros(4, dtype=np.uint8), "b": np.zeros(4, dtype=np.uint8)}
     with pytest.raises(SourceError, match="at most 3 records"):
         vault.MemoryEngine(SMALL, columns)
@@ -309,7 +309,7 @@ def test_a_stream_of_more_records_is_refused_on_its_first_pass(monkeypatch, tmp_
     path.write_text("a,b\n" + "1,1\n" * 4, encoding="utf-8")
     engine = open_engine(path, SMALL, memory_limit=0)
     assert isinstance(engine, vault.StreamEngine)
-    monkeypatch.setattr(vault, "MOST_RECORDS", 3)
+    monkeypatch.setattr(vault, "MAX_RECORDS", 3)
     with pytest.raises(SourceError, match="at most 3 records"):
         engine.commitment(b"salt")
 

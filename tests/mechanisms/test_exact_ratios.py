@@ -71,5 +71,5 @@ def test_the_real_ledger_charges_the_same(case, relation, tmp_path):
         assert ledger.spent_units == sum(units for _, units, _ in real.charges)
         assert ledger.slack_spent == sum(slack for _, _, slack in real.charges)
         assert Fraction(ledger.spent_units, UNITS) <= Fraction(case.budget.total_units, UNITS)
-        assert spent.settled is not None
+        assert spent.settlement is not None
         ledger.close()

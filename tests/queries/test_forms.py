@@ -218,7 +218,7 @@ def test_worst_cases_that_do_not_meet_are_not_added():
 
 def test_what_cannot_be_searched_is_bounded_and_says_so(monkeypatch):
     parts = (mq.where(SURVEY, "age < 50"), mq.where(SURVEY, "age >= 50 AND sex = 'Male'"))
-    monkeypatch.setattr(sensitivity, "MOST_STEPS", 0)
+    monkeypatch.setattr(sensitivity, "MAX_SEARCH_STEPS", 0)
     sensitivity._union_sensitivity.cache_clear()
     asked = mq.union(*parts)
     assert asked.sensitivity(Relation.ADD_REMOVE).l1 == 2

@@ -145,7 +145,7 @@ def test_columns_of_any_size_are_compared():
 
 
 def test_long_classes_are_compared_by_their_margins_only(monkeypatch):
-    monkeypatch.setattr(merging, "MOST_COMPARED", 10)
+    monkeypatch.setattr(merging, "MAX_COMPARED_QUERIES", 10)
     copies = mq.predicates(DOMAIN, ["age = 3", "age = 3"])
     found = check_way_back(mq.union(mq.marginals(DOMAIN, k=1), mq.marginals(DOMAIN, k=1), copies))
     assert found.queries.count == 12 + 1

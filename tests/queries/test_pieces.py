@@ -55,8 +55,8 @@ def rows() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("asked", [PAIRS, MIXED])
 def test_answers_of_rows_do_not_depend_on_the_pieces(asked, monkeypatch):
     whole = SmallDatabase(rows()).answer(asked)
-    monkeypatch.setattr(cutting, "LONG", 5)
-    monkeypatch.setattr(held, "LONG", 5)
+    monkeypatch.setattr(cutting, "MAX_PIECE_QUERIES", 5)
+    monkeypatch.setattr(held, "MAX_PIECE_QUERIES", 5)
     cut = SmallDatabase(rows()).answer(asked)
     assert whole.numerators.dtype == np.int64
     assert cut.numerators.dtype == np.int32
@@ -81,7 +81,7 @@ def test_largest_errors_do_not_depend_on_the_pieces(asked, monkeypatch):
     errors = count_errors(exact, asked.denominator, answers, int(counts.sum()))
     expected = [errors[a:b].max() for a, b in groups]
     assert curator._largest(asked, answers, groups).tolist() == expected
-    monkeypatch.setattr(cutting, "LONG", 5)
+    monkeypatch.setattr(cutting, "MAX_PIECE_QUERIES", 5)
     assert len(list(cutting.pieces(asked))) > 3
     assert curator._largest(asked, answers, groups).tolist() == expected
     assert curator.left == Fraction(Budget(1.0).total_units, UNITS)

@@ -226,7 +226,7 @@ def test_conjunctions_hash_alike_without_looking_at_cells(data):
     parts = data.draw(st.lists(comparisons(domain), min_size=1, max_size=4))
     shuffled = data.draw(st.permutations(parts + parts[:1]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canonical, "MOST_CELLS", 0)
+        patch.setattr(canonical, "MAX_COMPARED_CELLS", 0)
         hashes = {
             mq.canonical_hash(mq.where(domain, " AND ".join(f"({p.text})" for p in order)))
             for order in (parts, shuffled)

@@ -95,8 +95,8 @@ def test_conditions_are_answered_alike_from_tables_and_from_masks(asked, seeds):
     expected = asked.on_rows(rows)
     for cells, corners in ((0, 6), (2**22, 0), (2**22, 6)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(predicates, "MOST_CELLS", cells)
-            patch.setattr(predicates, "MOST_CORNERED", corners)
+            patch.setattr(predicates, "MAX_CONDITION_TABLE_CELLS", cells)
+            patch.setattr(predicates, "MAX_BOX_ATTRIBUTES", corners)
             assert (asked.on_rows(rows) == expected).all()
 
 
@@ -124,7 +124,7 @@ def test_keys_are_equal_exactly_for_equal_or_complementary_queries(asked):
 @given(asked=any_queries())
 def test_distinct_of_large_unions_is_never_too_small(asked):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canonical, "MOST_KEYS", 0)
+        patch.setattr(canonical, "MAX_KEYS", 0)
         assert asked.distinct() >= plain_distinct(plain_matrix(asked))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from maquette.domain import Relation
-from maquette.queries.counting import LARGEST_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
+from maquette.queries.counting import MAX_DENOMINATOR, NEGLIGIBLE, projected_axes, ripple, shift_squared
 from support.privacy_lattice import ProjectedNoise, changes, largest_shift
 
 pytestmark = pytest.mark.law
@@ -137,11 +137,11 @@ def test_only_axes_with_a_negligible_ripple_are_projected():
         for variance in (Fraction(1, 2), Fraction(5), Fraction(20), Fraction(400), Fraction(10**5)):
             axes = projected_axes(shape, variance)
             assert axes == tuple(sorted(set(axes)))
-            assert math.prod(shape[a] for a in axes) <= LARGEST_DENOMINATOR
+            assert math.prod(shape[a] for a in axes) <= MAX_DENOMINATOR
             assert ripple(shape, variance, axes) <= NEGLIGIBLE * max(len(axes), 1)
             for axis in set(range(len(shape))) - set(axes):
                 left_out = ripple(shape, variance, (axis,)) > NEGLIGIBLE
-                too_long = math.prod(shape[a] for a in (*axes, axis)) > LARGEST_DENOMINATOR
+                too_long = math.prod(shape[a] for a in (*axes, axis)) > MAX_DENOMINATOR
                 assert left_out or too_long
 
 

@@ -168,7 +168,7 @@ def test_bounds_without_search_are_never_too_small(asked, relation):
     parts = asked.classes
     forget()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sensitivity, "MOST_RECORDS", 0)
+        patch.setattr(sensitivity, "MAX_SEARCHED_RECORDS", 0)
         stated = sensitivity.union_sensitivity(asked.domain, parts, relation)
     forget()
     assert is_right(stated.bound, true, exact=stated.exact)
@@ -220,14 +220,16 @@ def test_the_farthest_pair_for_products_of_intervals(cells, closed):
     )
     asked = mq.ranges(domain, *domain.names)
     records = _rows(domain, list(_records(domain)))
-    assert sensitivity.farthest_boxes(cells, closed=closed).moved == int(
+    assert sensitivity.range_sensitivity(cells, closed=closed).moved == int(
         asked.distances(records, records).l1.max()
     )
 
 
 def test_where_there_is_one_record_only_it_differs_from_itself_in_no_attribute_of_two_cells():
     """`Ranges` leaves attributes of one cell out; the function is right without that, too."""
-    assert sensitivity.farthest_boxes((1, 1), closed=True) == sensitivity.Farthest(0, exact=True, spread=True)
+    assert sensitivity.range_sensitivity((1, 1), closed=True) == sensitivity.RangeSensitivity(
+        0, exact=True, spread=True
+    )
 
 
 @settings(max_examples=200, deadline=None)

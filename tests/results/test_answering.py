@@ -109,9 +109,9 @@ def test_prefixes_answer_intervals_by_two_differences():
 def test_every_run_of_cells_out_of_prefixes_and_intervals(outside, most, monkeypatch):
     """Cells that are not declared are known all together, as what the declared ones leave, and never one by one."""
     if most == "runs":
-        monkeypatch.setattr(answering, "MOST_CELLS", 0)
+        monkeypatch.setattr(answering, "MAX_COMPARED_CELLS", 0)
     if most == "intervals":
-        monkeypatch.setattr(answering, "MOST_KEYS", 0)
+        monkeypatch.setattr(answering, "MAX_KEYS", 0)
     domain = Domain((Attribute("x", Kind.ORDINAL, codes=4, **dict.fromkeys(outside, True)),))
     size = domain["x"].size
     rows = SmallDatabase({"x": np.repeat(np.arange(size), 3 + np.arange(size)).astype(np.uint8)})

@@ -189,7 +189,7 @@ def test_the_bar_of_missing_values_has_a_whisker_or_the_page_says_that_it_has_no
     monkeypatch.setattr(
         report, "MOST_CELLS", most
     )  # an attribute of more cells is asked about in other words
-    monkeypatch.setattr(answering, "MOST_CELLS", most)
+    monkeypatch.setattr(answering, "MAX_COMPARED_CELLS", most)
     columns = [
         {"name": "x", "kind": "ordinal", "categories": [*"abcd"], "nullable": True, "overflow": overflow}
     ]

@@ -111,7 +111,7 @@ def test_rows_further_off_than_the_stated_error_are_warned_about(by, changes, wa
 def test_long_workloads_are_compared_in_pieces(monkeypatch):
     release = shifted(0.0125)
     whole = distance(release.workload, release.answers, release.database)
-    monkeypatch.setattr(merging, "LONG", 7)
+    monkeypatch.setattr(merging, "MAX_PIECE_QUERIES", 7)
     cut = distance(release.workload, release.answers, release.database)
     assert cut.largest == whole.largest
     assert cut.mean == pytest.approx(whole.mean)

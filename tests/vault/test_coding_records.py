@@ -103,8 +103,8 @@ def test_where_the_file_is_cut_into_blocks_does_not_matter(tmp_path_factory, dat
     path = tmp_path_factory.getbasetemp() / "blocks.csv"
     path.write_bytes(b"x,y\n" + data.replace(b"\xff", "\u00e9".encode()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "LONGEST_QUOTED", quoted)
-        patch.setattr(records, "LONGEST_RECORD", record)
+        patch.setattr(records, "MAX_QUOTED_BYTES", quoted)
+        patch.setattr(records, "MAX_RECORD_BYTES", record)
         results = []
         for size in (block, 10_000):
             patch.setattr(delimited, "BLOCK", size)

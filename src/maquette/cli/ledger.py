@@ -138,7 +138,7 @@ def verify(
             if not book.holds(one):
                 book.verify(one)  # refuses, and says what is in its place
         folders = check_folders(book, location)
-        nearby_receipt = book.kept
+        nearby_receipt = book.last_receipt
     if as_json:
         bound = {} if bound_release is None else {"release": bound_release.checked}
         document = {

@@ -140,8 +140,8 @@ class Attribute:
         if bins < 1:
             raise DomainError(f"attribute '{self.name}' needs bins >= 1, got {bins}")
         largest = max(abs(bounds[0]), abs(bounds[1]))
-        if largest > _LARGEST:
-            raise DomainError(f"attribute '{self.name}' needs bounds within +-{_LARGEST:g}, got {bounds}")
+        if largest > _MAX_BORDER:
+            raise DomainError(f"attribute '{self.name}' needs bounds within +-{_MAX_BORDER:g}, got {bounds}")
         if (bounds[1] - bounds[0]) / bins < 8 * math.ulp(largest):
             raise DomainError(f"attribute '{self.name}' has {bins} bins, too narrow to tell apart; use fewer")
 
@@ -295,7 +295,7 @@ class Attribute:
         return f"[{self.edge(code):.12g}, {self.edge(code + 1):.12g}{closing}"
 
 
-_LARGEST = 1e250
+_MAX_BORDER = 1e250
 """The arithmetic of the borders stays finite below this."""
 
 

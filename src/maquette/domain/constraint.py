@@ -24,7 +24,7 @@ from maquette.errors import DomainError
 Cell = Scalar | None
 """A cell by its category, code or label; None is the missing cell."""
 
-MOST_CELLS = 10**6
+MAX_CONSTRAINT_CELLS = 10**6
 """Cells of the table over the attributes of one constraint."""
 
 
@@ -78,13 +78,13 @@ class Cells:
         """Which codes are meant, increasing; at least one."""
         attribute = book.attribute
         if self.form == "between":
-            found = _between(attribute, self.start, self.end)
+            codes = _between(attribute, self.start, self.end)
         else:
             named = {book.find(value) for value in self.values}
-            found = named if self.form == "in" else set(range(attribute.cells)) - named
-        if not found:
+            codes = named if self.form == "in" else set(range(attribute.cells)) - named
+        if not codes:
             raise DomainError(f"no cell of '{attribute.name}' is meant")
-        return sorted(found)
+        return sorted(codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +148,13 @@ class Determines:
         return {"determines": self.target, "by": list(self.by), "map": tree}
 
     def boxes(self, books: Mapping[str, Book]) -> Iterator[tuple[dict[str, list[int]], bool]]:
-        seen: set[tuple[int, ...]] = set()
+        entered: set[tuple[int, ...]] = set()
         for path, cells in self.entries:
             codes = tuple(books[name].find(key) for name, key in zip(self.by, path, strict=True))
-            if codes in seen:
-                told = ", ".join(_word(key) for key in path)
-                raise DomainError(f"the map of '{self.target}' lists {told} twice")
-            seen.add(codes)
+            if codes in entered:
+                entry = ", ".join(_word(key) for key in path)
+                raise DomainError(f"the map of '{self.target}' lists {entry} twice")
+            entered.add(codes)
             allowed = Cells("in", cells).codes(books[self.target])
             box = {name: [code] for name, code in zip(self.by, codes, strict=True)}
             yield box | {self.target: allowed}, True
@@ -243,9 +243,9 @@ def _rule(named: Mapping[str, Attribute], constraint: Constraint) -> Rule:
         raise DomainError(f"unknown attribute '{unknown[0]}'; the domain has {', '.join(named)}")
     names = tuple(name for name in named if name in constraint.names)
     shape = tuple(named[name].size for name in names)
-    if math.prod(shape) > MOST_CELLS:
+    if math.prod(shape) > MAX_CONSTRAINT_CELLS:
         raise DomainError(
-            f"its attributes span {math.prod(shape):,} cells (at most {MOST_CELLS:,}); declare coarser cells"
+            f"its attributes span {math.prod(shape):,} cells (at most {MAX_CONSTRAINT_CELLS:,}); declare coarser cells"
         )
     allowed = np.ones(shape, dtype=bool)
     for box, determined in constraint.boxes({name: Book(named[name]) for name in names}):
@@ -296,7 +296,7 @@ def _is_names(by: Any) -> bool:
 # Whether declared constraints can be met together, and a record that meets them.
 
 
-MOST_STEPS = 10_000
+MAX_TRIED_VALUES = 10_000
 """Values tried in the search for one record."""
 
 
@@ -314,48 +314,48 @@ def check_consistent(attributes: Sequence[Attribute], rules: Sequence[Rule]) -> 
 def possible(
     attributes: Sequence[Attribute],
     rules: Sequence[Rule],
-    given: Mapping[str, NDArray[np.bool_]] | None = None,
+    start: Mapping[str, NDArray[np.bool_]] | None = None,
 ) -> dict[str, NDArray[np.bool_]]:
     """Which cells of the constrained attributes can still occur, each rule by itself, until nothing changes."""
     sizes = {a.name: a.size for a in attributes}
     used = dict.fromkeys(name for rule in rules for name in rule.names)
     left = {name: np.ones(sizes[name], dtype=bool) for name in used}
-    for name, cells in (given or {}).items():
+    for name, cells in (start or {}).items():
         left[name] = cells.copy()
     changed = True
     while changed:
         changed = False
         for rule in rules:
-            for axis, kept in enumerate(_support(rule, left)):
+            for axis, supported in enumerate(_support(rule, left)):
                 name = rule.names[axis]
-                if kept.sum() < left[name].sum():
-                    left[name], changed = kept, True
+                if supported.sum() < left[name].sum():
+                    left[name], changed = supported, True
     return left
 
 
 def complete(
-    attributes: Sequence[Attribute], rules: Sequence[Rule], wanted: Mapping[str, int]
+    attributes: Sequence[Attribute], rules: Sequence[Rule], target: Mapping[str, int]
 ) -> dict[str, int] | None:
     """A record of the constrained attributes that meets every rule, near the wanted one; None if there is none.
 
     Keeps wanted values where it can, in the order of the rules. Refuses if the search takes too long.
     """
-    steps = iter(range(MOST_STEPS))
+    steps = iter(range(MAX_TRIED_VALUES))
 
     def search(fixed: dict[str, int], left: dict[str, NDArray[np.bool_]]) -> dict[str, int] | None:
         name = next((name for name in left if name not in fixed), None)
         if name is None:
             return fixed
-        values = sorted(np.flatnonzero(left[name]).tolist(), key=lambda v: v != wanted.get(name))
+        values = sorted(np.flatnonzero(left[name]).tolist(), key=lambda v: v != target.get(name))
         for value in values:
             if next(steps, None) is None:
                 raise DomainError("no record that meets all constraints was found; declare them more simply")
             only = np.arange(len(left[name])) == value
             narrowed = possible(attributes, rules, {**left, name: only})
             if all(cells.any() for cells in narrowed.values()):
-                found = search({**fixed, name: value}, narrowed)
-                if found is not None:
-                    return found
+                completed = search({**fixed, name: value}, narrowed)
+                if completed is not None:
+                    return completed
         return None
 
     return search({}, possible(attributes, rules))

@@ -125,22 +125,22 @@ class Domain:
 
     def project(self, names: Iterable[str]) -> Domain:
         """The smaller universe over some attributes, in the given order, with the constraints on them alone."""
-        kept = tuple(names)
-        constraints = tuple(c for c in self.constraints if set(c.names) <= set(kept))
+        order = tuple(names)
+        constraints = tuple(c for c in self.constraints if set(c.names) <= set(order))
         return Domain(
-            tuple(self[name] for name in kept), self.na_values, self.reviewed, constraints=constraints
+            tuple(self[name] for name in order), self.na_values, self.reviewed, constraints=constraints
         )
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything that decides the coding and the universe; equal fingerprints mean equal universes."""
-        kept: dict[str, Any] = {
+        content: dict[str, Any] = {
             "attributes": self.to_dict()["attributes"],
             "na_values": sorted(set(self.na_values)),
         }
         if self.constraints:  # absent otherwise, so that domains without any keep the fingerprint they had
-            kept["constraints"] = sorted(rule.digest() for rule in self.rules)
-        return hashlib.sha256(json.dumps(_plain(kept), sort_keys=True).encode()).hexdigest()
+            content["constraints"] = sorted(rule.digest() for rule in self.rules)
+        return hashlib.sha256(json.dumps(_plain(content), sort_keys=True).encode()).hexdigest()
 
     @cached_property
     def _hash(self) -> int:

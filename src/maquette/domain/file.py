@@ -216,12 +216,12 @@ class Finding:
 
 def check(domain: Domain) -> tuple[Finding, ...]:
     """Everything that a careful reader would remark, errors first."""
-    found = [
+    findings = [
         *_whole(domain),
         *_constraints(domain),
         *(finding for a in domain for finding in _reviewed_attribute(a, domain)),
     ]
-    return tuple(sorted(found, key=lambda finding: ("error", "risk", "note").index(finding.severity)))
+    return tuple(sorted(findings, key=lambda finding: ("error", "risk", "note").index(finding.severity)))
 
 
 def _whole(domain: Domain) -> Iterator[Finding]:
@@ -294,15 +294,17 @@ def _names(a: Attribute, domain: Domain) -> Iterator[Finding]:
     if a.categories is None:
         return
     missing = {"", *(_word(token) for token in domain.na_values)}
-    seen: dict[str, object] = {}
+    category_of: dict[str, object] = {}
     alike = {key(_word(spelling(category))): category for category in reversed(a.categories)}
     for category in a.categories:
         word = _word(spelling(category))
         if word in missing:
             yield Finding("error", a.name, f"category {category!r} is never reached: it is read as missing")
-        elif word in seen:
+        elif word in category_of:
             yield Finding(
-                "error", a.name, f"category {category!r} is never reached: it is read as {seen[word]!r}"
+                "error",
+                a.name,
+                f"category {category!r} is never reached: it is read as {category_of[word]!r}",
             )
         elif alike[key(word)] != category:
             yield Finding(
@@ -311,7 +313,7 @@ def _names(a: Attribute, domain: Domain) -> Iterator[Finding]:
                 f"categories {alike[key(word)]!r} and {category!r} spell the same value: other spellings of it are "
                 "read as the plainer of them",
             )
-        seen.setdefault(word, category)
+        category_of.setdefault(word, category)
         if word in (OTHER, MISSING):
             yield Finding(
                 "risk", a.name, f"category {category!r} looks like one of the cells we add ourselves"

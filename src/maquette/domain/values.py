@@ -18,7 +18,7 @@ import numpy as np
 
 EXACT = 2**53
 """Whole numbers up to this are exact as 64-bit floating-point numbers."""
-MOST_PLACES = 400
+MAX_EXPONENT = 400
 """Powers of ten that are written out; every finite 64-bit floating-point number lies within."""
 
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:[.]([0-9]*))?(?:[eE]([+-]?[0-9]{1,9}))?")
@@ -89,11 +89,11 @@ def key(text: str) -> str:
 
 def plain_number(text: str) -> str | None:
     """The decimal number that a text spells, without needless signs, zeros and exponent; None if it spells none."""
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         return None
-    sign, whole, fraction, exponent = found[1], found[2], found[3] or "", int(found[4] or 0)
-    if not whole + fraction or abs(exponent) > MOST_PLACES:
+    sign, whole, fraction, exponent = match[1], match[2], match[3] or "", int(match[4] or 0)
+    if not whole + fraction or abs(exponent) > MAX_EXPONENT:
         return None
     if exponent > 0:
         fraction = fraction.ljust(exponent, "0")
@@ -115,11 +115,11 @@ def _spell_moment(value: dt.datetime) -> str:
 
 
 def _moment_key(text: str) -> str:
-    found = _MOMENT.fullmatch(text)
-    if found is None:
+    match = _MOMENT.fullmatch(text)
+    if match is None:
         clock = _CLOCK.fullmatch(text)
         return text if clock is None else _time(clock[1], clock[2], clock[3], clock[4])
-    day, hour, minute, second, fraction, zone = found.groups()
+    day, hour, minute, second, fraction, zone = match.groups()
     if hour is None:
         return day
     time = _time(hour, minute, second, fraction)

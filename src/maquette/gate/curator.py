@@ -26,7 +26,7 @@ from maquette.gate.tabulator import Tabulator
 from maquette.models.answers import Answers
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Queries, Sensitivity
-from maquette.queries.merging import LONG, pieces
+from maquette.queries.merging import MAX_PIECE_QUERIES, pieces
 from maquette.questions import bounds, measurement
 from maquette.questions.draws import Draw, Drawn
 from maquette.questions.measurement import LargestError, Measurement, Size
@@ -268,8 +268,10 @@ def _one_per(groups: int) -> Sensitivity:
 
 def _digest(answers: Answers) -> str:
     hasher = hashlib.sha256(str(answers.denominator).encode())
-    for start in range(0, len(answers), LONG):
-        hasher.update(np.ascontiguousarray(answers.numerators[start : start + LONG], dtype=np.int64).data)
+    for start in range(0, len(answers), MAX_PIECE_QUERIES):
+        hasher.update(
+            np.ascontiguousarray(answers.numerators[start : start + MAX_PIECE_QUERIES], dtype=np.int64).data
+        )
     return hasher.hexdigest()
 
 

@@ -27,7 +27,7 @@ from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.gate import prices
 from maquette.queries.base import Sensitivity
-from maquette.queries.marginals import Binned, moved
+from maquette.queries.marginals import Binned, table_sensitivity
 from maquette.questions import bounds
 from maquette.samplers.noise import Noise, sqrt_up
 
@@ -69,7 +69,7 @@ def plan_tables(
     """
     check_tables(domain, tables)
     bounds.check_variances(variances, len(tables), "table")
-    shift = moved(relation)
+    shift = table_sensitivity(relation)
     if unit == "epsilon":
         scales = [sqrt_up(Fraction(v) / 2) for v in variances]
         l1 = sum((Fraction(shift) / Fraction(s) for s in scales), Fraction(0))
@@ -131,7 +131,7 @@ def distances(counts: Sequence[Counts], references: Sequence[Counts]) -> Counts:
 
 def distance_sensitivity(tables: int, relation: Relation) -> Sensitivity:
     """Of a vector of such distances."""
-    each = Fraction(moved(relation))
+    each = Fraction(table_sensitivity(relation))
     return Sensitivity(tables * each, tables * each**2, each)
 
 
@@ -153,7 +153,7 @@ def plan_choices(*, count: int, price: Fraction, relation: Relation, unit: str) 
     bounds.check_price(price)
     each = prices.selection(price=Fraction(price) / count, unit=unit)
     event = ComposedEvent((SelectionEvent(each.event.epsilon, each.event.method),) * count)
-    return ChoicePlan(event, each.scale * moved(relation), each.event.method)
+    return ChoicePlan(event, each.scale * table_sensitivity(relation), each.event.method)
 
 
 def choose(noise: Noise, plan: ChoicePlan, scores: Counts, tables: Sequence[Binned]) -> Counts:

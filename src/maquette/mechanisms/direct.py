@@ -20,7 +20,7 @@ from maquette.models.answers import Answers
 from maquette.models.fits import answer_histogram, project_simplex
 from maquette.models.histogram import HistogramModel, variance_of
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Marginals, moved, points
+from maquette.queries.marginals import Marginals, table_sensitivity, points
 from maquette.questions.measurement import Cube, Gaussian, Laplace, Noise, sigma
 from maquette.theory import direct
 
@@ -301,7 +301,7 @@ class Histogram(Mechanism):
 
     def l2_shift(self, queries: Queries, relation: Relation) -> Fraction:
         """One record moves one cell, two where it is replaced."""
-        return Fraction(moved(relation))
+        return Fraction(table_sensitivity(relation))
 
 
 def _describe_cells(noise: Noise) -> str:

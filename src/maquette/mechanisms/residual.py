@@ -20,7 +20,7 @@ from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prep
 from maquette.mechanisms.postprocess import Draft
 from maquette.mechanisms.shape import Asked
 from maquette.models.residual import ResidualModel, below, cell_variance
-from maquette.queries.base import MOST_ANSWERS, Margin
+from maquette.queries.base import MAX_ANSWERS, Margin
 from maquette.queries.counting import projected_axes, ripple, shift_squared
 from maquette.questions.measurement import Gaussian, Residual, Size
 from maquette.theory import draws
@@ -115,8 +115,8 @@ class PreparedResidual(Prepared):
         if sum(2 ** len(a.margin) for a in self._asked) > MOST_PARTS * 8:
             return "the marginals have too many sets of attributes below them"
         cells = sum(domain.cells(part) for part in below(domain, [a.margin for a in self._asked]))
-        if cells > MOST_ANSWERS:
-            return f"the tables below the workload have {cells:,} cells, more than {MOST_ANSWERS:,}"
+        if cells > MAX_ANSWERS:
+            return f"the tables below the workload have {cells:,} cells, more than {MAX_ANSWERS:,}"
         return shape.too_many(queries) or postprocess.refusal(self.task)
 
     @property

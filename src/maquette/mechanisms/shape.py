@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Relation
 from maquette.models.fits import answer_histogram, can_map, pass_length
-from maquette.queries.base import MOST_ANSWERS, Margin, Queries, Sensitivity
+from maquette.queries.base import MAX_ANSWERS, Margin, Queries, Sensitivity
 from maquette.queries.marginals import Marginals
 from maquette.queries.merging import Merged, merge
 
@@ -89,8 +89,8 @@ def fit_pass(queries: Queries) -> int:
 
 def too_many(queries: Queries) -> str | None:
     """Why the answers cannot be listed, or None."""
-    if queries.count > MOST_ANSWERS:
-        return f"{queries.count:,} answers are more than can be listed ({MOST_ANSWERS:,})"
+    if queries.count > MAX_ANSWERS:
+        return f"{queries.count:,} answers are more than can be listed ({MAX_ANSWERS:,})"
     return None
 
 

@@ -22,7 +22,7 @@ from maquette.models.hypothesis import Hypothesis
 from maquette.models.survey import One, Survey
 from maquette.models.version_space import VersionSpace, version_space_for
 from maquette.queries.base import Margin
-from maquette.queries.marginals import Binned, Cuts, moved
+from maquette.queries.marginals import Binned, Cuts, table_sensitivity
 from maquette.theory import online
 
 ONES_SHARE, TWOS_SHARE = Fraction(1, 8), Fraction(1, 5)
@@ -108,7 +108,7 @@ def _ordered(attribute: Attribute) -> bool:
 
 def _variance(tables: int, price: Fraction, relation: Relation) -> Fraction:
     """The variance at which so many tables take this price in rho, rounded up to whole counts."""
-    return Fraction(max(1, math.ceil(moved(relation) * tables / (2 * price))))
+    return Fraction(max(1, math.ceil(table_sensitivity(relation) * tables / (2 * price))))
 
 
 # The median mechanism as an online strategy: its parameters and the version space that it answers from.

@@ -20,7 +20,7 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.fits import answer_histogram
 from maquette.models.histogram import variance_of
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Binned, moved
+from maquette.queries.marginals import Binned, table_sensitivity
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.questions.measurement import Gaussian, Laplace, Noise, NoisyTable, Size, sigma
 from maquette.theory import direct as theory
@@ -114,7 +114,7 @@ class Tree(Mechanism):
 
     def l2_shift(self, queries: Queries, relation: Relation) -> Fraction:
         """One record moves one node of every level, two where it is replaced."""
-        return Fraction(moved(relation) * len(fits.tree_widths(shape.universe(queries), BRANCHES)))
+        return Fraction(table_sensitivity(relation) * len(fits.tree_widths(shape.universe(queries), BRANCHES)))
 
 
 def attribute_of(queries: Queries) -> Attribute | None:
@@ -128,7 +128,7 @@ def attribute_of(queries: Queries) -> Attribute | None:
 
 def variance_parameter(task: Task, price: Fraction) -> Fraction:
     """Of the noise in every node: 2 scale^2 with levels * D / scale = price, or levels * D / (2 variance) = price."""
-    shift = len(_widths(task)) * moved(task.relation)
+    shift = len(_widths(task)) * table_sensitivity(task.relation)
     paid = price * (1 - _HAIR)
     return 2 * (shift / paid) ** 2 if task.unit == "epsilon" else shift / (2 * paid)
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.errors import ReleaseError
 from maquette.queries import condition
-from maquette.queries.base import MOST_ANSWERS, Margin, Queries, TableQueries, check_size
-from maquette.queries.merging import LONG, pieces
+from maquette.queries.base import MAX_ANSWERS, Margin, Queries, TableQueries, check_size
+from maquette.queries.merging import MAX_PIECE_QUERIES, pieces
 from maquette.queries.predicates import SetQueries
 from maquette.queries.weights import Weights
 
@@ -75,7 +75,7 @@ class SmallDatabase:
         """Exact fractions of the rows."""
         check_size(queries.count)
         denominator = queries.denominator * max(self.m, 1)
-        long = queries.count > LONG and denominator < 2**31
+        long = queries.count > MAX_PIECE_QUERIES and denominator < 2**31
         numerators = np.empty(queries.count, dtype=np.int32 if long else np.int64)
         for start, piece in pieces(queries):
             found = piece.on_rows(self.columns)
@@ -85,7 +85,7 @@ class SmallDatabase:
 
     def answer_all(self, queries: Queries) -> Answers:
         """The same, or answers on demand where there are too many to list."""
-        if queries.count > MOST_ANSWERS:
+        if queries.count > MAX_ANSWERS:
             return Unlisted(queries.denominator * max(self.m, 1))
         return self.answer(queries)
 
@@ -140,7 +140,7 @@ def _sets(part: Queries) -> Iterator[Margin]:
         yield _varied(part)
     elif isinstance(part, SetQueries):
         yield from (condition.attributes(part.domain, given) for given in part.conditions)
-    elif isinstance(part, TableQueries) and part.count <= MOST_ANSWERS:
+    elif isinstance(part, TableQueries) and part.count <= MAX_ANSWERS:
         yield from part.margins
     else:
         yield part.attributes

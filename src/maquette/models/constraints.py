@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
 from maquette.domain import Domain
-from maquette.domain.constraint import MOST_CELLS, Rule, complete
+from maquette.domain.constraint import MAX_CONSTRAINT_CELLS, Rule, complete
 from maquette.errors import DomainError
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Columns, Margin, Queries
@@ -150,7 +150,7 @@ def compile(  # noqa: A001  (what it does, used as constraints.compile)
 def project(rules: Sequence[Rule], held: Collection[str]) -> tuple[Rule, ...]:
     """What rules say of some attributes alone: what the others may be beside them decides.
 
-    Accuracy: exact, an attribute at a time, but where the rules on one together span more than `MOST_CELLS` cells:
+    Accuracy: exact, an attribute at a time, but where the rules on one together span more than `MAX_CONSTRAINT_CELLS`:
         there each rule is projected by itself, which forbids no less than it may and maybe too little.
     """
     for gone in dict.fromkeys(name for rule in rules for name in rule.names if name not in held):
@@ -167,7 +167,7 @@ def project(rules: Sequence[Rule], held: Collection[str]) -> tuple[Rule, ...]:
 def _joined(rules: Sequence[Rule]) -> Sequence[Rule]:
     """Rules on one attribute as one rule, where its table can be held."""
     sizes = {name: size for rule in rules for name, size in zip(rule.names, rule.allowed.shape, strict=True)}
-    if len(rules) < 2 or math.prod(sizes.values()) > MOST_CELLS:
+    if len(rules) < 2 or math.prod(sizes.values()) > MAX_CONSTRAINT_CELLS:
         return rules
     together = np.ones(tuple(sizes.values()), dtype=bool)
     for rule in rules:

@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 
 # How much may be held at once, and where a query may stand.
 
-MOST_ANSWERS = 2**28
+MAX_ANSWERS = 2**28
 """Answers that may be computed at once (2 GB); larger classes know their size and sensitivity only."""
+
+MAX_SUM = 2**62
+"""Sums of whole numbers stay below this, so that 64 bits hold them."""
 
 
 def check_size(count: int) -> None:
     """Few enough queries to answer all of them?"""
-    if count > MOST_ANSWERS:
+    if count > MAX_ANSWERS:
         raise WorkloadError(
-            f"{count:,} queries are too many to answer at once (at most {MOST_ANSWERS:,}); ask a smaller class"
+            f"{count:,} queries are too many to answer at once (at most {MAX_ANSWERS:,}); ask a smaller class"
         )
 
 
@@ -183,8 +186,10 @@ class Queries(ABC):
         first, second = self.columns_of(left), self.columns_of(right)
         if self.denominator == 1:  # |p - q| = p + q - 2pq for 0 and 1; sums of them are exact in doubles
             both = np.rint(first.T.astype(np.float64) @ second.astype(np.float64)).astype(np.int64)
-            moved = first.sum(axis=0, dtype=np.int64)[:, None] + second.sum(axis=0, dtype=np.int64) - 2 * both
-            return Norms(moved, moved)
+            distance = (
+                first.sum(axis=0, dtype=np.int64)[:, None] + second.sum(axis=0, dtype=np.int64) - 2 * both
+            )
+            return Norms(distance, distance)
         gaps = [np.abs(first[:, i, None].astype(np.int64) - second) for i in range(first.shape[1])]
         return Norms(np.stack([g.sum(axis=0) for g in gaps]), np.stack([(g * g).sum(axis=0) for g in gaps]))
 
@@ -302,9 +307,9 @@ def log_distinct(queries: Queries) -> float:
 
 def label_columns(matrix: NDArray[Any]) -> NDArray[np.int64]:
     """A number for each column, the same for equal columns: 0, 1, .. in order of appearance."""
-    seen: dict[bytes, int] = {}
+    label_of: dict[bytes, int] = {}
     rows = np.ascontiguousarray(matrix.T)
-    return np.array([seen.setdefault(row.tobytes(), len(seen)) for row in rows], dtype=np.int64)
+    return np.array([label_of.setdefault(row.tobytes(), len(label_of)) for row in rows], dtype=np.int64)
 
 
 def first_columns(labels: NDArray[np.int64]) -> NDArray[np.intp]:

@@ -36,9 +36,9 @@ Key = tuple[Any, ...]
 Leaf = tuple[str, Runs]
 """An attribute and the cells of it that are meant."""
 
-MOST_CELLS = 2**16
+MAX_COMPARED_CELLS = 2**16
 """Sub-universes up to this size are compared cell by cell."""
-MOST_KEYS = 10**6
+MAX_KEYS = 10**6
 """Classes up to this size are compared query by query."""
 
 
@@ -49,11 +49,11 @@ def sizes_of(domain: Domain) -> dict[str, int]:
 
 def product_key(sizes: Mapping[str, int], leaves: Iterable[Leaf]) -> Key | None:
     """The key of a product of non-empty sets of cells; None if it holds every record."""
-    kept = tuple(sorted((name, runs) for name, runs in leaves if runs != ((0, sizes[name] - 1),)))
-    if len(kept) == 1:
-        name, runs = kept[0]
-        return ("box", min(kept, ((name, complement(runs, sizes[name])),)))
-    return ("box", kept) if kept else None
+    factors = tuple(sorted((name, runs) for name, runs in leaves if runs != ((0, sizes[name] - 1),)))
+    if len(factors) == 1:
+        name, runs = factors[0]
+        return ("box", min(factors, ((name, complement(runs, sizes[name])),)))
+    return ("box", factors) if factors else None
 
 
 def condition_key(domain: Domain, condition: Condition) -> Key:
@@ -67,7 +67,7 @@ def condition_key(domain: Domain, condition: Condition) -> Key:
     if factors is not None:
         return ("box", tuple(sorted((leaf.attribute, leaf.runs) for leaf in factors)))
     looked_at = attributes(domain, condition)
-    if domain.cells(looked_at) > MOST_CELLS:
+    if domain.cells(looked_at) > MAX_COMPARED_CELLS:
         return ("tree", repr(condition))
     names, mask = relevant(looked_at, table_mask(domain, condition, looked_at))
     return _one_sided(domain, names, mask.astype(np.int64), 1) if names else ("constant", bool(mask))
@@ -83,12 +83,12 @@ def merged_key(domain: Domain, condition: Condition) -> Key | None:
 
 def array_key(domain: Domain, over: Margin, array: NDArray[Any], denominator: int) -> Key | None:
     """The key of a query given by its numerators over the table of some attributes; None if it is constant."""
-    names, kept = relevant(over, array)
+    names, reduced = relevant(over, array)
     if not names:
         return None
     return min(
-        _one_sided(domain, names, kept, denominator),
-        _one_sided(domain, names, denominator - kept, denominator),
+        _one_sided(domain, names, reduced, denominator),
+        _one_sided(domain, names, denominator - reduced, denominator),
     )
 
 

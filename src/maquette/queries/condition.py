@@ -21,7 +21,7 @@ from maquette.queries.base import Columns, Margin, column
 
 Runs = tuple[tuple[int, int], ...]
 
-MOST_LOOKED_UP = 2**20
+MAX_LOOKUP_CELLS = 2**20
 """Attributes up to this size are looked up in a table, larger ones by comparison."""
 
 
@@ -81,7 +81,7 @@ def mask(runs: Runs, size: int) -> NDArray[np.bool_]:
 
 def holds(runs: Runs, column: NDArray[Any], size: int) -> NDArray[np.bool_]:
     """Which of these codes are members."""
-    if size <= MOST_LOOKED_UP:
+    if size <= MAX_LOOKUP_CELLS:
         return mask(runs, size)[column]
     member = np.zeros(len(column), dtype=bool)
     for low, high in runs:
@@ -132,8 +132,8 @@ def simplify(domain: Domain, condition: Condition) -> Condition:
     merged = _merge_leaves(domain, parts, same)
     if absorbing in merged:
         return absorbing
-    kept = sorted({part for part in merged if part != neutral}, key=repr)
-    return kept[0] if len(kept) == 1 else same(tuple(kept))
+    members = sorted({part for part in merged if part != neutral}, key=repr)
+    return members[0] if len(members) == 1 else same(tuple(members))
 
 
 def opposite(domain: Domain, condition: Condition) -> Condition:
@@ -181,7 +181,7 @@ class RowMasks:
         self._domain = domain
         self._columns = columns
         self._length = length
-        self._known: dict[Leaf, NDArray[np.bool_]] = {}
+        self._masks: dict[Leaf, NDArray[np.bool_]] = {}
 
     def of(self, condition: Condition) -> NDArray[np.bool_]:
         if isinstance(condition, Leaf):
@@ -193,10 +193,10 @@ class RowMasks:
         return mask
 
     def _leaf(self, leaf: Leaf) -> NDArray[np.bool_]:
-        if leaf not in self._known:
+        if leaf not in self._masks:
             codes = column(self._domain, self._columns, leaf.attribute)
-            self._known[leaf] = holds(leaf.runs, codes, self._domain[leaf.attribute].size)
-        return self._known[leaf]
+            self._masks[leaf] = holds(leaf.runs, codes, self._domain[leaf.attribute].size)
+        return self._masks[leaf]
 
 
 def table_mask(domain: Domain, condition: Condition, names: Margin) -> NDArray[np.bool_]:
@@ -320,11 +320,11 @@ def inside(attribute: Attribute, values: ValueSet) -> Runs:
 def touched(attribute: Attribute, values: ValueSet) -> Runs:
     """The cells that hold some of the values: whoever is in the set is in one of them."""
     of_span = _bins if attribute.kind is Kind.NUMERIC else _points
-    found = [run for span in values.spans for run in of_span(attribute, *span)]
+    runs = [run for span in values.spans for run in of_span(attribute, *span)]
     rest = attribute.overflow_cell if attribute.null_cell is None else attribute.null_cell
     if values.null and rest is not None:
-        found.append((rest, rest))
-    return normal(found)
+        runs.append((rest, rest))
+    return normal(runs)
 
 
 def point(attribute: Attribute, code: int) -> Fraction:
@@ -344,15 +344,15 @@ def _rising(attribute: Attribute) -> list[Fraction] | None:
 
 
 def _bins(attribute: Attribute, start: Place, stop: Place) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
     if attribute.overflow_cell is not None:
         low = _place(attribute, (Fraction(attribute.edge(0)), 0))
         high = _place(attribute, (Fraction(attribute.edge(attribute.cells)), 1))
         if start < low or stop > high:
-            found.append((attribute.overflow_cell, attribute.overflow_cell))
+            runs.append((attribute.overflow_cell, attribute.overflow_cell))
         start, stop = max(start, low), min(stop, high)
         if start >= stop:
-            return found
+            return runs
 
     def border(i: int) -> Place:
         return _place(attribute, (Fraction(attribute.edge(i + 1)), 0))
@@ -360,7 +360,7 @@ def _bins(attribute: Attribute, start: Place, stop: Place) -> list[tuple[int, in
     borders = attribute.cells - 1
     first = _first(borders, lambda i: border(i) > start)
     last = _first(borders, lambda i: border(i) >= stop)
-    return [*found, (first, last)]
+    return [*runs, (first, last)]
 
 
 def _points(attribute: Attribute, start: Place, stop: Place) -> list[tuple[int, int]]:
@@ -371,11 +371,11 @@ def _points(attribute: Attribute, start: Place, stop: Place) -> list[tuple[int, 
 
     first = _first(attribute.cells, lambda i: place(i) >= start)
     last = _first(attribute.cells, lambda i: place(i) >= stop) - 1
-    found = [(first, last)]
+    runs = [(first, last)]
     single = first == last and start[0] == stop[0]
     if attribute.overflow_cell is not None and not single:
-        found.append((attribute.overflow_cell, attribute.overflow_cell))
-    return found
+        runs.append((attribute.overflow_cell, attribute.overflow_cell))
+    return runs
 
 
 def _place(attribute: Attribute, place: Place) -> Place:

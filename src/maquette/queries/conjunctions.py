@@ -77,10 +77,10 @@ class Conjunctions(TableQueries):
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """A record with all second cells satisfies one conjunction per set of attributes, its opposite another."""
-        moved = sum(math.comb(len(self.over), j) for j in range(1, self.width + 1))
+        distance = sum(math.comb(len(self.over), j) for j in range(1, self.width + 1))
         if relation is Relation.REPLACE_ONE and self.literals:
-            moved *= 2
-        return Sensitivity(Fraction(moved), Fraction(moved), Fraction(1))
+            distance *= 2
+        return Sensitivity(Fraction(distance), Fraction(distance), Fraction(1))
 
     @property
     def flat(self) -> bool:
@@ -107,16 +107,16 @@ class Conjunctions(TableQueries):
 
     def norms(self, rows: Columns) -> Norms:
         fits = [rows[name] < 2 if self.literals else rows[name] == 1 for name in self.over]
-        held = self._sets_within(np.sum(fits, axis=0))
-        return Norms(held, held)
+        counts = self._sets_within(np.sum(fits, axis=0))
+        return Norms(counts, counts)
 
     def distances(self, left: Columns, right: Columns) -> Norms:
         agree = np.zeros((), dtype=np.int64)
         for name in self.over:
             mine, other = left[name][:, None], right[name]
             agree = agree + ((mine == other) & ((mine < 2) if self.literals else (mine == 1)))
-        moved = self.norms(left).l1[:, None] + self.norms(right).l1 - 2 * self._sets_within(agree)
-        return Norms(moved, moved)
+        distance = self.norms(left).l1[:, None] + self.norms(right).l1 - 2 * self._sets_within(agree)
+        return Norms(distance, distance)
 
     def from_margins(self, tables: Mapping[Margin, NDArray[Any]]) -> NDArray[Any]:
         answers: list[NDArray[Any]] = []
@@ -124,8 +124,8 @@ class Conjunctions(TableQueries):
             widest = self._containing(chosen)
             gone = tuple(axis for axis, name in enumerate(widest) if name not in chosen)
             table = np.asarray(tables[widest]).sum(axis=gone)
-            kept = table[(slice(0, 2) if self.literals else slice(1, 2),) * len(chosen)]
-            answers.append(kept.ravel())
+            cells = table[(slice(0, 2) if self.literals else slice(1, 2),) * len(chosen)]
+            answers.append(cells.ravel())
         return np.concatenate(answers)
 
     def query_keys(self) -> Iterator[canonical.Key | None]:

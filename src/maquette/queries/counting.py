@@ -21,7 +21,7 @@ from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries.base import Columns, Margin
 
-MOST_CELLS = 2**31
+MAX_TABLE_CELLS = 2**31
 """Cells that one table may have; flat codes stay inside 32 bits."""
 BLOCK = 2**20
 """Rows that are counted at a time, so that their flat codes take 4 MB at most."""
@@ -43,9 +43,9 @@ def count_margins(
 
     Cost: time |margins| x rows, memory the tables plus 4 MB.
     """
-    wanted = list(dict.fromkeys(tuple(margin) for margin in margins))
-    sizes = {name: _size(domain, name) for name in dict.fromkeys(name for m in wanted for name in m)}
-    return count_tables(sizes, columns, wanted, rows=_rows(columns, weights), weights=weights, into=into)
+    distinct = list(dict.fromkeys(tuple(margin) for margin in margins))
+    sizes = {name: _size(domain, name) for name in dict.fromkeys(name for m in distinct for name in m)}
+    return count_tables(sizes, columns, distinct, rows=_rows(columns, weights), weights=weights, into=into)
 
 
 def count_tables(
@@ -58,23 +58,24 @@ def count_tables(
     into: Mapping[Margin, NDArray[Any]] | None = None,
 ) -> dict[Margin, NDArray[Any]]:
     """The same for columns with any number of codes each, such as attributes in bins."""
-    wanted = list(margins)
-    shapes = [_shape(sizes, margin) for margin in wanted]
-    used = {name: _column(columns, name) for margin in wanted for name in margin}
+    shapes = [_shape(sizes, margin) for margin in margins]
+    used = {name: _column(columns, name) for margin in margins for name in margin}
     for name, column in used.items():
         _check_codes(sizes[name], name, column)
     weights = None if weights is None else _weights(weights)
     if into is None:
         tables = _tables(shapes, np.int64 if weights is None else weights.dtype)
     else:
-        tables = [into[margin].reshape(-1) for margin in wanted]
+        tables = [into[margin].reshape(-1) for margin in margins]
     for start in range(0, rows, BLOCK):
         stop = min(start + BLOCK, rows)
         part = {name: column[start:stop] for name, column in used.items()}
         _count_block(
-            wanted, shapes, tables, part, stop - start, None if weights is None else weights[start:stop]
+            margins, shapes, tables, part, stop - start, None if weights is None else weights[start:stop]
         )
-    return {margin: table.reshape(shape) for margin, table, shape in zip(wanted, tables, shapes, strict=True)}
+    return {
+        margin: table.reshape(shape) for margin, table, shape in zip(margins, tables, shapes, strict=True)
+    }
 
 
 def _size(domain: Domain, name: str) -> int:
@@ -87,9 +88,9 @@ def _shape(sizes: Mapping[str, int], margin: Margin) -> tuple[int, ...]:
     if len(set(margin)) < len(margin):
         raise WorkloadError(f"a margin names each attribute once, got ({', '.join(margin)})")
     shape = tuple(sizes[name] for name in margin)
-    if math.prod(shape) > MOST_CELLS:
+    if math.prod(shape) > MAX_TABLE_CELLS:
         raise WorkloadError(
-            f"the table over ({', '.join(margin)}) has {math.prod(shape):,} cells, more than {MOST_CELLS:,}; "
+            f"the table over ({', '.join(margin)}) has {math.prod(shape):,} cells, more than {MAX_TABLE_CELLS:,}; "
             "ask a margin of fewer attributes or declare coarser cells"
         )
     return shape
@@ -219,7 +220,7 @@ def _tally_weighted(table: Any, flat: Any, column: Any, size: Any, weights: Any)
 
 NEGLIGIBLE = Fraction(1, 10**24)
 """An axis is projected out before release only if its ripple is at most this."""
-LARGEST_DENOMINATOR = 2**22
+MAX_DENOMINATOR = 2**22
 """Projected tables are whole numbers over the product of the removed sizes; this keeps them inside 64 bits."""
 
 
@@ -229,13 +230,13 @@ def shift_squared(sizes: Sequence[int], relation: Relation, axes: Sequence[int])
     Under replace-one two cells u, v lie apart by 2 p - 2 prod c_i, where c_i is 1 - 1/n_i or -1/n_i on the removed
     axes and 1 or 0 on the others; the largest value is reached by a pair that differs on one axis only.
     """
-    kept = math.prod((1 - Fraction(1, sizes[i]) for i in axes), start=Fraction(1))
+    length = math.prod((1 - Fraction(1, sizes[i]) for i in axes), start=Fraction(1))
     if relation is Relation.ADD_REMOVE:
-        return kept
-    apart = [2 * kept for i, size in enumerate(sizes) if i not in axes and size > 1]
+        return length
+    apart = [2 * length for i, size in enumerate(sizes) if i not in axes and size > 1]
     for axis in axes:
         if sizes[axis] > 1:
-            apart.append(2 * kept / (1 - Fraction(1, sizes[axis])))
+            apart.append(2 * length / (1 - Fraction(1, sizes[axis])))
     return max(apart, default=Fraction(0))
 
 
@@ -259,7 +260,7 @@ def projected_axes(sizes: Sequence[int], variance: Fraction) -> tuple[int, ...]:
     """
     chosen: list[int] = []
     for axis in sorted(range(len(sizes)), key=lambda i: sizes[i]):
-        within_reach = math.prod(sizes[i] for i in [*chosen, axis]) <= LARGEST_DENOMINATOR
+        within_reach = math.prod(sizes[i] for i in [*chosen, axis]) <= MAX_DENOMINATOR
         if within_reach and ripple(sizes, variance, (axis,)) <= NEGLIGIBLE:
             chosen.append(axis)
     return tuple(sorted(chosen))

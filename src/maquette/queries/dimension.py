@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from maquette import _check
 from maquette.errors import ParameterError, WorkloadError
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import MAX_SUM, Margin, Queries
 from maquette.queries.canonical import all_cells
 from maquette.queries.conjunctions import Conjunctions
 from maquette.queries.marginals import Marginals, unravel
@@ -31,7 +31,7 @@ HALF = Fraction(1, 2)
 Codes = tuple[int, ...]
 
 
-class Known(NamedTuple):
+class ShatteredSet(NamedTuple):
     """A largest shattered set, in codes of the class's attributes, and the query of each labelling.
 
     A labelling is given as the numbers of the points whose label is 1.
@@ -41,7 +41,7 @@ class Known(NamedTuple):
     query: Callable[[Sequence[int]], int]
 
 
-def known_dimension(queries: Queries) -> Known | None:
+def known_dimension(queries: Queries) -> ShatteredSet | None:
     """The shattered set of a class with a closed form, or None."""
     match queries:
         case Prefixes():
@@ -120,33 +120,33 @@ def conjunctions_of_literals(*, d: int, contradiction: bool = True, empty: bool 
     return d - 1 if d > 2 and not empty else d
 
 
-def _prefixes(queries: Prefixes) -> Known:
+def _prefixes(queries: Prefixes) -> ShatteredSet:
     """The first prefix does not count cell 1, the second does."""
-    found = ((1,),) if queries.count > 1 else ()
-    return Known(found, len)
+    points = ((1,),) if queries.count > 1 else ()
+    return ShatteredSet(points, len)
 
 
-def _table(queries: Marginals) -> Known:
+def _table(queries: Marginals) -> ShatteredSet:
     """The first query counts the first cell, the second does not."""
     cell = tuple(unravel(0, [queries.domain[name].size for name in queries.attributes]))
 
     def query(ones: Sequence[int]) -> int:
         return 1 - len(ones)
 
-    return Known((cell,), query) if queries.count > 1 else Known((), len)
+    return ShatteredSet((cell,), query) if queries.count > 1 else ShatteredSet((), len)
 
 
-def _ranges(queries: Ranges) -> Known:
+def _ranges(queries: Ranges) -> ShatteredSet:
     """The neighbours of an inner cell; a labelling is the box that reaches exactly to the chosen neighbours."""
     cells = [queries.domain[name].cells for name in queries.over]
     centre = [1 if size > 2 else 0 for size in cells]
     moves = [(axis, step) for axis, size in enumerate(cells) for step in _steps(size)]
-    found = tuple(tuple(c + step * (i == axis) for i, c in enumerate(centre)) for axis, step in moves)
+    points = tuple(tuple(c + step * (i == axis) for i, c in enumerate(centre)) for axis, step in moves)
 
     def query(ones: Sequence[int]) -> int:
         return _box(centre, [moves[i] for i in ones], cells)
 
-    return Known(found, query)
+    return ShatteredSet(points, query)
 
 
 def _steps(size: int) -> tuple[int, ...]:
@@ -169,19 +169,19 @@ def _wide(queries: Conjunctions) -> bool:
     return queries.width >= d - 1 and (d > 2 or not queries.literals)
 
 
-def _conjunctions(queries: Conjunctions) -> Known:
+def _conjunctions(queries: Conjunctions) -> ShatteredSet:
     """Records with one zero each, but never the last; a labelling is the conjunction of what its zeros lack.
 
     All of them have the last variable, which stands for the empty conjunction.
     """
     d = len(queries.over)
-    found = tuple(tuple(int(i != zero) for i in range(d)) for zero in range(d - 1))
+    points = tuple(tuple(int(i != zero) for i in range(d)) for zero in range(d - 1))
 
     def query(ones: Sequence[int]) -> int:
         lacking = [i for i in range(d - 1) if i not in ones]
         return _place(lacking if len(lacking) == d - 1 > 0 else [*lacking, d - 1], d, queries.literals)
 
-    return Known(found, query)
+    return ShatteredSet(points, query)
 
 
 def _place(chosen: list[int], d: int, literals: bool) -> int:
@@ -199,9 +199,9 @@ def _place(chosen: list[int], d: int, literals: bool) -> int:
 Number: TypeAlias = int | float | str | Fraction
 Matrix: TypeAlias = Sequence[Sequence[Number]] | NDArray[Any]
 
-MOST_ENTRIES = 2**24
+MAX_SEARCHED_WEIGHTS = 2**24
 """Classes are searched up to this many weights: queries times cells."""
-MOST_LISTED = 16
+MAX_WITNESS_DIMENSION = 16
 """Up to this dimension a witness is listed for each of the 2^d labellings."""
 
 
@@ -273,10 +273,10 @@ def shatters(
         columns = [int(np.ravel_multi_index(tuple(point), shape)) for point in points]
     else:
         columns = [int(point) for point in points]
-    wanted = [HALF] * len(columns) if levels is None else [rational(level, "level") for level in levels]
+    thresholds = [HALF] * len(columns) if levels is None else [rational(level, "level") for level in levels]
     splits = [
         _split(numerators[:, column], denominator, level, margin)
-        for column, level in zip(columns, wanted, strict=True)
+        for column, level in zip(columns, thresholds, strict=True)
     ]
     return labels_of(splits, len(numerators))
 
@@ -298,36 +298,38 @@ def rational(value: Number, name: str) -> Fraction:
 
 def _dimension(queries: Queries | Matrix, gamma: Fraction) -> Dimension:
     if isinstance(queries, Queries):
-        known = known_dimension(queries)
-        if known is not None:
-            return _stated(queries, known, gamma)
+        closed_form = known_dimension(queries)
+        if closed_form is not None:
+            return _from_closed_form(queries, closed_form, gamma)
     numerators, denominator = matrix(queries)
     count = len(numerators)
     if count == 0:
         return Dimension(-1, (), (), (), gamma, "search")
-    kept = _distinct_rows(numerators)
-    found = largest(splits_of(numerators[kept], denominator, gamma), len(kept))
-    return _told(queries, found, kept, gamma)
+    distinct = _distinct_rows(numerators)
+    shattered = largest(splits_of(numerators[distinct], denominator, gamma), len(distinct))
+    return _from_search(queries, shattered, distinct, gamma)
 
 
-def _stated(queries: Queries, known: Known, gamma: Fraction) -> Dimension:
-    value = len(known.points)
-    listed = range(2**value) if value <= MOST_LISTED else ()
-    witnesses = tuple(known.query([j for j in range(value) if labels >> j & 1]) for labels in listed)
+def _from_closed_form(queries: Queries, shattered: ShatteredSet, gamma: Fraction) -> Dimension:
+    value = len(shattered.points)
+    listed = range(2**value) if value <= MAX_WITNESS_DIMENSION else ()
+    witnesses = tuple(shattered.query([j for j in range(value) if labels >> j & 1]) for labels in listed)
     levels = (HALF,) * value
-    return Dimension(value, known.points, levels, witnesses, gamma, "closed form", queries.attributes)
+    return Dimension(value, shattered.points, levels, witnesses, gamma, "closed form", queries.attributes)
 
 
-def _told(queries: Queries | Matrix, found: Shattered, kept: NDArray[Any], gamma: Fraction) -> Dimension:
-    columns = [split.point for split in found.splits]
+def _from_search(
+    queries: Queries | Matrix, shattered: Shattered, distinct: NDArray[Any], gamma: Fraction
+) -> Dimension:
+    columns = [split.point for split in shattered.splits]
     points: tuple[Any, ...] = tuple(columns)
     attributes: Margin = ()
     if isinstance(queries, Queries):
         attributes = queries.attributes
         sizes = [queries.domain[name].size for name in attributes]
         points = tuple(tuple(unravel(column, sizes)) for column in columns)
-    levels = tuple(split.level for split in found.splits)
-    witnesses = tuple(int(kept[w]) for w in found.witnesses)
+    levels = tuple(split.level for split in shattered.splits)
+    witnesses = tuple(int(distinct[w]) for w in shattered.witnesses)
     return Dimension(len(columns), points, levels, witnesses, gamma, "search", attributes)
 
 
@@ -340,19 +342,19 @@ def _split(values: NDArray[Any], denominator: int, level: Fraction, gamma: Fract
 def _distinct_rows(numerators: NDArray[Any]) -> NDArray[Any]:
     """The first of each kind of query."""
     if numerators.dtype == object:
-        seen: dict[tuple[int, ...], int] = {}
+        first_place: dict[tuple[int, ...], int] = {}
         for i, row in enumerate(numerators.tolist()):
-            seen.setdefault(tuple(row), i)
-        return np.array(list(seen.values()))
+            first_place.setdefault(tuple(row), i)
+        return np.array(list(first_place.values()))
     return np.sort(np.unique(numerators, axis=0, return_index=True)[1])
 
 
 def _class_matrix(queries: Queries) -> NDArray[Any]:
     cells = queries.domain.cells(queries.attributes)
-    if queries.count * cells > MOST_ENTRIES:
+    if queries.count * cells > MAX_SEARCHED_WEIGHTS:
         raise WorkloadError(
             f"{queries.count:,} queries over {cells:,} cells are too many weights to search (at most "
-            f"{MOST_ENTRIES:,}) and no closed form is known for this class; ask a smaller class"
+            f"{MAX_SEARCHED_WEIGHTS:,}) and no closed form is known for this class; ask a smaller class"
         )
     shape = tuple(queries.domain[name].size for name in queries.attributes)
     if not shape:
@@ -367,23 +369,25 @@ def _one_record(queries: Queries) -> NDArray[Any]:
     return histogram
 
 
-def _given_matrix(given: Matrix) -> tuple[NDArray[Any], int]:
-    array = np.asarray(given, dtype=object)
+def _given_matrix(entries: Matrix) -> tuple[NDArray[Any], int]:
+    array = np.asarray(entries, dtype=object)
     if array.ndim != 2:
         if array.size == 0:
             return np.zeros((0, 0), dtype=np.int64), 1
         raise WorkloadError(f"expected a matrix, queries down and cells across, got {array.ndim} dimensions")
-    if array.size > MOST_ENTRIES:
-        raise WorkloadError(f"expected at most {MOST_ENTRIES:,} weights to search, got {array.size:,}")
+    if array.size > MAX_SEARCHED_WEIGHTS:
+        raise WorkloadError(
+            f"expected at most {MAX_SEARCHED_WEIGHTS:,} weights to search, got {array.size:,}"
+        )
     values = [[rational(cast("Number", v), "weight") for v in row] for row in array.tolist()]
     if any(not 0 <= v <= 1 for row in values for v in row):
         raise WorkloadError("expected weights between 0 and 1")
     denominator = math.lcm(1, *{v.denominator for row in values for v in row})
     numerators = [[int(v * denominator) for v in row] for row in values]
-    small = denominator < 2**62
+    small = denominator < MAX_SUM
     return np.array(numerators, dtype=np.int64 if small else object).reshape(array.shape), denominator
 
 
-def _is_binary(given: Matrix) -> bool:
-    array = np.asarray(given, dtype=object)
+def _is_binary(entries: Matrix) -> bool:
+    array = np.asarray(entries, dtype=object)
     return all(value in (0, 1) for value in array.ravel().tolist())

@@ -34,21 +34,21 @@ class Fields:
     """A JSON object with exactly the expected fields."""
 
     def __init__(
-        self, where: str, data: object, expected: tuple[str, ...], optional: tuple[str, ...] = ()
+        self, where: str, data: object, required: tuple[str, ...], optional: tuple[str, ...] = ()
     ) -> None:
         if not isinstance(data, dict):
-            raise WorkloadError(f"expected an object for {where}, got {_told(data)}")
+            raise WorkloadError(f"expected an object for {where}, got {_excerpt(data)}")
         self.where = where
         self.data = cast("dict[str, Any]", data)
-        missing = [name for name in expected if name not in self.data]
-        extra = [name for name in self.data if name not in (*expected, *optional)]
+        missing = [name for name in required if name not in self.data]
+        extra = [name for name in self.data if name not in (*required, *optional)]
         if missing or extra:
             problem = (
                 f"lacks {', '.join(missing)}"
                 if missing
                 else f"has unknown fields {', '.join(map(str, extra))}"
             )
-            raise WorkloadError(f"{where} {problem}; its fields are {', '.join((*expected, *optional))}")
+            raise WorkloadError(f"{where} {problem}; its fields are {', '.join((*required, *optional))}")
 
     def text(self, name: str) -> str:
         value = self.data[name]
@@ -98,13 +98,13 @@ class Fields:
             raise self._wrong(name, "lists of texts")
         return values
 
-    def _wrong(self, name: str, expected: str) -> WorkloadError:
-        return WorkloadError(f"expected {expected} as {name} of {self.where}, got {_told(self.data[name])}")
+    def _wrong(self, name: str, kind: str) -> WorkloadError:
+        return WorkloadError(f"expected {kind} as {name} of {self.where}, got {_excerpt(self.data[name])}")
 
 
-def _told(value: object) -> str:
-    told = repr(value)
-    return told if len(told) <= 60 else told[:57] + "..."
+def _excerpt(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 FORMAT = "maquette-queries"
@@ -204,13 +204,13 @@ def _ratio(text: object) -> Fraction:
 
 def _weights(domain: Domain, spec: object) -> Weights:
     fields = Fields("weights", spec, ("kind", "attributes", "denominator", "numerators"))
-    given = fields.lists("numerators")
+    numerators = fields.lists("numerators")
     grid = fields.whole("denominator")
-    if any(type(entry) is not int or not 0 <= entry <= grid <= GRID for row in given for entry in row):
+    if any(type(entry) is not int or not 0 <= entry <= grid <= GRID for row in numerators for entry in row):
         raise WorkloadError("expected whole numerators of weights from 0 to their denominator")
-    if len({len(row) for row in given}) != 1:
+    if len({len(row) for row in numerators}) != 1:
         raise WorkloadError("expected numerators of weights as rows of equal length")
-    return Weights(domain, tuple(fields.texts("attributes")), np.array(given, dtype=np.int32), grid)
+    return Weights(domain, tuple(fields.texts("attributes")), np.array(numerators, dtype=np.int32), grid)
 
 
 def _predicate(domain: Domain, spec: object) -> Predicate:
@@ -297,10 +297,10 @@ def _number(kind: str, rest: str) -> int:
 
 
 def _one_name(domain: Domain, rest: str) -> str:
-    found = _names(domain, rest)
-    if len(found) != 1:
+    attributes = _names(domain, rest)
+    if len(attributes) != 1:
         raise WorkloadError(f"expected one attribute, such as prefixes:{domain.names[0]}, got {rest!r}")
-    return found[0]
+    return attributes[0]
 
 
 _KINDS: dict[str, Callable[[Domain, str], Queries]] = {

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import base, canonical, names, sensitivity, sql_format
-from maquette.queries.base import Columns, Margin, Queries, Sensitivity, check_index, sum_margin
-from maquette.queries.sensitivity import Worst
+from maquette.queries.base import MAX_SUM, Columns, Margin, Queries, Sensitivity, check_index, sum_margin
+from maquette.queries.sensitivity import SensitivityBound
 
 # The number that a cell stands for in a half-space, exactly.
 
-MOST_VALUES = 2**20
+MAX_LISTED_VALUES = 2**20
 """Cells of an attribute whose values are listed."""
 
 
@@ -71,13 +71,13 @@ class Whole(NamedTuple):
 @lru_cache(maxsize=64)
 def whole_values(attribute: Attribute) -> Whole:
     """The values of all declared cells."""
-    if attribute.cells > MOST_VALUES:
+    if attribute.cells > MAX_LISTED_VALUES:
         raise WorkloadError(
-            f"'{attribute.name}' has {attribute.cells:,} cells, more than {MOST_VALUES:,}; declare coarser cells"
+            f"'{attribute.name}' has {attribute.cells:,} cells, more than {MAX_LISTED_VALUES:,}; declare coarser cells"
         )
-    found = [value(attribute, code) for code in range(attribute.cells)]
-    denominator = math.lcm(*(v.denominator for v in found))
-    return Whole(tuple(int(v * denominator) for v in found), denominator)
+    values = [value(attribute, code) for code in range(attribute.cells)]
+    denominator = math.lcm(*(v.denominator for v in values))
+    return Whole(tuple(int(v * denominator) for v in values), denominator)
 
 
 def extremes(attribute: Attribute) -> tuple[Fraction, Fraction]:
@@ -106,9 +106,8 @@ def _border(attribute: Attribute, index: int) -> Fraction:
 
 Normal = tuple[Fraction, ...]
 
-MOST_CELLS = 2**20
+MAX_PROJECTED_CELLS = 2**20
 """Tables up to this size are counted first and projected cell by cell; else the rows are."""
-_SAFE = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ class Halfspaces(Queries):
 
     def query_keys(self) -> Iterator[canonical.Key | None]:
         shape = tuple(column.size for column in self._columns)
-        if math.prod(shape) > canonical.MOST_CELLS:
+        if math.prod(shape) > canonical.MAX_COMPARED_CELLS:
             yield from (self._written_key(i) for i in range(self.count))
             return
         cells = canonical.all_cells(shape, self.over)
@@ -170,15 +169,15 @@ class Halfspaces(Queries):
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Exact if one corner is best for all half-spaces or few enough records are told apart, else a bound."""
-        return _worst(self, relation).bound
+        return _bound(self, relation).bound
 
     @property
     def exact_sensitivity(self) -> bool:
-        return all(_worst(self, relation).exact for relation in Relation)
+        return all(_bound(self, relation).exact for relation in Relation)
 
     @property
     def spread(self) -> bool:
-        return _worst(self, Relation.REPLACE_ONE).spread
+        return _bound(self, Relation.REPLACE_ONE).spread
 
     def twins(self, name: str) -> NDArray[np.int64]:
         column = self.domain[name]
@@ -197,7 +196,7 @@ class Halfspaces(Queries):
 
         weights = base.whole_or_float(weights)
         length = base.length(columns, weights)
-        if self.domain.cells(self.over) <= min(MOST_CELLS, length):
+        if self.domain.cells(self.over) <= min(MAX_PROJECTED_CELLS, length):
             return self._from_table(count_margins(self.domain, columns, [self.over], weights)[self.over])
         codes = {name: base.column(self.domain, columns, name) for name in self.over}
         return self._counts(codes, np.ones(length, dtype=np.int64) if weights is None else weights)
@@ -248,14 +247,14 @@ class Halfspaces(Queries):
         return ("half-space", self.over, *written)
 
     def _from_table(self, table: NDArray[Any]) -> NDArray[Any]:
-        held = np.nonzero(table)
-        return self._counts(dict(zip(self.over, held, strict=True)), table[held])
+        nonzero = np.nonzero(table)
+        return self._counts(dict(zip(self.over, nonzero, strict=True)), table[nonzero])
 
     def _counts(self, codes: Columns, weights: NDArray[Any]) -> NDArray[Any]:
         """Per direction: project once, sort, and read every threshold off the running sums."""
         answers = np.zeros(self.count, dtype=base.answer_type(weights))
-        known = self._known(codes)
-        codes, weights = {name: column[known] for name, column in codes.items()}, weights[known]
+        complete = self._complete(codes)
+        codes, weights = {name: column[complete] for name, column in codes.items()}, weights[complete]
         for normal, places in self._by_normal().items():
             scores, thresholds = self._project(normal, codes, [self.thresholds[p] for p in places])
             order = np.argsort(scores, kind="stable")
@@ -264,22 +263,22 @@ class Halfspaces(Queries):
         return answers
 
     def _masks(self, codes: Columns) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-        known = self._known(codes)
-        declared = {name: np.where(known, codes[name], 0) for name in self.over}
+        complete = self._complete(codes)
+        declared = {name: np.where(complete, codes[name], 0) for name in self.over}
         for normal, places in self._by_normal().items():
             scores, thresholds = self._project(normal, declared, [self.thresholds[p] for p in places])
             for place, threshold in zip(places, thresholds, strict=True):
-                yield place, np.asarray(scores >= threshold, dtype=bool) & known
+                yield place, np.asarray(scores >= threshold, dtype=bool) & complete
 
-    def _known(self, codes: Columns) -> NDArray[np.bool_]:
+    def _complete(self, codes: Columns) -> NDArray[np.bool_]:
         """Which records have a value in every attribute."""
         return np.all([codes[column.name] < column.cells for column in self._columns], axis=0)
 
     def _by_normal(self) -> dict[Normal, list[int]]:
-        found: dict[Normal, list[int]] = {}
+        places_of: dict[Normal, list[int]] = {}
         for place, normal in enumerate(self.normals):
-            found.setdefault(normal, []).append(place)
-        return found
+            places_of.setdefault(normal, []).append(place)
+        return places_of
 
     def _project(
         self, normal: Normal, codes: Columns, thresholds: Sequence[Fraction]
@@ -291,7 +290,7 @@ class Halfspaces(Queries):
         factors = [int(slope * scale) for slope in slopes]
         limits = [math.ceil(threshold * scale) for threshold in thresholds]
         sizes = [max(1, abs(f)) * max(map(abs, w.numerators)) for f, w in zip(factors, cells, strict=True)]
-        dtype = np.int64 if sum(sizes) + max(map(abs, limits)) < _SAFE else object
+        dtype = np.int64 if sum(sizes) + max(map(abs, limits)) < MAX_SUM else object
         scores = np.zeros(len(next(iter(codes.values()))), dtype=dtype)
         for name, factor, whole in zip(self.over, factors, cells, strict=True):
             scores = scores + (np.array(whole.numerators, dtype=dtype) * factor)[codes[name]]
@@ -321,17 +320,17 @@ def halfspaces(
 
 
 @lru_cache(maxsize=64)
-def _worst(queries: Halfspaces, relation: Relation) -> Worst:
-    moved = Fraction(_movable(queries, relation))
-    bound = Sensitivity(moved, moved, min(moved, Fraction(1)))
+def _bound(queries: Halfspaces, relation: Relation) -> SensitivityBound:
+    distance = Fraction(_movable(queries, relation))
+    bound = Sensitivity(distance, distance, min(distance, Fraction(1)))
     if _aligned(queries.normals):
-        return Worst(bound, exact=True, spread=True)
-    found = sensitivity.search(queries.domain, [queries], relation)
-    if found is not None:
-        return found
+        return SensitivityBound(bound, exact=True, spread=True)
+    searched = sensitivity.search(queries.domain, [queries], relation)
+    if searched is not None:
+        return searched
     if relation is Relation.REPLACE_ONE:
-        bound = sensitivity.least(bound, sensitivity.twice(_worst(queries, Relation.ADD_REMOVE).bound))
-    return Worst(bound, exact=False)
+        bound = sensitivity.least(bound, sensitivity.twice(_bound(queries, Relation.ADD_REMOVE).bound))
+    return SensitivityBound(bound, exact=False)
 
 
 def _movable(queries: Halfspaces, relation: Relation) -> int:

@@ -30,7 +30,7 @@ from maquette.queries.base import (
 )
 from maquette.queries.counting import count_tables
 
-MOST_MARGINS = 10**6
+MAX_MARGINS = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class Marginals(TableQueries):
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """A record is in one cell of each margin; a replaced record leaves one and enters another."""
         if relation is Relation.ADD_REMOVE:
-            moved, largest = len(self.margins), 1
+            distance, largest = len(self.margins), 1
         else:
-            moved = 2 * sum(1 for size in self._sizes() if size > 1)
-            largest = 1 if moved else 0
-        return Sensitivity(Fraction(moved), Fraction(moved), Fraction(largest))
+            distance = 2 * sum(1 for size in self._sizes() if size > 1)
+            largest = 1 if distance else 0
+        return Sensitivity(Fraction(distance), Fraction(distance), Fraction(largest))
 
     @property
     def flat(self) -> bool:
@@ -97,19 +97,19 @@ class Marginals(TableQueries):
 
     def norms(self, rows: Columns) -> Norms:
         length = len(next(iter(rows.values())))
-        held = np.full(length, len(self.margins), dtype=np.int64)
-        return Norms(held, held)
+        counts = np.full(length, len(self.margins), dtype=np.int64)
+        return Norms(counts, counts)
 
     def distances(self, left: Columns, right: Columns) -> Norms:
         equal = {a: left[a][:, None] == right[a] for a in self.attributes}
         shape = (len(next(iter(left.values()))), len(next(iter(right.values()))))
-        moved = np.zeros(shape, dtype=np.int64)
+        distance = np.zeros(shape, dtype=np.int64)
         for margin in self.margins:
             same = np.ones(shape, dtype=bool)
             for name in margin:
                 same &= equal[name]
-            moved += 2 * ~same
-        return Norms(moved, moved)
+            distance += 2 * ~same
+        return Norms(distance, distance)
 
     def from_margins(self, tables: Mapping[Margin, NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate([np.asarray(tables[margin]).ravel() for margin in self.margins])
@@ -134,29 +134,29 @@ class Marginals(TableQueries):
         which = bisect_right(starts, index) - 1
         margin = self.margins[which]
         codes = unravel(index - starts[which], [self.domain[name].size for name in margin])
-        told = [
+        parts = [
             sql_format.code_text(self.domain[name], code) for name, code in zip(margin, codes, strict=True)
         ]
-        return " AND ".join(told) or "TRUE"
+        return " AND ".join(parts) or "TRUE"
 
     def spec(self) -> dict[str, Any]:
         return {"kind": self.kind, "margins": [list(margin) for margin in self.margins]}
 
     def groups(self) -> tuple[Group, ...]:
         """By order, as far as margins of one order stand together."""
-        found: list[Group] = []
+        groups: list[Group] = []
         start = 0
         sizes = dict(zip(self.margins, self._sizes(), strict=True))
         for order, members in groupby(self.margins, key=len):
             stop = start + sum(sizes[margin] for margin in members)
-            found.append(Group(f"{order}-way marginals", start, stop))
+            groups.append(Group(f"{order}-way marginals", start, stop))
             start = stop
-        return tuple(found)
+        return tuple(groups)
 
     def describe(self) -> str:
         orders = sorted({len(margin) for margin in self.margins})
-        told = "- and ".join(str(order) for order in orders)
-        return f"{len(self.margins):,} {told}-way marginals ({self.count:,} queries)"
+        numbers = "- and ".join(str(order) for order in orders)
+        return f"{len(self.margins):,} {numbers}-way marginals ({self.count:,} queries)"
 
     def _sizes(self) -> list[int]:
         sizes = {a.name: a.size for a in self.domain}
@@ -212,9 +212,9 @@ def _distinct(sizes: list[int]) -> int:
 def _check_order(domain: Domain, order: object) -> None:
     check_whole(order, least=0, most=len(domain), what="an order k (of so many attributes)")
     assert isinstance(order, int)
-    if math.comb(len(domain), order) > MOST_MARGINS:
+    if math.comb(len(domain), order) > MAX_MARGINS:
         raise WorkloadError(
-            f"there are {math.comb(len(domain), order):,} marginals of order {order}, more than {MOST_MARGINS:,}; "
+            f"there are {math.comb(len(domain), order):,} marginals of order {order}, more than {MAX_MARGINS:,}; "
             "name the sets of attributes that matter"
         )
 
@@ -278,9 +278,9 @@ class Binned:
         """Counts of bins, flat, added up in the groups."""
         if self.groups is None:
             return counts
-        found = np.zeros(self.cells, dtype=counts.dtype)
-        np.add.at(found, np.asarray(self.groups), counts)
-        return found
+        sums = np.zeros(self.cells, dtype=counts.dtype)
+        np.add.at(sums, np.asarray(self.groups), counts)
+        return sums
 
     def to_json(self) -> list[Any]:
         """What names this table in a request, and stores it; groups as runs of bins."""
@@ -309,7 +309,7 @@ def labels(size: int, cut: Cuts) -> NDArray[Any]:
     return np.cumsum(starts, dtype=starts.dtype)
 
 
-def moved(relation: Relation) -> int:
+def table_sensitivity(relation: Relation) -> int:
     """The L1 (and squared L2) distance between one table's counts on neighbouring tables."""
     return 1 if relation is Relation.ADD_REMOVE else 2
 
@@ -329,16 +329,16 @@ def count_binned(
     keys = {pair: f"{i}" for i, pair in enumerate(sorted(names))}
     coarse = {keys[name, cut]: _coarse(domain, columns, name, cut) for name, cut in names}
     sizes = {key: len(cut) for (_, cut), key in keys.items()}
-    asked = [tuple(keys[pair] for pair in zip(t.margin, t.cuts, strict=True)) for t in tables]
-    distinct = list(dict.fromkeys(asked))
-    if len(distinct) < len(asked):
+    margins = [tuple(keys[pair] for pair in zip(t.margin, t.cuts, strict=True)) for t in tables]
+    distinct = list(dict.fromkeys(margins))
+    if len(distinct) < len(margins):
         raise WorkloadError("the same binned table was asked for twice")
     rows = len(next(iter(columns.values())))
-    held: Mapping[Margin, NDArray[Any]] | None = None
+    totals: Mapping[Margin, NDArray[Any]] | None = None
     if into is not None:
-        held = dict(zip(asked, into, strict=True))
-    counted = count_tables(sizes, coarse, asked, rows=rows, into=held)
-    return [counted[key].reshape(-1) for key in asked]
+        totals = dict(zip(margins, into, strict=True))
+    counts = count_tables(sizes, coarse, margins, rows=rows, into=totals)
+    return [counts[key].reshape(-1) for key in margins]
 
 
 def _coarse(domain: Domain, columns: Columns, name: str, cut: Cuts) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 What is found: a margin that several parts of a union hold; and, by the key of each query (`canonical.py`), a predicate,
 box, half-space or row of weights that is a copy or the complement of another query, in whatever class, or that counts
 all records or none; and a whole class whose queries all stand in others, such as prefixes beside ranges. Other classes
-are kept whole, and all classes are compared query by query only up to `MOST_COMPARED` of them.
+are kept whole, and all classes are compared query by query only up to `MAX_COMPARED_QUERIES` of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.queries.base import MOST_ANSWERS, Columns, Margin, Part, Queries
+from maquette.queries.base import MAX_ANSWERS, Columns, Margin, Part, Queries
 from maquette.queries.canonical import Key
 from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals
@@ -23,7 +23,7 @@ from maquette.queries.predicates import Boxes, Predicate, Predicates
 from maquette.queries.weights import Weights
 from maquette.queries.workload import Workload
 
-MOST_COMPARED = 10**5
+MAX_COMPARED_QUERIES = 10**5
 """Queries of classes that are compared one by one."""
 _PROBES = 16
 _NONE, _ALL = -1, -2
@@ -53,11 +53,11 @@ class Merged:
         """Numerators for each query of the workload, out of those of the queries that were asked."""
         if self.source is None or self.flipped is None:
             return numerators
-        found = numerators[np.maximum(self.source, 0)].astype(np.int64)
-        np.subtract(denominator, found, out=found, where=self.flipped)
-        found[self.source == _NONE] = 0
-        found[self.source == _ALL] = denominator
-        return found
+        answers = numerators[np.maximum(self.source, 0)].astype(np.int64)
+        np.subtract(denominator, answers, out=answers, where=self.flipped)
+        answers[self.source == _NONE] = 0
+        answers[self.source == _ALL] = denominator
+        return answers
 
     def expand_errors(self, errors: NDArray[np.floating]) -> NDArray[np.floating]:
         """The same for what they may be off by: a complement is off by as much, a constant not at all."""
@@ -77,13 +77,13 @@ class _Place:
 
 def merge(queries: Queries) -> Merged:
     """The workload without what it repeats; the workload itself where it repeats nothing or nothing would be left."""
-    if not 0 < queries.count <= MOST_ANSWERS:
+    if not 0 < queries.count <= MAX_ANSWERS:
         return Merged(queries)
     parts = queries.parts
-    found = _Search(queries.domain, parts)
-    found.take_margins()
-    found.take_queries()
-    return found.result(queries)
+    search = _Search(queries.domain, parts)
+    search.take_margins()
+    search.take_queries()
+    return search.result(queries)
 
 
 class _Search:
@@ -93,7 +93,7 @@ class _Search:
         self.parts = list(parts)
         counts = [part.queries.count for part in parts]
         self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self.asked: list[Queries | None] = [part.queries for part in parts]
+        self.remaining: list[Queries | None] = [part.queries for part in parts]
         """What is left of each part."""
         self.left: list[NDArray[np.int64]] = [np.arange(count) for count in counts]
         """Its places in the part as it was given."""
@@ -104,92 +104,96 @@ class _Search:
 
     def take_margins(self) -> None:
         """A margin that an earlier part has is not asked again."""
-        seen: dict[Margin, tuple[int, slice]] = {}
+        places: dict[Margin, tuple[int, slice]] = {}
         for number, part in enumerate(self.parts):
             if not isinstance(part.queries, Marginals):
                 continue
             slices = part.queries.slices
-            new = [margin for margin in slices if margin not in seen]
-            for margin in slices.keys() & seen.keys():
-                other, place = seen[margin]
+            new = [margin for margin in slices if margin not in places]
+            for margin in slices.keys() & places.keys():
+                other, place = places[margin]
                 cells = _range(slices[margin])
                 self.elsewhere.append((self.starts[number] + cells, _Place(other, place.start, True), False))
             if len(new) < len(slices):
                 none = np.zeros(0, dtype=np.int64)
                 self.left[number] = np.concatenate([none, *(_range(slices[margin]) for margin in new)])
-                self.asked[number] = Marginals(part.queries.domain, tuple(new)) if new else None
-            seen |= {margin: (number, slices[margin]) for margin in new}
+                self.remaining[number] = Marginals(part.queries.domain, tuple(new)) if new else None
+            places |= {margin: (number, slices[margin]) for margin in new}
 
     def take_queries(self) -> None:
         """Queries with the key of another one: classes first, the larger ones before, then those given one by one."""
-        order = [number for number, queries in enumerate(self.asked) if queries is not None]
-        classes = [number for number in order if not _is_listed(self.asked[number])]
-        listed = [number for number in order if _is_listed(self.asked[number])]
-        if not listed and all(isinstance(self.asked[number], Marginals) for number in classes):
+        order = [number for number, queries in enumerate(self.remaining) if queries is not None]
+        classes = [number for number in order if not _is_listed(self.remaining[number])]
+        listed = [number for number in order if _is_listed(self.remaining[number])]
+        if not listed and all(isinstance(self.remaining[number], Marginals) for number in classes):
             return
-        seen: dict[Key, _Place] = {}
-        if sum(len(self.left[number]) for number in classes) <= MOST_COMPARED:
+        place_of: dict[Key, _Place] = {}
+        if sum(len(self.left[number]) for number in classes) <= MAX_COMPARED_QUERIES:
             for number in sorted(classes, key=lambda number: -len(self.left[number])):
-                self._take_class(number, seen)
+                self._take_class(number, place_of)
         for number in listed:
-            self._take_listed(number, seen)
+            self._take_listed(number, place_of)
 
-    def _take_class(self, number: int, seen: dict[Key, _Place]) -> None:
+    def _take_class(self, number: int, place_of: dict[Key, _Place]) -> None:
         """A class is left out if all its queries are elsewhere, else kept whole."""
-        found = list(self._look(number))
+        examined = list(self._look(number))
         new = [
-            place for key, place, constant in found if constant is None and (key is None or key not in seen)
+            place
+            for key, place, constant in examined
+            if constant is None and (key is None or key not in place_of)
         ]
-        for key, place, constant in found:
-            known = None if key is None else seen.get(key)
+        for key, place, constant in examined:
+            earlier = None if key is None else place_of.get(key)
             if constant is not None:
                 self._answer(number, place.index, constant, False)
-            elif known is not None and (known.part != number or known.side == place.side):
-                self._answer(number, place.index, known, known.side != place.side)
+            elif earlier is not None and (earlier.part != number or earlier.side == place.side):
+                self._answer(number, place.index, earlier, earlier.side != place.side)
             elif key is not None:
-                seen.setdefault(key, place)
+                place_of.setdefault(key, place)
         if not new:
-            self.asked[number], self.left[number] = None, np.zeros(0, dtype=np.int64)
+            self.remaining[number], self.left[number] = None, np.zeros(0, dtype=np.int64)
 
-    def _take_listed(self, number: int, seen: dict[Key, _Place]) -> None:
-        kept: list[int] = []
+    def _take_listed(self, number: int, place_of: dict[Key, _Place]) -> None:
+        rest: list[int] = []
         for key, place, constant in self._look(number):
-            known = None if key is None else seen.get(key)
+            earlier = None if key is None else place_of.get(key)
             if constant is not None:
                 self._answer(number, place.index, constant, False)
-            elif known is not None:
-                self._answer(number, place.index, known, known.side != place.side)
+            elif earlier is not None:
+                self._answer(number, place.index, earlier, earlier.side != place.side)
             else:
-                kept.append(place.index)
+                rest.append(place.index)
                 if key is not None:
-                    seen[key] = place
-        if len(kept) < len(self.left[number]):
-            self.left[number] = np.array(kept, dtype=np.int64)
-            self.asked[number] = _some(self.parts[number].queries, kept) if kept else None
+                    place_of[key] = place
+        if len(rest) < len(self.left[number]):
+            self.left[number] = np.array(rest, dtype=np.int64)
+            self.remaining[number] = _some(self.parts[number].queries, rest) if rest else None
 
     def _look(self, number: int) -> list[tuple[Key | None, _Place, int | None]]:
         """For what is left of a part: the key (None if it says nothing), the place, and which constant it is."""
-        queries = self.asked[number]
+        queries = self.remaining[number]
         assert queries is not None
         weights = np.asarray(queries.columns_of(self.probes))
         half, whole = queries.denominator / 2, queries.denominator
-        found: list[tuple[Key | None, _Place, int | None]] = []
+        examined: list[tuple[Key | None, _Place, int | None]] = []
         for key, index, row in zip(queries.query_keys(), self.left[number].tolist(), weights, strict=True):
             decided = row[row != half]
             place = _Place(number, index, bool(len(decided) and decided[0] > half))
             if key is None and row[0] in (0, whole):
-                found.append((None, place, _ALL if row[0] else _NONE))
+                examined.append((None, place, _ALL if row[0] else _NONE))
             else:
-                found.append((key if len(decided) else None, place, None))
-        return found
+                examined.append((key if len(decided) else None, place, None))
+        return examined
 
     def _answer(self, number: int, index: int, place: _Place | int, flipped: bool) -> None:
         self.elsewhere.append((self.starts[number] + np.array([index]), place, flipped))
 
     def result(self, queries: Queries) -> Merged:
         """What is asked, and the way back."""
-        kept = [replace(p, queries=a) for p, a in zip(self.parts, self.asked, strict=True) if a is not None]
-        if not self.elsewhere or not kept:
+        parts = [
+            replace(p, queries=a) for p, a in zip(self.parts, self.remaining, strict=True) if a is not None
+        ]
+        if not self.elsewhere or not parts:
             return Merged(queries)
         own = np.full(int(self.starts[-1]), _NONE, dtype=np.int64)
         start = 0
@@ -200,8 +204,8 @@ class _Search:
         source = np.where(place < 0, place, own[np.maximum(place, 0)])
         if start == queries.count:
             return Merged(queries, source, flipped)
-        asked = kept[0].queries if len(kept) == 1 else Workload(queries.domain, tuple(kept))
-        return Merged(asked, source, flipped)
+        rest = parts[0].queries if len(parts) == 1 else Workload(queries.domain, tuple(parts))
+        return Merged(rest, source, flipped)
 
     def _followed(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """For each query the place in the workload that answers it, or a constant; and whether it is the complement.
@@ -229,22 +233,22 @@ def _is_listed(queries: Queries | None) -> bool:
     return isinstance(queries, _LISTED)
 
 
-def _some(queries: Queries, kept: Sequence[int]) -> Queries:
+def _some(queries: Queries, places: Sequence[int]) -> Queries:
     """Some queries of a class that lists them."""
     match queries:
         case Predicates():
-            return replace(queries, predicates=tuple(queries.predicates[i] for i in kept))
+            return replace(queries, predicates=tuple(queries.predicates[i] for i in places))
         case Boxes():
-            return Boxes(queries.domain, tuple(queries.boxes[i] for i in kept))
+            return Boxes(queries.domain, tuple(queries.boxes[i] for i in places))
         case Halfspaces():
             normals, thresholds = queries.normals, queries.thresholds
             return replace(
                 queries,
-                normals=tuple(normals[i] for i in kept),
-                thresholds=tuple(thresholds[i] for i in kept),
+                normals=tuple(normals[i] for i in places),
+                thresholds=tuple(thresholds[i] for i in places),
             )
         case Weights():
-            return Weights(queries.domain, queries.over, queries.numerators[list(kept)], queries.grid)
+            return Weights(queries.domain, queries.over, queries.numerators[list(places)], queries.grid)
         case _:
             raise AssertionError(f"{queries.kind} are kept whole")
 
@@ -262,7 +266,7 @@ def _probes(domain: Domain) -> Columns:
 
 # A long class of queries in consecutive pieces, so that all answers need not be held at once.
 
-LONG = 2**21
+MAX_PIECE_QUERIES = 2**21
 """Queries of a piece; a single margin of more is one piece."""
 
 
@@ -271,7 +275,7 @@ def pieces(queries: Queries, *, most: int | None = None) -> Iterator[tuple[int, 
 
     Each piece has its own denominator, which divides that of all of them.
     """
-    limit = LONG if most is None else most
+    limit = MAX_PIECE_QUERIES if most is None else most
     if queries.count <= limit:
         yield 0, queries
         return
@@ -283,13 +287,13 @@ def pieces(queries: Queries, *, most: int | None = None) -> Iterator[tuple[int, 
 
 
 def _cut(queries: Marginals, limit: int) -> Iterator[Marginals]:
-    held: list[Margin] = []
+    margins: list[Margin] = []
     cells = 0
     for margin, place in queries.slices.items():
         size = place.stop - place.start
-        if held and cells + size > limit:
-            yield Marginals(queries.domain, tuple(held))
-            held, cells = [], 0
-        held.append(margin)
+        if margins and cells + size > limit:
+            yield Marginals(queries.domain, tuple(margins))
+            margins, cells = [], 0
+        margins.append(margin)
         cells += size
-    yield Marginals(queries.domain, tuple(held))
+    yield Marginals(queries.domain, tuple(margins))

@@ -1,4 +1,4 @@
-"""Attribute names as users write them: found, refused with the declared names, quoted."""
+"""Attribute names as users write them: looked up, refused with the declared names, quoted."""
 
 from __future__ import annotations
 
@@ -34,41 +34,41 @@ def attribute(domain: Domain, name: str) -> Attribute:
 
 def ordered(domain: Domain, name: str, *, purpose: str) -> Attribute:
     """The attribute of exactly this name, if its cells have an order."""
-    found = attribute(domain, name)
-    if not found.ordered:
+    candidate = attribute(domain, name)
+    if not candidate.ordered:
         usable = [a.name for a in domain if a.ordered]
         raise WorkloadError(
-            f"{purpose} need an ordered attribute, but '{name}' is {found.kind}; "
+            f"{purpose} need an ordered attribute, but '{name}' is {candidate.kind}; "
             f"ordered are: {', '.join(usable) or 'none'}"
         )
-    return found
+    return candidate
 
 
 def margin(domain: Domain, names: Iterable[str]) -> Margin:
     """These attributes in domain order, each named once."""
     if isinstance(names, str):
         raise WorkloadError(f"expected a list of attribute names, got the text {names!r}")
-    given = list(names)
-    for name in given:
+    members = list(names)
+    for name in members:
         attribute(domain, name)
-    if len(set(given)) < len(given):
-        twice = next(name for name in given if given.count(name) > 1)
-        raise WorkloadError(f"attribute '{twice}' is named twice in ({', '.join(given)})")
-    return tuple(sorted(given, key=domain.names.index))
+    if len(set(members)) < len(members):
+        twice = next(name for name in members if members.count(name) > 1)
+        raise WorkloadError(f"attribute '{twice}' is named twice in ({', '.join(members)})")
+    return tuple(sorted(members, key=domain.names.index))
 
 
 def margins(domain: Domain, sets: Iterable[Iterable[Any]]) -> tuple[Margin, ...]:
     """Many sets of attributes, each in domain order."""
     place = {name: i for i, name in enumerate(domain.names)}
-    return tuple(_tidy(domain, place, given) for given in sets)
+    return tuple(_tidy(domain, place, members) for members in sets)
 
 
-def _tidy(domain: Domain, place: dict[str, int], given: Iterable[Any]) -> Margin:
-    if isinstance(given, tuple) and all(isinstance(name, str) and name in place for name in given):
-        places = [place[name] for name in given]
+def _tidy(domain: Domain, place: dict[str, int], members: Iterable[Any]) -> Margin:
+    if isinstance(members, tuple) and all(isinstance(name, str) and name in place for name in members):
+        places = [place[name] for name in members]
         if all(a < b for a, b in pairwise(places)):
-            return given
-    return margin(domain, given)
+            return members
+    return margin(domain, members)
 
 
 def find(domain: Domain, word: str) -> Attribute:

@@ -28,7 +28,7 @@ from maquette.queries.base import (
     sum_margin,
 )
 from maquette.queries.condition import ALWAYS, NEVER, Condition, Every, Leaf, RowMasks, simplify
-from maquette.queries.sensitivity import Worst
+from maquette.queries.sensitivity import SensitivityBound
 from maquette.queries.sql_compare import Parsed
 from maquette.queries.sql_format import condition_text
 
@@ -37,9 +37,9 @@ from maquette.queries.sql_format import condition_text
 # Conditions on few attributes are answered from the table over them, intervals by sums at the corners of
 # the box (summed-area table); others by a mask over the rows.
 
-MOST_CELLS = 2**22
+MAX_CONDITION_TABLE_CELLS = 2**22
 """Cells of a table that conditions may be answered from."""
-MOST_CORNERED = 6
+MAX_BOX_ATTRIBUTES = 6
 """Attributes of a box that is summed by its 2^d corners."""
 
 
@@ -57,7 +57,7 @@ class SetQueries(Queries):
 
     @property
     def attributes(self) -> Margin:
-        used = {leaf.attribute for given in self.conditions for leaf in condition.leaves(given)}
+        used = {leaf.attribute for one in self.conditions for leaf in condition.leaves(one)}
         return tuple(name for name in self.domain.names if name in used)
 
     def distinct(self) -> int:
@@ -65,36 +65,38 @@ class SetQueries(Queries):
         return canonical.count_distinct(self.query_keys())
 
     def query_keys(self) -> Iterator[canonical.Key | None]:
-        return (canonical.merged_key(self.domain, given) for given in self.conditions)
+        return (canonical.merged_key(self.domain, one) for one in self.conditions)
 
     def canonical(self) -> dict[str, Any]:
         return {"kind": "sets", "sets": [canonical.condition_key(self.domain, c) for c in self.conditions]}
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Exact where the conditions that share attributes tell few enough records apart to search them."""
-        return self._worst(relation).bound
+        return self._bound(relation).bound
 
     @property
     def exact_sensitivity(self) -> bool:
-        return all(self._worst(relation).exact for relation in Relation)
+        return all(self._bound(relation).exact for relation in Relation)
 
     @property
     def spread(self) -> bool:
-        return self._worst(Relation.REPLACE_ONE).spread
+        return self._bound(Relation.REPLACE_ONE).spread
 
     def twins(self, name: str) -> NDArray[np.int64]:
         sets = {leaf.runs for c in self.conditions for leaf in condition.leaves(c) if leaf.attribute == name}
         size = self.domain[name].size
         if not sets:
             return np.zeros(size, dtype=np.int64)
-        if len(sets) * size > MOST_CELLS:  # cells without a border between them are not told apart either
+        if (
+            len(sets) * size > MAX_CONDITION_TABLE_CELLS
+        ):  # cells without a border between them are not told apart either
             borders = {end for runs in sets for low, high in runs for end in (low, high + 1)}
             return np.searchsorted(np.array(sorted(borders)), np.arange(size), side="right").astype(np.int64)
         return label_columns(np.stack([cells.mask(runs, size) for runs in sorted(sets)]))
 
     def columns_of(self, rows: Columns) -> NDArray[Any]:
         masks = RowMasks(self.domain, rows, len(next(iter(rows.values()))))
-        return np.stack([masks.of(given) for given in self.conditions]).astype(np.int8)
+        return np.stack([masks.of(one) for one in self.conditions]).astype(np.int8)
 
     def on_rows(self, columns: Columns, weights: NDArray[Any] | None = None) -> NDArray[Any]:
         weights = base.whole_or_float(weights)
@@ -102,7 +104,7 @@ class SetQueries(Queries):
         tabled = {
             names: places
             for names, places in self._by_attributes().items()
-            if self.domain.cells(names) <= min(MOST_CELLS, length * len(places))
+            if self.domain.cells(names) <= min(MAX_CONDITION_TABLE_CELLS, length * len(places))
         }
         answers: dict[int, Any] = {}
         if tabled:
@@ -121,14 +123,14 @@ class SetQueries(Queries):
         tables = {names: sum_margin(self.domain, histogram, names) for names in tabled}
         return _collected(self._from_tables(tabled, tables), base.answer_type(histogram))
 
-    def _worst(self, relation: Relation) -> Worst:
-        return _worst(self.domain, self.conditions, relation)
+    def _bound(self, relation: Relation) -> SensitivityBound:
+        return _bound(self.domain, self.conditions, relation)
 
     def _by_attributes(self) -> dict[Margin, list[int]]:
-        found: dict[Margin, list[int]] = {}
-        for place, given in enumerate(self.conditions):
-            found.setdefault(condition.attributes(self.domain, given), []).append(place)
-        return found
+        places_of: dict[Margin, list[int]] = {}
+        for place, one in enumerate(self.conditions):
+            places_of.setdefault(condition.attributes(self.domain, one), []).append(place)
+        return places_of
 
     def _from_tables(
         self, tabled: Mapping[Margin, Sequence[int]], tables: Mapping[Margin, NDArray[Any]]
@@ -149,7 +151,7 @@ class SetQueries(Queries):
         """One interval per attribute, if the condition is a product of intervals."""
         factors = condition.product(self.conditions[place])
         if (
-            not 0 < len(names) <= MOST_CORNERED
+            not 0 < len(names) <= MAX_BOX_ATTRIBUTES
             or factors is None
             or any(len(leaf.runs) > 1 for leaf in factors)
         ):
@@ -159,29 +161,31 @@ class SetQueries(Queries):
 
 
 @lru_cache(maxsize=256)
-def _worst(domain: Domain, conditions: tuple[Condition, ...], relation: Relation) -> Worst:
+def _bound(domain: Domain, conditions: tuple[Condition, ...], relation: Relation) -> SensitivityBound:
     groups = sensitivity.connected([_Conditions(domain, (one,)) for one in conditions])
-    return sensitivity.total([_worst_of_group(domain, group, relation) for group in groups])
+    return sensitivity.total([_group_bound(domain, group, relation) for group in groups])
 
 
-def _worst_of_group(domain: Domain, group: Sequence[Queries], relation: Relation) -> Worst:
-    given = tuple(c for part in group if isinstance(part, _Conditions) for c in part.conditions)
-    if len(given) == 1 and condition.read_once(given[0]):
-        return _worst_of_one(given[0], relation)
-    found = sensitivity.search(domain, [_Conditions(domain, given)], relation)
-    if found is not None:
-        return found
-    bound = Sensitivity(Fraction(len(given)), Fraction(len(given)), Fraction(1))
+def _group_bound(domain: Domain, group: Sequence[Queries], relation: Relation) -> SensitivityBound:
+    conditions = tuple(c for part in group if isinstance(part, _Conditions) for c in part.conditions)
+    if len(conditions) == 1 and condition.read_once(conditions[0]):
+        return _single_bound(conditions[0], relation)
+    searched = sensitivity.search(domain, [_Conditions(domain, conditions)], relation)
+    if searched is not None:
+        return searched
+    bound = Sensitivity(Fraction(len(conditions)), Fraction(len(conditions)), Fraction(1))
     if relation is Relation.REPLACE_ONE:
-        bound = sensitivity.least(bound, sensitivity.twice(_worst(domain, given, Relation.ADD_REMOVE).bound))
-    return Worst(bound, exact=False)
+        bound = sensitivity.least(
+            bound, sensitivity.twice(_bound(domain, conditions, Relation.ADD_REMOVE).bound)
+        )
+    return SensitivityBound(bound, exact=False)
 
 
-def _worst_of_one(given: Condition, relation: Relation) -> Worst:
+def _single_bound(one: Condition, relation: Relation) -> SensitivityBound:
     """All its sets satisfied or none of them: two records that differ everywhere, one counted, one not."""
-    constant = given == NEVER or (given == ALWAYS and relation is Relation.REPLACE_ONE)
-    moved = Fraction(0 if constant else 1)
-    return Worst(Sensitivity(moved, moved, moved), exact=True, spread=True)
+    constant = one == NEVER or (one == ALWAYS and relation is Relation.REPLACE_ONE)
+    distance = Fraction(0 if constant else 1)
+    return SensitivityBound(Sensitivity(distance, distance, distance), exact=True, spread=True)
 
 
 def _corner_sums(table: NDArray[Any], boxes: Sequence[Sequence[tuple[int, int]]]) -> NDArray[Any]:
@@ -264,17 +268,17 @@ class Predicate(SetQueries):
             return self, self
         return self._end(self._parsed.surely), self._end(self._parsed.maybe)
 
-    def _end(self, meant: Condition) -> Predicate:
-        text = condition_text(self.domain, meant)
+    def _end(self, end: Condition) -> Predicate:
+        text = condition_text(self.domain, end)
         try:
-            found = None if text is None else Predicate(self.domain, text)
+            predicate = None if text is None else Predicate(self.domain, text)
         except WorkloadError:  # longer than a predicate may be
-            found = None
-        if found is None or not found.exact or found.condition != meant:
+            predicate = None
+        if predicate is None or not predicate.exact or predicate.condition != end:
             raise WorkloadError(
                 f"{self.cuts[0]}, and both sides of it are too long to be said; compare with borders of cells"
             )
-        return found
+        return predicate
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -350,14 +354,14 @@ def predicates(domain: Domain, texts: Iterable[str]) -> Predicates:
 
 def exact_predicates(domain: Domain, texts: Iterable[str]) -> Predicate | Predicates:
     """Predicates that cells can count exactly: each as it is, or both sides of one that cuts cells."""
-    found = [end for text in texts for end in dict.fromkeys(Predicate(domain, text).ends())]
-    return found[0] if len(found) == 1 else Predicates(domain, tuple(found))
+    ends = [end for text in texts for end in dict.fromkeys(Predicate(domain, text).ends())]
+    return ends[0] if len(ends) == 1 else Predicates(domain, tuple(ends))
 
 
 def notes_of(queries: Queries) -> tuple[str, ...]:
     """What the predicates of a workload read otherwise than it was written, each note once."""
-    told = (part.notes for part in queries.classes if isinstance(part, (Predicate, Predicates)))
-    return tuple(dict.fromkeys(note for notes in told for note in notes))
+    lists = (part.notes for part in queries.classes if isinstance(part, (Predicate, Predicates)))
+    return tuple(dict.fromkeys(note for notes in lists for note in notes))
 
 
 # An explicit list of products of intervals.
@@ -382,33 +386,35 @@ class Boxes(SetQueries):
         tidy = tuple(_tidy(self.domain, box) for box in self.boxes)
         leaves = [tuple(Leaf(name, ((low, high),)) for name, low, high in box) for box in tidy]
         object.__setattr__(self, "boxes", tidy)
-        object.__setattr__(self, "conditions", tuple(simplify(self.domain, Every(given)) for given in leaves))
+        object.__setattr__(
+            self, "conditions", tuple(simplify(self.domain, Every(factors)) for factors in leaves)
+        )
 
     def text(self, index: int) -> str:
         check_index(index, self.count)
-        told = [_interval_text(self.domain, interval) for interval in self.boxes[index]]
-        return " AND ".join(told) or "TRUE"
+        parts = [_interval_text(self.domain, interval) for interval in self.boxes[index]]
+        return " AND ".join(parts) or "TRUE"
 
     def spec(self) -> dict[str, Any]:
         listed = [{name: [low, high] for name, low, high in box} for box in self.boxes]
         return {"kind": self.kind, "boxes": listed}
 
 
-def boxes(domain: Domain, given: Iterable[Mapping[str, tuple[int, int]]]) -> Boxes:
+def boxes(domain: Domain, intervals: Iterable[Mapping[str, tuple[int, int]]]) -> Boxes:
     """The listed boxes: for each a mapping from attributes to (first code, last code), both included."""
-    return Boxes(domain, tuple(_box_intervals(box) for box in given))
+    return Boxes(domain, tuple(_box_intervals(box) for box in intervals))
 
 
 def _box_intervals(box: object) -> tuple[Interval, ...]:
     if not isinstance(box, Mapping):
         raise WorkloadError(f"expected a box such as {{'age': (3, 5)}}, got {box!r}")
-    found: list[Interval] = []
+    intervals: list[Interval] = []
     for name, ends in cast("Mapping[str, Any]", box).items():
         if not isinstance(ends, (tuple, list)) or len(cast("list[Any]", ends)) != 2:
             raise WorkloadError(f"expected (first code, last code) for '{name}' of a box, got {ends!r}")
         low, high = cast("tuple[int, int]", ends)
-        found.append((name, low, high))
-    return tuple(found)
+        intervals.append((name, low, high))
+    return tuple(intervals)
 
 
 def _tidy(domain: Domain, box: tuple[Interval, ...]) -> tuple[Interval, ...]:

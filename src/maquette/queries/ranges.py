@@ -21,7 +21,7 @@ from maquette.errors import WorkloadError
 from maquette.queries import canonical, names, sql_format
 from maquette.queries.base import Columns, Margin, Norms, Sensitivity, TableQueries, check_index
 from maquette.queries.marginals import unravel
-from maquette.queries.sensitivity import Farthest, farthest_boxes
+from maquette.queries.sensitivity import RangeSensitivity, range_sensitivity
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Prefixes(TableQueries):
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Cell 0 is in every prefix; the last declared cell is in one, a null or overflow cell in none."""
-        moved = self.count if relation is Relation.ADD_REMOVE else self.distinct()
-        return _counting(moved)
+        distance = self.count if relation is Relation.ADD_REMOVE else self.distinct()
+        return _counting(distance)
 
     @property
     def spread(self) -> bool:
@@ -65,12 +65,12 @@ class Prefixes(TableQueries):
         return ((codes <= np.arange(self.count)[:, None]) & (codes < self.count)).astype(np.int8)
 
     def norms(self, rows: Columns) -> Norms:
-        held = np.maximum(self.count - rows[self.attribute].astype(np.int64), 0)
-        return Norms(held, held)
+        counts = np.maximum(self.count - rows[self.attribute].astype(np.int64), 0)
+        return Norms(counts, counts)
 
     def distances(self, left: Columns, right: Columns) -> Norms:
-        moved = np.abs(self.norms(left).l1[:, None] - self.norms(right).l1)
-        return Norms(moved, moved)
+        distance = np.abs(self.norms(left).l1[:, None] - self.norms(right).l1)
+        return Norms(distance, distance)
 
     def from_margins(self, tables: Mapping[Margin, NDArray[Any]]) -> NDArray[Any]:
         return np.cumsum(np.asarray(tables[(self.attribute,)])[: self.count])
@@ -126,18 +126,18 @@ class Ranges(TableQueries):
         return self.count - 1 - sum(column.cells - 1 for column in self._columns)
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """The cell in the middle is in the most products; for pairs see `apart.farthest_boxes`."""
+        """The cell in the middle is in the most products; for pairs see `range_sensitivity`."""
         if relation is Relation.ADD_REMOVE:
             return _counting(math.prod(_through_middle(column.cells) for column in self._columns))
-        return _counting(self._farthest().moved)
+        return _counting(self._distance().distance)
 
     @property
     def exact_sensitivity(self) -> bool:
-        return self._farthest().exact
+        return self._distance().exact
 
     @property
     def spread(self) -> bool:
-        return self._farthest().spread
+        return self._distance().spread
 
     @property
     def pair_cost(self) -> int:
@@ -153,11 +153,11 @@ class Ranges(TableQueries):
         return columns
 
     def norms(self, rows: Columns) -> Norms:
-        held = np.ones(len(next(iter(rows.values()))), dtype=np.int64)
+        counts = np.ones(len(next(iter(rows.values()))), dtype=np.int64)
         for column in self._columns:
             codes = rows[column.name].astype(np.int64)
-            held *= np.where(codes < column.cells, (codes + 1) * (column.cells - codes), 0)
-        return Norms(held, held)
+            counts *= np.where(codes < column.cells, (codes + 1) * (column.cells - codes), 0)
+        return Norms(counts, counts)
 
     def distances(self, left: Columns, right: Columns) -> Norms:
         first, second = self.norms(left).l1, self.norms(right).l1
@@ -168,8 +168,8 @@ class Ranges(TableQueries):
                 left[column.name].astype(np.int64)[:, None], right[column.name].astype(np.int64)
             )
             both *= np.where(high < column.cells, (low + 1) * (column.cells - high), 0)
-        moved = first[:, None] + second - 2 * both
-        return Norms(moved, moved)
+        distance = first[:, None] + second - 2 * both
+        return Norms(distance, distance)
 
     def from_margins(self, tables: Mapping[Margin, NDArray[Any]]) -> NDArray[Any]:
         answers = np.asarray(tables[self.over])
@@ -185,11 +185,11 @@ class Ranges(TableQueries):
     def text(self, index: int) -> str:
         check_index(index, self.count)
         places = unravel(index, [_intervals(column.cells) for column in self._columns])
-        told = [
+        parts = [
             sql_format.run_text(column, *_interval(place, column.cells))
             for column, place in zip(self._columns, places, strict=True)
         ]
-        return " AND ".join(told)
+        return " AND ".join(parts)
 
     def spec(self) -> dict[str, Any]:
         return {"kind": self.kind, "attributes": list(self.over)}
@@ -201,10 +201,10 @@ class Ranges(TableQueries):
     def _columns(self) -> list[Attribute]:
         return [self.domain[name] for name in self.over]
 
-    def _farthest(self) -> Farthest:
+    def _distance(self) -> RangeSensitivity:
         """An attribute of one cell in all is the same in every record, and left out."""
         columns = [c for c in self._columns if c.size > 1] or self._columns[:1]
-        return farthest_boxes([c.cells for c in columns], closed=all(_closed(c) for c in columns))
+        return range_sensitivity([c.cells for c in columns], closed=all(_closed(c) for c in columns))
 
 
 def prefixes(domain: Domain, attribute: str) -> Prefixes:
@@ -224,8 +224,8 @@ def _closed(column: Attribute) -> bool:
     return column.size == column.cells
 
 
-def _counting(moved: int) -> Sensitivity:
-    return Sensitivity(Fraction(moved), Fraction(moved), Fraction(min(moved, 1)))
+def _counting(distance: int) -> Sensitivity:
+    return Sensitivity(Fraction(distance), Fraction(distance), Fraction(min(distance, 1)))
 
 
 def _intervals(cells: int) -> int:

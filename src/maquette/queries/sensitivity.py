@@ -1,4 +1,4 @@
-"""Worst cases of a union: where the parts' worst records meet, and by search where nothing proves that they do.
+"""Worst cases of a union: where those of the parts meet, and by search where nothing proves that they do.
 
 Largest entries (L-infinity) always combine: a change of one answer belongs to one part. For L1 and L2:
 
@@ -22,22 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
-from maquette.queries.base import Columns, Norms, Queries, Sensitivity, first_columns, label_columns
+from maquette.queries.base import MAX_SUM, Columns, Norms, Queries, Sensitivity, first_columns, label_columns
 from maquette.queries.canonical import all_cells
 
-MOST_RECORDS = 2**16
+MAX_SEARCHED_RECORDS = 2**16
 """Records that are told apart, in a search through all of them."""
-MOST_STEPS = 2**28
+MAX_SEARCH_STEPS = 2**28
 """Elementary steps of a search through all records or pairs of records."""
-MOST_HELD = 2**24
+MAX_WEIGHTS_IN_MEMORY = 2**24
 """Weights that are held at once."""
 _BLOCK = 2**18
-_LARGEST = 2**62
-"""Sums stay below this, so that 64 bits hold them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
+class SensitivityBound:
     """A sensitivity that is never too small."""
 
     bound: Sensitivity
@@ -46,13 +44,13 @@ class Worst:
     """Attained by a pair of records that differs in every attribute of two or more cells."""
 
 
-def union_sensitivity(domain: Domain, parts: Sequence[Queries], relation: Relation) -> Worst:
+def union_sensitivity(domain: Domain, parts: Sequence[Queries], relation: Relation) -> SensitivityBound:
     """The sensitivity of all parts together."""
     return _union_sensitivity(domain, tuple(parts), relation)
 
 
 @lru_cache(maxsize=16)
-def _union_sensitivity(domain: Domain, parts: tuple[Queries, ...], relation: Relation) -> Worst:
+def _union_sensitivity(domain: Domain, parts: tuple[Queries, ...], relation: Relation) -> SensitivityBound:
     flat = [part for part in parts if part.flat]
     rest = [_component(domain, group, relation) for group in connected([p for p in parts if not p.flat])]
     proved = total([_alone(part, relation) for part in flat] + rest)
@@ -65,7 +63,7 @@ def _union_sensitivity(domain: Domain, parts: tuple[Queries, ...], relation: Rel
     bound = least(proved.bound, searched.bound)
     if relation is Relation.REPLACE_ONE:
         bound = least(bound, twice(_union_sensitivity(domain, parts, Relation.ADD_REMOVE).bound))
-    return Worst(bound, exact=False)
+    return SensitivityBound(bound, exact=False)
 
 
 def connected(parts: Sequence[Queries]) -> list[list[Queries]]:
@@ -84,10 +82,10 @@ def connected(parts: Sequence[Queries]) -> list[list[Queries]]:
     return [members for _, members in groups]
 
 
-def total(worst: Sequence[Worst]) -> Worst:
+def total(worst: Sequence[SensitivityBound]) -> SensitivityBound:
     """Worst cases that meet."""
     zero = Sensitivity(Fraction(0), Fraction(0), Fraction(0))
-    return Worst(
+    return SensitivityBound(
         sum((one.bound for one in worst), start=zero),
         exact=all(one.exact for one in worst),
         spread=all(one.spread for one in worst),
@@ -101,21 +99,25 @@ def twice(added: Sensitivity) -> Sensitivity:
 
 def search(
     domain: Domain, parts: Sequence[Queries], relation: Relation, *, linf: Fraction | None = None
-) -> Worst | None:
+) -> SensitivityBound | None:
     """The exact worst case over all records that the parts tell apart; None if there are too many.
 
     The largest entry is 1 for counting queries, and must be given (`linf`) for others.
     """
     names = tuple(name for name in domain.names if any(name in part.attributes for part in parts))
     cost, scale = sum(part.pair_cost for part in parts), math.lcm(*(part.denominator for part in parts))
-    if not names or cost > MOST_HELD or any(domain[name].size > MOST_RECORDS for name in names):
+    if (
+        not names
+        or cost > MAX_WEIGHTS_IN_MEMORY
+        or any(domain[name].size > MAX_SEARCHED_RECORDS for name in names)
+    ):
         return None
-    if sum(part.count for part in parts) * scale**2 >= _LARGEST:
+    if sum(part.count for part in parts) * scale**2 >= MAX_SUM:
         return None
     kinds = [_kinds(domain, parts, name) for name in names]
     records = math.prod(len(kind.codes) for kind in kinds)
     steps = records * cost * (1 if relation is Relation.ADD_REMOVE else records)
-    if records > MOST_RECORDS or steps > MOST_STEPS or records * cost > MOST_HELD:
+    if records > MAX_SEARCHED_RECORDS or steps > MAX_SEARCH_STEPS or records * cost > MAX_WEIGHTS_IN_MEMORY:
         return None
     places = all_cells(tuple(len(kind.codes) for kind in kinds), names)
     rows = {name: kind.codes[places[name]] for name, kind in zip(names, kinds, strict=True)}
@@ -163,15 +165,15 @@ class _Search:
     def _together(self, norms: Sequence[Norms]) -> Norms:
         factors = [self.scale // part.denominator for part in self.parts]
         if self.scale == 1:  # counting queries: both sums are the same
-            moved = np.sum([norm.l1 for norm in norms], axis=0)
-            return Norms(moved, moved)
+            distance = np.sum([norm.l1 for norm in norms], axis=0)
+            return Norms(distance, distance)
         return Norms(
             np.sum([norm.l1 * f for norm, f in zip(norms, factors, strict=True)], axis=0),
             np.sum([norm.l2_squared * f * f for norm, f in zip(norms, factors, strict=True)], axis=0),
         )
 
 
-def _search(searched: _Search, relation: Relation, linf: Fraction | None) -> Worst:
+def _search(searched: _Search, relation: Relation, linf: Fraction | None) -> SensitivityBound:
     scale, best = searched.scale, _Best()
     if relation is Relation.ADD_REMOVE:
         sums = searched.norms()
@@ -183,7 +185,7 @@ def _search(searched: _Search, relation: Relation, linf: Fraction | None) -> Wor
             best = best.with_block(*searched.distances(start, start + step))
     l1, l2 = Fraction(best.l1[0], scale), Fraction(best.l2[0], scale**2)
     spread = best.l1[1] >= best.l1[0] and best.l2[1] >= best.l2[0]
-    return Worst(
+    return SensitivityBound(
         Sensitivity(l1, l2, min(l1, Fraction(1)) if linf is None else linf), exact=True, spread=spread
     )
 
@@ -205,15 +207,17 @@ def _larger(best: tuple[int, int], sums: NDArray[np.int64], differs: NDArray[np.
     return max(best[0], int(sums.max())), max(best[1], int(np.where(differs, sums, -1).max()))
 
 
-def _component(domain: Domain, parts: Sequence[Queries], relation: Relation) -> Worst:
+def _component(domain: Domain, parts: Sequence[Queries], relation: Relation) -> SensitivityBound:
     if len(parts) == 1:
         return _alone(parts[0], relation)
     added = total([_alone(part, relation) for part in parts])
-    return search(domain, parts, relation, linf=added.bound.linf) or Worst(added.bound, exact=False)
+    return search(domain, parts, relation, linf=added.bound.linf) or SensitivityBound(
+        added.bound, exact=False
+    )
 
 
-def _alone(part: Queries, relation: Relation) -> Worst:
-    return Worst(part.sensitivity(relation), part.exact_sensitivity, part.spread)
+def _alone(part: Queries, relation: Relation) -> SensitivityBound:
+    return SensitivityBound(part.sensitivity(relation), part.exact_sensitivity, part.spread)
 
 
 def least(one: Sensitivity, other: Sensitivity) -> Sensitivity:
@@ -237,15 +241,15 @@ def least(one: Sensitivity, other: Sensitivity) -> Sensitivity:
 # built from the hulls of its factors, one attribute after the other, because for a fixed last factor the
 # same argument holds for the rest.
 
-MOST_CELLS = 2**14
+MAX_EXACT_RANGE_CELLS = 2**14
 """Attributes of more cells, among several, get a bound in place of the exact figure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Farthest:
+class RangeSensitivity:
     """How many products hold exactly one of two records, at most."""
 
-    moved: int
+    distance: int
     exact: bool
     spread: bool
     """Some such pair differs in every attribute of two or more cells."""
@@ -257,25 +261,25 @@ class _Corner(NamedTuple):
     a: tuple[int, ...]
 
 
-def farthest_boxes(cells: Sequence[int], *, closed: bool) -> Farthest:
+def range_sensitivity(cells: Sequence[int], *, closed: bool) -> RangeSensitivity:
     """The farthest pair for attributes of these numbers of declared cells.
 
     If an attribute has a cell outside the declared ones (not `closed`), one record may be in no product at all.
     """
-    return _farthest(tuple(cells), closed)
+    return _range_sensitivity(tuple(cells), closed)
 
 
 @lru_cache(maxsize=256)
-def _farthest(cells: tuple[int, ...], closed: bool) -> Farthest:
+def _range_sensitivity(cells: tuple[int, ...], closed: bool) -> RangeSensitivity:
     middle = math.prod((m + 1) ** 2 // 4 for m in cells)
     if len(cells) == 1:
-        return Farthest(middle if cells[0] > 1 or not closed else 0, exact=True, spread=True)
-    if max(cells) > MOST_CELLS:
-        return Farthest(2 * middle, exact=False, spread=False)
-    moved, spread = _best_pair(_corners(cells), cells, closed)
-    if not closed and middle >= moved:
-        return Farthest(middle, exact=True, spread=True)
-    return Farthest(moved, exact=True, spread=spread)
+        return RangeSensitivity(middle if cells[0] > 1 or not closed else 0, exact=True, spread=True)
+    if max(cells) > MAX_EXACT_RANGE_CELLS:
+        return RangeSensitivity(2 * middle, exact=False, spread=False)
+    distance, spread = _best_pair(_corners(cells), cells, closed)
+    if not closed and middle >= distance:
+        return RangeSensitivity(middle, exact=True, spread=True)
+    return RangeSensitivity(distance, exact=True, spread=spread)
 
 
 def _corners(cells: tuple[int, ...]) -> list[_Corner]:
@@ -307,10 +311,10 @@ def _best_pair(hull: list[_Corner], cells: tuple[int, ...], closed: bool) -> tup
     best, spread = 0, False
     for i, one in enumerate(hull):
         for other in hull[i:]:
-            moved = one.f + other.f - 2 * one.p * other.p
-            if moved >= best:
+            distance = one.f + other.f - 2 * one.p * other.p
+            if distance >= best:
                 pairs = zip(one.a, other.a, cells, strict=True)
                 differs = all(a + b <= m or (m == 1 and closed) for a, b, m in pairs)
-                spread = differs or (spread and moved == best)
-                best = moved
+                spread = differs or (spread and distance == best)
+                best = distance
     return best, spread

@@ -38,12 +38,12 @@ def splits_of(numerators: NDArray[Any], denominator: int, gamma: Fraction) -> li
     enough. Two equal or opposite splits never stand in one shattered set, so one of each is kept; nor do two splits
     of one point, so their points are distinct by themselves.
     """
-    found: dict[tuple[int, int], Split] = {}
+    split_of: dict[tuple[int, int], Split] = {}
     for point in range(numerators.shape[1]):
         for split in _at_point(point, numerators[:, point], denominator, gamma):
             key = (min(split.low, split.high), max(split.low, split.high))
-            found.setdefault(key, split)
-    return sorted(found.values(), key=lambda s: -min(s.low.bit_count(), s.high.bit_count()))
+            split_of.setdefault(key, split)
+    return sorted(split_of.values(), key=lambda s: -min(s.low.bit_count(), s.high.bit_count()))
 
 
 def largest(splits: Sequence[Split], queries: int) -> Shattered:
@@ -109,7 +109,7 @@ def _leaves(cells: Iterable[int], split: Split, need: int) -> bool:
 
 
 def _at_point(point: int, values: NDArray[Any], denominator: int, gamma: Fraction) -> list[Split]:
-    found: list[Split] = []
+    splits: list[Split] = []
     distinct = sorted({int(v) for v in values.tolist()})
     masks = [bits(values == v) for v in distinct]
     everyone = (1 << len(values)) - 1
@@ -121,7 +121,7 @@ def _at_point(point: int, values: NDArray[Any], denominator: int, gamma: Fractio
         high = everyone & ~below
         if not high:
             break
-        if found and found[-1].high == high:
-            found.pop()
-        found.append(Split(point, Fraction(value, denominator) + gamma, low, high))
-    return found
+        if splits and splits[-1].high == high:
+            splits.pop()
+        splits.append(Split(point, Fraction(value, denominator) + gamma, low, high))
+    return splits

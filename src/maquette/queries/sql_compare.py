@@ -193,8 +193,8 @@ def _declared(attribute: Attribute) -> str:
 def _spelled(value: Value) -> str:
     if isinstance(value, Fraction):
         return str(int(value)) if value.denominator == 1 else repr(float(value))
-    told = sql_format.spell(value)
-    return told if len(told) <= 60 else told[:57] + "..."
+    text = sql_format.spell(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _unordered(attribute: Attribute) -> Runs:
@@ -255,14 +255,14 @@ class Parsed:
 
 def leaf(attribute: Attribute, readings: Sequence[Reading], *, negated: bool) -> Tree:
     """Where any of the readings is true; negated, where all are false (what is unknown stays out)."""
-    told = [one.negated(attribute.size) for one in readings] if negated else readings
-    return Group(negated, tuple(Compared(attribute.name, one.values, one.true, (one,)) for one in told))
+    effective = [one.negated(attribute.size) for one in readings] if negated else readings
+    return Group(negated, tuple(Compared(attribute.name, one.values, one.true, (one,)) for one in effective))
 
 
 def settle(domain: Domain, tree: Tree) -> Parsed:
     """The conditions that a predicate stands for."""
     merged = _merge(tree)
-    read, surely, maybe = (simplify(domain, found) for found in _conditions(domain, merged))
+    read, surely, maybe = (simplify(domain, condition) for condition in _conditions(domain, merged))
     if surely == maybe:
         return Parsed(surely, surely, maybe, (), ())
     said = dict(_notes(domain, merged))
@@ -338,10 +338,10 @@ def _cut(attribute: Attribute, values: ValueSet) -> Runs:
 def _note(attribute: Attribute, reading: Reading, cut: Runs) -> tuple[str, str]:
     surely, maybe = valueset.inside(attribute, reading.values), valueset.touched(attribute, reading.values)
     read = _between(surely, reading.true, maybe)
-    told = "no record"
+    meaning = "no record"
     if read:
         everything = cells.whole(attribute.cells)
-        told = (
+        meaning = (
             "all declared cells"
             if read == everything
             else sql_format.runs_text(attribute, read) or "some cells"
@@ -352,7 +352,7 @@ def _note(attribute: Attribute, reading: Reading, cut: Runs) -> tuple[str, str]:
         f" and {more} more" if more else ""
     )
     cuts = f"cuts the cell {named}"
-    return f"{reading.said} {cuts}", f"{reading.said} was read as {told}, as it {cuts}"
+    return f"{reading.said} {cuts}", f"{reading.said} was read as {meaning}, as it {cuts}"
 
 
 def cell_words(attribute: Attribute, code: int) -> str:

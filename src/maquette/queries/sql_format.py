@@ -22,9 +22,9 @@ from maquette.queries.condition import (
 )
 from maquette.queries.names import quote
 
-MOST_LISTED = 128
+MAX_LITERALS = 128
 """Literals in one list; `where` accepts no more."""
-MOST_NAMED = 4096
+MAX_NAMED_CELLS = 4096
 """Cells of an attribute without order that are named one by one."""
 
 
@@ -51,10 +51,10 @@ def runs_text(attribute: Attribute, runs: Runs) -> str | None:
         return _any([*parts, *(code_text(attribute, code) for code in added)])
     others = meet(complement(declared, attribute.cells), whole(attribute.cells))
     except_for = attribute.overflow_cell is None or attribute.overflow_cell in added
-    if except_for and count(others) < count(declared) and count(others) <= MOST_NAMED:
+    if except_for and count(others) < count(declared) and count(others) <= MAX_NAMED_CELLS:
         return _all_but(attribute, codes(others), null=attribute.null_cell in added)
     named = max(count(declared), attribute.cells if attribute.overflow_cell in added else 0)
-    if named > MOST_NAMED:
+    if named > MAX_NAMED_CELLS:
         return None
     parts = [_one_of(attribute, codes(declared))] if declared else []
     return _any([*parts, *(code_text(attribute, code) for code in added)])
@@ -86,7 +86,7 @@ def run_text(attribute: Attribute, low: int, high: int) -> str:
     name, last = quote(attribute.name), attribute.cells - 1
     if attribute.kind is Kind.NUMERIC:
         return _bins_text(attribute, low, high)
-    if attribute.overflow_cell is not None and high - low < MOST_NAMED:
+    if attribute.overflow_cell is not None and high - low < MAX_NAMED_CELLS:
         return _one_of(attribute, range(low, high + 1))  # between two values may lie one that is not declared
     if low == high:
         return f"{name} = {literal(attribute, low)}"
@@ -119,7 +119,7 @@ def _sql_outside(attribute: Attribute) -> str:
     if attribute.kind is Kind.NUMERIC:
         low, high = number(attribute.edge(0)), number(attribute.edge(attribute.cells))
         return f"{name} NOT BETWEEN {low} AND {high}"
-    if attribute.cells > MOST_NAMED:
+    if attribute.cells > MAX_NAMED_CELLS:
         return f"{name} = (other)"  # too many to say in a predicate
     listed = _lists([literal(attribute, code) for code in range(attribute.cells)])
     return " AND ".join(f"{name} NOT IN ({', '.join(some)})" for some in listed)
@@ -134,7 +134,7 @@ def _one_of(attribute: Attribute, some: Sequence[int]) -> str:
 
 
 def _lists(literals: Sequence[str]) -> list[Sequence[str]]:
-    return [literals[start : start + MOST_LISTED] for start in range(0, len(literals), MOST_LISTED)]
+    return [literals[start : start + MAX_LITERALS] for start in range(0, len(literals), MAX_LITERALS)]
 
 
 def _any(parts: Sequence[str]) -> str:

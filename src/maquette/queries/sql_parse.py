@@ -18,26 +18,25 @@ from fractions import Fraction
 from typing import Any
 
 from maquette.domain import Attribute, Domain
+from maquette.domain.values import MAX_EXPONENT
 from maquette.errors import WorkloadError
 from maquette.queries import names, sql_compare
 from maquette.queries.sql_compare import Group, Parsed, Tree, Value, leaf, settle
-from maquette.queries.sql_format import MOST_LISTED
+from maquette.queries.sql_format import MAX_LITERALS
 
 SqlTree = Any
 """A node of sqlglot's; its types move between versions."""
 
-LONGEST = 4096
-"""Characters."""
-DEEPEST = 32
+MAX_CHARACTERS = 4096
+"""Characters of a predicate."""
+MAX_DEPTH = 32
 """Parentheses and NOTs inside one another."""
-MOST_NODES = 256
-"""Comparisons and connectives."""
-
-LARGEST = 10**300
-"""Numbers."""
+MAX_NODES = 256
+"""Comparisons and connectives of a predicate."""
+MAX_NUMBER = 10**300
+"""Largest absolute value of a number in a predicate."""
 
 _KEYWORDS = frozenset(["AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "TRUE", "FALSE"])
-_LARGEST_EXPONENT = 400
 _TOKEN = re.compile(
     r"""
     (?P<space>[ \t\r\n]+)
@@ -75,8 +74,8 @@ def _guard(domain: Domain, text: str) -> None:
     """Length, characters, words, nesting and lists, before any parsing."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise WorkloadError(f"expected a predicate as text, got {type(text).__name__}")
-    if len(text) > LONGEST:
-        raise WorkloadError(f"a predicate may have {LONGEST} characters, got {len(text)}")
+    if len(text) > MAX_CHARACTERS:
+        raise WorkloadError(f"a predicate may have {MAX_CHARACTERS} characters, got {len(text)}")
     depth = _Depth()
     place = 0
     while place < len(text):
@@ -98,7 +97,7 @@ def _check_token(domain: Domain, token: re.Match[str]) -> None:
                 f"{_short(word)} is outside the query language; an attribute of this name goes in double quotes"
             )
         names.find(domain, word)
-    if token["exponent"] is not None and abs(int(token["exponent"])) > _LARGEST_EXPONENT:
+    if token["exponent"] is not None and abs(int(token["exponent"])) > MAX_EXPONENT:
         raise WorkloadError(f"the number {_short(token[0])} is out of range")
 
 
@@ -126,10 +125,10 @@ class _Depth:
                 self._nots = 0
             case _:
                 return
-        if len(self._opened) + sum(nots for nots, _ in self._opened) + self._nots > DEEPEST:
-            raise WorkloadError(f"a predicate may be nested {DEEPEST} deep; this one is deeper")
-        if self._commas >= MOST_LISTED:
-            raise WorkloadError(f"a list may have {MOST_LISTED} values; this one has more")
+        if len(self._opened) + sum(nots for nots, _ in self._opened) + self._nots > MAX_DEPTH:
+            raise WorkloadError(f"a predicate may be nested {MAX_DEPTH} deep; this one is deeper")
+        if self._commas >= MAX_LITERALS:
+            raise WorkloadError(f"a list may have {MAX_LITERALS} values; this one has more")
 
 
 @dataclass(slots=True)
@@ -143,8 +142,8 @@ class _Reader:
         from sqlglot import exp
 
         self.nodes += 1
-        if self.nodes > MOST_NODES:
-            raise WorkloadError(f"a predicate may have {MOST_NODES} comparisons and connectives")
+        if self.nodes > MAX_NODES:
+            raise WorkloadError(f"a predicate may have {MAX_NODES} comparisons and connectives")
         match tree:
             case exp.Paren():
                 return self.read(tree.this, negated=negated)
@@ -231,7 +230,7 @@ def _number(text: str) -> Fraction:
         number = Fraction(text)
     except ValueError:
         raise WorkloadError(f"cannot read {_short(text)!r} as a number") from None
-    if number > LARGEST:
+    if number > MAX_NUMBER:
         raise WorkloadError(f"the number {_short(text)} is out of range")
     return number
 

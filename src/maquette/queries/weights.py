@@ -29,12 +29,11 @@ from maquette.queries.base import (
     first_columns,
     label_columns,
 )
+from maquette.queries.sensitivity import MAX_SEARCH_STEPS
 
 GRID = 2**20
-MOST_FRACTIONAL = 2**20
+MAX_FRACTIONAL_QUERIES = 2**20
 """Queries with fractional weights in one class; sums of their squares stay inside 64 bits."""
-MOST_STEPS = 2**28
-"""Elementary steps for the search of the farthest pair of columns."""
 _BLOCK = 2**22
 
 
@@ -62,9 +61,9 @@ class Weights(TableQueries):
             raise WorkloadError(
                 f"expected numerators from 0 to the denominator, 1 or {GRID}, got {self.grid}"
             )
-        if self.grid > 1 and self.count > MOST_FRACTIONAL:
+        if self.grid > 1 and self.count > MAX_FRACTIONAL_QUERIES:
             raise WorkloadError(
-                f"a class may have {MOST_FRACTIONAL:,} queries of fractional weights, got {self.count:,}"
+                f"a class may have {MAX_FRACTIONAL_QUERIES:,} queries of fractional weights, got {self.count:,}"
             )
         if self.over != names.margin(self.domain, self.over):
             raise WorkloadError(f"expected attributes in the order of the domain, got {', '.join(self.over)}")
@@ -164,8 +163,8 @@ def weights(domain: Domain, matrix: Any, *, attributes: Iterable[str] | None = N
     Cells run as in a table over the attributes in the order given, the last fastest. Weights that are not all 0 or
     1 are rounded to the nearest multiple of 2^-20.
     """
-    given = tuple(domain.names if attributes is None else attributes)
-    over = names.margin(domain, given)
+    order = tuple(domain.names if attributes is None else attributes)
+    over = names.margin(domain, order)
     cells = domain.cells(over)
     try:
         array = np.asarray(matrix)
@@ -185,10 +184,12 @@ def weights(domain: Domain, matrix: Any, *, attributes: Iterable[str] | None = N
     counting = bool(((array == 0) | (array == 1)).all())
     grid = 1 if counting else GRID
     numerators = np.rint(array.astype(np.float64) * grid).astype(np.int32)
-    return Weights(domain, over, _in_order(domain, given, over, numerators), grid)
+    return Weights(domain, over, _in_order(domain, order, over, numerators), grid)
 
 
-def farthest(columns: NDArray[np.int64], *, power: int, most_steps: int = MOST_STEPS) -> tuple[int, bool]:
+def farthest(
+    columns: NDArray[np.int64], *, power: int, most_steps: int = MAX_SEARCH_STEPS
+) -> tuple[int, bool]:
     """The largest sum of |difference|^power between two columns, and whether it is exact or only an upper bound.
 
     Columns are taken by their distance r from a common centre, the farthest first. Two columns of distance at most
@@ -216,9 +217,9 @@ def _largest(columns: NDArray[np.int64]) -> tuple[int, int, int]:
 
 
 def _in_order(
-    domain: Domain, given: Margin, over: Margin, numerators: NDArray[np.int32]
+    domain: Domain, order: Margin, over: Margin, numerators: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    shape = tuple(domain[name].size for name in given)
-    axes = [0, *(1 + given.index(name) for name in over)]
-    moved = numerators.reshape(-1, *shape).transpose(axes)
-    return np.ascontiguousarray(moved.reshape(len(numerators), math.prod(shape)))
+    shape = tuple(domain[name].size for name in order)
+    axes = [0, *(1 + order.index(name) for name in over)]
+    transposed = numerators.reshape(-1, *shape).transpose(axes)
+    return np.ascontiguousarray(transposed.reshape(len(numerators), math.prod(shape)))

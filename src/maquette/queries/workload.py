@@ -129,12 +129,12 @@ class Workload(Queries):
 
     def groups(self) -> tuple[Group, ...]:
         """By part; marginals by order."""
-        found: list[Group] = []
+        groups: list[Group] = []
         start = 0
         for queries in self.classes:
-            found += [Group(g.name, g.start + start, g.stop + start) for g in queries.groups()]
+            groups += [Group(g.name, g.start + start, g.stop + start) for g in queries.groups()]
             start += queries.count
-        return tuple(found)
+        return tuple(groups)
 
     def describe(self) -> str:
         return " and ".join(queries.describe() for queries in self.classes)
@@ -144,7 +144,7 @@ class Workload(Queries):
             return component[0].distinct()
         tables = [queries for queries in component if isinstance(queries, Marginals)]
         others = [queries for queries in component if not isinstance(queries, Marginals)]
-        if others and sum(queries.count for queries in component) <= canonical.MOST_KEYS:
+        if others and sum(queries.count for queries in component) <= canonical.MAX_KEYS:
             return canonical.count_distinct(key for queries in component for key in queries.query_keys())
         margins = {margin for queries in tables for margin in queries.margins}
         return distinct_cells(self.domain, margins) + sum(queries.distinct() for queries in others)
@@ -169,11 +169,11 @@ def union(*queries: Queries, weights: Sequence[float] | None = None) -> Workload
     """The queries of several classes as one class; unions among them are flattened, their weights multiplied."""
     if not queries:
         raise WorkloadError("a union needs at least one class of queries")
-    given = [1.0] * len(queries) if weights is None else list(weights)
-    if len(given) != len(queries):
-        raise WorkloadError(f"expected one weight for each of {len(queries)} classes, got {len(given)}")
+    factors = [1.0] * len(queries) if weights is None else list(weights)
+    if len(factors) != len(queries):
+        raise WorkloadError(f"expected one weight for each of {len(queries)} classes, got {len(factors)}")
     parts: list[Part] = []
-    for outer in map(Part, queries, given):
+    for outer in map(Part, queries, factors):
         if isinstance(outer.queries, Workload):
             parts += [Part(part.queries, part.weight * outer.weight) for part in outer.queries.parts]
         else:

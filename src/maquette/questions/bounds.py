@@ -43,7 +43,7 @@ from maquette.queries import (
     Workload,
     names,
 )
-from maquette.queries.base import MOST_ANSWERS, Margin, Queries, TableQueries, check_size
+from maquette.queries.base import MAX_ANSWERS, Margin, Queries, TableQueries, check_size
 
 RECORDS = 2**32
 FACTORS = 2**30
@@ -160,8 +160,8 @@ def check_margins(domain: Domain, margins: object) -> None:
 
 def check_cells(cells: int) -> None:
     """Few enough counts for one question?"""
-    if cells > MOST_ANSWERS:
-        raise WorkloadError(f"expected tables of at most {MOST_ANSWERS:,} cells altogether; ask coarser ones")
+    if cells > MAX_ANSWERS:
+        raise WorkloadError(f"expected tables of at most {MAX_ANSWERS:,} cells altogether; ask coarser ones")
 
 
 def check_projection(sizes: Sequence[int], removed: Sequence[int], sigma: float) -> None:

@@ -20,7 +20,7 @@ from maquette.models.answers import answer_from
 from maquette.models.constraints import possible
 from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
-from maquette.queries.canonical import MOST_CELLS, MOST_KEYS, all_cells
+from maquette.queries.canonical import MAX_COMPARED_CELLS, MAX_KEYS, all_cells
 from maquette.queries.condition import Runs
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Predicate, SetQueries
@@ -147,7 +147,7 @@ def estimate(release: Release, query: Queries, *, beta: float | None = None) -> 
 
 def _impossible(query: Queries) -> bool:
     """Do the declared constraints rule out every record that the query counts?"""
-    if not query.domain.constraints or query.domain.cells(query.attributes) > MOST_CELLS:
+    if not query.domain.constraints or query.domain.cells(query.attributes) > MAX_COMPARED_CELLS:
         return False
     good = possible(query.domain, query.attributes)
     return good is not None and not cell_weights(query, query.attributes)[good].any()
@@ -293,16 +293,16 @@ def _combinations(part: Queries, query: Queries) -> Iterator[Combination]:
         yield from _in_marginals(part, query)
     elif isinstance(part, Prefixes):
         yield from _in_prefixes(part, query)
-    elif isinstance(part, Ranges) and len(part.over) == 1 and part.count > MOST_KEYS:
+    elif isinstance(part, Ranges) and len(part.over) == 1 and part.count > MAX_KEYS:
         yield from _in_ranges(part, query)
-    elif part.count <= MOST_KEYS and set(query.attributes) <= set(part.attributes):
+    elif part.count <= MAX_KEYS and set(query.attributes) <= set(part.attributes):
         yield from _by_key(part, query)
 
 
 def _in_marginals(part: Marginals, query: Queries) -> Iterator[Combination]:
     """A query over some attributes is a sum of cells of any margin that has them, or one minus the other cells."""
     needed = set(query.attributes)
-    if query.domain.cells(query.attributes) > MOST_CELLS:
+    if query.domain.cells(query.attributes) > MAX_COMPARED_CELLS:
         return
     covering = [margin for margin in part.slices if needed <= set(margin)]
     if not covering:
@@ -322,7 +322,7 @@ def _in_prefixes(part: Prefixes, query: Queries) -> Iterator[Combination]:
     """
     if query.attributes != (part.attribute,):
         return
-    if query.domain[part.attribute].size > MOST_CELLS:
+    if query.domain[part.attribute].size > MAX_COMPARED_CELLS:
         yield from _in_long_prefixes(part, query)
         return
     table = cell_weights(query, (part.attribute,))

@@ -24,7 +24,7 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.fits import simplex_shift
 from maquette.models.residual import ResidualModel, cell_variance
 from maquette.queries.base import Margin, Queries, TableQueries
-from maquette.queries.marginals import Marginals, moved
+from maquette.queries.marginals import Marginals, table_sensitivity
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.measurements import Found
 from maquette.sculpt.targets import Hierarchy, Shape
@@ -47,7 +47,7 @@ class Exchange:
 
     @classmethod
     def of(cls, unit: str, relation: Relation) -> Exchange:
-        return cls(unit, moved(relation))
+        return cls(unit, table_sensitivity(relation))
 
     def variance(self, price: float) -> float:
         """sigma^2 = D / (2 rho), or 2 (D / epsilon)^2."""

@@ -216,7 +216,7 @@ def reserve(ledger: Ledger, key: str, domain: Domain, rules: Rules, *, share: fl
         parent=parent,
         envelope=True,
     )
-    if entry.settled is not None:
+    if entry.settlement is not None:
         raise BudgetExceeded(
             f"session '{key}' was ended, and what it had left went back to the ledger; open another with a new key",
             unit=rules.budget.unit,

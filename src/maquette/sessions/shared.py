@@ -56,7 +56,7 @@ class SharedAnswers:
 
     def catch_up(self) -> None:
         """Read what is new in the ledger."""
-        for line in self._ledger.outline(after=self._sequence):
+        for line in self._ledger.entry_heads(after=self._sequence):
             self._sequence = line.seq
             if line.tag == "session" and line.key != self._own:
                 entry = self._ledger.find(line.key)

@@ -62,8 +62,8 @@ class Coder:
         if isinstance(column, pa.DictionaryArray):
             return self._look_up(column.indices, self.code(column.dictionary))
         if is_text(column.type):
-            found = pc.dictionary_encode(_as_binary(column))
-            return self._look_up(found.indices, self._code_words(words(found.dictionary)))
+            encoded = pc.dictionary_encode(_as_binary(column))
+            return self._look_up(encoded.indices, self._code_words(words(encoded.dictionary)))
         if pa.types.is_null(column.type):
             return np.full(len(column), self.attribute.missing_code, dtype=self.dtype)
         column = widened(column)
@@ -174,14 +174,14 @@ class _HugeCoder(Coder):
     def _placed(self, values: ArrowArray) -> Codes:
         """Codes of whole numbers; none, or one that is not declared, is unknown."""
         numbers: Codes = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(self.dtype)
-        known = _flags(values.is_valid()) & (numbers <= np.uint64(self.attribute.cells - 1))
-        numbers[~known] = self.attribute.unknown_code
+        declared = _flags(values.is_valid()) & (numbers <= np.uint64(self.attribute.cells - 1))
+        numbers[~declared] = self.attribute.unknown_code
         return numbers
 
 
 def _distinct(column: ArrowArray, code: Callable[[ArrowArray], Codes]) -> tuple[ArrowArray, Codes]:
-    found = pc.dictionary_encode(column)
-    return found.indices, code(found.dictionary)
+    encoded = pc.dictionary_encode(column)
+    return encoded.indices, code(encoded.dictionary)
 
 
 def number_rule(attribute: Attribute) -> Callable[[Floats], NDArray[np.int64]] | None:

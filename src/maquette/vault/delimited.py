@@ -35,9 +35,9 @@ from maquette.vault.source import Batch, FileStamp, Source, damaged, not_text
 
 # Cutting bytes into records and fields: the inner loops of the CSV reader, total over all bytes.
 
-LONGEST_QUOTED = 2**16
+MAX_QUOTED_BYTES = 2**16
 """Bytes within which a quoted field must be closed, else its quote is an ordinary character."""
-LONGEST_RECORD = 2**23
+MAX_RECORD_BYTES = 2**23
 """Bytes after which a record is cut; the rest of its line is ignored."""
 
 _QUOTE, _LF, _CR, _SPACE = 34, 10, 13, 32
@@ -57,9 +57,11 @@ def cut(
     starts = np.zeros((count, rows), dtype=np.int32)
     ends = np.zeros((count, rows), dtype=np.int32)
     doubled = np.zeros((count, rows), dtype=np.bool_)
-    limits = (LONGEST_RECORD, LONGEST_QUOTED)
-    found, used, going_on = _cut(data, final, delimiter, limits, slots, starts, ends, doubled)
-    fields = [_gather(data, starts[i, :found], ends[i, :found], doubled[i, :found]) for i in range(count)]
+    limits = (MAX_RECORD_BYTES, MAX_QUOTED_BYTES)
+    records, used, going_on = _cut(data, final, delimiter, limits, slots, starts, ends, doubled)
+    fields = [
+        _gather(data, starts[i, :records], ends[i, :records], doubled[i, :records]) for i in range(count)
+    ]
     return fields, int(used), bool(going_on)
 
 
@@ -200,7 +202,7 @@ def _close(
 
 BLOCK = 2**23
 CHUNK = 2**20
-LONGEST_HEADER = 2**20
+MAX_HEADER_BYTES = 2**20
 USUAL_DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
 
 
@@ -213,7 +215,7 @@ class DelimitedFile(Source):
         self.description = f"file {path.name}"
         self._path = path
         self._delimiter = delimiter
-        self._encoding = _known(encoding)
+        self._encoding = _codec_name(encoding)
         self._stamp = FileStamp(path)
         self.header = self._split_header(self._first_line())
 
@@ -228,8 +230,8 @@ class DelimitedFile(Source):
     def hint(self) -> str | None:
         if len(self.header) > 1:
             return None
-        found = "".join(self.header)
-        other = next((words for sign, words in USUAL_DELIMITERS.items() if sign in found), None)
+        line = "".join(self.header)
+        other = next((words for sign, words in USUAL_DELIMITERS.items() if sign in line), None)
         return (
             other and f"its header is one field that seems to be separated by {other}: pass that as delimiter"
         )
@@ -281,11 +283,13 @@ class DelimitedFile(Source):
         with self._path.open("rb") as raw, _plain(raw, self._path) as stream:
             while True:
                 chunk = stream.read(CHUNK)
-                kept = len(decoder.getstate()[0])
+                pending = len(decoder.getstate()[0])
                 try:
                     decoder.decode(chunk, final=not chunk)
                 except UnicodeDecodeError as error:
-                    return place - kept + error.start, line + chunk[: max(0, error.start - kept)].count(b"\n")
+                    return place - pending + error.start, line + chunk[: max(0, error.start - pending)].count(
+                        b"\n"
+                    )
                 if not chunk:
                     return None
                 place, line = place + len(chunk), line + chunk.count(b"\n")
@@ -299,9 +303,9 @@ class DelimitedFile(Source):
         reason = f"{self.description} is not a whole gzip file; compress it again"
         try:
             with self._path.open("rb") as raw, _plain(raw, self._path) as stream:
-                self._check_start(stream.readline(LONGEST_HEADER + 1))
+                self._check_start(stream.readline(MAX_HEADER_BYTES + 1))
             with self._path.open("rb") as raw, self._as_utf8(raw) as stream:
-                line = stream.readline(LONGEST_HEADER + 1)
+                line = stream.readline(MAX_HEADER_BYTES + 1)
             self._check_first_line(line)
             return line
         except UnicodeError:  # its context would quote the line
@@ -329,7 +333,7 @@ class DelimitedFile(Source):
             raise SourceError(
                 f"{name} does not start with a header row; its first line must name the columns"
             )
-        if len(line) > LONGEST_HEADER or b"\r" in text.rstrip(b"\r\n"):
+        if len(line) > MAX_HEADER_BYTES or b"\r" in text.rstrip(b"\r\n"):
             raise SourceError(f"{name} does not start with a header row on a line that ends in LF or CR LF")
 
     def _split_header(self, line: bytes) -> tuple[str, ...]:
@@ -362,7 +366,7 @@ class _Recoded(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while not self._rest:
             # the header by itself: it is checked before any record is looked at
-            chunk = self._stream.readline(LONGEST_HEADER + 1) if self._first else self._stream.read(CHUNK)
+            chunk = self._stream.readline(MAX_HEADER_BYTES + 1) if self._first else self._stream.read(CHUNK)
             self._first = False
             self._rest = memoryview(self._decoder.decode(chunk, final=not chunk).encode())
             if not chunk:
@@ -373,15 +377,15 @@ class _Recoded(io.RawIOBase):
         return count
 
 
-def _known(encoding: str) -> str:
+def _codec_name(encoding: str) -> str:
     try:
-        found = codecs.lookup(encoding)
-        found.incrementaldecoder()  # pyright: ignore[reportOptionalCall]  (some codecs have none)
+        codec = codecs.lookup(encoding)
+        codec.incrementaldecoder()  # pyright: ignore[reportOptionalCall]  (some codecs have none)
         "".encode(encoding)  # codecs between bytes are none of text
     except (LookupError, TypeError, UnicodeError, ValueError):
-        found = None
-    if found is None:
+        codec = None
+    if codec is None:
         raise ParameterError(
             f"expected encoding to name a text encoding such as utf-8, latin-1 or cp1252, got encoding={encoding!r}"
         )
-    return found.name
+    return codec.name

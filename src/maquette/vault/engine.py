@@ -23,7 +23,7 @@ from maquette.vault.source import Source, changed
 Coded = dict[str, NDArray[Any]]
 Integers = NDArray[np.int64]
 
-MOST_RECORDS = 2**32
+MAX_RECORDS = 2**32
 """Records of a table. Because of it exact counts times public factors fit into 64 bits (`questions/bounds.py`)."""
 ROWS = 2**20
 """Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
@@ -118,8 +118,8 @@ class _BatchEngine(ABC):
         counts = count_binned(self._domain, {name: np.zeros(0, dtype=np.uint8) for name in names}, bins)
         for batch in self._batches(names):
             count_binned(self._domain, batch, bins, into=counts)
-        counted = dict(zip(bins, counts, strict=True))
-        return [table.folded(counted[table.ungrouped]) for table in tables]
+        counts_of = dict(zip(bins, counts, strict=True))
+        return [table.folded(counts_of[table.ungrouped]) for table in tables]
 
     def _no_counts(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
         return count_margins(
@@ -129,8 +129,8 @@ class _BatchEngine(ABC):
     def values(self, name: str) -> tuple[NDArray[Any], Integers]:
         codes, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
         for batch in self._batches([name]):
-            found, times = np.unique(batch[name], return_counts=True)
-            codes, place = np.unique(np.concatenate([codes, found.astype(np.uint64)]), return_inverse=True)
+            distinct, times = np.unique(batch[name], return_counts=True)
+            codes, place = np.unique(np.concatenate([codes, distinct.astype(np.uint64)]), return_inverse=True)
             both = np.concatenate([counts, times.astype(np.int64)])
             counts = np.zeros(len(codes), dtype=np.int64)
             np.add.at(counts, place, both)
@@ -199,18 +199,18 @@ class StreamEngine(_BatchEngine):
             raise changed(self._source.description)
 
     def _coded(self, names: Sequence[str]) -> Iterator[Coded]:
-        held: list[Coded] = []
+        pending: list[Coded] = []
         rows = total = 0
         for raw, _ in self._source.batches(names):
-            held.append({name: self._coders[name].code(raw[name]) for name in names})
-            rows += len(held[-1][names[0]])
-            total += len(held[-1][names[0]])
+            pending.append({name: self._coders[name].code(raw[name]) for name in names})
+            rows += len(pending[-1][names[0]])
+            total += len(pending[-1][names[0]])
             _check_records(total)
             if rows >= ROWS:
-                yield _stacked(held, names)
-                held, rows = [], 0
+                yield _stacked(pending, names)
+                pending, rows = [], 0
         if rows:
-            yield _stacked(held, names)
+            yield _stacked(pending, names)
 
 
 def load(
@@ -225,17 +225,17 @@ def load(
     coding = coders(domain)
     chunks: dict[str, list[NDArray[Any]]] = {name: [] for name in domain.names}
     tell = _Steps(progress)
-    held = 0
+    nbytes = 0
     for raw, share in source.batches(domain.names):
-        if held <= limit:
+        if nbytes <= limit:
             for name, coder in coding.items():
                 chunks[name].append(coder.code(raw[name]))
-                held += chunks[name][-1].nbytes
-        if held > limit:
+                nbytes += chunks[name][-1].nbytes
+        if nbytes > limit:
             chunks = {name: [] for name in domain.names}
         tell(share)
     tell(1.0)
-    if held > limit:
+    if nbytes > limit:
         return StreamEngine(domain, source)
     return MemoryEngine(domain, {name: _joined(coding[name], chunks.pop(name)) for name in domain.names})
 
@@ -255,8 +255,8 @@ class _Steps:
 
 def _check_records(rows: int) -> None:
     """For the owner who opens a table: no question is answered before its rows were passed over once."""
-    if rows > MOST_RECORDS:
-        raise SourceError(f"expected a table of at most {MOST_RECORDS:,} records; split it or take a sample")
+    if rows > MAX_RECORDS:
+        raise SourceError(f"expected a table of at most {MAX_RECORDS:,} records; split it or take a sample")
 
 
 def _joined(coder: Coder, chunks: list[NDArray[Any]]) -> NDArray[Any]:

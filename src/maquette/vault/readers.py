@@ -47,11 +47,11 @@ def open_engine(
     """
     if memory_limit is not None:
         _check.whole(memory_limit=memory_limit, least=0)
-    found = open_source(
+    opened = open_source(
         source, table=table, query=query, delimiter=delimiter, encoding=encoding, names=domain.names
     )
-    check_fit(found, domain)
-    return load(found, domain, memory_limit=memory_limit, progress=progress)
+    check_fit(opened, domain)
+    return load(opened, domain, memory_limit=memory_limit, progress=progress)
 
 
 def open_source(
@@ -120,8 +120,8 @@ def _open_file(path: Path, text: _Text) -> Source:
         return ParquetFile(path)
     if name.endswith(ARROW):
         return ArrowFile(path)
-    known = ", ".join((*TEXT, *PARQUET, *ARROW, *DATABASE))
-    raise SourceError(f"cannot tell what {path} is from its name; it should end in one of {known}")
+    endings = ", ".join((*TEXT, *PARQUET, *ARROW, *DATABASE))
+    raise SourceError(f"cannot tell what {path} is from its name; it should end in one of {endings}")
 
 
 def _open_memory(source: Any, names: Sequence[str] | None) -> Source:

@@ -83,10 +83,10 @@ class FileStamp:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen = self._look()
+        self._state = self._look()
 
     def check(self) -> None:
-        if self._look() != self._seen:
+        if self._look() != self._state:
             raise SourceError(f"{self._path} has changed since it was opened; open it again")
 
     def _look(self) -> tuple[int, ...]:
@@ -194,12 +194,12 @@ def _quoted(names: Sequence[str]) -> str:
 
 
 def _check_kind(source: Source, attribute: Attribute) -> None:
-    found = source.kind(attribute.name)
-    if not fits(attribute, found):
-        expected = "numbers" if compares_numbers(attribute) else "text, numbers, truth values or dates"
+    kind = source.kind(attribute.name)
+    if not fits(attribute, kind):
+        values = "numbers" if compares_numbers(attribute) else "text, numbers, truth values or dates"
         raise SourceError(
-            f"column '{attribute.name}' of {source.description} has type {found}, but the domain declares it "
-            f"{attribute.kind} and expects {expected} (or text that spells them); "
+            f"column '{attribute.name}' of {source.description} has type {kind}, but the domain declares it "
+            f"{attribute.kind} and expects {values} (or text that spells them); "
             "convert the column or leave the attribute out of the domain"
         )
 

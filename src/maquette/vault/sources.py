@@ -32,12 +32,12 @@ class ArrowTable(Source):
         return self._table.schema.field(column).type
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        total, seen = max(1, self._table.num_rows), 0
+        total, rows_read = max(1, self._table.num_rows), 0
         for batch in self._table.select(list(columns)).to_batches(max_chunksize=ROWS):
-            seen += batch.num_rows
+            rows_read += batch.num_rows
             if self._foreign and not all(is_valid_text(column) for column in batch.columns):
                 raise not_text(self.description)
-            yield dict(zip(columns, batch.columns, strict=True)), seen / total
+            yield dict(zip(columns, batch.columns, strict=True)), rows_read / total
 
 
 class Frame(Source):
@@ -71,9 +71,9 @@ class Frame(Source):
         try:
             return series.to_arrow()
         except Exception:
-            found = str(series.dtype)
+            kind = str(series.dtype)
         raise SourceError(
-            f"column '{name}' of {self.description} has type {found}, which cannot be read; "
+            f"column '{name}' of {self.description} has type {kind}, which cannot be read; "
             "convert it to text or numbers"
         )
 
@@ -189,10 +189,10 @@ class ParquetFile(_TypedFile):
 
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
         with pq.ParquetFile(self._path, pre_buffer=False) as file:
-            total, seen = max(1, file.metadata.num_rows), 0
+            total, rows_read = max(1, file.metadata.num_rows), 0
             for batch in file.iter_batches(ROWS, columns=list(columns)):
-                seen += batch.num_rows
-                yield batch, seen / total
+                rows_read += batch.num_rows
+                yield batch, rows_read / total
 
 
 class ArrowFile(_TypedFile):

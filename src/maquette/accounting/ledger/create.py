@@ -140,7 +140,7 @@ def _check_place(path: Path) -> None:
     if path.is_dir():
         raise LedgerError(f"expected a new file at {path}, found a directory; name a file in it")
     if path.exists():
-        raise _taken(path)
+        raise _already_exists(path)
     for tail in ("-wal", "-journal", RECEIPT):
         # SQLite would replay the log of a removed ledger into the new one; a receipt says what was paid there
         left = path.with_name(path.name + tail)
@@ -163,7 +163,7 @@ def _publish(draft: Path, path: Path) -> None:
     try:
         os.link(draft, path)
     except FileExistsError:
-        raise _taken(path) from None
+        raise _already_exists(path) from None
     _sync(path.parent)
 
 
@@ -175,7 +175,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _taken(path: Path) -> LedgerError:
+def _already_exists(path: Path) -> LedgerError:
     return LedgerError(
         f"there is a file at {path} already; open it if it is this table's ledger, or name another"
     )

@@ -38,7 +38,7 @@ class Entry:
     payload: bytes | None = field(default=None, repr=False)
     """The stored answer, where there is one."""
     answered: Receipt | None = None
-    settled: Receipt | None = None
+    settlement: Receipt | None = None
     fresh: bool = False
     """Was it written by this call, or found?"""
 
@@ -62,7 +62,7 @@ class Envelope:
     left: Cost
 
 
-class Outline(NamedTuple):
+class EntryHead(NamedTuple):
     """Where a reservation stands and what it belongs to."""
 
     seq: int

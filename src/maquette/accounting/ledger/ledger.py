@@ -136,18 +136,18 @@ class Writer:
                 job.fail(own)
 
     def _commit(self, batch: list[_Job[Any]]) -> None:
-        with self._store.turn() as kept:
+        with self._store.turn() as state:
             with self._store.writing() as connection:
                 self._store.check_schema(connection)
                 keys = (key for job in batch for key in job.keys)
-                transaction = Transaction(connection, keys, kept=kept, location=self._store.location)
+                transaction = Transaction(connection, keys, state=state, location=self._store.location)
                 for job in batch:
                     job.attempt(transaction)
                 if transaction.dirty:
                     transaction.finish()
             reached = transaction.reached
-            if kept is None or kept.end != reached.end:  # before anybody acts on what was written
-                self._store.keep(reached if kept is None else kept.followed_by(reached))
+            if state is None or state.end != reached.end:  # before anybody acts on what was written
+                self._store.keep(reached if state is None else state.followed_by(reached))
         for job in batch:
             job.finish()
 
@@ -236,8 +236,8 @@ class Ledger(LedgerReader):
         """
         if envelope:
             body = dict(body) | {"blind": secrets.token_hex(16)}
-        asked = _reservation(key, request, tag, cost, body, parent, envelope=envelope)
-        return self._submit(lambda t: t.reserve(asked), key, *([] if parent is None else [parent]))
+        reservation = _reservation(key, request, tag, cost, body, parent, envelope=envelope)
+        return self._submit(lambda t: t.reserve(reservation), key, *([] if parent is None else [parent]))
 
     def answer(self, key: str, payload: bytes) -> Entry:
         """Store the answer of a reservation. Durable when it returns; return its `payload`, not your own.
@@ -264,11 +264,11 @@ class Ledger(LedgerReader):
         For values that need no look (a noisy threshold) and for looks that an earlier payment covers (a test inside
         an open epoch, at no cost). A key that is known with the same request returns what is stored.
         """
-        asked = _reservation(key, request, tag, cost, body, parent)
+        reservation = _reservation(key, request, tag, cost, body, parent)
         data = bytes(payload)
 
         def both(transaction: Transaction) -> Entry:
-            entry = transaction.reserve(asked)
+            entry = transaction.reserve(reservation)
             if not entry.fresh and entry.answered is not None:
                 return entry
             return transaction.answer(key, data)
@@ -280,17 +280,17 @@ class Ledger(LedgerReader):
 
         Every key has to be new: KeyReused if another request took one, whatever it holds, and nothing is written.
         """
-        asked = [_reservation(r.key, r.request, r.tag, Cost(0), r.body, parent) for r in records]
+        reservations = [_reservation(r.key, r.request, r.tag, Cost(0), r.body, parent) for r in records]
 
         def together(transaction: Transaction) -> list[Entry]:
-            transaction.require_new(one.key for one in asked)
-            found: list[Entry] = []
-            for one, record in zip(asked, records, strict=True):
+            transaction.require_new(one.key for one in reservations)
+            entries: list[Entry] = []
+            for one, record in zip(reservations, records, strict=True):
                 transaction.reserve(one)
-                found.append(transaction.answer(one.key, bytes(record.payload)))
-            return found
+                entries.append(transaction.answer(one.key, bytes(record.payload)))
+            return entries
 
-        return self._submit(together, parent, *(one.key for one in asked))
+        return self._submit(together, parent, *(one.key for one in reservations))
 
     def settle(self, key: str) -> Entry:
         """Close an envelope: what its children did not reserve goes back, what they did stays charged."""

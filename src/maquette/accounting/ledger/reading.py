@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -19,14 +20,14 @@ from maquette.accounting.ledger.create import Identity
 from maquette.accounting.ledger.entry import (
     Balance,
     Entry,
+    EntryHead,
     EntryKind,
     Envelope,
-    Outline,
     Receipt,
     Row,
     check_words,
 )
-from maquette.accounting.ledger.receipts import Kept, check
+from maquette.accounting.ledger.receipts import ChainState, check
 from maquette.accounting.ledger.rows import (
     check_head,
     find,
@@ -50,7 +51,7 @@ _CHILDREN = (
     .order_by(schema.entry.c.seq)
     .limit(_PAGE)
 )
-_OUTLINE = (
+_HEADS = (
     select(schema.entry.c.seq, schema.entry.c.key, schema.entry.c.parent, schema.entry.c.tag)
     .where(schema.entry.c.kind == "reserve", schema.entry.c.seq > bindparam("after"))
     .order_by(schema.entry.c.seq)
@@ -65,15 +66,15 @@ class LedgerReader:
         self._store = store
         self._pid = os.getpid()
         store.check_present()
-        kept = store.kept()  # before the state that it must be in
+        state = store.last_state()  # before the state that it must be in
         with store.reading() as connection:
             schema.check(connection, location=store.location)
             row = read_account(connection, location=store.location)
             check_head(connection, seq=row["seq"], head=row["head"])
             self._opened = head_at(connection, 1) or ""
             if not recovering:
-                self._check_receipt(connection, row, kept)
-        self._behind = kept is not None and kept.end.seq < row["seq"]
+                self._check_receipt(connection, row, state)
+        self._behind = state is not None and state.end.seq < row["seq"]
         try:
             self._identity = Identity(
                 name=str(row["name"]),
@@ -114,8 +115,8 @@ class LedgerReader:
     @property
     def commitment(self) -> str | None:
         """The commitment to the table that this ledger belongs to, once bound."""
-        found = self._account()["commitment"]
-        return None if found is None else str(found)
+        commitment = self._account()["commitment"]
+        return None if commitment is None else str(commitment)
 
     def require(self, *, relation: Relation, domain_fingerprint: str) -> None:
         """Refuse a table with another domain or neighbouring relation than the ledger was made for."""
@@ -135,15 +136,15 @@ class LedgerReader:
         self._own_process()
         with self._store.reading() as connection:
             row = read_account(connection, location=self.location)
-            held = reserved(connection)
+            reservations = reserved(connection)
         return Balance(
             total_units=int(row["total"]),
             spent_units=int(row["spent"]),
             slack_total=int(row["slack_total"]),
             slack_spent=int(row["slack_spent"]),
             head=Receipt(int(row["seq"]), str(row["head"])),
-            reserved_units=held.units,
-            slack_reserved=held.slack,
+            reserved_units=reservations.units,
+            slack_reserved=reservations.slack,
         )
 
     def open_envelopes(self) -> list[Envelope]:
@@ -219,17 +220,17 @@ class LedgerReader:
         while True:
             with self._store.reading() as connection:
                 rows = connection.execute(_CHILDREN, {"holder": parent, "after": after}).mappings().all()
-                found = find_all(connection, {str(row["key"]) for row in rows})
-            yield from (entry for row in rows if (entry := found[str(row["key"])]) is not None)
+                entries = find_all(connection, {str(row["key"]) for row in rows})
+            yield from (entry for row in rows if (entry := entries[str(row["key"])]) is not None)
             if len(rows) < _PAGE:
                 return
             after = int(rows[-1]["seq"])
 
-    def outline(self, *, after: int = 0) -> list[Outline]:
-        """Where all reservations after entry `after` belong, without what they hold: quick to look through."""
+    def entry_heads(self, *, after: int = 0) -> list[EntryHead]:
+        """Key, parent and tag of all reservations after entry `after`, without their contents: quick to read."""
         self._own_process()
         with self._store.reading() as connection:
-            return [Outline(*row) for row in connection.execute(_OUTLINE, {"after": after})]
+            return [EntryHead(*row) for row in connection.execute(_HEADS, {"after": after})]
 
     @property
     def opened(self) -> str:
@@ -237,10 +238,16 @@ class LedgerReader:
         return self._opened
 
     @property
+    def last_receipt(self) -> Receipt | None:
+        """The receipt in the file beside the ledger, outside of its database."""
+        state = self._store.last_state()
+        return None if state is None else state.end
+
+    @property
     def kept(self) -> Receipt | None:
-        """The receipt that is kept beside the ledger, outside of its database."""
-        kept = self._store.kept()
-        return None if kept is None else kept.end
+        """Deprecated: use `last_receipt`."""
+        warnings.warn("Ledger.kept is now Ledger.last_receipt", DeprecationWarning, stacklevel=2)
+        return self.last_receipt
 
     def holds(self, receipt: Receipt) -> bool:
         """Is the receipt's entry in the chain?"""
@@ -262,9 +269,9 @@ class LedgerReader:
         itself is found with a receipt from before.
         """
         self._own_process()
-        kept = self._store.kept()
+        state = self._store.last_state()
         with self._store.reading() as connection:
-            self._check_receipt(connection, read_account(connection, location=self.location), kept)
+            self._check_receipt(connection, read_account(connection, location=self.location), state)
             end = verify(connection, location=self.location, receipt=receipt)
             self._store.check_pages(connection)
             return end
@@ -290,8 +297,8 @@ class LedgerReader:
         with self._store.reading() as connection:
             return read_account(connection, location=self.location)
 
-    def _check_receipt(self, connection: Connection, row: Row, kept: Kept | None) -> None:
-        check(kept, row, partial(head_at, connection), opened=self._opened, location=self.location)
+    def _check_receipt(self, connection: Connection, row: Row, state: ChainState | None) -> None:
+        check(state, row, partial(head_at, connection), opened=self._opened, location=self.location)
 
     def _own_process(self) -> None:
         """After a fork, use no lock and no connection of the parent."""
@@ -309,8 +316,8 @@ class LedgerReader:
 
 
 def _with_payload(connection: Connection, row: Row) -> Entry:
-    found = to_entry(row)
-    if found.kind != "answer" or found.payload_sha256 is None:
-        return found
-    data = read_payloads(connection, {found.key: found.payload_sha256})
-    return replace(found, payload=data[found.key], answered=Receipt(found.seq, found.head))
+    entry = to_entry(row)
+    if entry.kind != "answer" or entry.payload_sha256 is None:
+        return entry
+    data = read_payloads(connection, {entry.key: entry.payload_sha256})
+    return replace(entry, payload=data[entry.key], answered=Receipt(entry.seq, entry.head))

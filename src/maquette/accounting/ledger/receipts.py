@@ -29,7 +29,7 @@ _ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ChainState:
     """The end of a ledger's chain as it was last seen."""
 
     opened: str
@@ -40,14 +40,14 @@ class Kept:
     earlier: tuple[Receipt, ...] = ()
     """Ends before that, the newest first."""
 
-    def followed_by(self, new: Kept) -> Kept:
+    def followed_by(self, new: ChainState) -> ChainState:
         """The next end, with this one among the earlier."""
         sparse = [self.end]
         for place, one in enumerate(self.earlier, start=1):
             older = self.earlier[place] if place < len(self.earlier) else None
             if older is None or new.end.seq - older.seq > 2 * (new.end.seq - sparse[-1].seq):
                 sparse.append(one)
-        return Kept(new.opened, new.end, new.spent, new.slack_spent, tuple(sparse))
+        return ChainState(new.opened, new.end, new.spent, new.slack_spent, tuple(sparse))
 
     def pack(self) -> bytes:
         text = canonical(
@@ -65,20 +65,20 @@ class Kept:
         return whole.ljust(SLOT - 1) + b"\n"
 
     @classmethod
-    def unpack(cls, slot: bytes) -> Kept | None:
+    def unpack(cls, slot: bytes) -> ChainState | None:
         """What a slot holds, None if it was not written whole."""
         line, _, text = slot.partition(b"\n")
         text = text.strip()
         if line != _MARK + hashlib.sha256(text).hexdigest().encode("ascii"):
             return None
         try:
-            found: dict[str, Any] = json.loads(text)
+            fields: dict[str, Any] = json.loads(text)
             return cls(
-                opened=str(found["opened"]),
-                end=Receipt.parse(found["end"]),
-                spent=int(found["spent"]),
-                slack_spent=int(found["slack_spent"]),
-                earlier=tuple(Receipt.parse(one) for one in found["earlier"]),
+                opened=str(fields["opened"]),
+                end=Receipt.parse(fields["end"]),
+                spent=int(fields["spent"]),
+                slack_spent=int(fields["slack_spent"]),
+                earlier=tuple(Receipt.parse(one) for one in fields["earlier"]),
             )
         except (ValueError, TypeError, LookupError, ParameterError):
             return None
@@ -90,44 +90,44 @@ class ReceiptFile:
     def __init__(self, ledger: Path) -> None:
         self.path = ledger.with_name(ledger.name + RECEIPT)
         self._raw = b""
-        self._found: Kept | None = None
+        self._state: ChainState | None = None
         self._newest = SLOT
         """Where the newest slot begins."""
 
-    def read(self, handle: int | None = None) -> Kept | None:
+    def read(self, handle: int | None = None) -> ChainState | None:
         """The newest whole slot, None where nothing was ever kept; LedgerError if neither slot is whole."""
         for _ in range(_ATTEMPTS):
             raw = os.pread(handle, 2 * SLOT, 0) if handle is not None else self._bytes()
             if raw == self._raw:
-                return self._found
-            slots = [Kept.unpack(raw[:SLOT]), Kept.unpack(raw[SLOT:])]
+                return self._state
+            slots = [ChainState.unpack(raw[:SLOT]), ChainState.unpack(raw[SLOT:])]
             whole = [one for one in slots if one is not None]
             if whole or not raw:
-                self._found = max(whole, key=lambda one: one.end.seq, default=None)
-                self._newest = 0 if self._found is not None and self._found == slots[0] else SLOT
+                self._state = max(whole, key=lambda one: one.end.seq, default=None)
+                self._newest = 0 if self._state is not None and self._state == slots[0] else SLOT
                 self._raw = raw
-                return self._found
+                return self._state
             time.sleep(0.01)  # out of turn, a reader may meet both slots while they are written
         raise LedgerError(
             f"the receipt {self.path} is damaged; put a backup of that file back, or check the ledger against the "
             "receipt of a release (maquette ledger verify --release) and then move that file away"
         )
 
-    def write(self, handle: int, kept: Kept) -> None:
+    def write(self, handle: int, state: ChainState) -> None:
         """Keep it, durably; the slot with the older receipt gives way. Only in turn."""
-        slot, place, first = kept.pack(), SLOT - self._newest, not self._raw
+        slot, place, first = state.pack(), SLOT - self._newest, not self._raw
         os.pwrite(handle, slot, place)
         _sync(handle)
         if first:
             _sync_folder(self.path.parent)
         raw = self._raw.ljust(SLOT + place, b"\0")
         self._raw = raw[:place] + slot + raw[place + SLOT :]
-        self._found, self._newest = kept, place
+        self._state, self._newest = state, place
 
-    def replace(self, handle: int, kept: Kept) -> None:
+    def replace(self, handle: int, state: ChainState) -> None:
         """Keep it and forget every other, also a newer one: for a ledger that was recovered. Only in turn."""
         for _ in range(2):
-            self.write(handle, kept)
+            self.write(handle, state)
 
     def _bytes(self) -> bytes:
         try:
@@ -137,17 +137,22 @@ class ReceiptFile:
 
 
 def check(
-    kept: Kept | None, account: Row, head_at: Callable[[int], str | None], *, opened: str, location: str
+    state: ChainState | None,
+    account: Row,
+    head_at: Callable[[int], str | None],
+    *,
+    opened: str,
+    location: str,
 ) -> None:
     """Refuse a ledger that does not hold what its receipt says was in it."""
-    if kept is None:
+    if state is None:
         return
-    if kept.opened != opened:
+    if state.opened != opened:
         raise LedgerError(
             f"the receipt beside the ledger {location} is that of another ledger; put the right ledger back, or move "
             f"{Path(location).name}{RECEIPT} away"
         )
-    end = kept.end
+    end = state.end
     if end.seq > account["seq"]:
         raise LedgerError(
             f"the ledger {location} ends at entry {account['seq']}, but its receipt says that entry {end.seq} was "
@@ -156,7 +161,7 @@ def check(
     if end.seq < account["seq"]:
         same = head_at(end.seq) == end.head
     else:
-        same = (end.head, kept.spent, kept.slack_spent) == tuple(
+        same = (end.head, state.spent, state.slack_spent) == tuple(
             account[name] for name in ("head", "spent", "slack_spent")
         )
     if not same:

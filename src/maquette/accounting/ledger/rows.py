@@ -35,16 +35,16 @@ def read_account(connection: Connection, *, location: str, locked: bool = False)
     row = connection.execute(_LOCKED_ACCOUNT if locked else _ACCOUNT).mappings().one_or_none()
     if row is None:
         raise LedgerError(f"the ledger {location} has lost its account; restore a backup")
-    found: dict[str, Any] = dict(row)
+    values: dict[str, Any] = dict(row)
     whole = (
-        all(type(found[name]) is int and found[name] >= 0 for name in _NUMBERS)
-        and all(type(found[name]) is str for name in _TEXTS)
-        and type(found["commitment"]) in (str, type(None))
-        and type(found["salt"]) is bytes
+        all(type(values[name]) is int and values[name] >= 0 for name in _NUMBERS)
+        and all(type(values[name]) is str for name in _TEXTS)
+        and type(values["commitment"]) in (str, type(None))
+        and type(values["salt"]) is bytes
     )
     if not whole:
         raise LedgerError(f"the ledger {location} is damaged: its account cannot be read; restore a backup")
-    return found
+    return values
 
 
 def head_at(connection: Connection, seq: int) -> str | None:
@@ -83,9 +83,9 @@ def find(connection: Connection, key: str) -> Entry | None:
 
 def find_all(connection: Connection, keys: set[str]) -> dict[str, Entry | None]:
     """The reservations under some keys, None where there is none."""
-    found: dict[str, Entry | None] = dict.fromkeys(keys)
+    entries: dict[str, Entry | None] = dict.fromkeys(keys)
     if not keys:
-        return found
+        return entries
     rows: dict[tuple[str, str], Row] = {
         (str(row["key"]), str(row["kind"])): row
         for row in connection.execute(_BY_KEY, {"keys": sorted(keys)}).mappings()
@@ -95,14 +95,14 @@ def find_all(connection: Connection, keys: set[str]) -> dict[str, Entry | None]:
     for key in keys:
         if (reserved := rows.get((key, "reserve"))) is None:
             continue
-        found[key] = replace(
+        entries[key] = replace(
             to_entry(reserved),
             payload=payloads.get(key),
             payload_sha256=answers.get(key),
             answered=_place(rows.get((key, "answer"))),
-            settled=_place(rows.get((key, "settle"))),
+            settlement=_place(rows.get((key, "settle"))),
         )
-    return found
+    return entries
 
 
 def read_payloads(connection: Connection, answers: Mapping[str, str]) -> dict[str, bytes]:
@@ -110,10 +110,10 @@ def read_payloads(connection: Connection, answers: Mapping[str, str]) -> dict[st
     if not answers:
         return {}
     stored = connection.execute(_PAYLOADS, {"keys": sorted(answers)}).mappings()
-    found = {str(row["key"]): unpack(row["data"]) for row in stored}
+    data_of = {str(row["key"]): unpack(row["data"]) for row in stored}
     checked: dict[str, bytes] = {}
     for key, sha256 in answers.items():
-        data = found.get(key)
+        data = data_of.get(key)
         if data is None or digest(data) != sha256:
             raise LedgerError(
                 f"the stored answer of key '{key}' is lost or changed; restore a backup and check it against a receipt"
@@ -189,7 +189,7 @@ _child = schema.entry.alias("child").c
 _SUMS = select(
     func.coalesce(func.sum(_envelope_entry.units), 0), func.coalesce(func.sum(_envelope_entry.slack), 0)
 )
-_TAKEN = _SUMS.where(_envelope_entry.parent == bindparam("parent"))  # only reservations have a parent
+_CHARGED = _SUMS.where(_envelope_entry.parent == bindparam("parent"))  # only reservations have a parent
 _GIVEN_BACK = _SUMS.where(
     _envelope_entry.kind == "settle",
     _envelope_entry.key.in_(select(_child.key).where(_child.parent == bindparam("parent"))),
@@ -207,7 +207,7 @@ _OPEN = (
 
 def rest_of(connection: Connection, envelope: Entry) -> Cost:
     """What an envelope has left: its amount, less its children's, plus what settled children gave back."""
-    units, slack = connection.execute(_TAKEN, {"parent": envelope.key}).one()
+    units, slack = connection.execute(_CHARGED, {"parent": envelope.key}).one()
     units_back, slack_back = connection.execute(_GIVEN_BACK, {"parent": envelope.key}).one()
     left = envelope.units - int(units) + int(units_back), envelope.slack - int(slack) + int(slack_back)
     if min(left) < 0:
@@ -223,12 +223,12 @@ def open_envelopes(connection: Connection) -> list[Envelope]:
 
     One inside an envelope that is settled is none of them: the outer one was closed at its full amount.
     """
-    found: dict[str, Envelope] = {}
+    envelopes: dict[str, Envelope] = {}
     for row in connection.execute(_OPEN).mappings():
         entry = to_entry(row)
-        if entry.parent is None or entry.parent in found:
-            found[entry.key] = Envelope(entry, rest_of(connection, entry))
-    return list(found.values())
+        if entry.parent is None or entry.parent in envelopes:
+            envelopes[entry.key] = Envelope(entry, rest_of(connection, entry))
+    return list(envelopes.values())
 
 
 def reserved(connection: Connection) -> Cost:

@@ -94,12 +94,12 @@ def install(connection: Connection) -> None:
 def check(connection: Connection, *, location: str) -> None:
     """Refuse a database with anything else in it than was installed: a trigger or view can change what is counted."""
     if connection.dialect.name == "sqlite":
-        found, wanted = _sqlite_shape(connection), _installed()
+        shape, reference = _sqlite_shape(connection), _installed()
     else:
-        found, wanted = _postgres_shape(connection), _POSTGRES
-    for name in sorted(found.keys() | wanted.keys()):
-        if found.get(name) != wanted.get(name):
-            how = "lacks" if name not in found else "has another" if name in wanted else "has a foreign"
+        shape, reference = _postgres_shape(connection), _POSTGRES
+    for name in sorted(shape.keys() | reference.keys()):
+        if shape.get(name) != reference.get(name):
+            how = "lacks" if name not in shape else "has another" if name in reference else "has a foreign"
             raise LedgerError(
                 f"the ledger {location} {how} {' '.join(name)}: its database was changed, and what it counts cannot be "
                 "trusted; restore a backup and check it against a receipt"
@@ -155,14 +155,14 @@ def _postgres_shape(connection: Connection) -> Shape:
     columns: dict[str, list[str]] = {}
     for table, column in connection.exec_driver_sql(_COLUMNS):
         columns.setdefault(table, []).append(column)
-    found: Shape = {("table", table): tuple(sorted(names)) for table, names in columns.items()}
+    shape: Shape = {("table", table): tuple(sorted(names)) for table, names in columns.items()}
     for name, table, enabled, kind, body in connection.exec_driver_sql(_TRIGGERS):
-        found["trigger", name] = (table, enabled, kind, body.strip())
+        shape["trigger", name] = (table, enabled, kind, body.strip())
     for name, table in connection.exec_driver_sql(_CONSTRAINTS):
-        found["check", name] = table
+        shape["check", name] = table
     for (name,) in connection.exec_driver_sql(_RULES):
-        found["rule", name] = name
-    return found
+        shape["rule", name] = name
+    return shape
 
 
 _COLUMNS = """

@@ -24,7 +24,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import NEWEST
-from maquette.accounting.ledger.receipts import Kept, ReceiptFile
+from maquette.accounting.ledger.receipts import ChainState, ReceiptFile
 from maquette.accounting.ledger.turn import SECONDS, Turn, locks_fail
 from maquette.errors import LedgerError
 
@@ -75,21 +75,21 @@ class Store(ABC):
             self._engine = self._make_engine()
         return self._engine
 
-    def kept(self) -> Kept | None:
+    def last_state(self) -> ChainState | None:
         """The last receipt that is kept beside the ledger, where there is one."""
         return None
 
     @contextmanager
-    def turn(self) -> Generator[Kept | None]:
+    def turn(self) -> Generator[ChainState | None]:
         """Wait until no other process writes, for `writing` and `keep`; with the last receipt."""
         yield None
 
-    def keep(self, kept: Kept, *, alone: bool = False) -> None:
+    def keep(self, state: ChainState, *, alone: bool = False) -> None:
         """Keep a receipt beside the ledger, durably, `alone` without those of before.
 
         Only in turn, after the commit that it is of.
         """
-        del kept, alone
+        del state, alone
 
     @contextmanager
     def guarded(self) -> Generator[None]:
@@ -182,23 +182,23 @@ class SqliteStore(Store):
             schema.check(connection, location=self.location)
             self._checked = version
 
-    def kept(self) -> Kept | None:
+    def last_state(self) -> ChainState | None:
         with self.guarded():
             return self._receipt.read()
 
     @contextmanager
-    def turn(self) -> Generator[Kept | None]:
-        with self.guarded(), self._turn.taken() as handle:
+    def turn(self) -> Generator[ChainState | None]:
+        with self.guarded(), self._turn.acquired() as handle:
             self._handle = handle
             try:
                 yield self._receipt.read(handle)
             finally:
                 self._handle = None
 
-    def keep(self, kept: Kept, *, alone: bool = False) -> None:
+    def keep(self, state: ChainState, *, alone: bool = False) -> None:
         assert self._handle is not None
         with self.guarded():
-            (self._receipt.replace if alone else self._receipt.write)(self._handle, kept)
+            (self._receipt.replace if alone else self._receipt.write)(self._handle, state)
 
     def abandon(self) -> None:
         self._turn.forget()

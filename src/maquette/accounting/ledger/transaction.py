@@ -19,7 +19,7 @@ from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost
 from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import Entry, Receipt, canonical, digest, reserved_note
-from maquette.accounting.ledger.receipts import Kept, check
+from maquette.accounting.ledger.receipts import ChainState, check
 from maquette.accounting.ledger.rows import (
     check_head,
     find_all,
@@ -32,7 +32,7 @@ from maquette.accounting.ledger.rows import (
 )
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError
 
-LONGEST_ENVELOPE = 180
+MAX_ENVELOPE_KEY = 180
 """Characters of the key of an envelope: its parts have keys of their own, `KEY/0001`, of at most 200."""
 
 # built once: making a statement costs more than running it
@@ -66,10 +66,10 @@ class Transaction:
         connection: Connection,
         keys: Iterable[str] = (),
         *,
-        kept: Kept | None = None,
+        state: ChainState | None = None,
         location: str = "memory",
     ) -> None:
-        """`kept` is the receipt that the ledger must not have fallen behind."""
+        """`state` is the receipt that the ledger must not have fallen behind."""
         self._connection = connection
         row = read_account(connection, location=location, locked=True)
         self._name, self._unit = str(row["name"]), str(row["unit"])
@@ -79,16 +79,16 @@ class Transaction:
         self._commitment = cast("str | None", row["commitment"])
         check_head(connection, seq=self._seq, head=self._head)
         self._opened = head_at(connection, 1) or ""
-        check(kept, row, partial(head_at, connection), opened=self._opened, location=location)
-        self._known: dict[str, Entry | None] = find_all(connection, set(keys))
+        check(state, row, partial(head_at, connection), opened=self._opened, location=location)
+        self._entries: dict[str, Entry | None] = find_all(connection, set(keys))
         self._rows: list[dict[str, Any]] = []
         self._payloads: list[dict[str, Any]] = []
         self.dirty = False
 
     @property
-    def reached(self) -> Kept:
+    def reached(self) -> ChainState:
         """Where the chain ends with this transaction, for the receipt that is kept."""
-        return Kept(self._opened, Receipt(self._seq, self._head), self._spent, self._slack_spent)
+        return ChainState(self._opened, Receipt(self._seq, self._head), self._spent, self._slack_spent)
 
     @property
     def left(self) -> Cost:
@@ -108,34 +108,36 @@ class Transaction:
             },
         )
 
-    def reserve(self, asked: Reservation) -> Entry:
-        known = self._find(asked.key)
-        if known is not None:
-            self._check_same(known, asked)
-            return known
-        if asked.envelope and len(asked.key) > LONGEST_ENVELOPE:
+    def reserve(self, reservation: Reservation) -> Entry:
+        entry = self._find(reservation.key)
+        if entry is not None:
+            self._check_same(entry, reservation)
+            return entry
+        if reservation.envelope and len(reservation.key) > MAX_ENVELOPE_KEY:
             raise ParameterError(
-                f"expected the key of a release or session as at most {LONGEST_ENVELOPE} characters, which leaves room "
-                f"for the keys of its parts, got {len(asked.key)}"
+                f"expected the key of a release or session as at most {MAX_ENVELOPE_KEY} characters, which leaves room "
+                f"for the keys of its parts, got {len(reservation.key)}"
             )
-        if asked.parent is None:
-            self._check_covered(asked.cost, self.left, holder=f"ledger '{self._name}'", whole=True)
-            self._spent += asked.cost.units
-            self._slack_spent += asked.cost.slack
+        if reservation.parent is None:
+            self._check_covered(reservation.cost, self.left, holder=f"ledger '{self._name}'", whole=True)
+            self._spent += reservation.cost.units
+            self._slack_spent += reservation.cost.slack
         else:
-            holder = self._holder(asked.parent)
-            if asked.cost != Cost(0):  # what costs nothing needs no sum over all that was taken before
-                self._check_covered(asked.cost, self._rest_of(holder), holder=f"reservation '{asked.parent}'")
+            holder = self._holder(reservation.parent)
+            if reservation.cost != Cost(0):  # what costs nothing needs no sum over all that was taken before
+                self._check_covered(
+                    reservation.cost, self._rest_of(holder), holder=f"reservation '{reservation.parent}'"
+                )
         link = self._append(
             "reserve",
-            key=asked.key,
-            parent=asked.parent,
-            tag=asked.tag,
-            request=asked.request,
-            units=asked.cost.units,
-            slack=asked.cost.slack,
-            envelope=int(asked.envelope),
-            body=asked.body,
+            key=reservation.key,
+            parent=reservation.parent,
+            tag=reservation.tag,
+            request=reservation.request,
+            units=reservation.cost.units,
+            slack=reservation.cost.slack,
+            envelope=int(reservation.envelope),
+            body=reservation.body,
         )
         return self._remember(link)
 
@@ -146,32 +148,32 @@ class Transaction:
                 raise KeyReused(f"key '{key}' was used before; each of several values needs a new one")
 
     def answer(self, key: str, data: bytes) -> Entry:
-        known = self._reserved(key)
-        if known.answered is not None:
-            return known
+        entry = self._reserved(key)
+        if entry.answered is not None:
+            return entry
         link = self._append("answer", key=key, payload_sha256=digest(data))
         self._payloads.append({"key": key, "data": zlib.compress(data, 6)})
         place = Receipt(link.seq, link.head)
         return self._remember(
-            replace(known, payload=data, payload_sha256=link.payload_sha256, answered=place)
+            replace(entry, payload=data, payload_sha256=link.payload_sha256, answered=place)
         )
 
     def settle(self, key: str) -> Entry:
-        known = self._reserved(key)
-        if not known.envelope:
+        entry = self._reserved(key)
+        if not entry.envelope:
             raise LedgerError(
                 f"reservation '{key}' pays for a look at the data and stays charged; only an envelope can be settled"
             )
-        if known.settled is not None:
-            return known
-        rest = self._rest_of(known)
-        if known.parent is None:
+        if entry.settlement is not None:
+            return entry
+        rest = self._rest_of(entry)
+        if entry.parent is None:
             self._spent -= rest.units
             self._slack_spent -= rest.slack
-        elif self._reserved(known.parent).settled is not None:
+        elif self._reserved(entry.parent).settlement is not None:
             rest = Cost(0)  # the outer envelope was closed at this one's full amount
         link = self._append("settle", key=key, units=rest.units, slack=rest.slack)
-        return self._remember(replace(known, settled=Receipt(link.seq, link.head)))
+        return self._remember(replace(entry, settlement=Receipt(link.seq, link.head)))
 
     def bind(self, commitment: str) -> None:
         if self._commitment is None:
@@ -180,21 +182,24 @@ class Transaction:
         elif self._commitment != commitment:
             raise LedgerError(_other_table(self._name, self._commitment))
 
-    def _check_same(self, known: Entry, asked: Reservation) -> None:
-        same = (known.request, known.tag, known.parent, known.envelope) == (
-            asked.request,
-            asked.tag,
-            asked.parent,
-            asked.envelope,
+    def _check_same(self, entry: Entry, reservation: Reservation) -> None:
+        same = (entry.request, entry.tag, entry.parent, entry.envelope) == (
+            reservation.request,
+            reservation.tag,
+            reservation.parent,
+            reservation.envelope,
         )
         if not same:
             raise KeyReused(
-                f"key '{asked.key}' was used before for another request; give each request its own key"
+                f"key '{reservation.key}' was used before for another request; give each request its own key"
             )
         # a stored answer is free; an unanswered reservation pays for exactly what it was reserved for
-        if known.answered is None and (known.units, known.slack) != (asked.cost.units, asked.cost.slack):
+        if entry.answered is None and (entry.units, entry.slack) != (
+            reservation.cost.units,
+            reservation.cost.slack,
+        ):
             raise KeyReused(
-                f"key '{asked.key}' was reserved at another cost; give the changed request a new key"
+                f"key '{reservation.key}' was reserved at another cost; give the changed request a new key"
             )
 
     def _check_covered(self, cost: Cost, left: Cost, *, holder: str, whole: bool = False) -> None:
@@ -220,17 +225,17 @@ class Transaction:
         return reserved_note(reserved(self._connection).units, self._unit)
 
     def _reserved(self, key: str) -> Entry:
-        known = self._find(key)
-        if known is None:
+        entry = self._find(key)
+        if entry is None:
             raise LedgerError(f"nothing was reserved under key '{key}'; reserve before answering or settling")
-        return known
+        return entry
 
     def _holder(self, parent: str) -> Entry:
         """The open envelope that a reservation names as its parent."""
         holder = self._reserved(parent)
         if not holder.envelope:
             raise LedgerError(f"reservation '{parent}' is not an envelope; reserve it with envelope=True")
-        if holder.settled is not None:
+        if holder.settlement is not None:
             raise LedgerError(
                 f"reservation '{parent}' is settled: what it had left went back, and it pays for nothing more; ask "
                 "under another key (key=, --key)"
@@ -243,13 +248,13 @@ class Transaction:
         return rest_of(self._connection, holder)
 
     def _find(self, key: str) -> Entry | None:
-        if key not in self._known:
-            self._known |= find_all(self._connection, {key})
-        return self._known[key]
+        if key not in self._entries:
+            self._entries |= find_all(self._connection, {key})
+        return self._entries[key]
 
     def _remember(self, reservation: Entry) -> Entry:
         """Let the work that follows in this transaction see it; only its writer sees it as fresh."""
-        self._known[reservation.key] = reservation
+        self._entries[reservation.key] = reservation
         return replace(reservation, fresh=True)
 
     def _append(self, kind: str, **values: Any) -> Entry:

@@ -33,7 +33,7 @@ class Turn:
         self._mutex = threading.Lock()
 
     @contextmanager
-    def taken(self) -> Generator[int]:
+    def acquired(self) -> Generator[int]:
         """Wait for the turn and keep it, with a handle of the receipt; LedgerError if nobody gives way."""
         with self._mutex:
             handles = self._opened()

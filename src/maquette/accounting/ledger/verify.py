@@ -12,7 +12,7 @@ from maquette.accounting.budget import Cost
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.create import genesis_body
 from maquette.accounting.ledger.entry import GENESIS, Receipt, Row, canonical, digest, head_of
-from maquette.accounting.ledger.receipts import Kept
+from maquette.accounting.ledger.receipts import ChainState
 from maquette.accounting.ledger.rows import find, head_at, open_envelopes, read_account, unpack
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.transaction import Reservation, Transaction
@@ -20,7 +20,7 @@ from maquette.errors import LedgerError
 
 
 @dataclass(slots=True)
-class _Held:
+class _Reservation:
     """A reservation during the replay; `units` and `slack` are what it has not given to children."""
 
     units: int
@@ -28,7 +28,7 @@ class _Held:
     parent: str | None
     envelope: bool
     answered: bool = False
-    settled: bool = False
+    is_settled: bool = False
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Replay:
     slack_spent: int = 0
     answers: int = 0
     commitment: str | None = None
-    held: dict[str, _Held] = field(default_factory=dict[str, _Held])
+    reservations: dict[str, _Reservation] = field(default_factory=dict[str, _Reservation])
 
     def take(self, row: Row) -> None:
         """Check one entry against the state and apply it; ValueError says what is wrong."""
@@ -66,7 +66,7 @@ class Replay:
         self.seq, self.head = int(row["seq"]), str(row["head"])
 
     def _reserve(self, row: Row) -> None:
-        _require(row["key"] not in self.held, "its key is reserved twice")
+        _require(row["key"] not in self.reservations, "its key is reserved twice")
         units, slack, parent = int(row["units"]), int(row["slack"]), row["parent"]
         if parent is None:
             self.spent += units
@@ -75,19 +75,21 @@ class Replay:
                 self.spent <= self.total and self.slack_spent <= self.slack_total, "it overspends the budget"
             )
         else:
-            holder = self.held.get(parent)
-            _require(holder is not None and holder.envelope and not holder.settled, "its parent is not open")
+            holder = self.reservations.get(parent)
+            _require(
+                holder is not None and holder.envelope and not holder.is_settled, "its parent is not open"
+            )
             assert holder is not None
             holder.units -= units
             holder.slack -= slack
             _require(holder.units >= 0 and holder.slack >= 0, "it overspends its parent")
-        self.held[row["key"]] = _Held(units, slack, parent, bool(row["envelope"]))
+        self.reservations[row["key"]] = _Reservation(units, slack, parent, bool(row["envelope"]))
 
     def _answer(self, row: Row) -> None:
-        held = self.held.get(row["key"])
-        _require(held is not None and not held.answered, "it answers nothing that was reserved")
-        assert held is not None
-        held.answered = True
+        reservation = self.reservations.get(row["key"])
+        _require(reservation is not None and not reservation.answered, "it answers nothing that was reserved")
+        assert reservation is not None
+        reservation.answered = True
         self.answers += 1
         data = unpack(row["data"])
         _require(
@@ -95,13 +97,16 @@ class Replay:
         )
 
     def _settle(self, row: Row) -> None:
-        held = self.held.get(row["key"])
-        _require(held is not None and held.envelope and not held.settled, "it settles no open envelope")
-        assert held is not None
-        held.settled = True
-        holder = None if held.parent is None else self.held[held.parent]
-        lost = holder is not None and holder.settled
-        back = (0, 0) if lost else (held.units, held.slack)
+        reservation = self.reservations.get(row["key"])
+        _require(
+            reservation is not None and reservation.envelope and not reservation.is_settled,
+            "it settles no open envelope",
+        )
+        assert reservation is not None
+        reservation.is_settled = True
+        holder = None if reservation.parent is None else self.reservations[reservation.parent]
+        lost = holder is not None and holder.is_settled
+        back = (0, 0) if lost else (reservation.units, reservation.slack)
         _require((row["units"], row["slack"]) == back, "it gives back the wrong amount")
         if holder is not None:
             holder.units += back[0]
@@ -131,9 +136,9 @@ def verify(connection: Connection, *, location: str, receipt: Receipt | None = N
     _check_account(replay, account, location)
     _check_payloads(connection, replay, location)
     if receipt is not None and met != receipt.head:
-        found = "another entry" if met else "no entry"
+        instead = "another entry" if met else "no entry"
         raise LedgerError(
-            f"the ledger {location} has {found} in the place of the receipt's entry {receipt.seq}: it was cut back, "
+            f"the ledger {location} has {instead} in the place of the receipt's entry {receipt.seq}: it was cut back, "
             "replaced or forked after the receipt was given; find the copy that holds it"
         )
     return Receipt(replay.seq, replay.head)
@@ -215,43 +220,43 @@ class Recovered:
 
 def recover(store: Store) -> Recovered:
     """Charge what a ledger lost and let it go on; LedgerError if nothing is missing or its own chain is broken."""
-    with store.turn() as kept:
+    with store.turn() as state:
         with store.writing() as connection:
             row = read_account(connection, location=store.location)
-            if kept is None or not _behind(connection, kept, row["seq"]):
+            if state is None or not _behind(connection, state, row["seq"]):
                 raise LedgerError(f"the ledger {store.location} holds what its receipt says: nothing is lost")
-            if kept.opened != head_at(connection, 1):
+            if state.opened != head_at(connection, 1):
                 raise LedgerError(
                     f"the receipt beside the ledger {store.location} is that of another ledger; put the right ledger "
                     "back, or move the receipt away"
                 )
             verify(connection, location=store.location)
             transaction = Transaction(connection, location=store.location)
-            done = _charge(connection, transaction, kept)
+            done = _charge(connection, transaction, state)
             transaction.finish()
         # a crash before the receipt is kept leaves a ledger to be recovered again, under the same key
         store.keep(transaction.reached, alone=True)
     return done
 
 
-def _behind(connection: Connection, kept: Kept, seq: int) -> bool:
-    return kept.end.seq > seq or head_at(connection, kept.end.seq) != kept.end.head
+def _behind(connection: Connection, state: ChainState, seq: int) -> bool:
+    return state.end.seq > seq or head_at(connection, state.end.seq) != state.end.head
 
 
-def _charge(connection: Connection, transaction: Transaction, kept: Kept) -> Recovered:
+def _charge(connection: Connection, transaction: Transaction, state: ChainState) -> Recovered:
     agreed = next(
-        one for one in (*kept.earlier, Receipt(1, kept.opened)) if head_at(connection, one.seq) == one.head
+        one for one in (*state.earlier, Receipt(1, state.opened)) if head_at(connection, one.seq) == one.head
     )
     units, slack = connection.execute(_STEPS, {"after": agreed.seq}).one()
-    owed = Cost(kept.spent + int(units), kept.slack_spent + int(slack))
+    owed = Cost(state.spent + int(units), state.slack_spent + int(slack))
     for envelope in reversed(open_envelopes(connection)):
         transaction.settle(envelope.entry.key)
     reached, left = transaction.reached, transaction.left
     missing = Cost(max(0, owed.units - reached.spent), max(0, owed.slack - reached.slack_spent))
     cost = Cost(min(missing.units, left.units), min(missing.slack, left.slack))
-    body = canonical({"ask": "lost", "receipt": str(kept.end), "agreed": str(agreed)})
-    key = f"lost-{kept.end.seq}-{kept.end.head[:16]}"
-    if (known := find(connection, key)) is not None:
-        return Recovered(kept.end, agreed, Cost(known.units, known.slack), exceeded=False)
+    body = canonical({"ask": "lost", "receipt": str(state.end), "agreed": str(agreed)})
+    key = f"lost-{state.end.seq}-{state.end.head[:16]}"
+    if (charged := find(connection, key)) is not None:
+        return Recovered(state.end, agreed, Cost(charged.units, charged.slack), exceeded=False)
     transaction.reserve(Reservation(key, digest(body.encode()), "lost", cost, body, None, False))
-    return Recovered(kept.end, agreed, cost, cost != missing)
+    return Recovered(state.end, agreed, cost, cost != missing)
