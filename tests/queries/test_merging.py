@@ -100,6 +100,14 @@ def test_the_way_back_from_copies_and_complements(data):
         assert found.queries.count <= workload.count - first.count
 
 
+@pytest.mark.parametrize(("weight", "other"), [(0.25, 0.75), (0.25, 0.25), (0.5, 0.5), (1.0, 0.0)])
+def test_copies_of_one_weight_for_all_records_are_asked_once(weight, other):
+    domain = Domain((Attribute("a", Kind.NUMERIC, bounds=(0, 3), bins=3),))
+    rows = [[0.0, 0.5, 1.0], [weight] * 3, [other] * 3]
+    found = check_way_back(mq.weights(domain, rows))
+    assert found.queries.count == (1 if weight == 1.0 else 2)
+
+
 def test_ten_copies_are_one_query():
     found = check_way_back(mq.predicates(DOMAIN, COPIES))
     assert found.queries.count == 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,6 +182,9 @@ class _Search:
             place = _Place(number, index, bool(len(decided) and decided[0] > half))
             if key is None and row[0] in (0, whole):
                 examined.append((None, place, _ALL if row[0] else _NONE))
+            elif key is None:  # one weight for every record
+                weight = min(int(row[0]), whole - int(row[0]))
+                examined.append((("constant", Fraction(weight, whole)), place, None))
             else:
                 examined.append((key if len(decided) else None, place, None))
         return examined
