@@ -39,8 +39,8 @@ def confirm(domain: Domain, name: str, *, by: str, why: str, on: datetime.date |
 def drop(domain: Domain, name: str) -> Domain:
     """The domain without this column."""
     domain[name]
-    kept = tuple(a for a in domain if a.name != name)
-    if not kept:
+    rest = tuple(a for a in domain if a.name != name)
+    if not rest:
         raise DomainError(f"'{name}' is the only column that is left; a domain needs at least one")
     used = [c for c in domain.constraints if name in c.names]
     if used:
@@ -49,7 +49,7 @@ def drop(domain: Domain, name: str) -> Domain:
         key: {n: v for n, v in note.items() if n != name} if key in (REVIEWS, COLUMNS) else note
         for key, note in domain.notes.items()
     }
-    smaller = replace(domain, attributes=kept, notes=notes)
+    smaller = replace(domain, attributes=rest, notes=notes)
     return _with_reviews(smaller, _note(smaller, REVIEWS))
 
 

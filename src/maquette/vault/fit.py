@@ -87,14 +87,14 @@ def fit_report(
     encoding: str = "utf-8",
 ) -> FitReport:
     """Count, per column, the records that no declared cell holds. Text in another encoding is refused by its place."""
-    found = open_source(
+    opened = open_source(
         source, table=table, query=query, delimiter=delimiter, encoding=encoding, names=domain.names
     )
-    check_fit(found, domain)
+    check_fit(opened, domain)
     try:
-        return _count(found, domain)
+        return _count(opened, domain)
     except SourceError as error:
-        place = _bad_place(found)
+        place = _bad_place(opened)
         if place is None:
             raise
         reason = f"{error}. {place}"
