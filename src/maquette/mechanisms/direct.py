@@ -20,7 +20,7 @@ from maquette.models.answers import Answers
 from maquette.models.fits import answer_histogram, project_simplex
 from maquette.models.histogram import HistogramModel, variance_of
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Marginals, table_sensitivity, points
+from maquette.queries.marginals import Marginals, points, table_sensitivity
 from maquette.questions.measurement import Cube, Gaussian, Laplace, Noise, sigma
 from maquette.theory import direct
 

@@ -114,7 +114,9 @@ class Tree(Mechanism):
 
     def l2_shift(self, queries: Queries, relation: Relation) -> Fraction:
         """One record moves one node of every level, two where it is replaced."""
-        return Fraction(table_sensitivity(relation) * len(fits.tree_widths(shape.universe(queries), BRANCHES)))
+        return Fraction(
+            table_sensitivity(relation) * len(fits.tree_widths(shape.universe(queries), BRANCHES))
+        )
 
 
 def attribute_of(queries: Queries) -> Attribute | None:
