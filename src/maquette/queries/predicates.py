@@ -400,9 +400,9 @@ class Boxes(SetQueries):
         return {"kind": self.kind, "boxes": listed}
 
 
-def boxes(domain: Domain, intervals: Iterable[Mapping[str, tuple[int, int]]]) -> Boxes:
+def boxes(domain: Domain, given: Iterable[Mapping[str, tuple[int, int]]]) -> Boxes:
     """The listed boxes: for each a mapping from attributes to (first code, last code), both included."""
-    return Boxes(domain, tuple(_box_intervals(box) for box in intervals))
+    return Boxes(domain, tuple(_box_intervals(box) for box in given))
 
 
 def _box_intervals(box: object) -> tuple[Interval, ...]:
