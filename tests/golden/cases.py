@@ -295,6 +295,7 @@ def numbers(file: Path) -> Any:
     if not file.exists():
         return None
     stored = pq.read_table(file)
+    stored = stored.select([name for name in stored.column_names if name in ("numerator", "deviation")])
     return {
         "names": stored.column_names,
         "values": {name: kept(stored[name].to_pylist(), sentences=True) for name in stored.column_names},

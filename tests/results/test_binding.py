@@ -91,6 +91,15 @@ def test_an_edit_is_found_where_the_ledger_is_at_hand(own, edit):
         mq.load(own, ledger=own.parent / "people.ledger")
 
 
+def test_what_is_written_beside_the_answers_is_held_too(own):
+    edit_table(own, "answers.parquet", lambda t: t.set_column(3, "value_1", t["value_1"].take([1] * len(t))))
+    with pytest.raises(mq.ReleaseError, match="not what they are about"):
+        mq.load(own)
+    refused(
+        call("ledger", "verify", own.parent / "people.ledger", "--release", own), "not what they are about"
+    )
+
+
 def test_an_edited_certificate_passes_no_command(own):
     EDITS["certificate"](own)
     ledger = own.parent / "people.ledger"

@@ -263,17 +263,20 @@ def read_json(path: Path) -> Any:
     return value
 
 
-def read_columns(path: Path, names: Mapping[str, str], *, rows: int) -> dict[str, NDArray[Any]]:
+def read_columns(
+    path: Path, names: Mapping[str, str], *, rows: int, more: bool = False
+) -> dict[str, NDArray[Any]]:
     """Columns of numbers of a Parquet file, by name and kind ("i": whole, "u": whole and not negative, "f": real).
 
-    The file declares exactly these columns and this many rows, none of them empty, before any is read.
+    The file declares exactly these columns (with `more`, begins with them) and this many rows, none of them empty,
+    before any is read. Further columns are not read.
     """
     import pyarrow
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
-        if schema.names != list(names):
+        if (schema.names[: len(names)] if more else schema.names) != list(names):
             raise ReleaseError(f"{path} has other columns than the release declares")
         if file.metadata.num_rows != rows:
             raise ReleaseError(
@@ -286,9 +289,9 @@ def read_columns(path: Path, names: Mapping[str, str], *, rows: int) -> dict[str
                 raise ReleaseError(
                     f"column '{name}' of {path} holds no {'reals' if kind == 'f' else 'codes'}"
                 )
-        width = sum(field.type.bit_width for field in schema) // 8 + 8 * len(names)
+        width = sum(schema.field(name).type.bit_width for name in names) // 8 + 8 * len(names)
         check_room(path, rows * width)
-        table = file.read()
+        table = file.read(columns=list(names))
     if table.num_rows != rows or any(column.null_count for column in table.columns):
         raise ReleaseError(f"{path} holds fewer values than it declares")
     return {name: plain_array(table[name]) for name in names}

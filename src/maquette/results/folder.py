@@ -3,8 +3,9 @@
 release.json      what was done and what is stated; the format version and the hashes of the other files
 domain.json       the declared universe
 workload.json     the queries
-answers.parquet   one numerator per query (and the noise before post-processing, where known); not in format 2, where
-                  a class too large to list is answered from the rows
+answers.parquet   one row per query: numerator (and the noise before post-processing, where known), which table and
+                  values or which query text it is about, its share and stated error; not in format 2, where a class
+                  too large to list is answered from the rows
 rows.parquet      the small database in real values      } only if there is one
 codes.parquet     the same in codes                       }
 model.npz         a model that answers further queries   } only if there is one
@@ -33,6 +34,7 @@ from maquette.queries import from_json, to_json
 from maquette.queries.base import Queries
 from maquette.results import binding, document, replacing
 from maquette.results import document as reading
+from maquette.results.keys import answer_tables, float32_up
 from maquette.results.release import Release
 from maquette.sculpt.model import SculptModel
 
@@ -124,7 +126,7 @@ def content_digest(release: Release) -> str:
         workload=json.loads(to_json(release.workload)),
         numbers=_numbers(
             release.answers.numerators if release.listed else None,
-            None if release.deviations is None else _float32_up(release.deviations),
+            None if release.deviations is None else float32_up(release.deviations),
             None if database is None else _columns(release),
             arrays,
         ),
@@ -226,17 +228,20 @@ def _numbers(
 
 
 def _checked(stored: _Stored, release: Release, ledger: Ledger | str | Path | None) -> str:
-    if ledger is None:
-        beside = binding.has_ledgers(stored.folder)
-        return (
-            binding.check_beside(stored.folder, release, stored.digest()) if beside else "no ledger at hand"
-        )
+    """What the ledger says of the folder, where one is at hand; then what is derived is computed again."""
+    if ledger is None and not binding.has_ledgers(stored.folder):
+        return "no ledger at hand"
     from maquette.accounting.ledger import Ledger
 
-    if isinstance(ledger, Ledger):
-        return binding.check(ledger, release, stored.digest(), folder=stored.folder)
-    with Ledger.open(ledger) as book:
-        return binding.check(book, release, stored.digest(), folder=stored.folder)
+    if ledger is None:
+        checked = binding.check_beside(stored.folder, release, stored.digest())
+    elif isinstance(ledger, Ledger):
+        checked = binding.check(ledger, release, stored.digest(), folder=stored.folder)
+    else:
+        with Ledger.open(ledger) as book:
+            checked = binding.check(book, release, stored.digest(), folder=stored.folder)
+    _check_described(release, stored.folder / ANSWERS)
+    return checked
 
 
 def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:
@@ -268,19 +273,53 @@ def _write(release: Release, folder: Path, *, report: bool) -> None:
 
 
 def _write_answers(release: Release, path: Path) -> None:
-    import pyarrow
+    """Numerators with what each is about beside them; only numerators and deviations are read back."""
     import pyarrow.parquet
 
-    numerators = release.answers.numerators
-    small = release.answers.denominator < 2**31
-    columns: dict[str, NDArray[Any]] = {"numerator": numerators.astype(np.int32) if small else numerators}
-    if release.deviations is not None:
-        columns["deviation"] = _float32_up(release.deviations)
-    # noisy numerators hardly repeat, deviations repeat by whole margins
-    repeating: Any = ["deviation"]
-    pyarrow.parquet.write_table(
-        pyarrow.table(columns), path, compression="zstd", compression_level=1, use_dictionary=repeating
-    )
+    writer = None
+    try:
+        for table in answer_tables(release):
+            if writer is None:
+                # noisy numbers hardly repeat, everything else does by whole tables
+                repeating: Any = [name for name in table.column_names if name not in ("numerator", "share")]
+                facts = {"denominator": str(release.answers.denominator), "share": "numerator / denominator"}
+                writer = pyarrow.parquet.ParquetWriter(
+                    path,
+                    table.schema.with_metadata(facts),
+                    compression="zstd",
+                    compression_level=1,
+                    use_dictionary=repeating,
+                )
+            writer.write_table(table.replace_schema_metadata(facts), row_group_size=max(1, table.num_rows))
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _check_described(release: Release, path: Path) -> None:
+    """Refuse answers beside which something else is written than what they are about: those columns are derived."""
+    import pyarrow.parquet
+
+    if not release.listed:
+        return
+    with pyarrow.parquet.ParquetFile(path) as file:
+        if set(file.schema_arrow.names) <= {"numerator", "deviation"}:
+            return  # of an earlier version
+        written = (file.read_row_group(i) for i in range(file.num_row_groups))
+        for table in answer_tables(release):
+            plain = table.cast(_plain_schema(table.schema))
+            other = next(written, None)
+            same = other is not None and other.schema.names == table.schema.names
+            if not same or not other.cast(plain.schema).equals(plain):
+                raise ReleaseError(f"{path}: what is written beside the answers is not what they are about")
+
+
+def _plain_schema(schema: pyarrow.Schema) -> pyarrow.Schema:
+    """With texts in place of dictionaries."""
+    import pyarrow
+
+    plain = [pyarrow.string() if pyarrow.types.is_dictionary(f.type) else f.type for f in schema]
+    return pyarrow.schema(zip(schema.names, plain, strict=True))
 
 
 def _write_rows(release: Release, folder: Path) -> None:
@@ -310,7 +349,7 @@ def _read_answers(
     names = {"numerator": "i"}
     if "deviation" in pyarrow.parquet.read_schema(path).names:
         names |= {"deviation": "f"}
-    columns = reading.read_columns(path, names, rows=queries.count)
+    columns = reading.read_columns(path, names, rows=queries.count, more=True)
     return columns["numerator"].astype(np.int64), columns.get("deviation")
 
 
@@ -392,12 +431,6 @@ def _unwritable(path: Path, error: OSError) -> ReleaseError:
         f"cannot write {path}: {why}; nothing was left there. Choose another place or make room: "
         "the same release with the same ledger costs nothing again"
     )
-
-
-def _float32_up(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Rounded up, so that a stored deviation never promises less noise than there is."""
-    rounded = np.asarray(values, dtype=np.float64).astype(np.float32)
-    return np.where(rounded < values, np.nextafter(rounded, np.float32(np.inf)), rounded)
 
 
 def _sha256(path: Path) -> str:

@@ -1,0 +1,169 @@
+"""What every answer of a workload is about, in columns: so that a file of answers can be read by itself.
+
+An answer of a marginal has the attributes of its table and the value of each, spelled out; any other query has its
+text. Columns of few different values are dictionaries whose indices are computed by arithmetic, so that tens of
+millions of answers are described in seconds and in bounded memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.queries.base import Margin, Queries
+from maquette.queries.marginals import Marginals
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from maquette.results.release import Release
+
+BATCH = 2**20
+"""Answers described at once."""
+TABLE, QUERY = "table", "query"
+
+
+def value_column(place: int) -> str:
+    """The name of the column that holds the value of a table's attribute at this place, from 1 on."""
+    return f"value_{place}"
+
+
+def key_columns(workload: Queries) -> tuple[str, ...]:
+    """The names of the columns that describe the answers of a workload."""
+    orders = [len(m) for part in workload.classes if isinstance(part, Marginals) for m in part.margins]
+    others = any(not isinstance(part, Marginals) for part in workload.classes)
+    values = tuple(value_column(i) for i in range(1, max(orders, default=0) + 1))
+    return ((TABLE, *values) if orders else ()) + ((QUERY,) if others else ())
+
+
+def key_batches(workload: Queries, *, length: int = BATCH) -> Iterator[pa.RecordBatch]:
+    """Batches of the key columns, in the order of the answers; each has at most `length` rows."""
+    import pyarrow as pa
+
+    names = key_columns(workload)
+    for part in workload.classes:
+        if isinstance(part, Marginals):
+            for margin, place in part.slices.items():
+                for start in range(0, place.stop - place.start, length):
+                    stop = min(start + length, place.stop - place.start)
+                    columns = _cells(workload.domain, margin, start, stop)
+                    yield _batch(names, columns, stop - start)
+        else:
+            for start in range(0, part.count, length):
+                texts = [part.text(i) for i in range(start, min(start + length, part.count))]
+                yield _batch(names, {QUERY: pa.array(texts, pa.string())}, len(texts))
+
+
+def _cells(domain: Domain, margin: Margin, start: int, stop: int) -> dict[str, pa.Array]:
+    """Cells start .. stop-1 of one table in the order of its answers: the last attribute runs fastest."""
+    shape = tuple(domain[name].size for name in margin)
+    codes = np.unravel_index(np.arange(start, stop), shape)
+    columns = {TABLE: _dictionary(np.zeros(stop - start, dtype=np.int8), [", ".join(margin)])}
+    for i, (name, code) in enumerate(zip(margin, codes, strict=True), start=1):
+        columns[value_column(i)] = _labels(domain, name, code)
+    return columns
+
+
+def _labels(domain: Domain, name: str, codes: NDArray[Any]) -> pa.Array:
+    """The labels of these codes; only those that occur are put into words."""
+    attribute = domain[name]
+    if attribute.size <= BATCH:
+        return _dictionary(codes.astype(np.int32), label_list(domain, name))
+    there, places = np.unique(codes, return_inverse=True)
+    return _dictionary(places.astype(np.int32), [attribute.label(int(code)) for code in there])
+
+
+def label_list(domain: Domain, name: str) -> list[str]:
+    """Every cell of an attribute in words, in the order of its codes."""
+    attribute = domain[name]
+    return [attribute.label(code) for code in range(attribute.size)]
+
+
+def _dictionary(indices: NDArray[Any], words: list[str]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(words, pa.string()))
+
+
+def _batch(names: tuple[str, ...], columns: dict[str, pa.Array], length: int) -> pa.RecordBatch:
+    """The columns in their order; those that do not apply are empty. All dictionaries have the same index type."""
+    import pyarrow as pa
+
+    form = pa.dictionary(pa.int32(), pa.string())
+    arrays = []
+    for name in names:
+        kind = pa.string() if name == QUERY else form
+        column = columns.get(name)
+        arrays.append(pa.nulls(length, kind) if column is None else column.cast(kind))
+    return pa.record_batch(arrays, names=list(names))
+
+
+def answer_tables(release: Release, *, length: int = BATCH) -> Iterator[pa.Table]:
+    """Every listed answer with what it is about, its share of the records and the error stated for it.
+
+    In tables of about `length` rows, so that any number of answers is written in bounded memory.
+    """
+    import pyarrow as pa
+
+    errors = _stated_errors(release)
+    start, waiting, rows = 0, list[pa.RecordBatch](), 0
+    for batch in key_batches(release.workload, length=length):
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= length:
+            yield _with_answers(release, waiting, start, errors)
+            start, waiting, rows = start + rows, [], 0
+    if waiting or not start:
+        yield _with_answers(release, waiting, start, errors)
+
+
+def _with_answers(
+    release: Release, batches: list[pa.RecordBatch], start: int, errors: list[tuple[int, int, float]]
+) -> pa.Table:
+    import pyarrow as pa
+
+    stop = start + sum(batch.num_rows for batch in batches)
+    table = pa.table(_numbers(release, start, stop))
+    if batches:
+        keys = pa.Table.from_batches(batches)
+        for name in keys.column_names:
+            table = table.append_column(name, keys.column(name))
+    shares = release.answers.numerators[start:stop] / release.answers.denominator
+    error = np.full(stop - start, np.nan, dtype=np.float32)
+    for low, high, alpha in errors:
+        error[max(low - start, 0) : max(high - start, 0)] = np.nextafter(np.float32(alpha), np.float32(2))
+    table = table.append_column("share", pa.array(shares.astype(np.float32)))
+    return table.append_column("error", pa.array(error, from_pandas=True))
+
+
+def _numbers(release: Release, start: int, stop: int) -> dict[str, NDArray[Any]]:
+    """The exact numerators, and the deviation of the noise before post-processing where it is known."""
+    small = release.answers.denominator < 2**31
+    numerators = release.answers.numerators[start:stop]
+    columns: dict[str, NDArray[Any]] = {"numerator": numerators.astype(np.int32) if small else numerators}
+    if release.deviations is not None:
+        columns["deviation"] = float32_up(release.deviations[start:stop])
+    return columns
+
+
+def float32_up(values: NDArray[Any]) -> NDArray[np.float32]:
+    """Rounded up, so that a stored deviation never promises less noise than there is."""
+    rounded = np.asarray(values, dtype=np.float64).astype(np.float32)
+    return np.where(rounded < values, np.nextafter(rounded, np.float32(np.inf)), rounded)
+
+
+def _stated_errors(release: Release) -> list[tuple[int, int, float]]:
+    """Which error is stated for which answers: that of the whole workload, or of a group where that is smaller."""
+    stated = [(0, release.workload.count, release.stated.alpha)]
+    if release.certificate is not None:
+        named = {group.name: group.alpha for group in release.certificate.groups}
+        stated += [
+            (group.start, group.stop, min(named[group.name], release.certificate.alpha))
+            for group in release.workload.groups()
+            if group.name in named
+        ]
+    return [(start, stop, alpha) for start, stop, alpha in stated if alpha < 1]
