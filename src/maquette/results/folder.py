@@ -276,13 +276,13 @@ def _write_answers(release: Release, path: Path) -> None:
     """Numerators with what each is about beside them; only numerators and deviations are read back."""
     import pyarrow.parquet
 
+    facts = {"denominator": str(release.answers.denominator), "share": "numerator / denominator"}
     writer = None
     try:
         for table in answer_tables(release):
             if writer is None:
                 # noisy numbers hardly repeat, everything else does by whole tables
                 repeating: Any = [name for name in table.column_names if name not in ("numerator", "share")]
-                facts = {"denominator": str(release.answers.denominator), "share": "numerator / denominator"}
                 writer = pyarrow.parquet.ParquetWriter(
                     path,
                     table.schema.with_metadata(facts),
@@ -309,8 +309,11 @@ def _check_described(release: Release, path: Path) -> None:
         for table in answer_tables(release):
             plain = table.cast(_plain_schema(table.schema))
             other = next(written, None)
-            same = other is not None and other.schema.names == table.schema.names
-            if not same or not other.cast(plain.schema).equals(plain):
+            if (
+                other is None
+                or other.schema.names != table.schema.names
+                or not other.cast(plain.schema).equals(plain)
+            ):
                 raise ReleaseError(f"{path}: what is written beside the answers is not what they are about")
 
 
