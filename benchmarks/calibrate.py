@@ -29,6 +29,7 @@ from scipy.special import ndtr
 import maquette as mq
 from benchmarks import _accuracy, tables
 from maquette.accounting.budget import UNITS
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.gate.handle import exact_answers
 from maquette.mechanisms.base import Task
@@ -187,7 +188,7 @@ def figures(path: Path) -> list[dict[str, Any]]:
 def form(figure: dict[str, Any]) -> forecast.Form | forecast.Clear:
     """What the planner sees of a simulation."""
     queries = mq.marginals(domain_of(figure["sizes"]), k=figure["k"])
-    task = Task(queries, Relation.ADD_REMOVE, figure["unit"], Fraction(figure["price"]), 0.05)
+    task = Task(queries, Relation.ADD_REMOVE, Unit(figure["unit"]), Fraction(figure["price"]), 0.05)
     return forecast.form(task, interests(queries), n=figure["n"])
 
 
@@ -242,7 +243,7 @@ def compared(data: Path) -> Iterator[dict[str, Any]]:
             queries = mq.marginals(made.domain, k=k)
             budget = mq.Budget(epsilon, DELTA)
             found = release(private, queries, budget)
-            task = Task(queries, Relation.ADD_REMOVE, found["unit"], Fraction(found["price"]), 0.05)
+            task = Task(queries, Relation.ADD_REMOVE, Unit(found["unit"]), Fraction(found["price"]), 0.05)
             told = forecast.expected(task, interests(queries), n=n)
             yield {"table": name, "k": k, "epsilon": epsilon} | {
                 what: {

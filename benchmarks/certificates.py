@@ -19,11 +19,9 @@ from scipy.stats import binomtest
 import maquette as mq
 from benchmarks import tables
 from maquette.accounting.budget import UNITS, split
-from maquette.accounting.gaussian import smoothing_of
 from maquette.gate.handle import exact_answers
 from maquette.queries.marginals import Marginals
-from maquette.questions.measurement import Gaussian, Laplace, Noise
-from maquette.releasing.certify import below
+from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, law_at
 from maquette.releasing.planning import best_accounting
 from maquette.releasing.registry import MECHANISMS
 
@@ -118,22 +116,16 @@ def chance(name: str, beta: float) -> float:
     allowed = budget(name, asked(name)[0])
     _, units = split(allowed.total_units, [1 - Fraction(str(SHARE)), Fraction(str(SHARE))])
     price = Fraction(units, UNITS)
-    noise: Noise = (
-        Laplace(price, 1 / price)
-        if allowed.pure
-        else Gaussian(price, 1 / (2 * price) + smoothing_of(allowed.unit))
-    )
-    return tail(noise, below(noise, beta))
+    noise = law_at(price, unit=allowed.unit)
+    return tail(noise, noise.lower_quantile(beta=beta))
 
 
-def tail(noise: Noise, margin: float) -> float:
+def tail(noise: IndependentLaw, margin: float) -> float:
     """P(z < -margin) of discrete noise, term by term."""
     match noise:
-        case Laplace(scale=Fraction() as scale):
+        case Laplace(scale=scale):
             width, power = float(scale), 1
-        case Gaussian(sigma_squared=Fraction() as variance):
+        case Gaussian(sigma_squared=variance):
             width, power = math.sqrt(2 * variance), 2
-        case _:
-            raise TypeError(f"no tail for {noise!r}")
     weights = np.exp(-((np.arange(math.ceil(60 * width) + margin + 2) / width) ** power))
     return float(weights[math.floor(margin) + 1 :].sum() / (2 * weights.sum() - 1))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maquette as mq
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.gate.prices import pricing
 from maquette.questions.atoms import Atoms, layout
@@ -61,7 +62,7 @@ def column(codes: NDArray[Any], size: int) -> Column:
 
 
 def weight(epsilon: float) -> Fraction:
-    return pricing(price=Fraction(str(epsilon)), unit="epsilon", resolution=1, what="benchmark").base
+    return pricing(price=Fraction(str(epsilon)), unit=Unit.EPSILON, resolution=1, what="benchmark").base
 
 
 def draw(counter: Any, epsilon: float) -> tuple[Any, int]:

@@ -13,6 +13,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from maquette.accounting import UNITS, ComposedEvent, GaussianEvent, LaplaceEvent
 from maquette.accounting.conversions import epsilon_cks, gaussian_sigma
+from maquette.accounting.unit import Unit
 
 STEP = 1e-3
 GRID_ERROR = 5e-3
@@ -46,7 +47,7 @@ def test_composition_in_rho_is_never_below_the_accountant(number):
         tuple(GaussianEvent(sigma_squared=s**2, l2_squared=1) for s in gaussians)
         + tuple(LaplaceEvent(scale=s, l1=1) for s in laplaces)
     )
-    ours = float(epsilon_cks(rho=Fraction(event.cost("rho").units, UNITS), delta=delta))
+    ours = float(epsilon_cks(rho=Fraction(event.cost(Unit.RHO).units, UNITS), delta=delta))
     theirs = _accountant_epsilon(gaussians, laplaces, delta)
     assert ours >= theirs - GRID_ERROR
     if gaussians and not laplaces:  # zCDP describes Gaussian noise well, other noise loosely
@@ -58,7 +59,7 @@ def test_pure_composition_is_never_below_the_accountant(number):
     rng = np.random.default_rng(1000 + number)
     scales = [Fraction(int(s), 8) for s in rng.integers(4, 100, size=1 + number % 4)]
     event = ComposedEvent(tuple(LaplaceEvent(scale=s, l1=1) for s in scales))
-    ours = event.cost("epsilon").units / UNITS
+    ours = event.cost(Unit.EPSILON).units / UNITS
     theirs = _accountant_epsilon([], scales, 1e-12)
     assert ours >= theirs - GRID_ERROR
     assert ours <= theirs * 1.02 + GRID_ERROR
@@ -70,7 +71,7 @@ def test_the_rho_conversion_is_as_tight_as_the_renyi_accountant(count, sigma, de
     accountant = RdpAccountant(list(np.linspace(1.05, 200, 4000)))
     accountant.compose(dp_event.GaussianDpEvent(sigma), count)
     event = ComposedEvent(tuple(GaussianEvent(sigma_squared=sigma**2, l2_squared=1) for _ in range(count)))
-    ours = float(epsilon_cks(rho=Fraction(event.cost("rho").units, UNITS), delta=delta))
+    ours = float(epsilon_cks(rho=Fraction(event.cost(Unit.RHO).units, UNITS), delta=delta))
     assert ours == pytest.approx(accountant.get_epsilon(delta), rel=1e-3)
 
 
@@ -84,5 +85,5 @@ def test_the_analytic_gaussian_is_tight_for_compositions_of_gaussians(count, eps
 
 def test_the_comparison_would_notice_a_cost_that_is_too_small():
     half = GaussianEvent(sigma_squared=Fraction(32), l2_squared=1)
-    ours = float(epsilon_cks(rho=Fraction(half.cost("rho").units, UNITS), delta=1e-6))
+    ours = float(epsilon_cks(rho=Fraction(half.cost(Unit.RHO).units, UNITS), delta=1e-6))
     assert ours < _accountant_epsilon([Fraction(4)], [], 1e-6) - GRID_ERROR

@@ -19,6 +19,7 @@ from maquette.accounting import (
     SelectionEvent,
 )
 from maquette.accounting.events import Event, from_dict
+from maquette.accounting.unit import Unit
 from maquette.errors import MechanismError, ParameterError
 
 THIRD = Fraction(1, 3)
@@ -37,33 +38,33 @@ THIRD = Fraction(1, 3)
     ],
 )
 def test_costs_are_rounded_up_from_exact_rationals(event, epsilon, rho):
-    assert event.cost("rho") == Cost(math.ceil(rho * UNITS))
+    assert event.cost(Unit.RHO) == Cost(math.ceil(rho * UNITS))
     if epsilon is not None:
-        assert event.cost("epsilon") == Cost(math.ceil(epsilon * UNITS))
+        assert event.cost(Unit.EPSILON) == Cost(math.ceil(epsilon * UNITS))
 
 
 def test_a_cost_on_the_grid_is_not_rounded():
-    assert LaplaceEvent(scale=Fraction(10), l1=1).cost("epsilon").units == UNITS // 10
-    assert CubeEvent(epsilon=Fraction(UNITS + 1, 10 * UNITS)).cost("epsilon").units == UNITS // 10 + 1
+    assert LaplaceEvent(scale=Fraction(10), l1=1).cost(Unit.EPSILON).units == UNITS // 10
+    assert CubeEvent(epsilon=Fraction(UNITS + 1, 10 * UNITS)).cost(Unit.EPSILON).units == UNITS // 10 + 1
 
 
 def test_gaussian_noise_has_no_pure_cost():
     with pytest.raises(MechanismError, match="no finite pure epsilon; give a delta"):
-        GaussianEvent(sigma_squared=1, l2_squared=1).cost("epsilon")
+        GaussianEvent(sigma_squared=1, l2_squared=1).cost(Unit.EPSILON)
     with pytest.raises(MechanismError, match="no finite pure epsilon"):
-        ComposedEvent((CubeEvent(1), GaussianEvent(1, 1))).cost("epsilon")
+        ComposedEvent((CubeEvent(1), GaussianEvent(1, 1))).cost(Unit.EPSILON)
 
 
 def test_an_inexact_sampler_pays_its_total_variation_in_slack():
     event = GaussianEvent(sigma_squared=1, l2_squared=1, total_variation=Fraction(1, 3 * SLACK_UNITS))
-    assert event.cost("rho").slack == 1
-    assert GaussianEvent(sigma_squared=1, l2_squared=1).cost("rho").slack == 0
+    assert event.cost(Unit.RHO).slack == 1
+    assert GaussianEvent(sigma_squared=1, l2_squared=1).cost(Unit.RHO).slack == 0
 
 
 @given(st.lists(st.fractions(0, 2), max_size=6))
 def test_a_composition_reserved_as_a_whole_covers_its_parts(sizes):
     parts = tuple(PureEvent(epsilon=size, what="part") for size in sizes)
-    assert ComposedEvent(parts).cost("rho") == sum((p.cost("rho") for p in parts), Cost(0))
+    assert ComposedEvent(parts).cost(Unit.RHO) == sum((p.cost(Unit.RHO) for p in parts), Cost(0))
 
 
 EVENTS: list[Event] = [

@@ -24,7 +24,8 @@ from maquette.accounting import (
     SparseEvent,
 )
 from maquette.accounting.events import from_dict
-from maquette.accounting.gaussian import SMOOTHING, half_square_of_rho, log_ratio, rho_of, smoothing_of
+from maquette.accounting.gaussian import SMOOTHING, half_square_of_rho, log_ratio
+from maquette.accounting.unit import Unit
 from maquette.errors import MechanismError, ParameterError
 from support.privacy_lattice import ProjectedNoise, changes, projected
 
@@ -226,10 +227,10 @@ def test_random_mechanisms_of_bounded_range_lie_above_the_stated_trade_off():
 
 
 def test_prices_are_turned_back_exactly():
-    for unit, factor in (("rho", 1), ("mu^2/2", Fraction(226, 355))):
-        assert rho_of(Fraction(3, 7), unit) == Fraction(3, 7) * factor
-    assert half_square_of_rho(rho_of(Fraction(3, 7), "mu^2/2")) == Fraction(3, 7)
-    assert (smoothing_of("rho"), smoothing_of("mu^2/2")) == (0, Fraction(9, 4))
+    for unit, factor in ((Unit.RHO, 1), (Unit.HALF_MU_SQUARED, Fraction(226, 355))):
+        assert unit.rho(Fraction(3, 7)) == Fraction(3, 7) * factor
+        assert unit.cost_of_rho(unit.rho(Fraction(3, 7))) == Fraction(3, 7)
+    assert [unit.smoothing for unit in Unit] == [0, 0, Fraction(9, 4)]
 
 
 # --- adaptive choices ---
@@ -272,24 +273,24 @@ def smoothed(**values) -> SmoothedEvent:
 def test_every_event_states_its_price():
     half = Fraction(1, 2)
     pure = math.ceil(Fraction(355, 452) * half**2 * UNITS)
-    assert LaplaceEvent(scale=2, l1=1).cost("mu^2/2") == Cost(pure)
-    assert PureEvent(half, "x").cost("mu^2/2") == Cost(pure)
-    assert SelectionEvent(half, "permute-and-flip").cost("mu^2/2") == Cost(pure)
-    assert SparseEvent(threshold_scale=4, test_scale=8, cap=1).cost("mu^2/2") == Cost(pure)
-    assert SelectionEvent(half, "exponential").cost("mu^2/2") == Cost(
+    assert LaplaceEvent(scale=2, l1=1).cost(Unit.HALF_MU_SQUARED) == Cost(pure)
+    assert PureEvent(half, "x").cost(Unit.HALF_MU_SQUARED) == Cost(pure)
+    assert SelectionEvent(half, "permute-and-flip").cost(Unit.HALF_MU_SQUARED) == Cost(pure)
+    assert SparseEvent(threshold_scale=4, test_scale=8, cap=1).cost(Unit.HALF_MU_SQUARED) == Cost(pure)
+    assert SelectionEvent(half, "exponential").cost(Unit.HALF_MU_SQUARED) == Cost(
         math.ceil(Fraction(355, 452 * 4) * half**2 * UNITS)
     )
     event = smoothed(ripple=Fraction(1, 10**24), log_ratio=Fraction(3, 10**24))
-    assert event.cost("mu^2/2") == Cost(UNITS // 20, 3)
-    assert event.cost("rho") == Cost(UNITS // 25, 1)
+    assert event.cost(Unit.HALF_MU_SQUARED) == Cost(UNITS // 20, 3)
+    assert event.cost(Unit.RHO) == Cost(UNITS // 25, 1)
     assert from_dict(event.to_dict()) == event
 
 
 def test_noise_without_a_proof_is_not_sold():
     with pytest.raises(MechanismError, match="counts rho"):
-        GaussianEvent(sigma_squared=25, l2_squared=2).cost("mu^2/2")
+        GaussianEvent(sigma_squared=25, l2_squared=2).cost(Unit.HALF_MU_SQUARED)
     with pytest.raises(MechanismError, match="no finite pure epsilon"):
-        smoothed().cost("epsilon")
+        smoothed().cost(Unit.EPSILON)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,14 @@ import maquette as mq
 from maquette.accounting import SLACK_UNITS, UNITS, Budget, Cost, events
 from maquette.accounting.budget import share_of_slack
 from maquette.accounting.ledger import Ledger, store
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate import prices
 from maquette.gate.curator import Curator
 from maquette.mechanisms.base import Task
 from maquette.queries.base import Sensitivity
-from maquette.questions.measurement import Gaussian
+from maquette.questions.noise import NoiseRequest
 from maquette.releasing.planning import best_accounting
 from maquette.releasing.registry import MECHANISMS
 from support.cli_files import call, desk, refused
@@ -220,13 +221,20 @@ def test_a_session_runs_on_such_a_ledger(options):
 
 def test_noise_planned_in_rho_is_charged_at_most_half_pi_times_as_much():
     for rho in (Fraction(1, 10**6), Fraction(1, 100), Fraction(2, 25)):
-        plan = prices.charged(ONE, price=rho, unit="rho", ledger_unit="mu^2/2", denominator=1, coordinates=1)
-        in_rho, by_gauss = plan.event.cost("rho").units, plan.event.cost("mu^2/2").units
+        plan = prices.charged(
+            ONE, price=rho, unit=Unit.RHO, ledger_unit=Unit.HALF_MU_SQUARED, denominator=1, coordinates=1
+        )
+        in_rho, by_gauss = plan.event.cost(Unit.RHO).units, plan.event.cost(Unit.HALF_MU_SQUARED).units
         assert in_rho <= by_gauss <= 1.5708 * in_rho + 1
-        assert plan.drawn == prices.gaussian(ONE, rho=rho, denominator=1).drawn
+        assert plan.law == prices.gaussian(ONE, rho=rho, denominator=1).law
     with pytest.raises(MechanismError, match=r"less than 2\.5 counts"):
         prices.charged(
-            ONE, price=Fraction(1, 10), unit="rho", ledger_unit="mu^2/2", denominator=1, coordinates=1
+            ONE,
+            price=Fraction(1, 10),
+            unit=Unit.RHO,
+            ledger_unit=Unit.HALF_MU_SQUARED,
+            denominator=1,
+            coordinates=1,
         )
 
 
@@ -266,7 +274,7 @@ def test_planted_the_drawn_variance_charged_as_if_it_were_continuous_is_caught(n
 
     def cost(self, unit):
         whole = real(self, unit)
-        return type(whole)(real(self, "rho").units, whole.slack) if unit == "mu^2/2" else whole
+        return type(whole)(real(self, Unit.RHO).units, whole.slack) if unit == "mu^2/2" else whole
 
     monkeypatch.setattr(events.SmoothedEvent, "cost", cost)
     assert _fails(name)
@@ -301,7 +309,7 @@ def test_slack_runs_out_with_a_message_of_its_own():
     curator = Curator(people(), ledger, key="k", budget=BY_GAUSS)
     curator._spent = Cost(0, BY_GAUSS.slack_units)
     with pytest.raises(BudgetExceeded, match="exact only within a proven bound") as refusal:
-        curator.measure(PAIRS, noise=Gaussian(Fraction(1, 1000)))
+        curator.measure(PAIRS, noise=NoiseRequest("gaussian", Fraction(1, 1000)))
     assert refusal.value.needed >= PAIRS.count * 2e-19 > 1 / SLACK_UNITS
 
 
@@ -337,7 +345,7 @@ def test_a_release_by_the_command_line(tmp_path):
 def test_little_slack_is_enough_where_little_is_needed():
     ledger = book(Budget(26.0, 1e-9))
     wide = mq.marginals(DOMAIN, k=[1, 2, 3])
-    task = Task(wide, Relation.ADD_REMOVE, "rho", Fraction(1), 0.05)
+    task = Task(wide, Relation.ADD_REMOVE, Unit.RHO, Fraction(1), 0.05)
     most = MECHANISMS["residual"].prepare(task).slack_units(planned=False)
     assert 0 < ledger.slack_total < most
     release = mq.release(

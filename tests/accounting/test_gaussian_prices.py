@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maquette.accounting import UNITS
+from maquette.accounting.unit import Unit
 from maquette.gate import prices
 from maquette.gate.prices import pricing
-from maquette.mechanisms import sizing
 from maquette.queries.base import Sensitivity
-from maquette.questions.measurement import Gaussian, Laplace
+from maquette.questions.noise import law_at
 
 pytestmark = pytest.mark.law
 
@@ -29,32 +29,34 @@ def floor_units(price: Fraction) -> int:
 def test_gaussian_noise_costs_its_price_and_not_more(price, square, denominator):
     moved = Sensitivity(square, square, Fraction(1))
     plan = prices.smoothed(moved, half_square=price, denominator=denominator, coordinates=3)
-    cost = plan.event.cost("mu^2/2")
+    cost = plan.event.cost(Unit.HALF_MU_SQUARED)
     assert cost.units <= floor_units(price)
     assert cost.units >= floor_units(price) * (1 - 1e-9) - 1
-    variance = plan.sigma_squared * denominator**2
+    variance = plan.law.sigma_squared * denominator**2
     assert plan.event.mu_squared == square * denominator**2 / (variance - Fraction(9, 4))
-    assert Fraction(plan.drawn) ** 2 == variance
+    assert Fraction(prices.sigma_of(variance)) ** 2 == variance
     assert plan.event.log_ratio == 3 * Fraction(22, 10**20)
-    planned = sizing.drawn(Gaussian(price), moved, unit="mu^2/2", denominator=denominator)
-    assert math.isclose(planned.sigma_squared, plan.sigma_squared, rel_tol=1e-2 if price < 1e-8 else 1e-3)
+    planned = law_at(price, moved, unit=Unit.HALF_MU_SQUARED, denominator=denominator)
+    assert math.isclose(planned.sigma_squared, plan.law.sigma_squared, rel_tol=1e-2 if price < 1e-8 else 1e-3)
 
 
 @settings(deadline=None)
 @given(price=PRICES)
 def test_choices_and_draws_cost_their_price_and_not_more(price):
-    chosen = prices.selection(price=price, unit="mu^2/2").event
-    drawn = pricing(price=price, unit="mu^2/2", resolution=3, what="x", ledger_unit="mu^2/2").event
+    chosen = prices.selection(price=price, unit=Unit.HALF_MU_SQUARED).event
+    drawn = pricing(
+        price=price, unit=Unit.HALF_MU_SQUARED, resolution=3, what="x", ledger_unit=Unit.HALF_MU_SQUARED
+    ).event
     for event in (chosen, drawn):
-        units = event.cost("mu^2/2").units
+        units = event.cost(Unit.HALF_MU_SQUARED).units
         assert floor_units(price) * (1 - 1e-4) - 1 <= units <= floor_units(price)
 
 
 @settings(deadline=None)
 @given(price=PRICES)
 def test_pure_noise_costs_its_price_and_not_more(price):
-    epsilon = sizing.pure_epsilon(Fraction(floor_units(price), UNITS), "mu^2/2")
+    epsilon = Unit.HALF_MU_SQUARED.pure_epsilon(Fraction(floor_units(price), UNITS))
     one = Sensitivity(Fraction(1), Fraction(1), Fraction(1))
     if epsilon * UNITS >= 1:
-        event = prices.laplace(one, epsilon=Laplace(epsilon).epsilon, denominator=1).event
-        assert event.cost("mu^2/2").units <= floor_units(price)
+        event = prices.laplace(one, epsilon=epsilon, denominator=1).event
+        assert event.cost(Unit.HALF_MU_SQUARED).units <= floor_units(price)

@@ -22,7 +22,8 @@ from maquette.queries.counting import MAX_DENOMINATOR
 from maquette.queries.marginals import Binned, Marginals
 from maquette.questions import bounds
 from maquette.questions.draws import Candidates, Draw, Drawn, Forest, Listed, Nested, Thresholds
-from maquette.questions.measurement import Cube, EpochTerms, Gaussian, Laplace, Receipt
+from maquette.questions.measurement import EpochTerms, Receipt
+from maquette.questions.noise import NoiseRequest
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MOST_NESTED
 from maquette.samplers.noise import SystemNoise
@@ -141,22 +142,26 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "groups between queries": lambda c: c.largest_error(
         PAIRS, Answers(np.zeros(6, dtype=np.int64), 1), groups=[Group("x", 0, 1.5)], price=PRICE
     ),
-    "a price that is not a number": lambda c: c.measure(PAIRS, noise=Laplace(float("nan"))),
+    "a price that is not a number": lambda c: c.measure(PAIRS, noise=NoiseRequest("laplace", float("nan"))),
     "an infinite price": lambda c: c.select(
         PAIRS, Answers(np.zeros(6, dtype=np.int64), 1), price=float("inf")
     ),
-    "a price of 10^400": lambda c: c.measure(PAIRS, noise=Laplace(Fraction(10**400))),
+    "a price of 10^400": lambda c: c.measure(PAIRS, noise=NoiseRequest("laplace", Fraction(10**400))),
     "no noise": lambda c: c.measure(PAIRS, noise=None),
-    "a radius that cannot be listed": lambda c: c.measure(PAIRS, noise=Cube(Fraction(1, 10**9))),
+    "a radius that cannot be listed": lambda c: c.measure(
+        PAIRS, noise=NoiseRequest("cube", Fraction(1, 10**9))
+    ),
     "a variance of 10^400": lambda c: c.measure_tables([LINE], variances=[Fraction(10**400)]),
     "a table of 2^40 cells": lambda c: c.measure(
-        marginals(DOMAIN, attributes=[["huge"]]), noise=Laplace(PRICE)
+        marginals(DOMAIN, attributes=[["huge"]]), noise=NoiseRequest("laplace", PRICE)
     ),
-    "2^40 prefixes": lambda c: c.measure(prefixes(DOMAIN, "huge"), noise=Laplace(PRICE)),
+    "2^40 prefixes": lambda c: c.measure(prefixes(DOMAIN, "huge"), noise=NoiseRequest("laplace", PRICE)),
     "queries that state their own sensitivity": lambda c: c.measure(
-        Foreign(DOMAIN, (("a",),)), noise=Laplace(PRICE)
+        Foreign(DOMAIN, (("a",),)), noise=NoiseRequest("laplace", PRICE)
     ),
-    "queries over another domain": lambda c: c.measure(marginals(SMALL, k=1), noise=Laplace(PRICE)),
+    "queries over another domain": lambda c: c.measure(
+        marginals(SMALL, k=1), noise=NoiseRequest("laplace", PRICE)
+    ),
     "a candidate of 2,000 rows for a draw of 2": lambda c: c.draw(
         Draw(Candidates(PAIRS, CODES), "flat", 2), price=PRICE
     ),
@@ -237,7 +242,7 @@ def test_a_later_guess_that_cannot_be_stored_does_not_tell_the_earlier_outcome()
 @pytest.mark.parametrize("budget", [PURE, RHO, MU])
 def test_answers_that_never_change_are_refused_by_name(budget):
     curator, book = _curator(Untouchable(SMALL), budget=budget, relation=Relation.REPLACE_ONE)
-    noise = Laplace(PRICE) if budget is PURE else Gaussian(PRICE)
+    noise = NoiseRequest("laplace", PRICE) if budget is PURE else NoiseRequest("gaussian", PRICE)
     with pytest.raises(ParameterError, match="the same on all neighbouring tables"):
         curator.measure(marginals(SMALL, k=0), noise=noise)
     assert not list(book.entries(parent="key"))

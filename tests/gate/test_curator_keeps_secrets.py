@@ -13,7 +13,7 @@ from maquette.accounting.budget import Budget
 from maquette.domain import Relation
 from maquette.gate.curator import Curator
 from maquette.models.answers import Answers
-from maquette.questions.measurement import Gaussian
+from maquette.questions.noise import NoiseRequest
 from maquette.vault.engine import MemoryEngine
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
@@ -36,7 +36,7 @@ def _ask_all(curator: Curator) -> list[object]:
     guess = Answers.from_fractions(np.full(QUERIES.count, 0.25))
     return [
         curator.size(price=price),
-        curator.measure(QUERIES, noise=Gaussian(price)),
+        curator.measure(QUERIES, noise=NoiseRequest("gaussian", price)),
         *curator.measure_residuals([("a",), ("a", "b")], variances=[Fraction(900), Fraction(900)]),
         curator.select(QUERIES, guess, price=price),
         curator.largest_error(QUERIES, guess, price=price),
@@ -134,7 +134,7 @@ def test_an_exception_from_the_ledger_shows_no_answer():
     curator._ledger._store._engine.dispose()
     released = None
     try:
-        released = curator.measure(QUERIES, noise=Gaussian(Fraction(1, 1000)))
+        released = curator.measure(QUERIES, noise=NoiseRequest("gaussian", Fraction(1, 1000)))
     except LedgerError as error:
         text = str(error) + repr(error.__context__) + repr(error.__cause__)
         assert not _holds_a_count(text)

@@ -16,7 +16,7 @@ from maquette.gate.handle import Table
 from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
 from maquette.queries.base import Group
-from maquette.questions.measurement import Cube, Gaussian, Laplace
+from maquette.questions.noise import NoiseRequest
 from maquette.vault.engine import MemoryEngine
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
@@ -48,9 +48,9 @@ def _asks(price: Fraction):
     """Every question of the gate at a price, by name."""
     return {
         "size": lambda c: c.size(price=price),
-        "laplace": lambda c: c.measure(QUERIES, noise=Laplace(price)),
-        "cube": lambda c: c.measure(QUERIES, noise=Cube(price)),
-        "gaussian": lambda c: c.measure(QUERIES, noise=Gaussian(price)),
+        "laplace": lambda c: c.measure(QUERIES, noise=NoiseRequest("laplace", price)),
+        "cube": lambda c: c.measure(QUERIES, noise=NoiseRequest("cube", price)),
+        "gaussian": lambda c: c.measure(QUERIES, noise=NoiseRequest("gaussian", price)),
         "residuals": lambda c: c.measure_residuals([("a",)], variances=[1 / (3 * price)]),
         "select": lambda c: c.select(QUERIES, GUESS, price=price),
         "largest error": lambda c: c.largest_error(QUERIES, GUESS, price=price),
@@ -82,10 +82,10 @@ def test_the_ledger_refuses_too_where_the_curator_would_not():
     first.size(price=Fraction(9, 10))
     second = Curator(Table(_Committed(TINY), name="tiny", source="test"), ledger, key="release", budget=PURE)
     with pytest.raises(KeyReused):
-        second.measure(QUERIES, noise=Laplace(Fraction(1, 2)))
+        second.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 2)))
     second._step = 1
     with pytest.raises(BudgetExceeded):
-        second.measure(QUERIES, noise=Laplace(Fraction(1, 2)))
+        second.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 2)))
     assert second.left == 1  # neither was paid, so neither counts
 
 
@@ -156,15 +156,17 @@ class _Breaks(LooseEngine):
 def test_a_crash_after_the_charge_stays_charged_and_the_same_key_answers_once():
     curator, ledger = _curator(_Breaks(TINY, columns_of(TINY, HISTOGRAM)))
     with pytest.raises(RuntimeError):
-        curator.measure(QUERIES, noise=Laplace(Fraction(1, 4)))
+        curator.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 4)))
     (charged,) = ledger.entries(kind="reserve", parent="release")
     assert charged.units == 250_000_000_000
     again, _ = _curator(LooseEngine(TINY, columns_of(TINY, HISTOGRAM)), ledger=ledger)
-    first = again.measure(QUERIES, noise=Laplace(Fraction(1, 4)))
+    first = again.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 4)))
     entries = list(ledger.entries(kind="reserve", parent="release"))
     assert [e.key for e in entries] == [charged.key], "the retry was charged again"
     third, _ = _curator(_Committed(TINY), ledger=ledger)
-    assert np.array_equal(third.measure(QUERIES, noise=Laplace(Fraction(1, 4))).values, first.values)
+    assert np.array_equal(
+        third.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 4))).values, first.values
+    )
 
 
 def test_a_killed_process_leaves_the_charge_behind(tmp_path):
@@ -212,15 +214,15 @@ def _values(released) -> list[int]:
 @pytest.mark.parametrize(
     "other",
     [
-        lambda c: c.measure(QUERIES, noise=Laplace(Fraction(1, 5))),
-        lambda c: c.measure(marginals(TINY, k=1), noise=Laplace(Fraction(1, 10))),
-        lambda c: c.measure(QUERIES, noise=Cube(Fraction(1, 10))),
+        lambda c: c.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 5))),
+        lambda c: c.measure(marginals(TINY, k=1), noise=NoiseRequest("laplace", Fraction(1, 10))),
+        lambda c: c.measure(QUERIES, noise=NoiseRequest("cube", Fraction(1, 10))),
         lambda c: c.size(price=Fraction(1, 10)),
     ],
 )
 def test_the_same_key_for_another_request_is_refused(other):
     curator, ledger = _curator(LooseEngine(TINY, columns_of(TINY, HISTOGRAM)))
-    curator.measure(QUERIES, noise=Laplace(Fraction(1, 10)))
+    curator.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 10)))
     again, _ = _curator(_Committed(TINY), ledger=ledger)
     with pytest.raises(KeyReused):
         other(again)
@@ -273,7 +275,7 @@ def test_queries_of_another_domain_are_refused_unread():
     curator, _ = _curator(Untouchable(TINY))
     queries, guess = marginals(other, k=1), Answers.from_fractions(np.zeros(3))
     for ask in (
-        lambda: curator.measure(queries, noise=Laplace(Fraction(1, 10))),
+        lambda: curator.measure(queries, noise=NoiseRequest("laplace", Fraction(1, 10))),
         lambda: curator.select(queries, guess, price=Fraction(1, 10)),
         lambda: curator.largest_error(queries, guess, price=Fraction(1, 10)),
     ):
@@ -321,7 +323,7 @@ def test_cube_noise_is_for_whole_counts_only():
     curator, _ = _curator(Untouchable(TINY))
     fractional = weights(TINY, np.full((2, TINY.size), 0.3))
     with pytest.raises(MechanismError, match="counting queries"):
-        curator.measure(fractional, noise=Cube(Fraction(1, 10)))
+        curator.measure(fractional, noise=NoiseRequest("cube", Fraction(1, 10)))
 
 
 def test_a_price_of_nothing_is_refused_unread():
@@ -341,7 +343,7 @@ def test_a_public_size_costs_nothing():
 
 def test_the_receipt_is_a_place_in_the_chain():
     curator, ledger = _curator(LooseEngine(TINY, columns_of(TINY, HISTOGRAM)))
-    receipt = curator.measure(QUERIES, noise=Laplace(Fraction(1, 10))).receipt
+    receipt = curator.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 10))).receipt
     (answer,) = ledger.entries(kind="answer")
     assert (receipt.sequence, receipt.head) == (answer.seq, answer.head)
 

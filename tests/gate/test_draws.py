@@ -11,6 +11,7 @@ import maquette as mq
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate.curator import Curator
@@ -89,7 +90,7 @@ def test_a_ledger_in_rho_is_charged_for_bounded_range():
     (entry,) = ledger.entries(kind="reserve", parent="r")
     assert entry.tag == "selection"
     assert entry.units <= 10**12 // 200
-    assert entry.units > PureEvent(Fraction(1, 200), "x").cost("rho").units
+    assert entry.units > PureEvent(Fraction(1, 200), "x").cost(Unit.RHO).units
 
 
 class Untouchable:

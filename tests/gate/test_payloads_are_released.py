@@ -20,7 +20,8 @@ from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
 from maquette.queries.marginals import full
 from maquette.questions.draws import Draw, Listed
-from maquette.questions.measurement import EpochTerms, Gaussian
+from maquette.questions.measurement import EpochTerms
+from maquette.questions.noise import NoiseRequest
 from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import weighting
 from support.privacy_cases import mixed
@@ -64,7 +65,7 @@ def outcome_of(test) -> list[np.ndarray]:
 QUESTIONS = {
     "size": (lambda c: c.size(price=PRICE), lambda r: one(r.value)),
     "total": (lambda c: c.total(weighting(TINY, "a"), price=PRICE), lambda r: one(r.value)),
-    "measure": (lambda c: c.measure(QUERIES, noise=Gaussian(PRICE)), lambda r: [r.values]),
+    "measure": (lambda c: c.measure(QUERIES, noise=NoiseRequest("gaussian", PRICE)), lambda r: [r.values]),
     "measure_residuals": (
         lambda c: c.measure_residuals([("a",), ("a", "b")], variances=[Fraction(9), Fraction(900)]),
         lambda r: [from_first_slice(part) for part in r],
@@ -195,7 +196,7 @@ def test_a_note_cannot_replace_what_the_gate_writes():
     spent = ledger.spent_units
     for ask in (
         lambda: curator.size(price=PRICE, note={"sigma_squared": "1"}),
-        lambda: curator.measure(QUERIES, noise=Gaussian(PRICE), note={"tag": "laplace"}),
+        lambda: curator.measure(QUERIES, noise=NoiseRequest("gaussian", PRICE), note={"tag": "laplace"}),
         lambda: curator.measure_tables(TABLES, variances=[Fraction(9)] * 2, note={"ask": "note"}),
         lambda: curator.note({"ask": "epoch", "terms": {}}),
     ):
@@ -210,7 +211,9 @@ def test_the_note_of_a_refused_question_is_not_kept_for_the_next():
 
     curator, ledger = fresh()
     with pytest.raises(BudgetExceeded):
-        curator.measure(QUERIES, noise=Gaussian(Fraction(10**6)), note={"text": "the refused one"})
+        curator.measure(
+            QUERIES, noise=NoiseRequest("gaussian", Fraction(10**6)), note={"text": "the refused one"}
+        )
     curator.size(price=PRICE, note={"text": "the next one"})
     (entry,) = ledger.children("session")
     assert entry.body["text"] == "the next one"

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from maquette.accounting.budget import UNITS
+from maquette.accounting.unit import Unit
 from maquette.errors import ParameterError
 from maquette.gate import prices as calibrate
 from maquette.queries.base import Sensitivity
@@ -55,24 +56,26 @@ def test_laplace_noise_is_never_too_little(l1, epsilon, denominator):
             calibrate.laplace(_sensitivity(l1, l1), epsilon=epsilon, denominator=denominator)
         return
     plan = calibrate.laplace(_sensitivity(l1, l1), epsilon=epsilon, denominator=denominator)
-    assert l1 * denominator / plan.drawn <= epsilon
-    assert plan.scale == plan.drawn / denominator
-    assert plan.event.cost("epsilon").units <= epsilon * UNITS
+    assert l1 / plan.law.scale <= epsilon
+    drawn = plan.law.scale * denominator
+    assert Fraction(float(drawn)) == drawn
+    assert plan.event.cost(Unit.EPSILON).units <= epsilon * UNITS
     assert plan.event.l1 == l1
-    assert plan.event.scale == plan.scale
+    assert plan.event.scale == plan.law.scale
     # and not wasteful: at most one step of the ledger's grid and of the doubles above
-    assert plan.scale <= l1 / calibrate.on_grid(epsilon) * (1 + Fraction(1, 2**51))
+    assert plan.law.scale <= l1 / calibrate.on_grid(epsilon) * (1 + Fraction(1, 2**51))
 
 
 @settings(max_examples=300)
 @given(l2_squared=sizes, rho=prices, denominator=denominators)
 def test_gaussian_noise_is_never_too_little(l2_squared, rho, denominator):
     plan = calibrate.gaussian(_sensitivity(l2_squared, l2_squared), rho=rho, denominator=denominator)
-    assert l2_squared * denominator**2 / (2 * Fraction(plan.drawn) ** 2) <= rho
-    assert plan.sigma_squared == Fraction(plan.drawn) ** 2 / denominator**2
-    assert plan.event.cost("rho").units <= rho * UNITS
-    assert plan.event.cost("rho").slack == 0
-    assert plan.sigma_squared <= l2_squared / (2 * calibrate.on_grid(rho)) * (1 + Fraction(1, 2**49))
+    drawn = calibrate.sigma_of(plan.law.sigma_squared * denominator**2)
+    assert l2_squared * denominator**2 / (2 * Fraction(drawn) ** 2) <= rho
+    assert plan.law.sigma_squared == Fraction(drawn) ** 2 / denominator**2
+    assert plan.event.cost(Unit.RHO).units <= rho * UNITS
+    assert plan.event.cost(Unit.RHO).slack == 0
+    assert plan.law.sigma_squared <= l2_squared / (2 * calibrate.on_grid(rho)) * (1 + Fraction(1, 2**49))
 
 
 @settings(max_examples=200)
@@ -80,23 +83,23 @@ def test_gaussian_noise_is_never_too_little(l2_squared, rho, denominator):
 def test_cube_base_is_never_below_the_exponential(epsilon):
     plan = calibrate.cube(epsilon=epsilon)
     precision = 256
-    assert plan.base * 2**precision >= exp_minus(epsilon, precision)[0]
-    assert plan.base < 1
-    assert plan.event.cost("epsilon").units <= epsilon * UNITS
+    assert plan.law.base * 2**precision >= exp_minus(epsilon, precision)[0]
+    assert plan.law.base < 1
+    assert plan.event.cost(Unit.EPSILON).units <= epsilon * UNITS
     assert plan.event.epsilon <= epsilon
 
 
 @settings(max_examples=300)
 @given(price=prices)
 def test_selection_is_never_too_sharp(price):
-    pure = calibrate.selection(price=price, unit="epsilon")
+    pure = calibrate.selection(price=price, unit=Unit.EPSILON)
     assert 2 / Fraction(pure.scale) <= price
     assert pure.event.method == "permute-and-flip"
-    assert pure.event.cost("epsilon").units <= price * UNITS
-    concentrated = calibrate.selection(price=price, unit="rho")
+    assert pure.event.cost(Unit.EPSILON).units <= price * UNITS
+    concentrated = calibrate.selection(price=price, unit=Unit.RHO)
     assert (2 / Fraction(concentrated.scale)) ** 2 / 8 <= price
     assert concentrated.event.method == "exponential"
-    assert concentrated.event.cost("rho").units <= price * UNITS
+    assert concentrated.event.cost(Unit.RHO).units <= price * UNITS
 
 
 @given(price=prices)

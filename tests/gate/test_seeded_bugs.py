@@ -27,7 +27,8 @@ from maquette.queries import marginals, weights
 from maquette.queries.marginals import Marginals
 from maquette.queries.weights import Weights
 from maquette.questions import released
-from maquette.questions.measurement import Gaussian, LargestError, Measurement, Receipt, Size
+from maquette.questions.measurement import LargestError, Measurement, Receipt, Size
+from maquette.questions.noise import Laplace, NoiseRequest, law_at
 from maquette.questions.released import ReleasedTables
 from maquette.releasing import request
 from maquette.samplers.laws import SystemBits
@@ -53,7 +54,11 @@ def _opposed(curator):
 
 OPPOSED = checks.of_case(Case("opposed", CONCENTRATED, _opposed), REP)
 MARGINALS = checks.of_case(
-    Case("marginals", CONCENTRATED, lambda c: c.measure(pairs(c.domain), noise=Gaussian(Fraction(1, 70)))),
+    Case(
+        "marginals",
+        CONCENTRATED,
+        lambda c: c.measure(pairs(c.domain), noise=NoiseRequest("gaussian", Fraction(1, 70))),
+    ),
     REP,
 )
 
@@ -89,7 +94,7 @@ def _(patch):
     def make(real):
         def laplace(*args, **options):
             plan = real(*args, **options)
-            return replace(plan, drawn=plan.drawn / 2)
+            return replace(plan, law=replace(plan.law, scale=plan.law.scale / 2))
 
         return laplace
 
@@ -101,7 +106,9 @@ def _(patch):
     def make(real):
         def gaussian(*args, **options):
             plan = real(*args, **options)
-            return replace(plan, drawn=plan.drawn * 0.8)
+            return replace(
+                plan, law=replace(plan.law, sigma_squared=plan.law.sigma_squared * Fraction(16, 25))
+            )
 
         return gaussian
 
@@ -114,7 +121,7 @@ def _(patch):
         ideal = sensitivity.l1 * denominator / prices.on_grid(epsilon)
         drawn = Fraction(math.nextafter(prices.float_up(ideal), 0))
         event = LaplaceEvent(scale=ideal / denominator, l1=sensitivity.l1)
-        return prices.LaplacePlan(drawn / denominator, drawn, event)
+        return prices.NoisePlan(Laplace(epsilon, drawn / denominator), event, denominator)
 
     patch.setattr(prices, "laplace", laplace)
 
@@ -324,7 +331,7 @@ def _(patch):
 def _(patch):
     def largest_error(self, queries, answers, *, groups=None, price):
         errors = self._errors(queries, answers)
-        return LargestError(np.array([errors.max()]), self._priced(price), Receipt(1, "0" * 64))
+        return LargestError(np.array([errors.max()]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
 
     patch.setattr(Curator, "largest_error", largest_error)
 

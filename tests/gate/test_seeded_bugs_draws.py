@@ -10,6 +10,7 @@ from maquette.gate import curator as gate
 from maquette.gate import tables
 from maquette.gate.curator import Curator
 from maquette.questions.measurement import LargestError, Receipt, Size
+from maquette.questions.noise import law_at
 from maquette.samplers import draw as production
 from maquette.samplers.brackets import Scale
 from support import privacy_checks as checks
@@ -69,7 +70,7 @@ def exact_judgement(patch):
 
     def judge(self, drawn, *, price):
         error = gate.error_of(drawn.draw, drawn.values, self._engine)
-        return LargestError(np.array([error]), self._priced(price), Receipt(1, "0" * 64))
+        return LargestError(np.array([error]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
 
     patch.setattr(Curator, "judge", judge)
 

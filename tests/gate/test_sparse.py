@@ -18,13 +18,15 @@ from maquette.accounting.events import (
     from_dict,
 )
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError
 from maquette.gate import sparse
 from maquette.gate.handle import Table
 from maquette.gate.online import OnlineCurator, epoch_cost
 from maquette.queries import marginals, weights, where
-from maquette.questions.measurement import EpochTerms, Gaussian, Laplace
+from maquette.questions.measurement import EpochTerms
+from maquette.questions.noise import Gaussian, Laplace
 from support import crash_points
 from support.privacy_conformance import TINY
 from support.privacy_doubles import Untouchable, ledger_for, set_aside, table_of
@@ -111,7 +113,7 @@ def test_a_budget_in_rho_pays_the_square_of_the_epoch_and_draws_gaussian_values(
     assert event.events[0] == SparseEvent(50, 100, 1)
     assert isinstance(event.events[1], GaussianEvent)
     assert abs(paid.units - UNITS * (Fraction(4, 100) ** 2 / 2 + Fraction(1, 1000))) <= 2
-    assert epoch_cost(RHO_TERMS, unit="rho", ledger_unit="rho")[0].units == paid.units
+    assert epoch_cost(RHO_TERMS, unit=Unit.RHO, ledger_unit=Unit.RHO)[0].units == paid.units
 
 
 def test_fractional_weights_are_tested_on_their_own_grid():
@@ -181,7 +183,7 @@ def test_only_one_query_with_weights_up_to_one_is_tested():
 )
 def test_impossible_terms_are_refused(terms):
     with pytest.raises(ParameterError):
-        sparse.plan(terms, unit="epsilon")
+        sparse.plan(terms, unit=Unit.EPSILON)
 
 
 def test_the_threshold_survives_a_restart_and_is_not_drawn_again(tmp_path):
@@ -304,8 +306,8 @@ def test_blinds_differ_between_epochs_with_the_same_threshold():
 def test_the_event_of_a_sparse_vector_costs_its_threshold_and_its_tests():
     event = SparseEvent(threshold_scale=10, test_scale=Fraction(40), cap=2)
     assert event.epsilon == Fraction(1, 10) + Fraction(1, 10)
-    assert event.cost("epsilon").units == UNITS // 5
-    assert event.cost("rho").units == UNITS // 50
+    assert event.cost(Unit.EPSILON).units == UNITS // 5
+    assert event.cost(Unit.RHO).units == UNITS // 50
     assert from_dict(event.to_dict()) == event
     assert SparseEvent(10, 40, 2, sensitivity=2).epsilon == 2 * event.epsilon
     for wrong in ((0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1, Fraction(1, 2))):

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import postprocess, shape, sizing
@@ -19,14 +20,15 @@ from maquette.models.histogram import HistogramModel
 from maquette.models.residual import ResidualModel
 from maquette.queries import marginals, points, prefixes, ranges, union, weights
 from maquette.queries.counting import projected_axes, shift_squared
-from maquette.questions.measurement import Cube, Gaussian, Laplace, Size
+from maquette.questions.measurement import Size
+from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseRequest
 from support.fake_curator import FakeCurator
 
 PURE = [LAPLACE, CUBE, HISTOGRAM_LAPLACE]
 NOISY = [GAUSSIAN, HISTOGRAM_GAUSSIAN]
 RESIDUALS = [RESIDUAL, RESIDUAL_CELLS]
 ALL = [*PURE, *NOISY, *RESIDUALS]
-PRICES = {"epsilon": Fraction(1), "rho": Fraction(1, 20)}
+PRICES = {Unit.EPSILON: Fraction(1), Unit.RHO: Fraction(1, 20)}
 
 
 def domain_of(*sizes: int) -> Domain:
@@ -42,7 +44,7 @@ def quiet(_what: str, _share: float) -> None:
     """Nobody watches."""
 
 
-def task_for(queries, *, unit="epsilon", relation=Relation.ADD_REMOVE, **more) -> Task:
+def task_for(queries, *, unit=Unit.EPSILON, relation=Relation.ADD_REMOVE, **more) -> Task:
     return Task(queries, relation, unit, PRICES[unit], 0.05, **more)
 
 
@@ -60,7 +62,7 @@ def run(mechanism, task: Task, *, histogram=HISTOGRAM, seed=0):
 
 
 def unit_of(mechanism) -> str:
-    return "epsilon" if mechanism in PURE else "rho"
+    return Unit.EPSILON if mechanism in PURE else Unit.RHO
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -183,7 +185,7 @@ def test_constant_queries_cost_nothing(mechanism, relation):
         assert curator.left == task.price
         assert (outcome.answers.fractions == 1).all()
         assert outcome.guarantee.alpha == 0
-        assert outcome.size.known == (relation is Relation.REPLACE_ONE)
+        assert outcome.size.unpaid == (relation is Relation.ADD_REMOVE)
         assert (outcome.database is not None) == (domain is single)
         assert mechanism.prepare(task, n=7).forecast.guaranteed == 0
 
@@ -201,7 +203,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_asked():
     large = domain_of(300, 300, 300)
     cases = [
         (CUBE, task_for(fractional), "counting queries"),
-        (RESIDUAL, task_for(prefixes(DOMAIN, "a"), unit="rho"), "marginals only"),
+        (RESIDUAL, task_for(prefixes(DOMAIN, "a"), unit=Unit.RHO), "marginals only"),
         (HISTOGRAM_LAPLACE, task_for(marginals(large, k=1)), "cells"),
         (HISTOGRAM_LAPLACE, task_for(marginals(DOMAIN, k=1), post="lp"), "linear program"),
         (LAPLACE, task_for(marginals(large, k=1), post="l2"), "fits a histogram"),
@@ -229,14 +231,14 @@ def test_fractional_weights_are_answered():
 
 @pytest.mark.parametrize("mechanism", PURE, ids=lambda m: m.name)
 def test_pure_noise_under_a_rho_budget_spends_at_most_rho(mechanism):
-    task = task_for(marginals(DOMAIN, k=1), unit="rho")
+    task = task_for(marginals(DOMAIN, k=1), unit=Unit.RHO)
     outcome, curator = run(mechanism, task)
     assert 0 <= curator.left < task.price / 10**6
     assert outcome.guarantee.alpha < 1
 
 
 def test_models_answer_further_queries():
-    task = task_for(marginals(DOMAIN, k=2), unit="rho")
+    task = task_for(marginals(DOMAIN, k=2), unit=Unit.RHO)
     residual, _ = run(RESIDUAL, task)
     assert isinstance(residual.model, ResidualModel)
     histogram, _ = run(HISTOGRAM_GAUSSIAN, task)
@@ -248,7 +250,7 @@ def test_models_answer_further_queries():
 
 
 def test_deviations_are_those_of_the_noise():
-    task = task_for(marginals(DOMAIN, k=2), unit="rho", post="none")
+    task = task_for(marginals(DOMAIN, k=2), unit=Unit.RHO, post="none")
     for mechanism in (GAUSSIAN, RESIDUAL, HISTOGRAM_GAUSSIAN):
         truth = task.queries.on_histogram(HISTOGRAM.reshape(DOMAIN.shape)) / HISTOGRAM.sum()
         scores = []
@@ -319,7 +321,7 @@ def test_weight_per_cell_helps_the_large_tables():
 
 def test_residual_noise_beats_plain_noise_on_marginals():
     domain = domain_of(10, 8, 6, 5, 4)
-    task = Task(marginals(domain, k=3), Relation.ADD_REMOVE, "rho", Fraction(1, 50), 0.05)
+    task = Task(marginals(domain, k=3), Relation.ADD_REMOVE, Unit.RHO, Fraction(1, 50), 0.05)
     assert (
         RESIDUAL.prepare(task, n=10**5).forecast.guaranteed
         < GAUSSIAN.prepare(task, n=10**5).forecast.guaranteed
@@ -334,11 +336,18 @@ def test_planned_laws_are_those_that_the_gate_draws():
 
     sensitivity = marginals(DOMAIN, k=2).sensitivity(Relation.REPLACE_ONE)
     price = Fraction(1, 3)
-    planned = [sizing.drawn(noise, sensitivity) for noise in (Laplace(price), Gaussian(price), Cube(price))]
+    planned = [
+        noise.law(sensitivity)
+        for noise in (
+            NoiseRequest("laplace", price),
+            NoiseRequest("gaussian", price),
+            NoiseRequest("cube", price),
+        )
+    ]
     drawn = [
-        prices.laplace(sensitivity, epsilon=price, denominator=1).scale,
-        prices.gaussian(sensitivity, rho=price, denominator=1).sigma_squared,
-        prices.cube(epsilon=price).base,
+        prices.laplace(sensitivity, epsilon=price, denominator=1).law.scale,
+        prices.gaussian(sensitivity, rho=price, denominator=1).law.sigma_squared,
+        prices.cube(epsilon=price).law.base,
     ]
     for law, exact in zip(planned, drawn, strict=True):
         value = {Laplace: "scale", Gaussian: "sigma_squared", Cube: "base"}[type(law)]
@@ -357,10 +366,5 @@ def test_the_split_buys_the_size_only_where_it_is_private():
 
 
 def test_pure_epsilon_of_a_rho_price_is_rounded_down():
-    epsilon = sizing.pure_epsilon(Fraction(1, 20), "rho")
+    epsilon = Unit.RHO.pure_epsilon(Fraction(1, 20))
     assert epsilon**2 / 2 <= Fraction(1, 20) < (epsilon + Fraction(1, 10**12)) ** 2 / 2
-
-
-def test_a_request_without_a_law_has_no_quantile():
-    with pytest.raises(TypeError, match="no law"):
-        sizing.largest(Laplace(Fraction(1)), draws=1, beta=0.05)

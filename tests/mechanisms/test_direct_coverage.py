@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.queries import marginals, prefixes
@@ -56,7 +57,7 @@ def errors_and_statements(name: str, task: Task, runs: int = RUNS) -> tuple[np.n
 
 def task_for(name: str, workload: str, relation: Relation, post: str) -> Task:
     pure = name in PURE
-    unit, price = ("epsilon", Fraction(2)) if pure else ("rho", Fraction(1, 5))
+    unit, price = (Unit.EPSILON, Fraction(2)) if pure else (Unit.RHO, Fraction(1, 5))
     return Task(WORKLOADS[workload], relation, unit, price, BETA, post)
 
 

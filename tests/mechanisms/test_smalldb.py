@@ -13,6 +13,7 @@ from scipy.stats import binom
 from typer.testing import CliRunner
 
 import maquette as mq
+from maquette.accounting.unit import Unit
 from maquette.cli.app import app
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
@@ -160,7 +161,7 @@ def test_refusals_name_the_class_its_cost_the_nearest_class_and_another_mechanis
 
 
 def task(queries, *, rows=None, epsilon=1, relation=Relation.REPLACE_ONE) -> Task:
-    return Task(queries, relation, "epsilon", Fraction(epsilon), 0.05, "auto", rows)
+    return Task(queries, relation, Unit.EPSILON, Fraction(epsilon), 0.05, "auto", rows)
 
 
 def test_forecasts_improve_with_records_and_privacy_and_name_the_sampler():
@@ -260,7 +261,7 @@ def test_the_law_of_the_specification(base, expected):
     """X = {0, 1, 2}, two thresholds, x = (3, 1, 0), m = 2, epsilon = 1: the score without rounding (resolution m)."""
     case = listed(base, ((1, 0, 0), (1, 1, 0)), m=2, resolution=2)
     counter: ListedCounter = case.counter((3, 1, 0))
-    weight = pricing(price=Fraction(1), unit="epsilon", resolution=2, what="test").base
+    weight = pricing(price=Fraction(1), unit=Unit.EPSILON, resolution=2, what="test").base
     masses = [
         w * weight ** counter.level(case.given(s)) for s, w in zip(case.smalls, case.weights, strict=True)
     ]

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import maquette as mq
+from maquette.accounting.unit import Unit
 from maquette.cli.app import app
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
@@ -50,7 +51,7 @@ ALPHAS = (0.5, 0.2, 0.1, 0.04, 0.01)
 
 
 def task(queries, *, rows=None, epsilon=1, relation=Relation.REPLACE_ONE, weight=None) -> Task:
-    return Task(queries, relation, "epsilon", Fraction(epsilon), 0.05, "auto", rows, weight)
+    return Task(queries, relation, Unit.EPSILON, Fraction(epsilon), 0.05, "auto", rows, weight)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -283,7 +284,7 @@ def bound_at(share: Fraction, asked: Task, n: int) -> float:
     return error_bound(small, route, asked, n=least, epsilon=epsilon).alpha if least >= 1 else math.inf
 
 
-@pytest.mark.parametrize("unit", ["epsilon", "rho"])
+@pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("n", [150, 400, 2000, 100_000])
 def test_the_share_for_the_size_is_the_one_with_the_smallest_bound(unit, relation, n):

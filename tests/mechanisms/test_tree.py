@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 import maquette as mq
 from maquette.accounting.budget import UNITS
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.tree import TREE, variance_parameter
@@ -102,7 +103,7 @@ def test_the_tails_cover_simulated_noise_and_are_not_wild():
     )
 
 
-@pytest.mark.parametrize("unit", ["epsilon", "rho"])
+@pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])
 @pytest.mark.parametrize("relation", list(Relation))
 def test_all_levels_together_cost_the_price_and_no_more(unit, relation):
     task = Task(prefixes(AGE, "age"), relation, unit, Fraction(1, 3), 0.05)
@@ -197,7 +198,7 @@ def test_the_stated_error_holds_in_many_runs():
 
 
 def task(queries, **options) -> Task:
-    return Task(queries, Relation.REPLACE_ONE, "epsilon", Fraction(1), 0.05, **options)
+    return Task(queries, Relation.REPLACE_ONE, Unit.EPSILON, Fraction(1), 0.05, **options)
 
 
 @pytest.mark.parametrize(

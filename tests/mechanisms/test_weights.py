@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import Task
@@ -17,7 +18,7 @@ from support.fake_curator import FakeCurator
 from support.online_universe import lumpy, random_box, universe
 
 DOMAIN = universe(4, 4, 3)
-PRICES = {"epsilon": Fraction(1), "rho": Fraction(1, 40)}
+PRICES = {Unit.EPSILON: Fraction(1), Unit.RHO: Fraction(1, 40)}
 
 
 def quiet(what, share):
@@ -63,7 +64,7 @@ def test_both_learn_more_with_more_budget():
     queries = marginals(DOMAIN, k=2)
     for mechanism in (MW, MWEM):
         errors = [
-            run(mechanism, queries, relation=Relation.REPLACE_ONE, unit="epsilon", n=n, seed=7)[1]
+            run(mechanism, queries, relation=Relation.REPLACE_ONE, unit=Unit.EPSILON, n=n, seed=7)[1]
             for n in (300, 100_000)
         ]
         assert errors[1] < errors[0] / 2
@@ -75,7 +76,7 @@ def test_fractional_weights_constants_and_tiny_tables(mechanism):
     queries = union(weights(DOMAIN, matrix, attributes=["x0", "x1"]), where(DOMAIN, "x2 >= 0"))
     for n in (1, 500):
         for relation in Relation:
-            outcome, error, _, _ = run(mechanism, queries, relation=relation, unit="rho", n=n, seed=2)
+            outcome, error, _, _ = run(mechanism, queries, relation=relation, unit=Unit.RHO, n=n, seed=2)
             assert error <= outcome.guarantee.alpha
             assert outcome.parameters["rounds"] == 5
             assert outcome.answers.fractions[-1] == pytest.approx(1.0, abs=1e-6)
@@ -93,15 +94,15 @@ def test_a_wrong_sign_is_noticed():
     queries = marginals(DOMAIN, k=2)
     table = np.zeros(DOMAIN.shape, dtype=np.int64)
     table[0, 0, 0] = 100_000
-    task = Task(queries, Relation.REPLACE_ONE, "epsilon", Fraction(1), 0.05)
-    curator = Contrary(table, DOMAIN, relation=task.relation, unit="epsilon", price=Fraction(1), seed=1)
+    task = Task(queries, Relation.REPLACE_ONE, Unit.EPSILON, Fraction(1), 0.05)
+    curator = Contrary(table, DOMAIN, relation=task.relation, unit=Unit.EPSILON, price=Fraction(1), seed=1)
     outcome = MW.prepare(task).run(curator, rng=np.random.default_rng(1), progress=quiet)
     truth = queries.on_histogram(table) / 100_000
     assert np.abs(outcome.answers.fractions - truth).max() > outcome.guarantee.alpha
 
 
 def test_nothing_is_expected_where_nothing_is_promised():
-    task = Task(marginals(DOMAIN, k=2), Relation.ADD_REMOVE, "epsilon", Fraction(1), 0.05)
+    task = Task(marginals(DOMAIN, k=2), Relation.ADD_REMOVE, Unit.EPSILON, Fraction(1), 0.05)
     for mechanism in (MW, MWEM):
         tiny, large = mechanism.prepare(task, n=3).forecast, mechanism.prepare(task, n=10**6).forecast
         assert tiny.guaranteed == tiny.expected == 1.0
@@ -110,13 +111,13 @@ def test_nothing_is_expected_where_nothing_is_promised():
 
 def test_what_cannot_be_held_is_refused():
     wide = universe(*[40] * 5)
-    task = Task(marginals(wide, k=2), Relation.ADD_REMOVE, "rho", Fraction(1, 40), 0.05)
+    task = Task(marginals(wide, k=2), Relation.ADD_REMOVE, Unit.RHO, Fraction(1, 40), 0.05)
     for mechanism in (MW, MWEM):
         forecast = mechanism.prepare(task, n=1000).forecast
         assert "weight for every cell" in str(forecast.refusal)
         with pytest.raises(MechanismError, match="weight for every cell"):
             mechanism.prepare(task).run(None, rng=np.random.default_rng(0), progress=quiet)
-    small = Task(marginals(DOMAIN, k=1), Relation.ADD_REMOVE, "rho", Fraction(1, 40), 0.05, post="lp")
+    small = Task(marginals(DOMAIN, k=1), Relation.ADD_REMOVE, Unit.RHO, Fraction(1, 40), 0.05, post="lp")
     assert "post='auto'" in str(MW.prepare(small, n=1000).forecast.refusal)
     with pytest.raises(ParameterError, match="rounds"):
         Mwem(fixed=0)

@@ -12,7 +12,7 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ReleaseError, WorkloadError
-from maquette.models.histogram import HistogramModel, sum_tail, variance_of
+from maquette.models.histogram import HistogramModel
 from maquette.models.residual import (
     ResidualModel,
     below,
@@ -25,7 +25,8 @@ from maquette.models.residual import (
 from maquette.models.stored import law_of
 from maquette.queries import marginals, points, prefixes
 from maquette.queries.base import sum_margin
-from maquette.questions.measurement import Gaussian, Laplace, Receipt, Residual, Size, as_json
+from maquette.questions.measurement import Receipt, Residual, Size
+from maquette.questions.noise import Cube, Gaussian, Laplace
 from maquette.results.folder import model_from_arrays
 
 PAID = Receipt(1, "test")
@@ -256,28 +257,29 @@ def test_models_are_stored_and_read(world):
 
 
 def test_laws_are_stored_and_read():
-    for law in (Laplace(Fraction(1, 3), Fraction(2)), Gaussian(Fraction(1, 7)), None):
-        assert law_of(None if law is None else json.loads(json.dumps(as_json(law)))) == law
+    for law in (Laplace(Fraction(1, 3), Fraction(2)), Gaussian(Fraction(1, 7), Fraction(5, 2))):
+        assert law_of(json.loads(json.dumps(law.to_dict()))) == law
+    with pytest.raises(ReleaseError, match="of no width"):
+        law_of({"law": "gaussian", "rho": "1/7", "sigma_squared": None})
+    with pytest.raises(ReleaseError, match="unknown law"):
+        law_of(Cube(Fraction(1), Fraction(1, 3)).to_dict())
 
 
-def test_an_unknown_size_is_not_public():
+def test_a_size_that_nothing_was_paid_for_is_not_public():
     size = Size.unknown()
+    assert size.unpaid
     assert not size.public
-    assert not size.known
     assert size.divisor == 1
-    assert Size(5, None, None).known
+    assert Size(5, None, None).public
 
 
 def test_tails_of_sums():
     laplace, gaussian = Laplace(Fraction(1), Fraction(2)), Gaussian(Fraction(1), Fraction(9))
-    assert sum_tail(gaussian, [(4, 1.0)], beta=0.05) == pytest.approx(6 * math.sqrt(2 * math.log(40)))
-    assert sum_tail(laplace, [(0, 1.0), (5, 0.0)], beta=0.05) == 0
-    assert sum_tail(laplace, [(1, 1.0)], beta=0.05) >= 2 * math.log(20)
-    assert variance_of(laplace) == pytest.approx(2 * math.exp(-0.5) / (1 - math.exp(-0.5)) ** 2)
-    with pytest.raises(TypeError, match="no tail"):
-        sum_tail(Laplace(Fraction(0)), [(1, 1.0)], beta=0.05)
-    with pytest.raises(TypeError, match="no variance"):
-        variance_of(Laplace(Fraction(0)))
+    assert gaussian.sum_quantile([(4, 1.0)], beta=0.05) == pytest.approx(6 * math.sqrt(2 * math.log(40)))
+    for law in (laplace, gaussian):
+        assert law.sum_quantile([(0, 1.0), (5, 0.0)], beta=0.05) == 0
+    assert laplace.sum_quantile([(1, 1.0)], beta=0.05) >= 2 * math.log(20)
+    assert laplace.variance == pytest.approx(2 * math.exp(-0.5) / (1 - math.exp(-0.5)) ** 2)
 
 
 def test_many_margins_in_one_go():

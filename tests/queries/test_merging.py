@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import maquette as m
 import maquette.queries as mq
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms import shape
 from maquette.queries import merging
@@ -234,4 +235,4 @@ def _task(workload: mq.Queries):
 
     from maquette.mechanisms.base import Task
 
-    return Task(shape.merged(workload).queries, Relation.ADD_REMOVE, "epsilon", Fraction(1, 2), 0.05)
+    return Task(shape.merged(workload).queries, Relation.ADD_REMOVE, Unit.EPSILON, Fraction(1, 2), 0.05)

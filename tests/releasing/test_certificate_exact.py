@@ -17,8 +17,9 @@ from benchmarks import certificates
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models.answers import Answers
 from maquette.queries import marginals
-from maquette.questions.measurement import Gaussian, Laplace, LargestError, Noise, Receipt, Size
-from maquette.releasing.certify import below, certify
+from maquette.questions.measurement import LargestError, Receipt, Size
+from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
+from maquette.releasing.certify import certify
 
 pytestmark = pytest.mark.accuracy
 
@@ -36,7 +37,7 @@ LAWS = [
 class KnownNoise:
     """A gate whose noise is known: the largest error rounded up, as the real one does, plus one value."""
 
-    noise: Noise
+    noise: IndependentLaw
     error: float
     drawn: int = 0
 
@@ -45,12 +46,12 @@ class KnownNoise:
         return LargestError(np.array([math.ceil(self.error) + self.drawn]), self.noise, Receipt(1, ""))
 
 
-def probabilities(noise: Noise) -> dict[int, float]:
+def probabilities(noise: IndependentLaw) -> dict[int, float]:
     """Every value that the noise takes with more than a negligible probability."""
     match noise:
-        case Laplace(scale=Fraction() as scale):
+        case Laplace(scale=scale):
             width, power = float(scale), 1
-        case Gaussian(sigma_squared=Fraction() as variance):
+        case Gaussian(sigma_squared=variance):
             width, power = math.sqrt(2 * variance), 2
     reach = math.ceil((30 if power == 1 else 6) * width) + 3
     values = np.arange(-reach, reach + 1)
@@ -58,7 +59,7 @@ def probabilities(noise: Noise) -> dict[int, float]:
     return dict(zip(values.tolist(), (weights / weights.sum()).tolist(), strict=True))
 
 
-def chance_of_failure(noise: Noise, error: float, beta: float, *, shift: float = 0.0) -> float:
+def chance_of_failure(noise: IndependentLaw, error: float, beta: float, *, shift: float = 0.0) -> float:
     """The probability that the true error lies above the certificate."""
     failed = 0.0
     for value, probability in probabilities(noise).items():
@@ -75,13 +76,13 @@ def chance_of_failure(noise: Noise, error: float, beta: float, *, shift: float =
 def test_a_certificate_fails_with_probability_at_most_beta(noise, beta, error):
     assert chance_of_failure(noise, error, beta) <= beta
     assert chance_of_failure(noise, error, beta) == pytest.approx(
-        certificates.tail(noise, below(noise, beta))
+        certificates.tail(noise, noise.lower_quantile(beta=beta))
     )
 
 
 @pytest.mark.parametrize("noise", LAWS, ids=str)
 def test_a_margin_smaller_by_one_record_would_fail_too_often(noise):
-    margin = below(noise, 0.05)
+    margin = noise.lower_quantile(beta=0.05)
     assert margin == 0 or chance_of_failure(noise, 100, 0.05, shift=1.0) > 0.05
 
 

@@ -14,9 +14,11 @@ from tests.support.made_release import toy_release
 
 import maquette as mq
 from maquette.accounting.budget import Budget
+from maquette.accounting.unit import Unit
 from maquette.api import UNCERTIFIED, run
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.questions.measurement import Laplace, LargestError, Size
+from maquette.questions.measurement import LargestError, Size
+from maquette.questions.noise import Laplace
 from maquette.releasing import planning
 from maquette.releasing.certify import worth_buying
 from maquette.releasing.registry import MECHANISMS
@@ -101,7 +103,9 @@ def simulated(
     request = asked_for(
         queries, relation=relation, epsilon=epsilon, mechanism=mechanism, certificate=certificate
     )
-    curator = Certifying(HISTOGRAM, DOMAIN, relation=request.relation, unit="epsilon", price=price, seed=seed)
+    curator = Certifying(
+        HISTOGRAM, DOMAIN, relation=request.relation, unit=Unit.EPSILON, price=price, seed=seed
+    )
     done = run(curator, planning.decide(planning.prepare(request, chosen), n=N), key=str(seed))
     exact = np.asarray(queries.on_histogram(HISTOGRAM)) / queries.denominator / N
     error = float(np.abs(done.outcome.answers.fractions - exact).max())
@@ -136,7 +140,7 @@ def test_a_private_number_of_records_decides_again_before_anything_is_bought():
     assert not planning.is_still_certified(guess, size=few)
     assert planning.is_still_certified(guess, size=Size(100_000, few.noise, None))
     curator = Certifying(
-        HISTOGRAM, DOMAIN, relation=Relation.ADD_REMOVE, unit="epsilon", price=Fraction(1, 2), seed=1
+        HISTOGRAM, DOMAIN, relation=Relation.ADD_REMOVE, unit=Unit.EPSILON, price=Fraction(1, 2), seed=1
     )
     assert run(curator, guess, key="a").certificate is None
     assert "largest error" not in curator.asked

@@ -15,6 +15,7 @@ from tests.support.made_release import toy_release
 
 import maquette as mq
 from maquette.accounting.budget import Budget
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.models.rows import generator
@@ -39,7 +40,7 @@ TOGETHER, ALONE = "all answers of the release together", "this question alone"
 
 def released(seed: int, mechanism: str, relation: Relation) -> Release:
     """A release on the double of the gate."""
-    unit = "epsilon" if mechanism == "histogram-laplace" else "rho"
+    unit = Unit.EPSILON if mechanism == "histogram-laplace" else Unit.RHO
     task = Task(WORKLOAD, relation, unit, Fraction(1, 10), BETA)
     curator = FakeCurator(HISTOGRAM, DOMAIN, relation=relation, unit=unit, price=task.price, seed=seed)
     made = (

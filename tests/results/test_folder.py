@@ -16,7 +16,8 @@ from maquette.errors import ReleaseError
 from maquette.models.answers import Answers
 from maquette.models.histogram import HistogramModel
 from maquette.queries import marginals
-from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt, Size
+from maquette.questions.measurement import Receipt, Size
+from maquette.questions.noise import Gaussian, Laplace
 from maquette.results import Certificate, Guarantee, Release, document, replacing
 from maquette.results import folder as store
 from support.made_release import toy_release
@@ -44,7 +45,8 @@ def same(a: Release, b: Release) -> None:
         {"certificate": None, "deviations": None, "account": None},
         {"size": Size(7, None, None)},
         {"size": Size(-3, Laplace(Fraction(1, 3), Fraction(3)), None)},
-        {"size": Size(9, Cube(Fraction(1, 3), Fraction(2, 3)), None)},
+        {"size": Size(9, Gaussian(Fraction(1, 3), Fraction(2, 3)), None)},
+        {"size": Size.unknown()},
         {"certificate": Certificate(1.0, 0.05, float("inf"))},
         {"guarantee": Guarantee(float("inf"), 0.1, "none")},
         {"watermark": "test"},

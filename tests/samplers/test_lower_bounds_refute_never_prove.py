@@ -58,13 +58,15 @@ def mu_below(here: np.ndarray, there: np.ndarray) -> float:
 def _laplace(epsilon: float, *, factor: Fraction = Fraction(1)) -> tuple[np.ndarray, np.ndarray]:
     plan = prices.laplace(ONE, epsilon=Fraction(epsilon), denominator=1)
     noise = SystemNoise()
-    return tuple(noise.laplace(np.full(SAMPLES, exact), scale=plan.drawn * factor) for exact in (1, 0))
+    return tuple(noise.laplace(np.full(SAMPLES, exact), scale=plan.law.scale * factor) for exact in (1, 0))
 
 
 def _gaussian(rho: Fraction, *, factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     plan = prices.gaussian(ONE, rho=rho, denominator=1)
     noise = SystemNoise()
-    return tuple(noise.gaussian(np.full(SAMPLES, exact), sigma=plan.drawn * factor) for exact in (1, 0))
+    return tuple(
+        noise.gaussian(np.full(SAMPLES, exact), sigma=plan.law.deviation * factor) for exact in (1, 0)
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 1.0, 3.0])

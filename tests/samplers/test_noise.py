@@ -131,7 +131,7 @@ def test_neighbouring_draws_are_independent():
 @pytest.mark.parametrize("k", [1, 2, 3, 10])
 def test_cube_noise_has_the_law_of_its_largest_coordinate(k):
     epsilon = 0.7
-    base = prices.cube(epsilon=Fraction(7, 10)).base
+    base = prices.cube(epsilon=Fraction(7, 10)).law.base
     noise, draws = SystemNoise(), FEWER
     sample = np.array([noise.cube(_zeros(k), base=base) for _ in range(draws)])
     norms = np.abs(sample).max(axis=1)

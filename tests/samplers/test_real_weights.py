@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError, ParameterError
 from maquette.gate.prices import pricing
@@ -39,7 +40,7 @@ def worst_loss(case: Case, reach: int) -> tuple[bool, int, int]:
     """Does any database pass e on any pair within `reach` grid steps; how many pairs; the farthest levels."""
     most = 9 if case.universe == 3 else 5
     known = list(product(range(most), repeat=case.universe))
-    base = pricing(price=Fraction(1), unit="epsilon", resolution=case.resolution, what="test").base
+    base = pricing(price=Fraction(1), unit=Unit.EPSILON, resolution=case.resolution, what="test").base
     counters = ((table, case.counter(table)) for table in known)
     levels = {t: [counter.level(case.given(s)) for s in case.smalls] for t, counter in counters}
     masses = {

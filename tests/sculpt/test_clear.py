@@ -6,6 +6,7 @@ import pytest
 from benchmarks import calibrate
 
 import maquette as mq
+from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.mechanisms.base import Task
 from maquette.sculpt import allocation
@@ -17,7 +18,9 @@ def test_the_quick_look_changes_no_decision(relation, monkeypatch):
     for case in map(calibrate.case, range(60)):
         queries = mq.marginals(calibrate.domain_of(case.sizes), k=case.k)
         if queries.count < 50_000:
-            tasks.append((case.n, Task(queries, relation, "rho", Fraction(str(0.01 * case.epsilon)), 0.05)))
+            tasks.append(
+                (case.n, Task(queries, relation, Unit.RHO, Fraction(str(0.01 * case.epsilon)), 0.05))
+            )
     quick = [allocation.clear_noise(task, n=n, price=task.price) is not None for n, task in tasks]
     skipped = [
         allocation._hopeless(task, allocation.shape.margins_of(task.queries) or [], n=n, price=task.price)

@@ -10,6 +10,7 @@ from benchmarks import calibrate, sizes
 from benchmarks.__main__ import RESULTS
 
 import maquette as mq
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.releasing.planning import plan, preferred
@@ -25,7 +26,7 @@ def domain_of(*cells: int) -> Domain:
 
 
 def told(queries: mq.Queries, *, n: int, rho: float) -> forecast.Expected:
-    task = Task(queries, Relation.ADD_REMOVE, "rho", Fraction(rho), 0.05)
+    task = Task(queries, Relation.ADD_REMOVE, Unit.RHO, Fraction(rho), 0.05)
     return forecast.expected(task, interests(queries), n=n)
 
 
@@ -72,7 +73,7 @@ def test_a_fit_finds_a_power_law_again():
             "n": case.n,
             "sizes": case.sizes,
             "k": case.k,
-            "unit": "rho",
+            "unit": Unit.RHO,
             "price": 0.01 * case.epsilon,
         }
         form = calibrate.form(figure)

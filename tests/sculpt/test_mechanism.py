@@ -6,6 +6,7 @@ import pytest
 
 import maquette as mq
 from maquette import api
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.questions.measurement import Size
 from maquette.sculpt import mechanism as running
@@ -174,7 +175,7 @@ def test_answers_come_with_a_certificate_or_an_interval():
 
 
 def test_the_share_of_the_third_order_follows_the_signal():
-    exchange = Exchange.of("rho", mq.Relation.ADD_REMOVE)
+    exchange = Exchange.of(Unit.RHO, mq.Relation.ADD_REMOVE)
     cells = [1000] * 20
     many, some, few = (
         stages.third_order(exchange, Size(n, None, None), cells, price=0.01)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from maquette import open as open_table
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.gate.tables import plan_tables
@@ -78,7 +79,7 @@ def looked_twice():
 def test_every_bin_needs_a_group(groups):
     table = Binned(GROUPED.margin, GROUPED.cuts, groups)
     with pytest.raises(WorkloadError, match="group"):
-        plan_tables(DOMAIN, [table], [Fraction(1)], relation=Relation.ADD_REMOVE, unit="rho")
+        plan_tables(DOMAIN, [table], [Fraction(1)], relation=Relation.ADD_REMOVE, unit=Unit.RHO)
 
 
 def test_a_record_lies_in_one_group():
@@ -228,15 +229,15 @@ class Till:
         self.units = 0
 
     def measure_tables(self, binned, *, variances):
-        plan = plan_tables(DOMAIN, binned, variances, relation=Relation.ADD_REMOVE, unit="mu^2/2")
-        self.units += plan.event.cost("mu^2/2").units
+        plan = plan_tables(DOMAIN, binned, variances, relation=Relation.ADD_REMOVE, unit=Unit.HALF_MU_SQUARED)
+        self.units += plan.event.cost(Unit.HALF_MU_SQUARED).units
         counts = [t.folded(count_binned(DOMAIN, self.columns, [t.ungrouped])[0]) for t in binned]
         return [NoisyTable(t, c, v, NOWHERE) for t, c, v in zip(binned, counts, variances, strict=True)]
 
 
 def test_two_looks_never_cost_more_than_their_price():
     columns = rows(2000)
-    exchange = Exchange.of("mu^2/2", Relation.ADD_REMOVE)
+    exchange = Exchange.of(Unit.HALF_MU_SQUARED, Relation.ADD_REMOVE)
     pairs = {(0, 1): 1.0, (0, 2): 1.0, (1, 2): 1.0}
     for units in generator("prices").integers(10**6, 10**8, 60).tolist():
         till = Till(columns)
@@ -246,7 +247,7 @@ def test_two_looks_never_cost_more_than_their_price():
 
 
 def test_where_all_tables_are_resolved_none_has_less_than_an_equal_share():
-    facts = Facts(1e6, Exchange.of("rho", Relation.ADD_REMOVE))
+    facts = Facts(1e6, Exchange.of(Unit.RHO, Relation.ADD_REMOVE))
     scores, cells = [50_000.0, 1000.0, 20_000.0, 3000.0], [4, 12, 40, 20]
     prices = allot(facts, scores, cells, [1.0] * 4, price=0.01)
     assert prices.sum() == pytest.approx(0.01)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.rows import generator
 from maquette.questions.measurement import NoisyTable, Receipt, Size
@@ -86,7 +87,7 @@ def test_two_measurements_count_by_their_precision():
     assert len(carving.layout.shapes) == 8
 
 
-@pytest.mark.parametrize("unit", ["epsilon", "rho"])
+@pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])
 @pytest.mark.parametrize("relation", list(Relation))
 def test_prices_and_variances_are_each_others_inverse(unit, relation):
     exchange = Exchange.of(unit, relation)

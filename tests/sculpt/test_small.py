@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import maquette as mq
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import Task
@@ -30,7 +31,7 @@ def opened() -> mq.Table:
 
 
 def task(price: float) -> Task:
-    return Task(QUERIES, Relation.ADD_REMOVE, "rho", Fraction(price), 0.05, small=True)
+    return Task(QUERIES, Relation.ADD_REMOVE, Unit.RHO, Fraction(price), 0.05, small=True)
 
 
 def test_the_number_of_rows_is_the_theorem_at_a_multiple_of_the_expected_error():

@@ -15,6 +15,7 @@ import pytest
 
 from maquette.accounting import events
 from maquette.accounting.budget import UNITS, Budget, Cost
+from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded
 from maquette.gate import sparse
@@ -91,7 +92,7 @@ def _epochs(one: Played, other: Played):
     for body in one.steps:
         if body["ask"] == "epoch":
             terms = sparse.terms_from_dict(body["terms"])
-            found.append((sparse.plan(terms, unit="epsilon"), terms.threshold, [], [], []))
+            found.append((sparse.plan(terms, unit=Unit.EPSILON), terms.threshold, [], [], []))
         elif body["ask"] == "test":
             a, b = next(tests)
             found[-1][2].append(int(a.exact[0]))

@@ -11,6 +11,7 @@ from maquette.accounting import events
 from maquette.accounting.budget import UNITS, Budget, Cost
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.transaction import Transaction
+from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import KeyReused, LedgerError, MechanismError
 from maquette.gate import online, sparse, tables
@@ -84,8 +85,8 @@ def draws_values_afresh(folder) -> bool:
 
 
 def charges_what_it_loses(folder) -> bool:
-    plan = sparse.plan(EpochTerms(2, 1, Fraction(1, 2), Fraction(1, 2), None), unit="epsilon")
-    charged = plan.event.cost("epsilon").units / UNITS
+    plan = sparse.plan(EpochTerms(2, 1, Fraction(1, 2), Fraction(1, 2), None), unit=Unit.EPSILON)
+    charged = plan.event.cost(Unit.EPSILON).units / UNITS
     here, there = (probability(s, (0, 0, 1), threshold=2, plan=plan) for s in ((2, 2, 3), (3, 3, 2)))
     return np.log(here / there) <= charged
 

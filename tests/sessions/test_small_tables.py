@@ -9,6 +9,7 @@ import pytest
 import maquette as mq
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, UselessAnswer
 from maquette.gate.handle import Table
@@ -18,12 +19,12 @@ from maquette.mechanisms.online import (
     USELESS,
     Public,
     enlarged,
-    price_of,
     settle_few,
     settle_pmw,
     worst,
 )
-from maquette.questions.measurement import Gaussian, Laplace, Receipt, Size
+from maquette.questions.measurement import Receipt, Size
+from maquette.questions.noise import Gaussian, Laplace
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
 
@@ -31,7 +32,7 @@ TEXTS = [f"age = {a} or job = {j}" for a, j in itertools.product(range(8), range
 QUESTIONS = 10_000
 
 
-def public(n: int, *, unit: str = "epsilon", k: int = QUESTIONS) -> Public:
+def public(n: int, *, unit: Unit = Unit.EPSILON, k: int = QUESTIONS) -> Public:
     noise = (
         Laplace(Fraction(1, 20), Fraction(20))
         if unit == "epsilon"
@@ -66,11 +67,11 @@ def test_a_small_table_gives_few_answers_that_say_something(monkeypatch):
     assert max(errors) <= FAIR
 
 
-@pytest.mark.parametrize("unit", ["epsilon", "rho"])
+@pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])
 def test_fewer_answers_are_planned_only_as_far_as_the_error_needs_it(unit):
     sizes = (900, 3000, 6000)
     found = [settle_few(public(n, unit=unit)) for n in sizes]
-    counts = [int(Fraction(19, 20) / price_of(one.measure)) for one in found]
+    counts = [int(Fraction(19, 20) / one.measure.price) for one in found]
     assert counts == sorted(counts)
     assert all(10 <= count <= 100 for count in counts)
     assert all(one.error <= GOOD for one, count in zip(found, counts, strict=True) if count > 10)
@@ -81,7 +82,7 @@ def test_the_chance_of_failure_is_shared_among_as_many_answers_as_can_be_paid():
     for n, k in itertools.product((300, 900, 3000), (3, 50, QUESTIONS)):
         asked = public(n, k=k)
         found = settle_few(asked)
-        price = price_of(found.measure)
+        price = found.measure.price
         payable = asked.price // price
         assert (payable + 1) * price > asked.price
         width = found.error * n - asked.reach

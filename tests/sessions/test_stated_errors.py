@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.gate import sparse
 from maquette.mechanisms import online
 from maquette.mechanisms.online import Public, Settings
-from maquette.questions.measurement import Gaussian, Laplace, Noise, Size
+from maquette.questions.measurement import Size
+from maquette.questions.noise import Gaussian, Laplace, NoiseRequest
 from support import proved_bounds as proved
 
 pytestmark = pytest.mark.accuracy
@@ -34,7 +36,7 @@ SIZES = {
         None,
     ),
 }
-PRICE = {"epsilon": Fraction(95, 100), "rho": Fraction(2, 100)}
+PRICE = {Unit.EPSILON: Fraction(95, 100), Unit.RHO: Fraction(2, 100)}
 WAYS = {
     "pmw": (online.settle_pmw, 0.05),
     "pmw without alpha": (online.settle_pmw, None),
@@ -52,18 +54,16 @@ def public(unit: str, size: str, alpha: float | None) -> Public:
     )
 
 
-def law_of(noise: Noise) -> np.ndarray:
+def law_of(noise: Laplace | Gaussian | NoiseRequest) -> np.ndarray:
     match noise:
-        case Laplace(scale=Fraction() as scale):
+        case Laplace(scale=scale):
             return proved.laplace_law(float(scale))
-        case Laplace(epsilon=epsilon):
+        case NoiseRequest(kind="laplace", price=epsilon):
             return proved.laplace_law(1 / float(epsilon))
-        case Gaussian(sigma_squared=Fraction() as variance):
+        case Gaussian(sigma_squared=variance):
             return proved.gaussian_law(math.sqrt(variance))
-        case Gaussian(rho=rho):
+        case NoiseRequest(price=rho):
             return proved.gaussian_law(math.sqrt(1 / (2 * float(rho))))
-        case _:
-            raise AssertionError(noise)
 
 
 def exceeds(law: np.ndarray, counts: float, draws: int) -> float:
@@ -148,7 +148,7 @@ def test_a_measured_answer_is_within_the_stated_error_and_not_within_half_of_it(
     settle, alpha = WAYS[way]
     asked = public(unit, size, alpha)
     found, t = settle(asked), off(asked)
-    draws = min(QUESTIONS, math.floor(PRICE[unit] / online.price_of(found.measure)))
+    draws = min(QUESTIONS, math.floor(PRICE[unit] / found.measure.price))
     assert exceeds(law_of(found.measure), found.measure_error * N - t, draws) <= BETA
     assert exceeds(law_of(found.measure), found.measure_error / 2 * N - t, draws) > BETA
 

@@ -10,22 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.unit import Unit
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, sum_margin
 from maquette.queries.counting import projected_axes, shift_squared
-from maquette.questions.measurement import (
-    Cube,
-    Gaussian,
-    Laplace,
-    LargestError,
-    Measurement,
-    Noise,
-    Receipt,
-    Residual,
-    Size,
-)
+from maquette.questions.measurement import LargestError, Measurement, Receipt, Residual, Size
+from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseLaw, NoiseRequest
 from maquette.questions.released import ReleasedTables
 
 
@@ -38,7 +30,7 @@ class FakeCurator:
         domain: Domain,
         *,
         relation: Relation,
-        unit: str,
+        unit: Unit,
         price: Fraction,
         seed: int,
     ) -> None:
@@ -55,23 +47,20 @@ class FakeCurator:
         if self.relation is Relation.REPLACE_ONE:
             return Size(n, None, None)
         self._pay("size", price)
-        if self.unit == "epsilon":
-            noise: Noise = Laplace(price, 1 / price)
-        else:
-            noise = Gaussian(price, 1 / (2 * price))
+        noise = Laplace(price, 1 / price) if self.unit.is_pure else Gaussian(price, 1 / (2 * price))
         return Size(n + int(self._draw(noise, 1)[0]), noise, self._receipt())
 
-    def measure(self, queries: Queries, *, noise: Noise) -> Measurement:
+    def measure(self, queries: Queries, *, noise: NoiseRequest) -> Measurement:
         sensitivity = queries.sensitivity(self.relation)
-        match noise:
-            case Laplace():
-                law: Noise = Laplace(noise.epsilon, sensitivity.l1 / noise.epsilon)
-                cost = noise.epsilon if self.unit == "epsilon" else noise.epsilon**2 / 2
-            case Gaussian():
-                law, cost = Gaussian(noise.rho, sensitivity.l2_squared / (2 * noise.rho)), noise.rho
-            case Cube():
-                law = Cube(noise.epsilon, Fraction(math.exp(-noise.epsilon)))
-                cost = noise.epsilon if self.unit == "epsilon" else noise.epsilon**2 / 2
+        price = noise.price
+        match noise.kind:
+            case "laplace":
+                law: NoiseLaw = Laplace(price, sensitivity.l1 / price)
+            case "gaussian":
+                law = Gaussian(price, sensitivity.l2_squared / (2 * price))
+            case "cube":
+                law = Cube(price, Fraction(math.exp(-price)))
+        cost = price if self.unit.is_pure or noise.kind == "gaussian" else price**2 / 2
         self._pay("measure", cost)
         exact = np.asarray(queries.on_histogram(self.histogram), dtype=np.int64)
         return Measurement(
@@ -108,7 +97,7 @@ class FakeCurator:
         n = int(self.histogram.sum())
         gaps = queries.on_histogram(self.histogram) / queries.denominator - n * answers.fractions
         scores = np.concatenate([gaps, -gaps]) if signed else np.abs(gaps)
-        if self.unit == "epsilon":
+        if self.unit.is_pure:
             return int(
                 np.argmax(np.ceil(scores) * float(price) / 2 + self._rng.exponential(size=len(scores)))
             )
@@ -133,17 +122,15 @@ class FakeCurator:
     def _receipt(self) -> Receipt:
         return Receipt(len(self.asked), "test double")
 
-    def _draw(self, noise: Noise, count: int, denominator: int = 1) -> NDArray[np.int64]:
+    def _draw(self, noise: NoiseLaw, count: int, denominator: int = 1) -> NDArray[np.int64]:
         match noise:
-            case Laplace(scale=Fraction() as scale):
+            case Laplace(scale=scale):
                 p = -math.expm1(-1 / (float(scale) * denominator))
                 return self._rng.geometric(p, count) - self._rng.geometric(p, count)
-            case Gaussian(sigma_squared=Fraction() as variance):
+            case Gaussian(sigma_squared=variance):
                 return discrete_gaussian(self._rng, math.sqrt(variance) * denominator, count)
-            case Cube(base=Fraction() as base):
+            case Cube(base=base):
                 return discrete_cube(self._rng, float(base), count)
-            case _:
-                raise TypeError(f"no law in {noise!r}")
 
 
 def discrete_gaussian(rng: np.random.Generator, sigma: float, count: int) -> NDArray[np.int64]:

@@ -18,7 +18,8 @@ from maquette.queries.base import Group
 from maquette.queries.marginals import Binned
 from maquette.questions import draws as public
 from maquette.questions.classes import CLASSES as QUESTION_CLASSES
-from maquette.questions.measurement import Cube, EpochTerms, Gaussian, Laplace, Receipt
+from maquette.questions.measurement import EpochTerms, Receipt
+from maquette.questions.noise import NoiseRequest
 from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import Weighting
 from support.gate_world import DOMAIN, OTHER, databases
@@ -133,7 +134,7 @@ def variance(rng: Rng) -> Any:
 def noise(rng: Rng) -> Any:
     if rng.integers(12) == 0:
         return odd(rng)
-    return pick(rng, [Laplace, Gaussian, Cube, Gaussian, Laplace])(price(rng))
+    return NoiseRequest(pick(rng, ["laplace", "gaussian", "cube", "gaussian", "laplace"]), price(rng))
 
 
 def answers(rng: Rng, asked: Any) -> Any:

@@ -13,7 +13,8 @@ from maquette.domain import Domain, Relation
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Queries
 from maquette.queries.marginals import marginals
-from maquette.questions.measurement import Gaussian, Receipt, Size
+from maquette.questions.measurement import Receipt, Size
+from maquette.questions.noise import Gaussian
 from maquette.results import Account, Certificate, GroupCertificate, Guarantee, Release, Spending
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from maquette.accounting.budget import Budget
+from maquette.accounting.unit import Unit
 from maquette.domain import Domain
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import Answers
@@ -29,7 +30,8 @@ from maquette.questions.draws import (
     Structure,
     Thresholds,
 )
-from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt
+from maquette.questions.measurement import Receipt
+from maquette.questions.noise import NoiseRequest
 from maquette.questions.released import ReleasedTables
 from support.privacy_conformance import TINY, Case, mechanism_case
 
@@ -129,7 +131,7 @@ MORE_CASES = [
 
 PURE, CONCENTRATED = Budget(1.0), Budget(1.0, DELTA)
 BY_GAUSS = Budget(1.0, DELTA, "gaussian")
-_PRICE = {"epsilon": Fraction(1, 2), "rho": Fraction(1, 100), "mu^2/2": Fraction(1, 100)}
+_PRICE = {Unit.EPSILON: Fraction(1, 2), Unit.RHO: Fraction(1, 100), Unit.HALF_MU_SQUARED: Fraction(1, 100)}
 
 
 def _price(curator: Any) -> Fraction:
@@ -257,15 +259,29 @@ QUESTION_CASES = [
     Case("judge enumerated, pure", PURE, _judged(Listed(lone(TINY)), "flat", [0, 3, 5])),
     Case("size, pure", PURE, lambda c: c.size(price=Fraction(1, 3))),
     Case("size, rho", CONCENTRATED, lambda c: c.size(price=Fraction(1, 90))),
-    Case("laplace", PURE, lambda c: c.measure(mixed(c.domain), noise=Laplace(Fraction(1, 3)))),
-    Case("laplace, rho", CONCENTRATED, lambda c: c.measure(mixed(c.domain), noise=Laplace(Fraction(1, 7)))),
-    Case("gaussian", CONCENTRATED, lambda c: c.measure(mixed(c.domain), noise=Gaussian(Fraction(1, 70)))),
-    Case("cube", PURE, lambda c: c.measure(mixed(c.domain), noise=Cube(Fraction(1, 3)))),
-    Case("weights, pure", PURE, lambda c: c.measure(fractional(c.domain), noise=Laplace(Fraction(1, 3)))),
+    Case(
+        "laplace", PURE, lambda c: c.measure(mixed(c.domain), noise=NoiseRequest("laplace", Fraction(1, 3)))
+    ),
+    Case(
+        "laplace, rho",
+        CONCENTRATED,
+        lambda c: c.measure(mixed(c.domain), noise=NoiseRequest("laplace", Fraction(1, 7))),
+    ),
+    Case(
+        "gaussian",
+        CONCENTRATED,
+        lambda c: c.measure(mixed(c.domain), noise=NoiseRequest("gaussian", Fraction(1, 70))),
+    ),
+    Case("cube", PURE, lambda c: c.measure(mixed(c.domain), noise=NoiseRequest("cube", Fraction(1, 3)))),
+    Case(
+        "weights, pure",
+        PURE,
+        lambda c: c.measure(fractional(c.domain), noise=NoiseRequest("laplace", Fraction(1, 3))),
+    ),
     Case(
         "weights, rho",
         CONCENTRATED,
-        lambda c: c.measure(fractional(c.domain), noise=Gaussian(Fraction(1, 70))),
+        lambda c: c.measure(fractional(c.domain), noise=NoiseRequest("gaussian", Fraction(1, 70))),
     ),
     Case(
         "residuals, all axes",
@@ -320,10 +336,20 @@ GAUSSIAN_CASES = [
     Case("distances, by Gauss", BY_GAUSS, _distances),
     Case("select tables, by Gauss", BY_GAUSS, _select_tables),
     Case("size, by Gauss", BY_GAUSS, lambda c: c.size(price=Fraction(1, 90))),
-    Case("laplace, by Gauss", BY_GAUSS, lambda c: c.measure(mixed(c.domain), noise=Laplace(Fraction(1, 9)))),
-    Case("cube, by Gauss", BY_GAUSS, lambda c: c.measure(mixed(c.domain), noise=Cube(Fraction(1, 9)))),
     Case(
-        "gaussian, by Gauss", BY_GAUSS, lambda c: c.measure(mixed(c.domain), noise=Gaussian(Fraction(1, 70)))
+        "laplace, by Gauss",
+        BY_GAUSS,
+        lambda c: c.measure(mixed(c.domain), noise=NoiseRequest("laplace", Fraction(1, 9))),
+    ),
+    Case(
+        "cube, by Gauss",
+        BY_GAUSS,
+        lambda c: c.measure(mixed(c.domain), noise=NoiseRequest("cube", Fraction(1, 9))),
+    ),
+    Case(
+        "gaussian, by Gauss",
+        BY_GAUSS,
+        lambda c: c.measure(mixed(c.domain), noise=NoiseRequest("gaussian", Fraction(1, 70))),
     ),
     Case(
         "residuals, some axes, by Gauss",

@@ -19,7 +19,7 @@ from maquette.errors import MaquetteError
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
 from maquette.queries import marginals
-from maquette.questions.measurement import Laplace
+from maquette.questions.noise import NoiseRequest
 from maquette.samplers.laws import SystemBits
 from maquette.samplers.noise import SystemNoise
 from support.privacy_cases import MECHANISM_CASES, QUESTION_CASES, mixed
@@ -109,7 +109,9 @@ def releases_differ() -> None:
     seen = []
     for _ in range(2):
         curator, _ = _curator(LooseEngine)
-        seen.append(curator.measure(mixed(TINY), noise=Laplace(Fraction(1, 4))).values.tobytes())
+        seen.append(
+            curator.measure(mixed(TINY), noise=NoiseRequest("laplace", Fraction(1, 4))).values.tobytes()
+        )
         assert curator.watermark is None
     assert seen[0] != seen[1], "the noise can be predicted"
 
@@ -124,7 +126,7 @@ def pays_first() -> None:
             return super().answer(queries)
 
     curator, book = _curator(Witness)
-    curator.measure(mixed(TINY), noise=Laplace(Fraction(1, 4)))
+    curator.measure(mixed(TINY), noise=NoiseRequest("laplace", Fraction(1, 4)))
 
 
 def stays_charged() -> None:
@@ -136,7 +138,7 @@ def stays_charged() -> None:
 
     curator, book = _curator(Breaks)
     with contextlib.suppress(RuntimeError):
-        curator.measure(mixed(TINY), noise=Laplace(Fraction(1, 4)))
+        curator.measure(mixed(TINY), noise=NoiseRequest("laplace", Fraction(1, 4)))
     charged = [e.units for e in book.entries(kind="reserve", parent="release")]
     assert charged == [250_000_000_000], "an error was refunded"
 
@@ -147,7 +149,7 @@ def refusals_say_nothing() -> None:
     for rows in (0, 1, 5):
         curator, _ = _curator(LooseEngine, rows=rows)
         try:
-            curator.measure(mixed(TINY), noise=Laplace(Fraction(5)))
+            curator.measure(mixed(TINY), noise=NoiseRequest("laplace", Fraction(5)))
         except MaquetteError as error:
             texts.add(str(error))
     assert len(texts) == 1, "a refusal depends on the table"
@@ -157,7 +159,9 @@ def same_key_same_answer() -> None:
     """Asking again under the same key returns the stored bytes."""
     curator, book = _curator(LooseEngine)
     again = Curator(_table(LooseEngine, 4), book, key="release", budget=PURE)
-    first, second = (c.measure(mixed(TINY), noise=Laplace(Fraction(1, 4))).values for c in (curator, again))
+    first, second = (
+        c.measure(mixed(TINY), noise=NoiseRequest("laplace", Fraction(1, 4))).values for c in (curator, again)
+    )
     assert np.array_equal(first, second), "a retry drew fresh noise for nothing"
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from maquette.errors import ParameterError
-from maquette.models.histogram import variance_of
-from maquette.questions.measurement import Laplace
+from maquette.questions.noise import Laplace
 from maquette.theory import direct, existence, search
 from maquette.theory import direct as certificate
 from maquette.theory import direct as histogram
@@ -146,8 +145,8 @@ def test_the_continuous_laplace_quantile_would_fail_for_discrete_draws():
 @pytest.mark.parametrize("scale", [0.4, 2.0, 9.0])
 def test_discrete_laplace_variance(scale):
     exact = sum(2 * j * j * laplace_mass(j, scale) for j in range(1, 2000))
-    assert variance_of(Laplace(Fraction(1), Fraction(scale))) == pytest.approx(exact)
-    assert variance_of(Laplace(Fraction(1), Fraction(scale))) < 2 * scale**2
+    assert Laplace(Fraction(1), Fraction(scale)).variance == pytest.approx(exact)
+    assert Laplace(Fraction(1), Fraction(scale)).variance < 2 * scale**2
 
 
 @pytest.mark.parametrize("scale", [0.4, 2.0, 9.0])

@@ -12,18 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, cast
+from typing import Literal
 
 from maquette import _check
 from maquette.accounting.conversions import exact, exp_up, rho_cks
 from maquette.accounting.gaussian import half_square
+from maquette.accounting.unit import UNITS, Unit
 from maquette.errors import ParameterError
 
-Unit = Literal["epsilon", "rho", "mu^2/2"]
 Accounting = Literal["zcdp", "gaussian"]
 
-UNITS = 10**12
-"""Units per 1.0 of epsilon, rho or mu^2 / 2."""
 SLACK_UNITS = 10**24
 """Slack units per 1.0 of total variation, or of a logarithm of probabilities."""
 SLACK_SHARE = Fraction(1, 2**10)
@@ -96,8 +94,8 @@ class Budget:
     def unit(self) -> Unit:
         """What the units measure."""
         if self.pure:
-            return "epsilon"
-        return "mu^2/2" if self.accounting == "gaussian" else "rho"
+            return Unit.EPSILON
+        return Unit.HALF_MU_SQUARED if self.accounting == "gaussian" else Unit.RHO
 
     @property
     def total_units(self) -> int:
@@ -182,12 +180,6 @@ def share_of_slack(budget: Budget, units: int) -> int:
     return budget.slack_units * units // max(budget.total_units, units)
 
 
-def unit_of(name: str) -> Unit:
-    """A unit by its name."""
-    _check.one_of(("epsilon", "rho", "mu^2/2"), unit=name)
-    return cast("Unit", name)
-
-
 def accounting_of(unit: str) -> Accounting:
-    """The way of counting that goes with a ledger's unit."""
-    return "gaussian" if unit == "mu^2/2" else "zcdp"
+    """The way of counting that goes with a ledger's stored unit."""
+    return "gaussian" if unit == Unit.HALF_MU_SQUARED else "zcdp"

@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, cast
 
 from maquette import _check
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit
+from maquette.accounting.budget import SLACK_UNITS, Cost
 from maquette.accounting.conversions import rho_of_bounded_range, rho_of_gaussian, rho_of_pure
-from maquette.accounting.gaussian import half_square_of_rho
+from maquette.accounting.unit import UNITS, Unit
 from maquette.errors import MechanismError, ParameterError
 
 Rational = int | Fraction
@@ -77,7 +77,7 @@ class GaussianEvent(Event):
 
     def cost(self, unit: Unit) -> Cost:
         _refuse_pure(unit)
-        if unit != "rho":
+        if unit.is_gaussian:
             raise MechanismError("this Gaussian noise was planned for a ledger that counts rho")
         rho = rho_of_gaussian(sigma_squared=self.sigma_squared, l2_squared=self.l2_squared)
         return Cost(math.ceil(rho * UNITS), math.ceil(self.total_variation * SLACK_UNITS))
@@ -118,10 +118,11 @@ class SmoothedEvent(Event):
 
     def cost(self, unit: Unit) -> Cost:
         _refuse_pure(unit)
-        if unit == "rho":
-            rho = rho_of_gaussian(sigma_squared=self.sigma_squared, l2_squared=self.l2_squared)
-            return Cost(math.ceil(rho * UNITS), math.ceil(self.ripple * SLACK_UNITS))
-        return Cost(math.ceil(self.mu_squared * Fraction(UNITS, 2)), math.ceil(self.log_ratio * SLACK_UNITS))
+        if unit.is_gaussian:
+            half = self.mu_squared * Fraction(UNITS, 2)
+            return Cost(math.ceil(half), math.ceil(self.log_ratio * SLACK_UNITS))
+        rho = rho_of_gaussian(sigma_squared=self.sigma_squared, l2_squared=self.l2_squared)
+        return Cost(math.ceil(rho * UNITS), math.ceil(self.ripple * SLACK_UNITS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +159,9 @@ class SelectionEvent(Event):
         _check.one_of(("exponential", "permute-and-flip"), method=self.method)
 
     def cost(self, unit: Unit) -> Cost:
-        if unit != "epsilon" and self.method == "exponential":
-            return _concentrated_cost(rho_of_bounded_range(self.epsilon), unit)
-        return _pure_cost(Fraction(self.epsilon), unit)
+        if unit.is_pure or self.method != "exponential":
+            return _pure_cost(Fraction(self.epsilon), unit)
+        return _up(unit.cost_of_rho(rho_of_bounded_range(self.epsilon)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,18 +278,15 @@ def from_body(body: Mapping[str, Any]) -> Event:
 
 
 def _pure_cost(epsilon: Fraction, unit: Unit) -> Cost:
-    if unit == "epsilon":
-        return Cost(math.ceil(epsilon * UNITS))
-    return _concentrated_cost(rho_of_pure(epsilon), unit)
+    return _up(epsilon if unit.is_pure else unit.cost_of_rho(rho_of_pure(epsilon)))
 
 
-def _concentrated_cost(rho: Fraction, unit: Unit) -> Cost:
-    """Of a pure event or a choice, from its rho."""
-    return Cost(math.ceil((rho if unit == "rho" else half_square_of_rho(rho)) * UNITS))
+def _up(price: Fraction) -> Cost:
+    return Cost(math.ceil(price * UNITS))
 
 
 def _refuse_pure(unit: Unit) -> None:
-    if unit == "epsilon":
+    if unit.is_pure:
         raise MechanismError(
             "Gaussian noise has no finite pure epsilon; give a delta, or choose a mechanism with Laplace noise"
         )

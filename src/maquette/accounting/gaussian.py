@@ -39,8 +39,6 @@ from fractions import Fraction
 from maquette.accounting.conversions import Number, exact
 from maquette.errors import ParameterError
 
-GAUSSIAN = "mu^2/2"
-"""The unit of ledgers that count Gaussian differential privacy."""
 SMOOTHING = Fraction(9, 4)
 """t^2: the part of an integer noise's variance that pays for its being integer."""
 _PI_UP = Fraction(355, 113)
@@ -75,14 +73,9 @@ def half_square_of_rho(rho: Fraction) -> Fraction:
     return rho * _PI_UP / 2
 
 
-def rho_of(price: Fraction, unit: str) -> Fraction:
-    """The rho whose pure events and choices a price buys: itself, or 2 / pi of mu^2 / 2, rounded down."""
-    return price * 2 / _PI_UP if unit == GAUSSIAN else price
-
-
-def smoothing_of(unit: str) -> Fraction:
-    """By how much integer noise is wider than the continuous noise that it is charged as."""
-    return SMOOTHING if unit == GAUSSIAN else Fraction(0)
+def rho_of_half_square(half: Fraction) -> Fraction:
+    """The inverse of `half_square_of_rho`, rounded down: 2 / pi of mu^2 / 2."""
+    return half * 2 / _PI_UP
 
 
 def delta_of(*, mu: Number, epsilon: Number) -> Fraction:

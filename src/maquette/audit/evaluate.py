@@ -9,7 +9,6 @@ from maquette import _check
 from maquette.accounting.ledger import Ledger
 from maquette.errors import ReleaseError
 from maquette.gate.handle import Table, exact_answers, is_table_of
-from maquette.questions.measurement import Cube, sigma
 from maquette.results import replacing
 from maquette.results.binding import paid_for
 from maquette.results.evaluation import Evaluation, compare
@@ -72,9 +71,9 @@ def _is_known_table(release: Release, table: Table, ledger: Ledger | str | Path 
 def _check_size(release: Release, records: int) -> None:
     """Refuse a table whose number of records is out of reach of the released one."""
     size = release.size
-    if not size.known or isinstance(size.noise, Cube):
+    if size.unpaid:
         return
-    reach = 0.0 if size.noise is None else FAR * sigma(size.noise) + 1
+    reach = 0.0 if size.noise is None else FAR * size.noise.deviation + 1
     if abs(records - size.value) > reach:
         raise ReleaseError(
             "this is not the table that the release was made from: it has another number of records; give the table of "

@@ -19,16 +19,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost, Unit
+from maquette.accounting.budget import SLACK_UNITS, Budget, Cost
 from maquette.accounting.events import Event
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.unit import UNITS, Unit
 from maquette.domain import Domain, Relation
-from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
+from maquette.errors import BudgetExceeded, LedgerError, ParameterError
 from maquette.gate import prices
 from maquette.gate.handle import Table
 from maquette.queries.base import Queries, Sensitivity
-from maquette.questions import bounds, measurement
-from maquette.questions.measurement import Cube, Gaussian, Laplace, Receipt
+from maquette.questions import bounds
+from maquette.questions.noise import IndependentLaw, NoiseLaw, NoiseRequest, independent
+from maquette.receipt import Receipt
 from maquette.samplers.noise import Noise, SystemNoise
 from maquette.vault.engine import Engine
 
@@ -98,65 +100,50 @@ class Payer:
         """What is left of the budget, in `unit`."""
         return Fraction(self._budget.total_units - self._spent.units, UNITS)
 
-    def _priced(self, price: Fraction) -> measurement.Noise:
-        return Laplace(price) if self.unit == "epsilon" else Gaussian(price)
-
     def _noisy(
         self,
         request: dict[str, Any],
         sensitivity: Sensitivity,
-        noise: measurement.Noise,
+        noise: NoiseRequest,
         exact: Callable[[], NDArray[np.int64]],
         *,
         coordinates: int,
         denominator: int = 1,
         note: Mapping[str, Any] | None = None,
-    ) -> tuple[NDArray[np.int64], measurement.Noise, Receipt]:
+    ) -> tuple[NDArray[np.int64], NoiseLaw, Receipt]:
         """Pay for noise of the asked kind on so many numbers, look, add it.
 
         Returns numerators, the law really drawn, the receipt.
         """
-        match noise:
-            case Laplace():
-                laplace = prices.laplace(sensitivity, epsilon=noise.epsilon, denominator=denominator)
-                law: measurement.Noise = Laplace(noise.epsilon, laplace.scale)
-                event: Event = laplace.event
+        plan = prices.noise(
+            noise,
+            sensitivity,
+            unit=self.unit,
+            ledger_unit=self._ledger.budget.unit,
+            denominator=denominator,
+            coordinates=coordinates,
+        )
+        ((values,), receipt) = self._ask(
+            plan.event, request, lambda: [plan.add(exact(), self._noise)], note=note
+        )
+        return values, plan.law, receipt
 
-                def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
-                    return self._noise.laplace(values, scale=laplace.drawn)
-
-            case Gaussian():
-                gaussian = prices.charged(
-                    sensitivity,
-                    price=noise.rho,
-                    unit=self.unit,
-                    ledger_unit=self._ledger.budget.unit,
-                    denominator=denominator,
-                    coordinates=coordinates,
-                )
-                law, event = Gaussian(noise.rho, gaussian.sigma_squared), gaussian.event
-
-                def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
-                    return self._noise.gaussian(values, sigma=gaussian.drawn)
-
-            case Cube():
-                if denominator != 1 or sensitivity.linf > 1:
-                    raise MechanismError(
-                        "the integer L-infinity mechanism needs counting queries, weights 0 or 1; "
-                        "use laplace or gaussian for fractional weights"
-                    )
-                cube = prices.cube(epsilon=noise.epsilon)
-                prices.check_radius(cube, coordinates)
-                law, event = Cube(noise.epsilon, cube.base), cube.event
-
-                def draw(values: NDArray[np.int64]) -> NDArray[np.int64]:
-                    return self._noise.cube(values, base=cube.base)
-
-            case _:
-                raise ParameterError("expected noise as Laplace, Gaussian or Cube, with its price")
-
-        ((values,), receipt) = self._ask(event, request, lambda: [draw(exact())], note=note)
-        return values, law, receipt
+    def _noisy_at(
+        self,
+        request: dict[str, Any],
+        sensitivity: Sensitivity,
+        price: Fraction,
+        exact: Callable[[], NDArray[np.int64]],
+        *,
+        coordinates: int,
+        note: Mapping[str, Any] | None = None,
+    ) -> tuple[NDArray[np.int64], IndependentLaw, Receipt]:
+        """The same for independent noise at a price in this curator's unit, on whole numbers."""
+        noise = NoiseRequest.at(price, self.unit)
+        values, law, receipt = self._noisy(
+            request, sensitivity, noise, exact, coordinates=coordinates, note=note
+        )
+        return values, independent(law), receipt
 
     def _ask(
         self,

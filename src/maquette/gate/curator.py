@@ -27,9 +27,10 @@ from maquette.models.answers import Answers
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Queries, Sensitivity
 from maquette.queries.merging import MAX_PIECE_QUERIES, pieces
-from maquette.questions import bounds, measurement
+from maquette.questions import bounds
 from maquette.questions.draws import Draw, Drawn
 from maquette.questions.measurement import LargestError, Measurement, Size
+from maquette.questions.noise import NoiseRequest
 from maquette.questions.released import ClassQuestion, ReleasedTables
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_draw, check_drawn, check_weight
@@ -63,10 +64,10 @@ class Curator(Tabulator):
         """
         if self.relation is Relation.REPLACE_ONE:
             return Size(self._engine.size(), None, None)
-        values, noise, receipt = self._noisy(
+        values, noise, receipt = self._noisy_at(
             {"ask": "size"},
             _one_per(1),
-            self._priced(price),
+            price,
             lambda: np.array([self._engine.size()], dtype=np.int64),
             coordinates=1,
             note=note,
@@ -80,17 +81,17 @@ class Curator(Tabulator):
             a gap of at most 1 wider. The total is private where the number of records is not.
         """
         check_weight(self.domain, weight, [()])
-        values, noise, receipt = self._noisy(
+        values, noise, receipt = self._noisy_at(
             {"ask": "total", "weight": weight.to_dict()},
             _one_per(1),
-            self._priced(price),
+            price,
             lambda: np.array([-(-held_by(self._engine, weight).size() // weight.grid)], dtype=np.int64),
             coordinates=1,
         )
         return Size(int(values[0]), noise, receipt)
 
     def measure(
-        self, queries: Queries, *, noise: measurement.Noise, note: Mapping[str, Any] | None = None
+        self, queries: Queries, *, noise: NoiseRequest, note: Mapping[str, Any] | None = None
     ) -> Measurement:
         """Answers to a class of queries, plus noise of the asked kind and price.
 
@@ -175,10 +176,10 @@ class Curator(Tabulator):
         check_drawn(self.domain, drawn)
         asked = drawn.draw
         request = {"ask": "judge", "draw": asked.to_dict(), "database": _digest_of(drawn.values)}
-        values, noise, receipt = self._noisy(
+        values, noise, receipt = self._noisy_at(
             request,
             _one_per(1),
-            self._priced(price),
+            price,
             lambda: np.array([error_of(asked, drawn.values, self._engine)], dtype=np.int64),
             coordinates=1,
         )
@@ -205,8 +206,8 @@ class Curator(Tabulator):
             "answers": _digest(answers),
             "groups": parts,
         }
-        values, noise, receipt = self._noisy(
-            request, _one_per(len(parts)), self._priced(price), look, coordinates=len(parts)
+        values, noise, receipt = self._noisy_at(
+            request, _one_per(len(parts)), price, look, coordinates=len(parts)
         )
         return LargestError(values, noise, receipt)
 
@@ -219,10 +220,10 @@ class Curator(Tabulator):
             are a vector of L1 sensitivity g and L2 sensitivity sqrt(g).
         """
         question = ClassQuestion.of(self.domain, classes, released)
-        values, noise, receipt = self._noisy(
+        values, noise, receipt = self._noisy_at(
             question.request(),
             _one_per(len(question.names)),
-            self._priced(price),
+            price,
             lambda: largest_errors(self._engine, question),
             coordinates=len(question.names),
         )

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.budget import UNITS, Budget, Cost, unit_of
+from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.events import Event, from_body
 from maquette.accounting.ledger import Entry, Ledger, Record
+from maquette.accounting.unit import UNITS, Unit
 from maquette.errors import LedgerError, MechanismError, ParameterError
 from maquette.gate import sparse
 from maquette.gate.barrier import described, pack, unpack
@@ -287,7 +288,7 @@ def tested(step: Step) -> GuessOutcome:
     return GuessOutcome(far, int(step.values[1][0]) if far and len(step.values) > 1 else None, step.receipt)
 
 
-def epoch_cost(terms: EpochTerms, *, unit: str, ledger_unit: str) -> tuple[Cost, Fraction]:
+def epoch_cost(terms: EpochTerms, *, unit: Unit, ledger_unit: Unit) -> tuple[Cost, Fraction]:
     """What opening an epoch takes from the ledger, and in the curator's own unit: for forecasts. Touches nothing."""
     event = sparse.plan(terms, unit=unit, ledger_unit=ledger_unit).event
-    return event.cost(unit_of(ledger_unit)), Fraction(event.cost(unit_of(unit)).units, UNITS)
+    return event.cost(ledger_unit), Fraction(event.cost(unit).units, UNITS)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from maquette.accounting.budget import UNITS
+import numpy as np
+from numpy.typing import NDArray
+
 from maquette.accounting.events import (
     CubeEvent,
     Event,
@@ -17,12 +19,14 @@ from maquette.accounting.events import (
     SelectionEvent,
     SmoothedEvent,
 )
-from maquette.accounting.gaussian import SMOOTHING, log_ratio, rho_of
+from maquette.accounting.gaussian import SMOOTHING, log_ratio
+from maquette.accounting.unit import UNITS, Unit
 from maquette.errors import MechanismError, ParameterError
 from maquette.queries.base import Sensitivity
-from maquette.questions.bounds import WIDEST, check_price, check_width
+from maquette.questions.bounds import WIDEST, check_price, check_type, check_width
+from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseLaw, NoiseRequest
 from maquette.samplers.laws import exp_minus
-from maquette.samplers.noise import float_up, sqrt_up
+from maquette.samplers.noise import Noise, float_up, sqrt_up
 
 _BASE_BITS = 64
 _LONGEST_RADIUS = 2**23
@@ -48,88 +52,132 @@ def _check_moved(sensitivity: Sensitivity) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class LaplacePlan:
-    """Discrete Laplace noise on numerators over `denominator`."""
+class NoisePlan:
+    """Noise that a price buys on numerators over `denominator`: its law in counts, and the event that is charged."""
 
-    scale: Fraction
-    """In counts."""
-    drawn: Fraction
-    """On the numerators."""
-    event: LaplaceEvent
+    law: NoiseLaw
+    event: Event
+    denominator: int = 1
+
+    def add(self, values: NDArray[np.int64], source: Noise) -> NDArray[np.int64]:
+        """Exact numerators plus this noise."""
+        return add_noise(values, self.law, denominator=self.denominator, source=source)
 
 
-def laplace(sensitivity: Sensitivity, *, epsilon: Fraction, denominator: int) -> LaplacePlan:
-    """The scale for pure epsilon: L1 / epsilon, rounded up to a double.
+def add_noise(
+    values: NDArray[np.int64], law: NoiseLaw, *, denominator: int = 1, source: Noise
+) -> NDArray[np.int64]:
+    """Exact numerators over `denominator` plus noise of a law in counts: the one place where noise is drawn."""
+    match law:
+        case Laplace(scale=scale):
+            return source.laplace(values, scale=scale * denominator)
+        case Gaussian(sigma_squared=variance):
+            return source.gaussian(values, sigma=sigma_of(variance * denominator**2))
+        case Cube(base=base):
+            return source.cube(values, base=base)
+
+
+def sigma_of(variance: Fraction) -> float:
+    """The double that is the root of a variance, or one whose square is hardly above it where there is none."""
+    root = Fraction(math.isqrt(variance.numerator), math.isqrt(variance.denominator))
+    is_exact = root**2 == variance and Fraction(float(root)) == root
+    return float(root) if is_exact else sqrt_up(variance)
+
+
+def noise(
+    request: NoiseRequest,
+    sensitivity: Sensitivity,
+    *,
+    unit: Unit,
+    ledger_unit: Unit,
+    coordinates: int,
+    denominator: int = 1,
+) -> NoisePlan:
+    """Noise of the kind and price that is asked for, on so many numbers: the one place where a price becomes noise.
+
+    Guarantee: the price, in pure epsilon for Laplace and L-infinity noise, in `unit` for Gaussian noise.
+    """
+    check_type(request, NoiseRequest, "a request for noise, a kind with its price")
+    match request.kind:
+        case "laplace":
+            return laplace(sensitivity, epsilon=request.price, denominator=denominator)
+        case "gaussian":
+            return charged(
+                sensitivity,
+                price=request.price,
+                unit=unit,
+                ledger_unit=ledger_unit,
+                denominator=denominator,
+                coordinates=coordinates,
+            )
+        case "cube":
+            if denominator != 1 or sensitivity.linf > 1:
+                raise MechanismError(
+                    "the integer L-infinity mechanism needs counting queries, weights 0 or 1; "
+                    "use laplace or gaussian for fractional weights"
+                )
+            check_radius(request.price, coordinates)
+            return cube(epsilon=request.price)
+        case _:  # a kind that no annotation allows
+            raise ParameterError("expected noise of the kind laplace, gaussian or cube, with its price")
+
+
+def laplace(sensitivity: Sensitivity, *, epsilon: Fraction, denominator: int) -> NoisePlan:
+    """The scale for pure epsilon: L1 / epsilon, rounded up to a double on the numerators.
 
     Guarantee: epsilon-DP (Dwork, McSherry, Nissim and Smith 2006; discrete: Ghosh, Roughgarden and Sundararajan 2009).
     """
     _check_moved(sensitivity)
-    drawn = Fraction(float_up(sensitivity.l1 * denominator / on_grid(epsilon)))
-    check_width(drawn)
-    scale = drawn / denominator
-    return LaplacePlan(scale, drawn, LaplaceEvent(scale=scale, l1=sensitivity.l1))
+    width = Fraction(float_up(sensitivity.l1 * denominator / on_grid(epsilon)))
+    check_width(width)
+    law = Laplace(epsilon, width / denominator)
+    return NoisePlan(law, LaplaceEvent(scale=law.scale, l1=sensitivity.l1), denominator)
 
 
-@dataclass(frozen=True, slots=True)
-class GaussianPlan:
-    """Discrete Gaussian noise on numerators over `denominator`."""
-
-    sigma_squared: Fraction
-    """In counts."""
-    drawn: float
-    """Sigma on the numerators."""
-    event: GaussianEvent | SmoothedEvent
-
-
-def gaussian(sensitivity: Sensitivity, *, rho: Fraction, denominator: int) -> GaussianPlan:
-    """Sigma for rho-zCDP: L2 / sqrt(2 rho), rounded up to a double.
+def gaussian(sensitivity: Sensitivity, *, rho: Fraction, denominator: int) -> NoisePlan:
+    """Sigma for rho-zCDP: L2 / sqrt(2 rho), rounded up to a double on the numerators.
 
     Guarantee: rho-zCDP (Bun and Steinke 2016; discrete: Canonne, Kamath and Steinke 2020).
     """
-    _check_moved(sensitivity)
-    drawn = sqrt_up(sensitivity.l2_squared * denominator**2 / (2 * on_grid(rho)))
-    check_width(drawn)
-    variance = Fraction(drawn) ** 2 / denominator**2
-    return GaussianPlan(
-        variance, drawn, GaussianEvent(sigma_squared=variance, l2_squared=sensitivity.l2_squared)
-    )
+    law = _gaussian_law(sensitivity, price=rho, unit=Unit.RHO, denominator=denominator)
+    event = GaussianEvent(sigma_squared=law.sigma_squared, l2_squared=sensitivity.l2_squared)
+    return NoisePlan(law, event, denominator)
 
 
 def smoothed(
     sensitivity: Sensitivity, *, half_square: Fraction, denominator: int, coordinates: int
-) -> GaussianPlan:
+) -> NoisePlan:
     """Sigma for a price in mu^2 / 2: the variance L2^2 / mu^2, wider by the smoothing, rounded up to a double.
 
     Guarantee: sqrt(2 half_square)-GDP within a ratio, for noise on `coordinates` whole numbers, those that one record
         moves and all others (`accounting/gaussian.py`).
     """
-    _check_moved(sensitivity)
-    drawn = sqrt_up(sensitivity.l2_squared * denominator**2 / (2 * on_grid(half_square)) + SMOOTHING)
-    check_width(drawn)
-    return _against_continuous(sensitivity, drawn, denominator, coordinates)
+    unit = Unit.HALF_MU_SQUARED
+    law = _gaussian_law(sensitivity, price=half_square, unit=unit, denominator=denominator)
+    return _against_continuous(sensitivity, law, denominator, coordinates)
 
 
 def charged(
     sensitivity: Sensitivity,
     *,
     price: Fraction,
-    unit: str,
-    ledger_unit: str,
+    unit: Unit,
+    ledger_unit: Unit,
     denominator: int,
     coordinates: int,
-) -> GaussianPlan:
+) -> NoisePlan:
     """Gaussian noise for a price in `unit`, with an event that a ledger counting `ledger_unit` can charge.
 
     Guarantee: as `gaussian` or `smoothed`. Noise planned in rho for a ledger that counts mu^2 / 2 is drawn as planned
         and costs it at most pi / 2 times as much as rho; where it is too narrow for that, MechanismError.
     """
-    if unit == "mu^2/2":
+    if unit.is_gaussian:
         return smoothed(sensitivity, half_square=price, denominator=denominator, coordinates=coordinates)
-    plan = gaussian(sensitivity, rho=price, denominator=denominator)
-    if ledger_unit != "mu^2/2":
-        return plan
-    check_wide([Fraction(plan.drawn) ** 2])
-    return _against_continuous(sensitivity, plan.drawn, denominator, coordinates)
+    if not ledger_unit.is_gaussian:
+        return gaussian(sensitivity, rho=price, denominator=denominator)
+    law = _gaussian_law(sensitivity, price=price, unit=Unit.RHO, denominator=denominator)
+    check_wide([law.sigma_squared * denominator**2])
+    return _against_continuous(sensitivity, law, denominator, coordinates)
 
 
 def check_wide(variances: Sequence[Fraction]) -> None:
@@ -141,41 +189,40 @@ def check_wide(variances: Sequence[Fraction]) -> None:
         )
 
 
+def _gaussian_law(sensitivity: Sensitivity, *, price: Fraction, unit: Unit, denominator: int) -> Gaussian:
+    """Sigma on the numerators is a double, so that the sampler draws with exactly the variance that is stated."""
+    _check_moved(sensitivity)
+    width = sqrt_up(sensitivity.l2_squared * denominator**2 / (2 * on_grid(price)) + unit.smoothing)
+    check_width(width)
+    return Gaussian(price, Fraction(width) ** 2 / denominator**2)
+
+
 def _against_continuous(
-    sensitivity: Sensitivity, drawn: float, denominator: int, coordinates: int
-) -> GaussianPlan:
-    variance = Fraction(drawn) ** 2 / denominator**2
+    sensitivity: Sensitivity, law: Gaussian, denominator: int, coordinates: int
+) -> NoisePlan:
     event = SmoothedEvent(
-        sigma_squared=variance,
+        sigma_squared=law.sigma_squared,
         l2_squared=sensitivity.l2_squared,
-        mu_squared=sensitivity.l2_squared / (variance - SMOOTHING / denominator**2),
+        mu_squared=sensitivity.l2_squared / (law.sigma_squared - SMOOTHING / denominator**2),
         ripple=Fraction(0),
         log_ratio=log_ratio(coordinates),
     )
-    return GaussianPlan(variance, drawn, event)
+    return NoisePlan(law, event, denominator)
 
 
-@dataclass(frozen=True, slots=True)
-class CubePlan:
-    """Integer L-infinity noise."""
-
-    base: Fraction
-    event: CubeEvent
-
-
-def cube(*, epsilon: Fraction) -> CubePlan:
+def cube(*, epsilon: Fraction) -> NoisePlan:
     """A rational base that is not below exp(-epsilon).
 
     Guarantee: epsilon-DP for whole-number answers of L-infinity sensitivity 1 (Steinke and Ullman 2016).
     """
     price = on_grid(epsilon)
     base = Fraction(exp_minus(price, _BASE_BITS)[1], 1 << _BASE_BITS)
-    return CubePlan(base, CubeEvent(epsilon=price))
+    return NoisePlan(Cube(epsilon, base), CubeEvent(epsilon=price))
 
 
-def check_radius(plan: CubePlan, coordinates: int) -> None:
+def check_radius(epsilon: Fraction, coordinates: int) -> None:
     """Refuse L-infinity noise whose radius cannot be held: about k / epsilon, listed to both sides for 80 bits."""
-    price = Fraction(plan.event.epsilon)
+    price = on_grid(epsilon)
     if (60 + math.isqrt(110 * coordinates)) / price > _LONGEST_RADIUS or coordinates / price > WIDEST:
         raise MechanismError(
             f"the integer L-infinity mechanism cannot list its radius for {coordinates:,} answers at so small a price; "
@@ -191,17 +238,17 @@ class SelectionPlan:
     event: SelectionEvent
 
 
-def selection(*, price: Fraction, unit: str) -> SelectionPlan:
+def selection(*, price: Fraction, unit: Unit) -> SelectionPlan:
     """Permute-and-flip for a pure price, else the exponential mechanism (eps^2 / 8 of bounded range, in rho).
 
     Guarantee: epsilon-DP with epsilon = 2 / scale (McSherry and Talwar 2007; McKenna and Sheldon 2020; Cesar and
         Rogers 2021), for scores of sensitivity 1.
     """
-    if unit == "epsilon":
+    if unit.is_pure:
         scale = float_up(2 / on_grid(price))
         return SelectionPlan(scale, SelectionEvent(epsilon=2 / Fraction(scale), method="permute-and-flip"))
     # eps = sqrt(8 rho), so scale = 2 / eps = sqrt(1 / (2 rho))
-    scale = sqrt_up(1 / (2 * rho_of(on_grid(price), unit)))
+    scale = sqrt_up(1 / (2 * unit.rho(on_grid(price))))
     return SelectionPlan(scale, SelectionEvent(epsilon=2 / Fraction(scale), method="exponential"))
 
 
@@ -221,7 +268,7 @@ class Pricing:
 
 
 def pricing(
-    *, price: Fraction, unit: str, resolution: int, what: str, ledger_unit: str = "epsilon"
+    *, price: Fraction, unit: Unit, resolution: int, what: str, ledger_unit: Unit = Unit.EPSILON
 ) -> Pricing:
     """A rational base >= exp(-epsilon / (2 resolution)) with a power of two as denominator.
 
@@ -230,11 +277,8 @@ def pricing(
         epsilon = sqrt(8 rho) (Cesar and Rogers 2021), and a ledger that counts rho is charged epsilon^2 / 8; one that
         counts mu^2 / 2 is charged pi / 2 times as much.
     """
-    if unit == "epsilon":
-        epsilon = on_grid(price)
-    else:
-        epsilon = Fraction(math.isqrt(math.floor(8 * rho_of(on_grid(price), unit) * UNITS**2)), UNITS)
-    pure = unit == ledger_unit == "epsilon"
+    epsilon = unit.selection_epsilon(on_grid(price))
+    pure = unit.is_pure and ledger_unit.is_pure
     event = PureEvent(epsilon, what) if pure else SelectionEvent(epsilon, "exponential")
     base = Fraction(exp_minus(epsilon / (2 * resolution), _BITS)[1], 1 << _BITS)
     return Pricing(epsilon, base, event)

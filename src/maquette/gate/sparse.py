@@ -26,12 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.events import ComposedEvent, Event, SparseEvent
+from maquette.accounting.unit import Unit
 from maquette.errors import ParameterError
 from maquette.gate import prices
 from maquette.queries.base import Sensitivity
-from maquette.questions import bounds, measurement
-from maquette.questions.measurement import Epoch, EpochTerms, Gaussian, Laplace
-from maquette.samplers.noise import float_up, sqrt_up
+from maquette.questions import bounds
+from maquette.questions.measurement import Epoch, EpochTerms
+from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, NoiseRequest, independent
+from maquette.samplers.noise import Noise, float_up, sqrt_up
 
 _LARGEST = 2**40
 """Thresholds beyond this many records are a mistake, and could overflow."""
@@ -45,11 +47,11 @@ class Plan:
 
     threshold_scale: Fraction
     test_scale: Fraction
-    answer_noise: measurement.Noise | None
+    answer_noise: IndependentLaw | None
     event: Event
 
 
-def plan(terms: EpochTerms, *, unit: str, ledger_unit: str = "epsilon") -> Plan:
+def plan(terms: EpochTerms, *, unit: Unit, ledger_unit: Unit = Unit.EPSILON) -> Plan:
     """From prices to scales, rounded to the private side."""
     _check(terms)
     threshold_scale = Fraction(float_up(1 / prices.on_grid(terms.threshold_price)))
@@ -59,21 +61,14 @@ def plan(terms: EpochTerms, *, unit: str, ledger_unit: str = "epsilon") -> Plan:
         return Plan(threshold_scale, test_scale, None, sparse)
     cap = Fraction(terms.cap)
     together = Sensitivity(cap, cap, Fraction(1))
-    if unit == "epsilon":
-        laplace = prices.laplace(together, epsilon=terms.answer_price, denominator=1)
-        law: measurement.Noise = Laplace(terms.answer_price, laplace.scale)
-        event: Event = laplace.event
-    else:
-        gaussian = prices.charged(
-            together,
-            price=terms.answer_price,
-            unit=unit,
-            ledger_unit=ledger_unit,
-            denominator=1,
-            coordinates=terms.cap,
-        )
-        law, event = Gaussian(terms.answer_price, gaussian.sigma_squared), gaussian.event
-    return Plan(threshold_scale, test_scale, law, ComposedEvent((sparse, event)))
+    answers = prices.noise(
+        NoiseRequest.at(terms.answer_price, unit),
+        together,
+        unit=unit,
+        ledger_unit=ledger_unit,
+        coordinates=terms.cap,
+    )
+    return Plan(threshold_scale, test_scale, independent(answers.law), ComposedEvent((sparse, answers.event)))
 
 
 def score(exact: int, guess: int) -> int:
@@ -98,25 +93,21 @@ def within_reach(shift: int, denominator: int) -> int:
 
 def check_widths(epoch: Epoch, denominator: int) -> None:
     """Noise of an epoch, stretched to a query's denominator, must leave 64 bits to the scores and values."""
-    law = epoch.answer_noise
     widths = [epoch.threshold_scale, epoch.test_scale]
-    if isinstance(law, Laplace) and law.scale is not None:
-        widths.append(law.scale)
-    if isinstance(law, Gaussian) and law.sigma_squared is not None:
-        widths.append(Fraction(sqrt_up(law.sigma_squared)))
+    match epoch.answer_noise:
+        case Laplace(scale=scale):
+            widths.append(scale)
+        case Gaussian(sigma_squared=variance):
+            widths.append(Fraction(sqrt_up(variance)))
+        case None:
+            pass
     bounds.check_width(max(widths) * denominator)
 
 
-def add_noise(exact: int, law: measurement.Noise, *, denominator: int, noise: Any) -> int:
+def add_noise(exact: int, law: IndependentLaw, *, denominator: int, noise: Noise) -> int:
     """A value with fresh noise of the epoch's law, stretched to the query's denominator."""
     values = np.array([exact], dtype=np.int64)
-    match law:
-        case Laplace(scale=Fraction() as scale):
-            return int(noise.laplace(values, scale=scale * denominator)[0])
-        case Gaussian(sigma_squared=Fraction() as variance):
-            return int(noise.gaussian(values, sigma=sqrt_up(variance * denominator**2))[0])
-        case _:
-            raise ParameterError(f"no noise for values is drawn by {law!r}")
+    return int(prices.add_noise(values, law, denominator=denominator, source=noise)[0])
 
 
 def seal(shift: int, blind: NDArray[np.uint64]) -> list[NDArray[np.int64]]:

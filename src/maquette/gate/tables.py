@@ -22,7 +22,8 @@ from maquette.accounting.events import (
     SelectionEvent,
     SmoothedEvent,
 )
-from maquette.accounting.gaussian import log_ratio, smoothing_of
+from maquette.accounting.gaussian import log_ratio
+from maquette.accounting.unit import Unit
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.gate import prices
@@ -57,8 +58,8 @@ def plan_tables(
     variances: Sequence[Fraction],
     *,
     relation: Relation,
-    unit: str,
-    ledger_unit: str | None = None,
+    unit: Unit,
+    ledger_unit: Unit | None = None,
 ) -> TablePlan:
     """What tables with noise of these variances cost together.
 
@@ -70,15 +71,15 @@ def plan_tables(
     check_tables(domain, tables)
     bounds.check_variances(variances, len(tables), "table")
     shift = table_sensitivity(relation)
-    if unit == "epsilon":
+    if unit.is_pure:
         scales = [sqrt_up(Fraction(v) / 2) for v in variances]
         l1 = sum((Fraction(shift) / Fraction(s) for s in scales), Fraction(0))
         event: Event = LaplaceEvent(scale=Fraction(1), l1=_up(l1))
         return TablePlan(event, tuple(scales), tuple(2 * Fraction(s) ** 2 for s in scales))
-    smoothing = max(smoothing_of(unit), smoothing_of(ledger_unit or unit))
-    sigmas = [sqrt_up(Fraction(v) + smoothing_of(unit)) for v in variances]
+    smoothing = max(unit.smoothing, (ledger_unit or unit).smoothing)
+    sigmas = [sqrt_up(Fraction(v) + unit.smoothing) for v in variances]
     drawn = tuple(Fraction(s) ** 2 for s in sigmas)
-    if smoothing > smoothing_of(unit):
+    if smoothing > unit.smoothing:
         prices.check_wide(drawn)
     l2 = _up(sum((shift / v for v in drawn), Fraction(0)))
     if not smoothing:
@@ -144,7 +145,7 @@ class ChoicePlan:
     method: Selection
 
 
-def plan_choices(*, count: int, price: Fraction, relation: Relation, unit: str) -> ChoicePlan:
+def plan_choices(*, count: int, price: Fraction, relation: Relation, unit: Unit) -> ChoicePlan:
     """`count` choices at equal prices.
 
     Guarantee: each is permute-and-flip (epsilon) or the exponential mechanism (rho) on a score of sensitivity 1 or 2.

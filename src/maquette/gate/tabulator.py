@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.events import Event, GaussianEvent, SmoothedEvent
-from maquette.accounting.gaussian import log_ratio, smoothing_of
+from maquette.accounting.gaussian import log_ratio
 from maquette.gate import prices, tables
 from maquette.gate.barrier import Payer
 from maquette.queries.base import Margin
 from maquette.queries.counting import projected_axes, ripple, shift_squared
 from maquette.queries.marginals import Binned
-from maquette.questions import bounds, measurement
+from maquette.questions import bounds
 from maquette.questions.measurement import NoisyTable, Residual
+from maquette.questions.noise import IndependentLaw
 from maquette.samplers.noise import sqrt_up
 from maquette.vault.engine import MemoryEngine
 
@@ -43,7 +44,7 @@ class Tabulator(Payer):
         bounds.check_margins(self.domain, margins)
         bounds.check_variances(variances, len(margins), "margin")
         sizes = [tuple(self.domain[name].size for name in margin) for margin in margins]
-        smoothing = smoothing_of(self.unit)
+        smoothing = self.unit.smoothing
         sigmas = [sqrt_up(Fraction(variance) + smoothing) for variance in variances]
         drawn = [Fraction(sigma) ** 2 for sigma in sigmas]
         axes = [projected_axes(shape, variance) for shape, variance in zip(sizes, drawn, strict=True)]
@@ -80,8 +81,8 @@ class Tabulator(Payer):
         def over(less: Fraction) -> Fraction:
             return sum((_up(m / (v - less)) for m, v in zip(moved, drawn, strict=True)), start=Fraction(0))
 
-        smoothing = max(smoothing_of(self.unit), smoothing_of(self._ledger.budget.unit))
-        if smoothing > smoothing_of(self.unit):
+        smoothing = max(self.unit.smoothing, self._ledger.budget.unit.smoothing)
+        if smoothing > self.unit.smoothing:
             prices.check_wide(drawn)
         if not smoothing:
             return GaussianEvent(sigma_squared=Fraction(1), l2_squared=over(smoothing), total_variation=gap)
@@ -128,7 +129,7 @@ class Tabulator(Payer):
 
     def distances(
         self, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]], *, price: Fraction
-    ) -> tuple[NDArray[np.int64], measurement.Noise]:
+    ) -> tuple[NDArray[np.int64], IndependentLaw]:
         """The L1 distance in counts of every private table to a public one, plus noise.
 
         Guarantee: `price`, for a vector of distances that one record moves by 1 each (2 under replace-one).
@@ -136,10 +137,10 @@ class Tabulator(Payer):
         tables.check_tables(self.domain, binned)
         tables.check_references(binned, references)
         request = {"ask": "distances"} | _named(binned, references)
-        values, law, _ = self._noisy(
+        values, law, _ = self._noisy_at(
             request,
             tables.distance_sensitivity(len(binned), self.relation),
-            self._priced(price),
+            price,
             lambda: self._exact_distances(binned, references),
             coordinates=len(binned),
         )

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.unit import Unit
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import shape
@@ -23,7 +24,8 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions.draws import Draw, Drawn
-from maquette.questions.measurement import LargestError, Measurement, Noise, NoisyTable, Residual, Size
+from maquette.questions.measurement import LargestError, Measurement, NoisyTable, Residual, Size
+from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import Weighting
 
@@ -45,8 +47,8 @@ class Curator(Protocol):
     def relation(self) -> Relation: ...
 
     @property
-    def unit(self) -> str:
-        """What the allowance is counted in: "epsilon" (pure), "rho" (zCDP) or "mu^2/2" (Gaussian DP)."""
+    def unit(self) -> Unit:
+        """What the allowance is counted in."""
         ...
 
     @property
@@ -62,7 +64,7 @@ class Curator(Protocol):
         """The total weight of the records, rounded up and noisy at `price` under both relations."""
         ...
 
-    def measure(self, queries: Queries, *, noise: Noise) -> Measurement:
+    def measure(self, queries: Queries, *, noise: NoiseRequest) -> Measurement:
         """Noisy answers to a class of queries."""
         ...
 
@@ -80,7 +82,7 @@ class Curator(Protocol):
 
     def distances(
         self, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]], *, price: Fraction
-    ) -> tuple[NDArray[np.int64], Noise]:
+    ) -> tuple[NDArray[np.int64], IndependentLaw]:
         """The L1 distance in counts of every private table to a public one, plus noise."""
         ...
 
@@ -130,7 +132,7 @@ class Task:
 
     queries: Queries
     relation: Relation
-    unit: str
+    unit: Unit
     price: Fraction
     """What may be spent, in `unit`, certificate not included."""
     beta: float
@@ -269,7 +271,7 @@ class Prepared(ABC):
     @cached_property
     def refusal(self) -> str | None:
         """Why it cannot run, or None."""
-        if self.mechanism.traits.needs_delta and self.task.unit == "epsilon":
+        if self.mechanism.traits.needs_delta and self.task.unit.is_pure:
             return "Gaussian noise needs a delta above 0"
         return self._refuse()
 

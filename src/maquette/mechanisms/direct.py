@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
 from maquette.mechanisms.postprocess import Draft
 from maquette.models.answers import Answers
 from maquette.models.fits import answer_histogram, project_simplex
-from maquette.models.histogram import HistogramModel, variance_of
+from maquette.models.histogram import HistogramModel
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals, points, table_sensitivity
-from maquette.questions.measurement import Cube, Gaussian, Laplace, Noise, sigma
+from maquette.questions.noise import Cube, IndependentLaw, Laplace, NoiseLaw, NoiseRequest, independent
 from maquette.theory import direct
 
 
@@ -50,7 +50,7 @@ class PreparedDirect(Prepared):
         task, parts, count = self.task, self._parts, self.task.queries.count
         way, law = postprocess.route(task), self._law(parts.answers)
         tables = len(shape.margins_of(task.queries) or task.queries.classes)
-        typical = sizing.largest(law, draws=count, beta=0.5, denominator=task.queries.denominator)
+        typical = law.max_quantile(count=count, beta=0.5, denominator=task.queries.denominator)
         typical += parts.drift(task, beta=0.5)
         return Forecast(
             self.mechanism.name,
@@ -74,23 +74,22 @@ class PreparedDirect(Prepared):
         beta = sizing.rest_of(task.beta, task.relation)
         draft = Draft(
             counts=measured.counts,
-            level=sizing.largest(measured.noise, draws=count, beta=beta, denominator=denominator),
+            level=measured.noise.max_quantile(count=count, beta=beta, denominator=denominator),
             drift=sizing.drift(size, task.beta),
             size=size,
             law=_describe(measured.noise),
             deviations=None
             if isinstance(measured.noise, Cube)
-            else np.broadcast_to(sigma(measured.noise) / size.divisor, (count,)),
+            else np.broadcast_to(measured.noise.deviation / size.divisor, (count,)),
             parameters={"draws": count},
         )
         done = postprocess.finish(task, draft)
         progress("making the answers consistent", 1.0)
         return done
 
-    def _law(self, price: Fraction) -> Noise:
+    def _law(self, price: Fraction) -> NoiseLaw:
         task = self.task
-        return sizing.drawn(
-            self.mechanism.ask(price, task.unit),
+        return self.mechanism.ask(price, task.unit).law(
             shape.sensitivities(task.queries)[task.relation],
             unit=task.unit,
             denominator=task.queries.denominator,
@@ -98,9 +97,8 @@ class PreparedDirect(Prepared):
 
     def _level(self, price: Fraction) -> float:
         task = self.task
-        return sizing.largest(
-            self._law(price),
-            draws=task.queries.count,
+        return self._law(price).max_quantile(
+            count=task.queries.count,
             beta=sizing.rest_of(task.beta, task.relation),
             denominator=task.queries.denominator,
         )
@@ -118,32 +116,28 @@ class Direct(Mechanism):
 
     prepared_by = PreparedDirect
     name: str
-    ask: Callable[[Fraction, str], Noise]
+    ask: Callable[[Fraction, Unit], NoiseRequest]
     """The noise that a price buys, by the unit of the price."""
     traits: Traits = Traits()
     counting_only: bool = False
     """Are queries with weights other than 0 and 1 refused?"""
 
 
-def _describe(noise: Noise) -> str:
+def _describe(noise: NoiseLaw) -> str:
     match noise:
-        case Laplace(scale=scale) if scale is not None:
+        case Laplace(scale=scale):
             return f"discrete Laplace noise of scale {float(scale):.4g} counts on every answer"
-        case Gaussian():
-            return f"discrete Gaussian noise of deviation {sigma(noise):.4g} counts on every answer"
+        case Cube(epsilon=epsilon):
+            return f"integer L-infinity noise at epsilon {float(epsilon):.4g}"
         case _:
-            return f"integer L-infinity noise at epsilon {float(noise_epsilon(noise)):.4g}"
+            return f"discrete Gaussian noise of deviation {noise.deviation:.4g} counts on every answer"
 
 
-def noise_epsilon(noise: Noise) -> Fraction:
-    """The pure price in a request for noise."""
-    assert not isinstance(noise, Gaussian)
-    return noise.epsilon
-
-
-LAPLACE = Direct("laplace", lambda price, unit: Laplace(sizing.pure_epsilon(price, unit)))
-CUBE = Direct("linf", lambda price, unit: Cube(sizing.pure_epsilon(price, unit)), counting_only=True)
-GAUSSIAN = Direct("gaussian", lambda price, unit: Gaussian(price), Traits(needs_delta=True, gaussian=True))
+LAPLACE = Direct("laplace", lambda price, unit: NoiseRequest("laplace", unit.pure_epsilon(price)))
+CUBE = Direct("linf", lambda price, unit: NoiseRequest("cube", unit.pure_epsilon(price)), counting_only=True)
+GAUSSIAN = Direct(
+    "gaussian", lambda price, unit: NoiseRequest("gaussian", price), Traits(needs_delta=True, gaussian=True)
+)
 
 
 # One noisy histogram over the attributes that the queries look at; every answer is read from it.
@@ -202,7 +196,11 @@ class PreparedHistogram(Prepared):
         measured = curator.measure(self._cells, noise=self.mechanism.ask(parts.answers, task.unit))
         progress("answering from the histogram", 0.5)
         model = HistogramModel.from_noisy(
-            task.queries.domain, task.queries.attributes, measured.values, measured.noise, size
+            task.queries.domain,
+            task.queries.attributes,
+            measured.values,
+            independent(measured.noise),
+            size,
         )
         done = self._release(model)
         progress("answering from the histogram", 1.0)
@@ -258,30 +256,22 @@ class PreparedHistogram(Prepared):
     def _beta(self) -> float:
         return sizing.rest_of(self.task.beta, self.task.relation)
 
-    def _law(self, price: Fraction) -> Noise:
+    def _law(self, price: Fraction) -> IndependentLaw:
         task = self.task
-        return sizing.drawn(
-            self.mechanism.ask(price, task.unit), self._cells.sensitivity(task.relation), unit=task.unit
-        )
+        asked = self.mechanism.ask(price, task.unit)
+        return independent(asked.law(self._cells.sensitivity(task.relation), unit=task.unit))
 
-    def _level(self, noise: Noise, beta: float) -> float:
+    def _level(self, noise: IndependentLaw, beta: float) -> float:
         """The largest noise of any answer, in counts, the size being exact."""
         queries = self.task.queries
         found = shape.profile(queries)
-        cells = shape.universe(queries)
-        match noise:
-            case Laplace(scale=scale) if scale is not None:
-                return direct.histogram_discrete_laplace(
-                    scale=float(scale),
-                    universe=cells,
-                    cells=found.cells,
-                    log_queries=math.log(max(shape.distinct(queries), 1)),
-                    beta=beta,
-                )
-            case _:
-                return direct.histogram_gaussian_max(
-                    sigma=sigma(noise), universe=cells, cells=found.cells, counts=found.counts, beta=beta
-                )
+        return noise.histogram_quantile(
+            universe=shape.universe(queries),
+            cells=found.cells,
+            counts=found.counts,
+            distinct=shape.distinct(queries),
+            beta=beta,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +286,7 @@ class Histogram(Mechanism):
 
     prepared_by = PreparedHistogram
     name: str
-    ask: Callable[[Fraction, str], Noise]
+    ask: Callable[[Fraction, Unit], NoiseRequest]
     traits: Traits = Traits()
 
     def l2_shift(self, queries: Queries, relation: Relation) -> Fraction:
@@ -304,9 +294,10 @@ class Histogram(Mechanism):
         return Fraction(table_sensitivity(relation))
 
 
-def _describe_cells(noise: Noise) -> str:
-    kind = "Laplace" if isinstance(noise, Laplace) else "Gaussian"
-    return f"discrete {kind} noise of deviation {sigma(noise):.4g} counts in every cell of the universe"
+def _describe_cells(noise: IndependentLaw) -> str:
+    return (
+        f"discrete {noise.name} noise of deviation {noise.deviation:.4g} counts in every cell of the universe"
+    )
 
 
 def _way(task: Task) -> str:
@@ -318,15 +309,17 @@ def _deviations(task: Task, model: HistogramModel) -> NDArray[np.floating[Any]] 
     if task.queries.denominator != 1:
         return None
     share = shape.query_cells(task.queries) / model.cells.size
-    variance = variance_of(model.noise) * model.cells.size * share * (1 - share)
+    variance = model.noise.variance * model.cells.size * share * (1 - share)
     if model.size.noise is not None:
-        variance = variance + share**2 * variance_of(model.size.noise)
+        variance = variance + share**2 * model.size.noise.variance
     return np.sqrt(variance) / model.size.divisor
 
 
 HISTOGRAM_LAPLACE = Histogram(
-    "histogram-laplace", lambda price, unit: Laplace(sizing.pure_epsilon(price, unit))
+    "histogram-laplace", lambda price, unit: NoiseRequest("laplace", unit.pure_epsilon(price))
 )
 HISTOGRAM_GAUSSIAN = Histogram(
-    "histogram-gaussian", lambda price, unit: Gaussian(price), Traits(needs_delta=True, gaussian=True)
+    "histogram-gaussian",
+    lambda price, unit: NoiseRequest("gaussian", price),
+    Traits(needs_delta=True, gaussian=True),
 )

@@ -17,14 +17,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from maquette.accounting.budget import UNITS
+from maquette.accounting.unit import UNITS, Unit
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import strategies
 from maquette.queries.base import Margin
-from maquette.questions.measurement import EpochTerms, Gaussian, Laplace, Noise, Size
+from maquette.questions.measurement import EpochTerms, Size
+from maquette.questions.noise import NoiseRequest
 from maquette.theory import draws, online
-from maquette.theory.epochs import Epochs, gaussian_reach, laplace_reach, spend_as_needed
+from maquette.theory.epochs import Epochs, spend_as_needed
 
 SIZE_SHARE = Fraction(1, 20)
 """Of the budget, for the number of records where it is private."""
@@ -43,7 +44,7 @@ _HALF = 0.5
 class Public:
     """What a strategy is settled from."""
 
-    unit: str
+    unit: Unit
     price: Fraction
     """For everything but the size."""
     size: Size
@@ -64,15 +65,10 @@ class Public:
     @property
     def reach(self) -> float:
         """t: how far the known size may be off, except with its share of beta."""
-        match self.size.noise:
-            case None:
-                return 0.0
-            case Laplace(scale=Fraction() as scale):
-                return laplace_reach(float(scale), SIZE_FAILURES * self.beta)
-            case Gaussian(sigma_squared=Fraction() as variance):
-                return gaussian_reach(math.sqrt(variance), SIZE_FAILURES * self.beta)
-            case _:
-                raise ParameterError("the number of records was not measured")
+        if self.size.unpaid:
+            raise ParameterError("the number of records was not measured")
+        noise = self.size.noise
+        return 0.0 if noise is None else noise.reach(SIZE_FAILURES * self.beta)
 
     @property
     def rest(self) -> float:
@@ -112,7 +108,7 @@ class Settings:
     """Stated for a guess that passed its test."""
     answer_error: float
     """Stated for a measured value."""
-    measure: Noise | None
+    measure: NoiseRequest | None
     """Noise of a value that is measured without a test."""
     measure_error: float
     step: float
@@ -165,24 +161,8 @@ def settle_direct(public: Public) -> Settings:
     return _direct(public, public.rest, "fresh noise for every question")
 
 
-def deviation(noise: Noise) -> float:
-    """Standard deviation of a value's noise, in records."""
-    match noise:
-        case Laplace(scale=Fraction() as scale):
-            return math.sqrt(2) * float(scale)
-        case Gaussian(sigma_squared=Fraction() as variance):
-            return math.sqrt(variance)
-        case _:
-            raise ParameterError(f"no deviation is known for {noise!r}")
-
-
-def price_of(noise: Noise) -> Fraction:
-    """What a measurement takes, in the unit of its noise."""
-    return noise.rho if isinstance(noise, Gaussian) else noise.epsilon
-
-
 def _price(settings: Settings) -> Fraction:
-    return Fraction(0) if settings.measure is None else price_of(settings.measure)
+    return Fraction(0) if settings.measure is None else settings.measure.price
 
 
 def _direct(public: Public, rest: float, bound: str) -> Settings:
@@ -197,7 +177,7 @@ def _surveyed(public: Public) -> Settings | None:
     It suits a budget in rho that cannot pay for every question, over a universe of more cells than it can pay
     answers for: an epoch there costs as much as hundreds of measured answers, and no hypothesis is right so often.
     """
-    if public.unit == "epsilon" or public.domain is None or not public.measuring or public.alpha is None:
+    if public.unit.is_pure or public.domain is None or not public.measuring or public.alpha is None:
         return None
     failure = strategies.FAILURES * public.rest
     found = _direct(public, public.rest - failure, "tables first, then fresh noise for what they leave open")
@@ -251,7 +231,7 @@ def _suited(public: Public) -> float:
         except ParameterError:
             return False
         fresh, _ = _fresh(asked, FRESH_FAILURES * public.rest / public.k)
-        needed = EXPECTED_MEASURED * float(price_of(fresh)) + found.cost * EXPECTED_FAR / found.cap
+        needed = EXPECTED_MEASURED * float(fresh.price) + found.cost * EXPECTED_FAR / found.cap
         return needed <= float(public.price) * _SHAVED
 
     low, high = 1e-9, 1 - 1e-9
@@ -279,7 +259,7 @@ def _terms(found: Epochs) -> EpochTerms:
 
 def _common(public: Public) -> dict[str, Any]:
     return {
-        "unit": "epsilon" if public.unit == "epsilon" else "rho",
+        "unit": "epsilon" if public.unit.is_pure else "rho",
         "price": float(public.price) * _SHAVED,
         "n": public.n,
         "k": public.k,
@@ -299,7 +279,7 @@ def _search(public: Public, *, refit: bool) -> online.Pmw:
 def _from_run(public: Public, run: online.Pmw, bound: str) -> Settings:
     threshold = math.ceil(run.threshold * run.n)
     price = float(public.price) * _SHAVED
-    if run.unit == "epsilon":
+    if public.unit.is_pure:
         terms = EpochTerms(threshold, run.c, *(_down(f * price) for f in (run.f1, run.f2, run.f3)))
         epochs = 1
     else:
@@ -311,19 +291,18 @@ def _from_run(public: Public, run: online.Pmw, bound: str) -> Settings:
     return Settings(terms, epochs, error, answer_error, None, 1.0, run.step, bound)
 
 
-def _fresh(public: Public, p: float) -> tuple[Noise, float]:
+def _fresh(public: Public, p: float) -> tuple[NoiseRequest, float]:
     """Noise of one measured question, and what it exceeds with probability p: for alpha, or a k-th of the budget."""
     if public.alpha is None:
         price = _down(float(public.price) * _SHAVED / public.k)
-    elif public.unit == "epsilon":
+    elif public.unit.is_pure:
         price = _up(math.log(2 / p) / _least_one(public.alpha * public.n - public.reach))
     else:
         width = _least_one(public.alpha * public.n - public.reach - 1)
         sigma = width / draws.gaussian_two_sided(math.log(p))
         price = _up(1 / (2 * sigma**2))
-    if public.unit == "epsilon":
-        return Laplace(price), laplace_reach(1 / float(price), p)
-    return Gaussian(price), gaussian_reach(1 / math.sqrt(2 * float(price)), p)
+    noise = NoiseRequest.at(price, public.unit)
+    return noise, noise.reach(p)
 
 
 def _least_one(records: float) -> float:
@@ -384,32 +363,18 @@ def settle_few(public: Public) -> Settings:
 
 def enlarged(public: Public, factor: int) -> Public:
     """The same question of planning with a budget `factor` times as large, size included."""
-    return replace(public, price=public.price * factor, size=_sharper(public.size, factor))
+    noise = public.size.noise
+    size = public.size if noise is None else replace(public.size, noise=noise.sharper(factor))
+    return replace(public, price=public.price * factor, size=size)
 
 
 def _measured(public: Public, answers: int) -> Settings:
     price = Fraction(max(math.floor(public.price * UNITS / answers), 1), UNITS)
-    noise, width = _fresh_answers(public, price, public.rest / math.floor(public.price / price))
-    error = public.measured(width)
+    noise = NoiseRequest.at(price, public.unit)
+    error = public.measured(noise.reach(public.rest / math.floor(public.price / price)))
     return Settings(
         None, 0, error, error, noise, error, 0.0, "few measured answers, by the size of the table"
     )
-
-
-def _fresh_answers(public: Public, price: Fraction, p: float) -> tuple[Noise, float]:
-    if public.unit == "epsilon":
-        return Laplace(price), laplace_reach(1 / float(price), p)
-    return Gaussian(price), gaussian_reach(1 / math.sqrt(2 * float(price)), p)
-
-
-def _sharper(size: Size, factor: int) -> Size:
-    match size.noise:
-        case Laplace(epsilon=epsilon, scale=Fraction() as scale):
-            return replace(size, noise=Laplace(epsilon * factor, scale / factor))
-        case Gaussian(rho=rho, sigma_squared=Fraction() as variance):
-            return replace(size, noise=Gaussian(rho * factor, variance / factor))
-        case _:
-            return size
 
 
 # Whether a question is worth a test, or is better measured at once: decided from released outcomes only.

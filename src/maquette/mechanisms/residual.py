@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 
 from maquette.accounting.budget import SLACK_UNITS
-from maquette.accounting.gaussian import smoothing_of
 from maquette.domain import Domain, Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
@@ -22,7 +21,8 @@ from maquette.mechanisms.shape import Asked
 from maquette.models.residual import ResidualModel, below, cell_variance
 from maquette.queries.base import MAX_ANSWERS, Margin
 from maquette.queries.counting import projected_axes, ripple, shift_squared
-from maquette.questions.measurement import Gaussian, Residual, Size
+from maquette.questions.measurement import Residual, Size
+from maquette.questions.noise import Gaussian
 from maquette.theory import draws
 
 Weighting = Literal["marginal", "cell"]
@@ -249,7 +249,7 @@ class ResidualPlan:
         return margins, variances
 
     def level(self, task: Task, asked: Sequence[Asked], beta: float | None = None) -> float:
-        wider = float(smoothing_of(task.unit))
+        wider = float(task.unit.smoothing)
         variances = _as_floats(self.allocation, wider=wider)
         if self.parts.size:
             variances[()] = float(1 / (2 * self.parts.size)) + wider

@@ -32,7 +32,6 @@ from maquette.mechanisms.smalldb import (
     draw_parameters,
     error_bound,
     fill,
-    pure_epsilon,
     sampler_words,
     typical_error,
 )
@@ -86,7 +85,7 @@ class PreparedRoth(Prepared):
     def _foresee(self) -> Forecast:
         """The bound and the typical error for a total weight of n."""
         task, n, parts = self.task, self.n, self._smalldb.parts
-        epsilon = pure_epsilon(parts.answers, task.unit)
+        epsilon = float(task.unit.selection_epsilon(parts.answers))
         asked, route = self._smalldb.draw_for(n=n, epsilon=epsilon)
         least = max(n - 2 * parts.drift(task) - 1.0, 1.0)
         return Forecast(
@@ -109,7 +108,7 @@ class PreparedRoth(Prepared):
         """Buy the total, draw once, answer every query from the rows."""
         task, weight, parts = self.task, self._weight, self._smalldb.parts
         total = curator.total(weight, price=parts.size)
-        epsilon = pure_epsilon(parts.answers, task.unit)
+        epsilon = float(task.unit.selection_epsilon(parts.answers))
         asked, route = self._smalldb.draw_for(n=total.divisor, epsilon=epsilon)
         drawn = draw(curator, replace(asked, weight=weight), price=parts.answers, progress=progress)
         database = fill(drawn, task, rng)  # every row stands for the same share of the total

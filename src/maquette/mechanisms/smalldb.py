@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
-from maquette.accounting.gaussian import rho_of
 from maquette.domain import Relation
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import Curator as Gate
@@ -103,7 +102,7 @@ class PreparedSmallDb(Prepared):
 
     def _foresee(self) -> Forecast:
         task, n = self.task, self.n
-        epsilon = pure_epsilon(self.parts.answers, task.unit)
+        epsilon = float(task.unit.selection_epsilon(self.parts.answers))
         asked, route = self.draw_for(n=n, epsilon=epsilon)
         # the released size may lie a drift below n, and the true one is only known to lie a drift below that
         least = max(n - 2 * self.parts.drift(task), 1.0)
@@ -124,7 +123,7 @@ class PreparedSmallDb(Prepared):
         """Buy the size where it is private, draw once, answer every query from the rows."""
         task = self.task
         size = curator.size(price=self.parts.size)
-        epsilon = pure_epsilon(self.parts.answers, task.unit)
+        epsilon = float(task.unit.selection_epsilon(self.parts.answers))
         asked, route = self.draw_for(n=size.divisor, epsilon=epsilon)
         drawn = draw(curator, asked, price=self.parts.answers, progress=progress)
         database = fill(drawn, task, rng)
@@ -345,11 +344,6 @@ def _factor(part: Single, base: Base) -> float:
             return 1.7
         case Forest(edges=edges):
             return 0.9 * math.sqrt(len(edges))
-
-
-def pure_epsilon(price: Fraction, unit: str) -> float:
-    """The epsilon of the draw: the price, or sqrt(8 rho) because the draw has bounded range."""
-    return float(price) if unit == "epsilon" else math.sqrt(8 * rho_of(price, unit))
 
 
 def _up(value: float) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from maquette.accounting.unit import Unit
 from maquette.mechanisms import shape
 from maquette.queries.base import Queries
 from maquette.queries.dimension import HALF
@@ -213,7 +214,7 @@ def find_rows(queries: Queries, base: Base | None, m: int) -> Route:
     return route
 
 
-def no_route(queries: Queries, unit: str) -> str:
+def no_route(queries: Queries, unit: Unit) -> str:
     """A refusal that names the class, the cost, the nearest class with a sampler and what to use instead."""
     cells, m = shape.universe(queries), 10
     ordered = [a for a in queries.attributes if queries.domain[a].ordered]
@@ -226,9 +227,9 @@ def no_route(queries: Queries, unit: str) -> str:
     )
 
 
-def instead(queries: Queries, unit: str) -> str:
+def instead(queries: Queries, unit: Unit) -> str:
     """A mechanism that can run where SmallDB cannot."""
-    if unit != "epsilon":
+    if not unit.is_pure:
         return "residual" if shape.is_marginals(queries) else "gaussian"
     return "histogram-laplace" if shape.holds_histogram(queries) else "laplace"
 

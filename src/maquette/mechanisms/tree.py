@@ -11,18 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.gaussian import smoothing_of
 from maquette.domain import Attribute, Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
 from maquette.models import fits
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.fits import answer_histogram
-from maquette.models.histogram import variance_of
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Binned, table_sensitivity
 from maquette.queries.ranges import Prefixes, Ranges
-from maquette.questions.measurement import Gaussian, Laplace, Noise, NoisyTable, Size, sigma
+from maquette.questions.measurement import NoisyTable, Size
+from maquette.questions.noise import IndependentLaw, law_of_variance
 from maquette.theory import direct as theory
 
 _HAIR = Fraction(1, 2**50)
@@ -132,7 +131,7 @@ def variance_parameter(task: Task, price: Fraction) -> Fraction:
     """Of the noise in every node: 2 scale^2 with levels * D / scale = price, or levels * D / (2 variance) = price."""
     shift = len(_widths(task)) * table_sensitivity(task.relation)
     paid = price * (1 - _HAIR)
-    return 2 * (shift / paid) ** 2 if task.unit == "epsilon" else shift / (2 * paid)
+    return task.unit.variance(paid, shift=shift)
 
 
 def _widths(task: Task) -> list[int]:
@@ -145,35 +144,25 @@ def _tables(task: Task) -> list[Binned]:
     return [Binned(task.queries.attributes, (tuple(range(0, size, width)),)) for width in _widths(task)]
 
 
-def _law(task: Task, price: Fraction) -> Noise:
-    variance = variance_parameter(task, price)
-    if task.unit == "epsilon":
-        return Laplace(price, Fraction(math.sqrt(variance / 2)))
-    return Gaussian(price, variance + smoothing_of(task.unit))
+def _law(task: Task, price: Fraction) -> IndependentLaw:
+    variance = variance_parameter(task, price) + task.unit.smoothing
+    return law_of_variance(variance, pure=task.unit.is_pure, price=price)
 
 
-def _released_law(task: Task, levels: tuple[NoisyTable, ...]) -> Noise:
+def _released_law(task: Task, levels: tuple[NoisyTable, ...]) -> IndependentLaw:
     """The law that was really drawn."""
-    variance = levels[0].variance
-    if task.unit == "epsilon":
-        return Laplace(Fraction(0), Fraction(math.nextafter(math.sqrt(variance / 2), math.inf)))
-    return Gaussian(Fraction(0), variance)
+    return law_of_variance(levels[0].variance, pure=task.unit.is_pure, up=True)
 
 
-def _level(task: Task, law: Noise) -> float:
+def _level(task: Task, law: IndependentLaw) -> float:
     """The largest noise of any answer before it is made to rise, in counts; a range is two prefixes."""
     public = task.relation is Relation.REPLACE_ONE
-    asked: dict[str, Any] = {
-        "nodes": theory.tree_nodes(levels=len(_widths(task)), branches=BRANCHES, total_known=public),
-        "log_queries": math.log(shape.universe(task.queries)),
-        "beta": sizing.rest_of(task.beta, task.relation),
-    }
-    match law:
-        case Laplace(scale=Fraction() as scale):
-            largest = theory.tree_laplace(scale=float(scale), **asked)
-        case _:
-            largest = theory.tree_gaussian(sigma=sigma(law), **asked)
-    return largest * _prefixes_per_answer(task)
+    level = law.tree_quantile(
+        nodes=theory.tree_nodes(levels=len(_widths(task)), branches=BRANCHES, total_known=public),
+        log_queries=math.log(shape.universe(task.queries)),
+        beta=sizing.rest_of(task.beta, task.relation),
+    )
+    return level * _prefixes_per_answer(task)
 
 
 def _stated(task: Task, level: float, drift: float) -> float:
@@ -189,9 +178,9 @@ def _prefixes_per_answer(task: Task) -> int:
     return 1 if isinstance(task.queries, Prefixes) else 2
 
 
-def _typical(task: Task, law: Noise) -> float:
+def _typical(task: Task, law: IndependentLaw) -> float:
     many = 1.0 if isinstance(task.queries, Prefixes) else 1.5
-    return many * TYPICAL * len(_widths(task)) ** GROWTH * sigma(law)
+    return many * TYPICAL * len(_widths(task)) ** GROWTH * law.deviation
 
 
 def _release(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> Outcome:
@@ -230,7 +219,7 @@ def _leaves(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> NDArray[n
         [float(table.variance) for table in levels],
         branches=BRANCHES,
         total=float(size.value),
-        total_variance=0.0 if size.noise is None else variance_of(size.noise),
+        total_variance=0.0 if size.noise is None else size.noise.variance,
     )
     sums = np.cumsum(fitted)
     rising = fits.rising(sums[: attribute.cells]).clip(0.0, size.divisor)
@@ -248,10 +237,9 @@ def _rows(
     )
 
 
-def _describe(task: Task, law: Noise) -> str:
-    kind = "Laplace" if isinstance(law, Laplace) else "Gaussian"
+def _describe(task: Task, law: IndependentLaw) -> str:
     return (
-        f"discrete {kind} noise of deviation {sigma(law):.4g} counts in every node of a {BRANCHES}-ary tree of "
+        f"discrete {law.name} noise of deviation {law.deviation:.4g} counts in every node of a {BRANCHES}-ary tree of "
         f"{len(_widths(task))} levels"
     )
 

@@ -19,7 +19,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.gaussian import rho_of, smoothing_of
 from maquette.mechanisms import rounds, shape, sizing
 from maquette.mechanisms.base import Curator, Outcome, Progress, Task
 from maquette.mechanisms.rounds import InRounds, Outlook, PreparedRounds
@@ -27,9 +26,8 @@ from maquette.models.answers import GRID, Answers
 from maquette.models.dense import Dense, Target
 from maquette.models.fits import HistogramMap
 from maquette.models.hypothesis import Released
-from maquette.questions.measurement import Gaussian, Laplace, Noise, Size, sigma
-from maquette.theory import draws as gaussian
-from maquette.theory import draws as laplace
+from maquette.questions.measurement import Size
+from maquette.questions.noise import IndependentLaw, NoiseRequest, independent, law_near
 from maquette.theory import multiplicative as theory
 
 SHARES = tuple(Fraction(share, 10) for share in (4, 5, 6))
@@ -96,7 +94,7 @@ class PreparedMwem(PreparedRounds):
     ) -> _Learnt:
         task, price = self.task, self.parts.answers
         choosing = price * plan.share / plan.rounds
-        measuring = _noise((price - price * plan.share) / plan.rounds, task.unit)
+        measuring = NoiseRequest.at((price - price * plan.share) / plan.rounds, task.unit)
         now = Dense.uniform(task.queries.domain, task.queries.attributes)
         targets: list[Target] = []
         released: list[Released] = []
@@ -112,12 +110,13 @@ class PreparedMwem(PreparedRounds):
                 continue
             measured = curator.measure(query, noise=measuring)
             value = min(max(float(measured.counts[0]) / size.divisor, 0.0), 1.0)
-            width = (self._width(measured.noise, plan.rounds) + drift) / size.divisor
+            noise = independent(measured.noise)
+            width = (self._width(noise, plan.rounds) + drift) / size.divisor
             reached = abs(value - float(answers.fractions[index])) + width
             if best is None or reached < best[0]:
                 best = (reached, answers.fractions, weights)
             targets.append(Target(query, value, width))
-            released.append(Released(query, value, sigma(measured.noise) / size.divisor))
+            released.append(Released(query, value, noise.deviation / size.divisor))
             # newest first: its projection is the one that the bound counts on
             now = now.project_all(targets[::-1], passes=_REPLAYS)
         assert best is not None
@@ -181,39 +180,19 @@ class PreparedMwem(PreparedRounds):
         task = self.task
         price = float(self.parts.answers) * (1 - 1e-9) / count
         choosing, measuring = price * float(share), price * (1 - float(share))
-        pure = task.unit == "epsilon"
+        bounded = math.sqrt(8 * choosing * float(task.unit.rho(Fraction(1))))
         lost = theory.selection(
-            epsilon=choosing if pure else math.sqrt(8 * choosing * float(rho_of(Fraction(1), task.unit))),
+            epsilon=choosing if task.unit.is_pure else bounded,
             log_candidates=math.log(task.queries.count),
             rounds=count,
             beta=sizing.rest_of(task.beta, task.relation) / 2,
         )
-        scale = 1 / measuring if pure else math.sqrt(0.5 / measuring + float(smoothing_of(task.unit)))
-        return lost + 1, self._reach(scale, count)
+        return lost + 1, self._width(law_near(measuring, unit=task.unit), count)
 
-    def _width(self, noise: Noise, count: int) -> float:
-        """What no measurement is off by, for the law that was drawn."""
-        match noise:
-            case Laplace(scale=Fraction() as scale):
-                return self._reach(float(scale), count)
-            case Gaussian(sigma_squared=Fraction() as variance):
-                return self._reach(math.sqrt(variance), count)
-            case _:
-                raise TypeError(f"no law in {noise!r}")
-
-    def _reach(self, scale: float, count: int) -> float:
-        """On either grid: a 0/1 query of a workload with fractional weights is measured in whole counts."""
-        task = self.task
-        beta, draws = sizing.rest_of(task.beta, task.relation) / 2, math.log(count)
-        if task.unit != "epsilon":
-            # the continuous quantile rounded up to whole counts holds for the discrete law on any finer grid
-            return math.ceil(gaussian.gaussian_exact(sigma=scale, log_queries=draws, beta=beta))
-        grids = {1.0, 1 / task.queries.denominator}
-        return max(laplace.laplace_discrete(scale=scale, log_queries=draws, beta=beta, grid=g) for g in grids)
-
-
-def _noise(price: Fraction, unit: str) -> Noise:
-    return Laplace(sizing.pure_epsilon(price, unit)) if unit == "epsilon" else Gaussian(price)
+    def _width(self, law: IndependentLaw, count: int) -> float:
+        """What no measurement is off by; a 0/1 query of a workload with fractional weights is measured in counts."""
+        beta = sizing.rest_of(self.task.beta, self.task.relation) / 2
+        return law.max_quantile_on_grids(count=count, beta=beta, denominator=self.task.queries.denominator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,8 +294,8 @@ class PreparedWeights(PreparedRounds):
         task, price = self.task, self.parts.answers
         bound = (
             partial(theory.mw_pure, epsilon=float(price) * (1 - 1e-9))
-            if task.unit == "epsilon"
-            else partial(theory.mw_zcdp, rho=float(rho_of(price, task.unit)) * (1 - 1e-9))
+            if task.unit.is_pure
+            else partial(theory.mw_zcdp, rho=float(task.unit.rho(price)) * (1 - 1e-9))
         )
         return bound(
             n=n,

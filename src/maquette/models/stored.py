@@ -15,56 +15,38 @@ from maquette.domain import Domain
 from maquette.errors import ReleaseError
 from maquette.queries.base import Margin
 from maquette.queries.marginals import Binned
-from maquette.questions.measurement import Cube, Gaussian, Laplace, Noise, Size
+from maquette.questions.measurement import Size
+from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 
 LARGEST = 10**300
 """Numbers up to here fit a float, and so do their inverses."""
 MAX_BINS = 2**28
 """Bins of one table."""
 _EXACT = re.compile(r"-?[0-9]{1,4000}(/0*[1-9][0-9]{0,4000})?")
-_LAWS = {
-    "laplace": (Laplace, ("epsilon", "scale")),
-    "gaussian": (Gaussian, ("rho", "sigma_squared")),
-    "cube": (Cube, ("epsilon", "base")),
+_LAWS: dict[str, tuple[type[IndependentLaw], str, str]] = {
+    "laplace": (Laplace, "epsilon", "scale"),
+    "gaussian": (Gaussian, "rho", "sigma_squared"),
 }
 
 
-def law_of(data: object) -> Noise | None:
-    """A law of noise from its form in a release file: exact numbers as texts."""
-    if data is None:
-        return None
+def law_of(data: object) -> IndependentLaw:
+    """A law of independent noise from its form in a release file: exact numbers as texts."""
     fields = _object(data, "a law of noise")
-    kind, (price, parameter) = _LAWS.get(str(fields.get("law")), (None, ("", "")))
-    if kind is None or set(fields) != {"law", price, parameter}:
+    law, price, parameter = _LAWS.get(str(fields.get("law")), (None, "", ""))
+    if law is None or set(fields) != {"law", price, parameter}:
         raise ReleaseError("the release states noise of an unknown law")
-    amount = _fraction(fields[price])
+    amount, width = _fraction(fields[price]), _fraction(fields[parameter])
     if amount is None or amount < 0:
         raise ReleaseError("the release states noise without a price")
-    drawn = _fraction(fields[parameter])
-    if drawn is not None and drawn <= 0:
+    if width is None or width <= 0:
         raise ReleaseError("the release states noise of no width")
-    return kind(amount, drawn)
-
-
-def known_law_of(data: object) -> Noise:
-    """A law whose width is stated, of a kind that adds up."""
-    noise = law_of(data)
-    width = (
-        noise.scale
-        if isinstance(noise, Laplace)
-        else noise.sigma_squared
-        if isinstance(noise, Gaussian)
-        else None
-    )
-    if noise is None or width is None:
-        raise ReleaseError("the release states a model without the width of its noise")
-    return noise
+    return law(amount, width)
 
 
 def size_of(data: object) -> Size:
     """The number of records of a model: public, or with noise of a stated width."""
     fields = _object(data, "the size of a model")
-    noise = None if fields.get("noise") is None else known_law_of(fields["noise"])
+    noise = None if fields.get("noise") is None else law_of(fields["noise"])
     return Size(whole(fields.get("value"), least=-LARGEST), noise, None)
 
 

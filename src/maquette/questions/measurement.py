@@ -4,45 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.queries.base import Margin, Queries
 from maquette.queries.marginals import Binned
+from maquette.questions.noise import IndependentLaw, NoiseLaw
 from maquette.receipt import Receipt
-
-
-@dataclass(frozen=True, slots=True)
-class Laplace:
-    """Discrete Laplace noise for a pure epsilon. As a law: `scale` is what was really drawn with, in counts."""
-
-    epsilon: Fraction
-    scale: Fraction | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Gaussian:
-    """Discrete Gaussian noise for rho-zCDP. As a law: `sigma_squared` is what was really drawn with, in counts."""
-
-    rho: Fraction
-    sigma_squared: Fraction | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cube:
-    """Integer L-infinity noise, P(z) proportional to base^max|z|, for a pure epsilon.
-
-    As a law: `base` is the rational number that was really drawn with.
-    """
-
-    epsilon: Fraction
-    base: Fraction | None = None
-
-
-Noise = Laplace | Gaussian | Cube
-"""Asked for with its price only; a released measurement carries the law too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +20,7 @@ class Measurement:
 
     queries: Queries
     values: NDArray[np.int64]
-    noise: Noise
+    noise: NoiseLaw
     receipt: Receipt
 
     @property
@@ -93,22 +62,19 @@ class Size:
     """The number of records: exact where it is public, a paid noisy value where it is private."""
 
     value: int
-    noise: Noise | None
+    noise: IndependentLaw | None
     receipt: Receipt | None
+    unpaid: bool = False
+    """Private, and nothing was paid for it: the value is 0 and says nothing."""
 
     @property
     def public(self) -> bool:
-        return self.noise is None
+        return self.noise is None and not self.unpaid
 
     @classmethod
     def unknown(cls) -> Size:
-        """Private, and nothing was paid for it: noise without a finite scale."""
-        return cls(0, Laplace(Fraction(0)), None)
-
-    @property
-    def known(self) -> bool:
-        """Is the value public, or paid for?"""
-        return self.noise is None or self.receipt is not None
+        """Private, and nothing was paid for it."""
+        return cls(0, None, None, unpaid=True)
 
     @property
     def divisor(self) -> int:
@@ -121,27 +87,8 @@ class LargestError:
     """Noisy largest errors of released answers, one per group, in counts: for certificates."""
 
     values: NDArray[np.int64]
-    noise: Noise
+    noise: IndependentLaw
     receipt: Receipt
-
-
-def sigma(noise: Noise) -> float:
-    """Standard deviation of one coordinate of a law (its continuous form; the cube's is not stated)."""
-    match noise:
-        case Laplace(scale=Fraction() as scale):
-            return float(scale) * 2**0.5
-        case Gaussian(sigma_squared=Fraction() as variance):
-            return float(variance) ** 0.5
-        case _:
-            raise TypeError(f"no standard deviation for {noise!r}")
-
-
-def as_json(noise: Noise) -> dict[str, Any]:
-    """A law in the release file: exact numbers as texts."""
-    fields = {name: getattr(noise, name) for name in noise.__slots__}
-    return {"law": type(noise).__name__.lower()} | {
-        k: None if v is None else str(v) for k, v in fields.items()
-    }
 
 
 # What the gate hands out when it tests a guess against the table: the public side of a sparse-vector epoch.
@@ -172,7 +119,7 @@ class Epoch:
     """Of the discrete Laplace noise on the threshold, in counts."""
     test_scale: Fraction
     """Of the discrete Laplace noise on each test, in counts."""
-    answer_noise: Noise | None
+    answer_noise: IndependentLaw | None
     """The law of the noise on the values of guesses far off, in counts."""
     receipt: Receipt
 

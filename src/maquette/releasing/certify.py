@@ -8,7 +8,6 @@ number aside, and given the number only one of the other two events is in play.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -16,13 +15,12 @@ from maquette.domain import Relation
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Task
 from maquette.models.answers import Answers
-from maquette.queries.base import Group, Queries, Sensitivity
+from maquette.queries.base import Group, Queries
 from maquette.questions.draws import Drawn
-from maquette.questions.measurement import Gaussian, Laplace, LargestError, Noise, Size
+from maquette.questions.measurement import LargestError, Size
+from maquette.questions.noise import law_at
 from maquette.results.statements import Certificate, GroupCertificate
 from maquette.theory import direct
-from maquette.theory import draws as gaussian
-from maquette.theory import draws as laplace
 
 SHARE = 0.05
 """Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
@@ -80,7 +78,7 @@ def _bounds(
 ) -> tuple[GroupCertificate, ...]:
     """The bound of every group, from its measured largest error."""
     share = beta if size.public else beta * (1 - sizing.SIZE_BETA)
-    margin = below(measurement.noise, share, draws=len(groups))
+    margin = measurement.noise.lower_quantile(beta=share, count=len(groups))
     drift = rounding + sizing.drift(size, beta)
     return tuple(
         GroupCertificate(
@@ -101,11 +99,9 @@ def expected(forecast: Forecast, task: Task, *, price: Fraction, n: int, drift: 
     if forecast.expected is None or not price:
         return None
     largest = min(forecast.expected, 1.0 if forecast.guaranteed is None else forecast.guaranteed)
-    one = Sensitivity(Fraction(1), Fraction(1), Fraction(1))
-    asked = Laplace(price) if task.unit == "epsilon" else Gaussian(price)
     public = task.relation is Relation.REPLACE_ONE and task.weight is None
     share = task.beta if public else task.beta * (1 - sizing.SIZE_BETA)
-    margin = below(sizing.drawn(asked, one, unit=task.unit), share)
+    margin = law_at(price, unit=task.unit).lower_quantile(beta=share)
     return direct.certified_alpha(largest=largest * n, margin=margin, size=n, drift=drift)
 
 
@@ -114,14 +110,3 @@ def worth_buying(certified: float | None, guaranteed: float | None) -> bool:
     if certified is None:
         return guaranteed is None or guaranteed >= 1
     return certified < 1 and (guaranteed is None or certified < guaranteed)
-
-
-def below(noise: Noise, beta: float, *, draws: int = 1) -> float:
-    """How far down any of several draws can go, except with probability beta: exact tails, union over the draws."""
-    match noise:
-        case Laplace(scale=Fraction() as scale):
-            return laplace.laplace_one_sided(scale=float(scale), beta=beta / draws)
-        case Gaussian(sigma_squared=Fraction() as variance):
-            return gaussian.gaussian_one_sided(sigma=math.sqrt(variance), beta=beta / draws)
-        case _:
-            raise TypeError(f"no tail for {noise!r}")

@@ -33,7 +33,7 @@ from maquette.errors import ReleaseError
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.stored import law_of
 from maquette.queries.base import Queries
-from maquette.questions.measurement import Receipt, Size, as_json
+from maquette.questions.measurement import Receipt, Size
 from maquette.results.release import Release
 from maquette.results.statements import Account, Certificate, Exactness, Guarantee, RowsDistance, Spending
 
@@ -213,17 +213,25 @@ def plain(value: Any) -> Any:
             raise TypeError(f"a release cannot store a {type(value).__name__}")
 
 
+_UNPAID = {"law": "laplace", "epsilon": "0", "scale": None}
+"""The form of a private number of records that nothing was paid for: noise without a finite scale."""
+
+
 def _size(size: Size) -> dict[str, Any]:
+    noise = None if size.noise is None else size.noise.to_dict()
     return {
         "value": size.value,
-        "noise": None if size.noise is None else as_json(size.noise),
+        "noise": _UNPAID if size.unpaid else noise,
         "receipt": None if size.receipt is None else asdict(size.receipt),
     }
 
 
 def _parse_size(data: dict[str, Any]) -> Size:
     receipt = read(Receipt | None, data["receipt"], where="size.receipt")
-    return Size(read(int, data["value"], where="size.value"), law_of(data["noise"]), receipt)
+    value, noise = read(int, data["value"], where="size.value"), data["noise"]
+    if noise == _UNPAID:
+        return Size(value, None, receipt, unpaid=True)
+    return Size(value, None if noise is None else law_of(noise), receipt)
 
 
 # Files of a release folder, read as if a stranger had written them: bounded before anything is made of them.

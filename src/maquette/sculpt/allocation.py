@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.unit import Unit
 from maquette.domain import Domain, Relation
 from maquette.mechanisms import postprocess as consistent
 from maquette.mechanisms import shape
@@ -41,25 +42,21 @@ _ROOM = 1 - 1e-9
 class Exchange:
     """What noise on one table costs, in the unit of the budget."""
 
-    unit: str
+    unit: Unit
     shift: int
     """How far one record moves a table."""
 
     @classmethod
-    def of(cls, unit: str, relation: Relation) -> Exchange:
+    def of(cls, unit: Unit, relation: Relation) -> Exchange:
         return cls(unit, table_sensitivity(relation))
 
     def variance(self, price: float) -> float:
         """sigma^2 = D / (2 rho), or 2 (D / epsilon)^2."""
-        if self.unit == "epsilon":
-            return 2 * (self.shift / price) ** 2
-        return self.shift / (2 * price)
+        return self.unit.variance(price, shift=self.shift)
 
     def price(self, variance: float) -> float:
         """What noise of a variance costs."""
-        if self.unit == "epsilon":
-            return self.shift * math.sqrt(2 / variance)
-        return self.shift / (2 * variance)
+        return self.unit.price(variance, shift=self.shift)
 
     def exact(self, price: float) -> Fraction:
         """A variance that costs no more than the price."""

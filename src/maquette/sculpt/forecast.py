@@ -98,7 +98,7 @@ def expected(task: Task, wanted: Interests, *, n: int) -> Expected:
         largest = power(allocation.CLEAR_LARGEST, seen.largest_terms)
         mean = power(allocation.CLEAR_MEAN_L1, seen.mean_terms)
         return Expected(min(1.0, largest), min(2.0, mean), allocation.CLEAR_LARGEST_WITHIN)
-    if not wanted.pairs or task.unit == "epsilon":
+    if not wanted.pairs or task.unit.is_pure:
         rough = _sums(task.queries) * (_DEVIATIONS * seen.noise + _LOOSE / math.sqrt(n))
         return Expected(min(1.0, rough), None, None)
     largest = _sums(task.queries) * power(allocation.LARGEST, seen.terms)

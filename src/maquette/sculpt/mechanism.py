@@ -35,7 +35,8 @@ from maquette.models import constraints
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals
-from maquette.questions.measurement import Gaussian, Laplace, Measurement, Size, sigma
+from maquette.questions.measurement import Measurement, Size
+from maquette.questions.noise import NoiseRequest, independent
 from maquette.sculpt import allocation, fit, stages
 from maquette.sculpt.allocation import Exchange, Interests, interests, one_way_share
 from maquette.sculpt.fit import Polished, polish
@@ -243,7 +244,7 @@ def measure(
         price = purse.part(share)
         if _variance(parts[i], curator, price) > _WORSE**2 * typical:
             continue
-        noise = Laplace(price) if curator.unit == "epsilon" else Gaussian(price)
+        noise = NoiseRequest.at(price, curator.unit)
         place = slice(int(starts[i]), int(starts[i + 1]))
         found.append(Direct(place, curator.measure(parts[i], noise=noise)))
     return found
@@ -256,7 +257,7 @@ def combined(queries: Queries, database: SmallDatabase, directly: list[Direct], 
         return answers
     fractions = answers.fractions
     for part in directly:
-        noise = sigma(part.measured.noise) / size.divisor
+        noise = independent(part.measured.noise).deviation / size.divisor
         fractions[part.place] = _mixed(
             fractions[part.place], part.measured.counts / size.divisor, variance=noise**2
         )
@@ -276,7 +277,7 @@ def _wanted(part: Queries) -> bool:
 
 def _variance(part: Queries, curator: Curator, price: Fraction) -> float:
     moved = part.sensitivity(curator.relation)
-    if curator.unit == "epsilon":
+    if curator.unit.is_pure:
         return 2 * float(moved.l1 / price) ** 2
     return float(moved.l2_squared / (2 * price))
 
@@ -413,7 +414,7 @@ def _answering(
 
 
 def _model(found: Found, database: SmallDatabase, task: Task, wanted: Interests) -> SculptModel:
-    pure = task.unit == "epsilon"
+    pure = task.unit.is_pure
     stages = 1 + bool(wanted.pairs) * (1 if pure else 2) + 2 * bool(wanted.triples)
     measured = [*found.single_tables, *found.tables]
     domain = found.hierarchy.domain

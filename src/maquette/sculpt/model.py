@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import accumulate
 from typing import Any, ClassVar
 
@@ -13,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.models.histogram import SIZE_SHARE, query_weights, size_tail, store_size, sum_tail
+from maquette.models.histogram import SIZE_SHARE, query_weights, size_tail, store_size
 from maquette.models.stored import amounts_of, binned_of, size_of, table_of, whole
 from maquette.queries.base import Columns, Margin, Queries
 from maquette.queries.marginals import Binned, count_binned
-from maquette.questions.measurement import Gaussian, Laplace, Noise, NoisyTable, Size
+from maquette.questions.measurement import NoisyTable, Size
+from maquette.questions.noise import law_of_variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +91,11 @@ class SculptModel:
         share = beta / (self.stages * among) * (1 if self.size.public else 1 - SIZE_SHARE)
         sizes, counts = np.unique(np.abs(weights[weights != 0]), return_counts=True)
         groups = [(float(count), float(size)) for size, count in zip(sizes, counts, strict=True)]
-        noise = sum_tail(self._law(table.variance), groups, beta=share) if groups else 0.0
+        noise = (
+            law_of_variance(table.variance, pure=self.pure).sum_quantile(groups, beta=share)
+            if groups
+            else 0.0
+        )
         width = (noise + size_tail(self.size, beta)) / self.size.divisor
         middle = float((weights * table.counts).sum()) / self.size.divisor
         value = min(max(float((weights * table.shares).sum()), middle - width), middle + width)
@@ -127,11 +130,6 @@ class SculptModel:
         tables = tuple(map(Measured, asked, counts, shares, variances)) if asked else ()
         stages = whole(spec.get("stages", 1), least=1)
         return cls(domain, tables, size_of(spec["size"]), spec["pure"] is True, stages)
-
-    def _law(self, variance: float) -> Noise:
-        if self.pure:
-            return Laplace(Fraction(0), Fraction(math.sqrt(variance / 2)))
-        return Gaussian(Fraction(0), Fraction(variance))
 
     def _best(self, asked: Queries) -> tuple[Measured, NDArray[np.float64]] | None:
         """The table with the least noise in which the query is a sum of bins, and its weight on each bin."""

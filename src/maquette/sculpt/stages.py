@@ -16,7 +16,7 @@ from maquette.accounting.budget import UNITS
 from maquette.mechanisms.base import Curator, Task
 from maquette.models.fits import fit_tree, tree_widths
 from maquette.queries.marginals import Binned, Cuts
-from maquette.questions.measurement import NoisyTable, Size, sigma
+from maquette.questions.measurement import NoisyTable, Size
 from maquette.sculpt.allocation import Exchange, Facts, Interests, Weighted, allot
 from maquette.sculpt.denoise import denoise, shrunk
 from maquette.sculpt.measurements import Found, mosaic
@@ -132,7 +132,7 @@ def measure_scores(
         price=purse.part(SCORE_SHARE),
     )
     chance = np.array([math.sqrt(2 / math.pi) * np.sqrt(table).sum() for table in expected])
-    return np.asarray(values - chance, dtype=np.float64), sigma(law)
+    return np.asarray(values - chance, dtype=np.float64), law.deviation
 
 
 def measure_pairs(
@@ -155,7 +155,7 @@ def measure_pairs(
     raised = np.maximum(scores, doubt / 2)
     found.scores = dict(zip(keys, raised.tolist(), strict=True))
     cells = [found.hierarchy.cells(pair, (0, 0)) for pair in keys]
-    shares = (1.0,) if exchange.unit == "epsilon" else (FIRST_LOOK, 1 - FIRST_LOOK)
+    shares = (1.0,) if exchange.unit.is_pure else (FIRST_LOOK, 1 - FIRST_LOOK)
     price -= (len(shares) - 1) / UNITS  # each payment is rounded up to the ledger's grid
     prices = allot(facts, list(raised), cells, list(pairs.values()), price=price)
     kept = [i for i in range(len(keys)) if prices[i] > 0]

@@ -14,26 +14,24 @@ from typing import Any
 
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, ParameterError, UselessAnswer
+from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, UselessAnswer
 from maquette.gate.online import Guess, OnlineCurator, epoch_cost
 from maquette.mechanisms.online import (
     LARGEST_FACTOR,
     USELESS,
     Public,
     Settings,
-    deviation,
     enlarged,
-    price_of,
     worst,
     worth_testing,
 )
 from maquette.models.answers import GRID
 from maquette.queries.forms import from_spec
-from maquette.questions.measurement import Gaussian, Laplace, Size
+from maquette.questions.measurement import Size
 from maquette.sessions.question import Forecast, Kind, Question
 from maquette.sessions.rules import Rules
 from maquette.sessions.shared import SessionSurvey, SharedAnswers
-from maquette.sessions.state import HypothesisCache, State, binned_of, priced, question_note
+from maquette.sessions.state import HypothesisCache, State, binned_of, noise_request, question_note
 
 MAX_BATCH = 64
 """Questions that share a commit."""
@@ -97,7 +95,7 @@ class SessionPlanner:
                 tables = binned_of(body)
                 self.curator.measure_tables(tables, variances=[Fraction(body["asked"])] * len(tables))
             else:
-                self.curator.measure(from_spec(self.curator.domain, body["spec"]), noise=priced(body))
+                self.curator.measure(from_spec(self.curator.domain, body["spec"]), noise=noise_request(body))
             for step in self.curator.catch_up():
                 self.state.take(step)
 
@@ -108,7 +106,7 @@ class SessionPlanner:
         if settings is None or settings.terms is not None or settings.survey is not None:
             return left
         assert settings.measure is not None
-        return min(left, int(self.curator.left // price_of(settings.measure)))
+        return min(left, int(self.curator.left // settings.measure.price))
 
     def settings(self) -> Settings:
         """What the session runs with: a function of public numbers, the same in every process."""
@@ -161,7 +159,7 @@ class SessionPlanner:
         refusal = None
         if self._measures(settings):
             assert settings.measure is not None
-            kind, cost, error = "measure", price_of(settings.measure), settings.measure_error
+            kind, cost, error = "measure", settings.measure.price, settings.measure_error
             if settings.survey is not None and not self.survey.is_complete(settings):
                 cost += settings.survey.price
         else:
@@ -209,7 +207,7 @@ class SessionPlanner:
         price = self._epoch_price(settings)
         if self.state.epochs >= settings.epochs or price > self.curator.left:
             return True
-        ratio = float(price / settings.terms.cap / price_of(settings.measure))
+        ratio = float(price / settings.terms.cap / settings.measure.price)
         return not worth_testing(self.state.far, ratio=ratio)
 
     def _epoch_price(self, settings: Settings) -> Fraction:
@@ -246,7 +244,7 @@ class SessionPlanner:
         if self.curator.epoch is None or self.curator.tests_left > 1:
             return 0.0
         prices = [self._epoch_price(settings)] if settings.terms is not None else []
-        prices += [price_of(settings.measure)] if settings.measure is not None else []
+        prices += [settings.measure.price] if settings.measure is not None else []
         return float(max(prices))
 
     # --- refusals ---------------------------------------------------------------------------------------------------
@@ -360,10 +358,10 @@ class SessionPlanner:
             "answer": plan.guess,
             "size": self.divisor(),
             "errors": [settings.error, settings.measure_error],
-            "deviation": _law(settings.measure),
+            "deviation": settings.measure.deviation,
             "threshold": None if settings.terms is None else settings.terms.threshold,
             "belief": self.hypothesis.identity,
-            "price": str(price_of(settings.measure)),
+            "price": str(settings.measure.price),
         }
         self.curator.measure(question.queries, noise=settings.measure, note=note)
 
@@ -377,7 +375,7 @@ class SessionPlanner:
             "answer": plan.guess,
             "size": n,
             "errors": [settings.error, settings.answer_error],
-            "deviation": 0.0 if epoch.answer_noise is None else deviation(epoch.answer_noise),
+            "deviation": 0.0 if epoch.answer_noise is None else epoch.answer_noise.deviation,
             "belief": self.hypothesis.identity,
         }
         counts = (2 * plan.guess * n * denominator + GRID) // (2 * GRID)  # rounded to the nearest
@@ -421,14 +419,3 @@ class Batch:
         if self.notes:
             curator.note_all(self.notes)
         return self.kinds
-
-
-def _law(noise: Any) -> float:
-    """Standard deviation in records of a value that is measured alone."""
-    match noise:
-        case Laplace(epsilon=epsilon):
-            return float(2**0.5 / epsilon)
-        case Gaussian(rho=rho):
-            return float((1 / (2 * rho)) ** 0.5)
-        case _:
-            raise ParameterError(f"no session measures with {noise!r}")

@@ -20,7 +20,6 @@ from maquette.models.answers import GRID
 from maquette.models.survey import Survey
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
-from maquette.questions.measurement import Gaussian
 from maquette.sessions.question import Question
 from maquette.sessions.state import Source, State, clip, is_near, read_answer
 
@@ -170,12 +169,11 @@ class SessionSurvey:
         tables = tuple(self._state.tables)
         if self._survey is None or len(self._survey.tables) != len(tables):
             noise = public.size.noise
-            spread = noise.sigma_squared if isinstance(noise, Gaussian) else None
             self._survey = Survey(
                 self._curator.domain,
                 tables,
                 total=public.n,
-                total_variance=float(spread or 0),
+                total_variance=0.0 if noise is None else noise.variance,
                 reach=public.reach,
                 failure=settings.survey.failure,
             )

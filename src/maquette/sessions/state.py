@@ -22,7 +22,8 @@ from maquette.models.hypothesis import Hypothesis, Released, hypothesis_for
 from maquette.queries.base import Margin, Queries
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
-from maquette.questions.measurement import Gaussian, Laplace, Noise, NoisyTable, Size
+from maquette.questions.measurement import NoisyTable, Size
+from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, NoiseRequest
 from maquette.sessions.question import Past, Question
 from maquette.sessions.rules import Rules
 
@@ -215,7 +216,7 @@ def binned_of(body: Mapping[str, Any]) -> list[Binned]:
     return [Binned.from_json(table) for table in body["tables"]]
 
 
-def law_of(event: Event) -> Noise:
+def law_of(event: Event) -> IndependentLaw:
     """The law that a paid question was drawn with."""
     match event:
         case LaplaceEvent():
@@ -226,10 +227,10 @@ def law_of(event: Event) -> Noise:
             raise LedgerError(f"the ledger holds a measurement by {event.tag}")
 
 
-def priced(body: Mapping[str, Any]) -> Noise:
+def noise_request(body: Mapping[str, Any]) -> NoiseRequest:
     """The noise that a stored question asked for: its kind and price."""
     price = Fraction(body["price"])
-    return Laplace(price) if body["tag"] == LaplaceEvent.tag else Gaussian(price)
+    return NoiseRequest("laplace" if body["tag"] == LaplaceEvent.tag else "gaussian", price)
 
 
 def _exact(value: Any) -> Any:

@@ -72,7 +72,7 @@ def _write_first_entry(connection: Connection, identity: Identity) -> None:
         "id": 1,
         "format": identity.format,
         "name": identity.name,
-        "unit": budget.unit,
+        "unit": budget.unit.value,
         "epsilon": repr(budget.epsilon),
         "delta": repr(budget.delta),
         "relation": str(identity.relation),

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, insert, update
 
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit
 from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import Entry, Receipt, canonical, digest, reserved_note
@@ -206,7 +206,7 @@ class Transaction:
         if cost.units > left.units:
             unit, scale, needed, rest = self._unit, UNITS, cost.units, left.units
         elif cost.slack > left.slack:
-            unit = "ratio" if self._unit == "mu^2/2" else "total variation"
+            unit = "ratio" if self._unit == Unit.HALF_MU_SQUARED else "total variation"
             scale, needed, rest = SLACK_UNITS, cost.slack, left.slack
         else:
             return
