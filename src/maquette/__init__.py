@@ -11,7 +11,7 @@ from maquette._version import __version__
 if TYPE_CHECKING:
     from maquette.accounting.budget import Budget
     from maquette.accounting.ledger import Ledger
-    from maquette.api import plan, release, required
+    from maquette.api import release
     from maquette.audit.evaluate import evaluate
     from maquette.domain import Domain, Relation
     from maquette.errors import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         where,
     )
     from maquette.queries.dimension import fat_shattering_dimension, vc_dimension
+    from maquette.releasing.planning import plan, required
     from maquette.results.folder import load
     from maquette.results.release import Release
     from maquette.results.statements import Answer, Certificate
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "maquette.accounting.budget": ("Budget",),
     "maquette.accounting.ledger": ("Ledger",),
-    "maquette.api": ("plan", "release", "required"),
+    "maquette.api": ("release",),
     "maquette.audit.evaluate": ("evaluate",),
     "maquette.domain": ("Domain", "Relation"),
     "maquette.errors": (
@@ -92,6 +93,7 @@ _HOMES = {
         "where",
     ),
     "maquette.queries.dimension": ("fat_shattering_dimension", "vc_dimension"),
+    "maquette.releasing.planning": ("plan", "required"),
     "maquette.results.release": ("Release",),
     "maquette.results.statements": ("Answer", "Certificate"),
     "maquette.results.folder": ("load",),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -209,3 +211,15 @@ def test_times_grow_with_the_work():
     assert planned._duration(0.2) == "< 1 s"
     assert planned._duration(30) == "30 s"
     assert planned._duration(600) == "10 min"
+
+
+def test_a_plan_loads_no_compiler_no_database_and_no_table_library():
+    heavy = ("numba", "scipy", "pandas", "pyarrow", "duckdb", "sqlalchemy", "opendp", "polars")
+    code = (
+        "import sys, maquette as mq\n"
+        "domain = mq.Domain.from_dict({'attributes': [{'name': 'a', 'kind': 'boolean'}]})\n"
+        "mq.plan(mq.marginals(domain, k=1), n=1000, epsilon=1.0)\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

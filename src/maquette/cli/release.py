@@ -55,9 +55,9 @@ def plan(
     Example:
       maquette plan --domain people.domain.json --marginals 3 --n 20000 --epsilon 1 --delta 1e-9
     """
-    from maquette.api import plan as make_plan
-    from maquette.api import required
     from maquette.domain import Domain
+    from maquette.releasing.planning import plan as make_plan
+    from maquette.releasing.planning import required
 
     queries = options.read_workload(
         Domain.load(domain),

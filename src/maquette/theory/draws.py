@@ -1,4 +1,4 @@
-"""The largest of many Gaussian draws: continuous, discrete as they are really drawn, and linear mixtures."""
+"""The largest of many draws, continuous and discrete as they are really drawn: L-infinity, Laplace, Gaussian."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def cube_integer(*, epsilon: float, queries: int, beta: float) -> float:
     _check.whole(queries=queries)
     _check.fraction(beta=beta)
     first = max(0, math.floor(_gamma_low(queries) / epsilon) - 1)
-    last = _outer(epsilon, queries, beta * 1e-9)
+    last = math.ceil(_gamma_bound(queries, epsilon - math.log(beta * 1e-9)) / epsilon)
+    if last - first > _TERMS:
+        last = _outer(epsilon, queries, beta * 1e-9)
     if last - first > _TERMS:
         return float(_outer(epsilon, queries, beta))
     radii = np.arange(first, last + 1, dtype=float)
@@ -71,14 +73,16 @@ def _outer(epsilon: float, queries: float, beta: float) -> int:
 
 
 def _gamma_quantile(queries: float, failure: float) -> float:
-    """The t with P(Gamma(k) > t) = e^-failure; where the inverse is out of reach, a bound from above.
-
-    P(G > k + sqrt(2kL) + L) <= e^-L (Laurent and Massart 2000).
-    """
+    """The t with P(Gamma(k) > t) = e^-failure; where the inverse is out of reach, a bound from above."""
     from scipy.special import gammainccinv
 
     if queries < 1e12 and failure < 650:
         return float(gammainccinv(queries, math.exp(-failure)))
+    return _gamma_bound(queries, failure)
+
+
+def _gamma_bound(queries: float, failure: float) -> float:
+    """P(Gamma(k) > k + sqrt(2kL) + L) <= e^-L (Laurent and Massart 2000)."""
     return queries + math.sqrt(2 * queries * failure) + failure
 
 
