@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any, TypeGuard
 
 from maquette.errors import ParameterError
 
@@ -51,10 +52,30 @@ def fraction_or_zero(**values: float) -> None:
             raise ParameterError(f"expected 0 <= {name} < 1, got {name}={value!r}")
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number; truth values are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Whether a value that came from elsewhere is a mapping, of whatever."""
+    return isinstance(value, Mapping)
+
+
+def is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    """Whether a value that came from elsewhere is a dictionary, of whatever."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether a value that came from elsewhere is a list, of whatever."""
+    return isinstance(value, list)
+
+
 def whole(*, least: int = 1, **values: int) -> None:
     """Each value is a whole number, `least` or more."""
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if not is_whole(value) or value < least:
             raise ParameterError(f"expected {name} to be a whole number >= {least}, got {name}={value!r}")
 
 

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from support.tools import tool
+
 ROOT = Path(__file__).parents[2]
-
-
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 check_addresses = tool("check_addresses")

@@ -59,7 +59,7 @@ class Attribute:
     """All cells: declared, overflow, null. An exact int."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name or self.name != self.name.strip():
+        if not _is_name(self.name):
             raise DomainError(f"an attribute needs a name without space around it, got {self.name!r}")
         self._settle_types()
         forms = [
@@ -309,3 +309,7 @@ def _is_scalar(value: object) -> bool:
 
 def _first(*cells: int | None) -> int:
     return next((c for c in cells if c is not None), 0)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and value == value.strip()

@@ -12,11 +12,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _check
 from maquette.domain.attribute import MISSING, Attribute, Kind, Scalar
 from maquette.domain.values import spelling
 from maquette.errors import DomainError
@@ -42,9 +43,9 @@ class Cells:
         """From a list, {"not": list} or {"from": number, "to": number}."""
         if isinstance(spec, Cells):
             return spec
-        if isinstance(spec, Mapping):
+        if _check.is_mapping(spec):
             return cls._read_words(spec)
-        if isinstance(spec, str) or not isinstance(spec, Sequence):
+        if isinstance(spec, str) or not _is_sequence(spec):
             raise DomainError(
                 f'expected a list of cells, {{"not": ...}} or {{"from": ..., "to": ...}}, got {spec!r}'
             )
@@ -94,7 +95,7 @@ class Never:
     cells: tuple[tuple[str, Cells], ...]
 
     def __init__(self, cells: Mapping[str, Any]) -> None:
-        if not isinstance(cells, Mapping) or not cells:
+        if not _check.is_mapping(cells) or not cells:
             raise DomainError(f'"never" needs an object from attributes to cells, got {cells!r}')
         read = tuple((name, Cells.read(spec)) for name, spec in cells.items())
         object.__setattr__(self, "cells", read)
@@ -186,13 +187,13 @@ class Rule:
 
 def parse(spec: Any) -> Constraint:
     """One entry of a domain file's list of constraints."""
-    if isinstance(spec, Mapping):
+    if _check.is_mapping(spec):
         words = set(spec)
         if words == {"never"}:
             return Never(spec["never"])
         if words == {"determines", "by", "map"}:
             target, by = spec["determines"], spec["by"]
-            if isinstance(target, str) and isinstance(spec["map"], Mapping) and _is_names(by):
+            if isinstance(target, str) and _check.is_mapping(spec["map"]) and _is_names(by):
                 return Determines(target, by=by, map=spec["map"])
     raise DomainError('expected {"never": {...}} or {"determines": NAME, "by": NAMES, "map": {...}}')
 
@@ -274,7 +275,7 @@ def _between(attribute: Attribute, start: float | None, end: float | None) -> se
 
 def _paths(tree: Any, depth: int) -> Iterator[tuple[tuple[Cell, ...], tuple[Cell, ...]]]:
     """The entries of a nested map, one level per attribute of `by`."""
-    if not isinstance(tree, Mapping):
+    if not _check.is_mapping(tree):
         raise DomainError('the "map" needs one level of keys per attribute in "by"')
     for key, inner in tree.items():
         if depth > 1:
@@ -282,15 +283,23 @@ def _paths(tree: Any, depth: int) -> Iterator[tuple[tuple[Cell, ...], tuple[Cell
         elif isinstance(inner, Mapping):
             raise DomainError('the "map" has more levels of keys than "by" has attributes')
         else:
-            yield (key,), tuple(inner) if isinstance(inner, (list, tuple)) else (inner,)
+            yield (key,), _as_tuple(inner)
 
 
 def _word(key: Cell) -> str:
     return MISSING if key is None else spelling(key)
 
 
+def _as_tuple(value: Any) -> tuple[Cell, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, Sequence)
+
+
 def _is_names(by: Any) -> bool:
-    return isinstance(by, str) or (isinstance(by, list) and all(isinstance(name, str) for name in by))
+    return isinstance(by, str) or (_check.is_list(by) and all(isinstance(name, str) for name in by))
 
 
 # Whether declared constraints can be met together, and a record that meets them.

@@ -25,7 +25,7 @@ class Domain:
     attributes: tuple[Attribute, ...]
     na_values: tuple[str, ...] = ()
     reviewed: bool = True
-    notes: dict[str, Any] = field(default_factory=dict, compare=False, hash=False)
+    notes: dict[str, Any] = field(default_factory=dict[str, Any], compare=False, hash=False)
     """Everything else a domain file says (source, licence, remarks); never used in a computation."""
     constraints: tuple[Constraint, ...] = ()
     """What no record can be: `Never` and `Determines`. Released rows respect them; private records need not."""
@@ -159,9 +159,9 @@ class Domain:
 
 def _plain(value: Any) -> Any:
     """One spelling of equal numbers: 0.0 becomes 0."""
-    if isinstance(value, dict):
+    if _check.is_dict(value):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if _check.is_list(value):
         return [_plain(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 
+from maquette import _check
 from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
 from maquette.domain.constraint import Constraint, Rule, complete, possible
 from maquette.domain.constraint import parse as parse_constraint
@@ -68,7 +69,7 @@ def read(path: Path) -> Domain:
         raise DomainError(
             f"{path} is not a domain file: a number is too long or it is nested too deeply"
         ) from None
-    if not isinstance(data, dict):
+    if not _check.is_dict(data):
         raise DomainError(f'{path}: expected an object with "attributes", got {type(data).__name__}')
     try:
         return parse(data)
@@ -110,9 +111,9 @@ def to_text(domain: Domain) -> str:
 
 
 def _lines(value: Any) -> str:
-    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+    if _check.is_list(value) and any(_check.is_dict(entry) for entry in value):
         return "[\n  " + ",\n  ".join(_json(entry) for entry in value) + "\n ]"
-    if isinstance(value, dict) and any(isinstance(entry, dict) for entry in value.values()):
+    if _check.is_dict(value) and any(_check.is_dict(entry) for entry in value.values()):
         return "{\n  " + ",\n  ".join(f"{_json(k)}: {_json(v)}" for k, v in value.items()) + "\n }"
     return _json(value)
 
@@ -181,7 +182,7 @@ def _explain(error: ValidationError, data: dict[str, Any]) -> str:
     where = "the file"
     if len(place) >= 2 and place[0] == "attributes" and isinstance(place[1], int):
         entry = data["attributes"][place[1]]
-        name = entry.get("name") if isinstance(entry, dict) else None
+        name = entry.get("name") if _check.is_dict(entry) else None
         where = f"attribute {name!r}" if name else f"attribute number {place[1] + 1}"
         place = place[2:]
     field = ".".join(str(p) for p in place[:1])

@@ -10,6 +10,7 @@ import datetime
 from dataclasses import replace
 from typing import Any
 
+from maquette import _check
 from maquette.domain.attribute import Attribute
 from maquette.domain.domain import Domain
 from maquette.errors import DomainError
@@ -74,4 +75,4 @@ def _with_reviews(domain: Domain, reviews: dict[str, Any]) -> Domain:
 
 def _note(domain: Domain, key: str) -> dict[str, Any]:
     note = domain.notes.get(key, {})
-    return dict(note) if isinstance(note, dict) else {}
+    return dict(note) if _check.is_dict(note) else {}

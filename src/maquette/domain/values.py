@@ -12,7 +12,7 @@ import datetime as dt
 import math
 import re
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -32,7 +32,7 @@ _FIRST = frozenset("+-.0123456789tTfF")
 
 def spelling(value: Any) -> str:
     """The normal form of a value: 1, 1.0 and Decimal("1.00") are spelled alike."""
-    if isinstance(value, np.generic):
+    if _is_numpy(value):
         value = _from_numpy(value)
     if isinstance(value, bool):
         return str(value).lower()
@@ -47,13 +47,18 @@ def spelling(value: Any) -> str:
     return str(value)
 
 
-def _from_numpy(value: np.generic) -> Any:
+def _is_numpy(value: object) -> TypeGuard[np.generic[Any]]:
+    return isinstance(value, np.generic)
+
+
+def _from_numpy(value: np.generic[Any]) -> Any:
     if isinstance(value, np.datetime64):
         return trim(str(value).replace("T", " "))
-    if isinstance(
-        value, np.floating
-    ):  # the shortest decimal of its own width: 0.1 and not 0.10000000149011612
-        return float(value) if float(value).is_integer() else float(str(value))
+    if np.issubdtype(value.dtype, np.floating):
+        exact = float(value.item())
+        if exact.is_integer():
+            return exact
+        return float(str(value))  # the shortest decimal of its own width: 0.1 and not 0.10000000149011612
     return value.item()
 
 

@@ -33,7 +33,7 @@ class Weighting:
 
     def __post_init__(self) -> None:
         _check.whole(grid=self.grid)
-        if not all(isinstance(w, int) and 0 <= w <= self.grid for w in self.numerators):
+        if not all(_check.is_whole(w) and 0 <= w <= self.grid for w in self.numerators):
             raise ParameterError(f"expected weights from 0 to 1, whole numbers from 0 to {self.grid}")
 
     @property

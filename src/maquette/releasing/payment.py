@@ -6,6 +6,7 @@ import math
 import warnings
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from maquette import _check
@@ -23,8 +24,10 @@ from maquette.errors import (
     WeakPrivacyWarning,
 )
 from maquette.gate.handle import Table
-from maquette.mechanisms.base import Prepared
-from maquette.releasing.request import Request
+
+if TYPE_CHECKING:
+    from maquette.mechanisms.base import Prepared
+    from maquette.releasing.request import Request
 
 Place = Ledger | str | Path | None
 """A ledger, where one is or will be, "memory", or None for the one beside the table's file."""
