@@ -419,7 +419,7 @@ class Session:
             kind=kind,
             cost=float(cost),
             left=float(self._planner.curator.left),
-            unit=self.unit,
+            unit=self._planner.rules.budget.unit,
             receipt=receipt,
             notes=notes,
         )
