@@ -149,7 +149,7 @@ def test_what_linear_reconstruction_refuses():
     with pytest.raises(WorkloadError, match="two cells"):
         attacks.design(marginals(three, k=2), known, hidden="sick")
     queries = marginals(people_domain(4), k=2)
-    with pytest.raises(WorkloadError, match="known attributes"):
+    with pytest.raises(WorkloadError, match="attributes that the attacker knows"):
         attacks.design(queries, {}, hidden="sick")
     with pytest.raises(WorkloadError, match="too many"):
         attacks.design(queries, {"person": np.zeros(2**22, dtype=int)}, hidden="sick")

@@ -134,5 +134,5 @@ def test_an_attribute_that_no_query_looks_at_cannot_be_attacked():
     lone = marginals(made.domain, attributes=[("sick",)])
     table = {a.name: a.decode(codes[a.name])[0].tolist() for a in made.domain}
     only = release(handle.open(table, domain=made.domain), lone, epsilon=1.0, certificate=0, ledger="memory")
-    with pytest.raises(WorkloadError, match="known attributes"):
+    with pytest.raises(WorkloadError, match="attributes that the attacker knows"):
         attacks.attack(only, codes, hidden="sick")

@@ -51,7 +51,7 @@ def test_answers_cover_what_the_cut_cells_hold(place):
 def test_a_condition_is_asked_from_both_sides(place):
     ended = made(place, "both", "--where", "Age <= 30")
     assert ended.code == 0
-    assert f"note: {CUT}; it is asked from both sides, as two queries" in ended.err
+    assert f"note: {CUT}; it is asked as two queries, one for each side" in ended.err
     release = mq.load(place / "both")
     assert [release.workload.text(i) for i in range(release.workload.count)] == ["Age < 30", "Age < 40"]
     (answer,) = call("answer", place / "both", "Age <= 30", "--json").json

@@ -155,7 +155,7 @@ def test_the_release_and_the_ledger_stay_as_they_are(made):
 def test_a_page_inside_a_release_folder_is_refused(made, inside):
     before = digests(made.place)
     ended = call("evaluate", made.place, made.table, "--quiet", "-o", made.place / inside)
-    refused(ended, "does not belong into the release folder")
+    refused(ended, "does not belong in the release folder")
     assert digests(made.place) == before
 
 
@@ -194,7 +194,7 @@ def test_the_truth_does_not_show_itself(made):
     ("changes", "words"),
     [
         ({"answers": Unlisted(500), "deviations": None}, "lists no answers"),
-        ({"parameters": {"weight": "age"}}, "records weigh"),
+        ({"parameters": {"weight": "age"}}, "weighs its records"),
     ],
 )
 def test_releases_that_cannot_be_compared_are_refused_before_the_table_is_looked_at(made, changes, words):

@@ -136,7 +136,7 @@ def test_without_a_target_nothing_is_said_of_one(tmp_path):
 )
 def test_a_target_beside_a_given_number_of_rows_is_refused(options):
     table = mq.open(columns_of(20), domain=DOMAIN)
-    with pytest.raises(MechanismError, match="leave one of the two out"):
+    with pytest.raises(MechanismError, match="give only one of them"):
         mq.release(
             table,
             CLASSES["thresholds"],

@@ -218,7 +218,7 @@ def test_a_query_over_another_domain_is_refused():
     other = Domain.from_dict(
         {"attributes": [{"name": "sex", "kind": "boolean", "categories": ["Female", "Male"]}]}
     )
-    with pytest.raises(ReleaseError, match="another domain"):
+    with pytest.raises(ReleaseError, match="different domains"):
         toy_release().answer(where(other, "sex = 'Male'"))
 
 

@@ -133,7 +133,7 @@ def test_another_release_is_not_replaced_unless_that_is_asked_for(tmp_path):
         lambda: toy_release(parameters={"key": "one"}, receipts=(Receipt(9, "ef" * 32),)).save(place),
         lambda: toy_release(parameters={"key": "one"}, receipts=()).save(place),
     ):
-        with pytest.raises(ReleaseError, match=r"holds another release, which stays.*--replace"):
+        with pytest.raises(ReleaseError, match=r"holds another release, which is not overwritten.*--replace"):
             act()
     assert store.load(place).parameters == {"key": "one"}
     store.check_place(place, key="one")

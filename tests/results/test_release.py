@@ -120,7 +120,7 @@ def test_answers_table_has_words_answers_and_noise(monkeypatch):
     assert table["answer"].to_pylist() == release.answers.fractions.tolist()
     assert "deviation" not in toy_release(deviations=None).answers_table().column_names
     monkeypatch.setattr(release_module, "LARGEST_TABLE", 83)
-    with pytest.raises(ReleaseError, match="too many to put into words"):
+    with pytest.raises(ReleaseError, match="too many to list at once"):
         release.answers_table()
 
 

@@ -77,7 +77,7 @@ def test_it_is_printed_stored_read_and_reported(tmp_path):
 def test_rows_that_give_the_answers_say_so():
     made = with_distance(toy_release(answers=toy_release().database.answer(toy_release().workload)))
     assert made.rows_distance == RowsDistance(0.0, 0.0)
-    assert "they give the answers themselves" in made.facts()["rows"]
+    assert "their counts are exactly the answers" in made.facts()["rows"]
     assert "are counts of the rows" in made.report()
 
 

@@ -76,7 +76,7 @@ def test_single_thresholds_and_intervals_are_answered_with_their_error(made):
 def test_the_answers_are_not_to_be_had_as_a_list(made):
     with pytest.raises(ReleaseError, match="too many queries to list"):
         _ = made.answers.fractions
-    with pytest.raises(ReleaseError, match="too many to put into words"):
+    with pytest.raises(ReleaseError, match="too many to list at once"):
         made.answers_table()
 
 

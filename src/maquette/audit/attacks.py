@@ -113,7 +113,9 @@ def rows_of(dimension: Dimension, which: Any) -> dict[str, NDArray[np.int64]]:
 def design(queries: Queries, background: Columns, *, hidden: str) -> Design:
     """How the answers depend on one secret attribute of two cells, when all else about the people is known."""
     if not background:
-        raise WorkloadError(f"nothing but '{hidden}' is asked about; reconstruction needs known attributes")
+        raise WorkloadError(
+            f"the queries look at '{hidden}' only; reconstruction needs attributes that the attacker knows"
+        )
     if queries.domain[hidden].size != 2:
         raise WorkloadError(
             f"reconstruction needs a secret attribute of two cells; '{hidden}' has {queries.domain[hidden].size}"

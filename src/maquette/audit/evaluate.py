@@ -35,7 +35,7 @@ def evaluate(release: Release, table: Table, *, ledger: Ledger | str | Path | No
         )
     if "weight" in release.parameters:
         raise ReleaseError(
-            "records weigh in this release; an evaluation counts each as one and cannot judge it"
+            "this release weighs its records; an evaluation counts every record as one and does not apply"
         )
     truth = exact_answers(table, release.workload)
     is_same = _is_known_table(release, table, ledger)
@@ -86,7 +86,7 @@ def check_page_place(path: Path) -> None:
     for folder in (path, *path.resolve().parents):
         if (folder / MANIFEST).exists():
             raise ReleaseError(
-                f"an evaluation is not private and does not belong into the release folder {folder}; "
+                f"an evaluation is not private and does not belong in the release folder {folder}; "
                 "choose a place beside the private table"
             )
 

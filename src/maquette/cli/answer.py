@@ -14,7 +14,9 @@ from maquette.cli.options import AsJson
 Folder = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
 PaidBy = Annotated[
     str | None,
-    typer.Option("--ledger", help="The ledger that paid for it, to check it by; one beside it if absent."),
+    typer.Option(
+        "--ledger", help="The ledger that paid for it, to check it against. Default: a ledger file beside it."
+    ),
 ]
 
 
@@ -54,11 +56,11 @@ def answer(
 def report(
     folder: Folder,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write; RELEASE/report.html if absent.")
+        Path | None, typer.Option("-o", "--output", help="File to write. Default: RELEASE/report.html.")
     ] = None,
     ledger: PaidBy = None,
 ) -> None:
-    """Write the report of a release anew: one HTML file that explains itself.
+    """Write the report of a release again, as one HTML file.
 
     \b
     Example:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from maquette.domain import Relation
 
 
-app = typer.Typer(help="Attack releases, to see that they hold.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Attack releases, to test what they protect.", no_args_is_help=True, rich_markup_mode=None
+)
 
 PRIVATE = "These shares were computed from private rows without noise: for the owner's eyes only."
 REFUTES = (
@@ -28,20 +30,25 @@ REFUTES = (
 
 @app.callback()
 def group() -> None:
-    """Attack releases, to see that they hold."""
+    """Attack releases, to test what they protect."""
 
 
 @app.command("reconstruct")
 def reconstruct(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[RELEASE]", help="A release folder; made-up people if absent.")
+        Path | None,
+        typer.Argument(
+            metavar="[RELEASE]", help="A release folder. Default: attack releases of invented people."
+        ),
     ] = None,
     people_file: Annotated[
         Path | None,
-        typer.Option("--people", help="With RELEASE: CSV of the people behind it, the secret included."),
+        typer.Option(
+            "--people", help="With RELEASE: a CSV file of the people in the table, with the secret attribute."
+        ),
     ] = None,
     hidden: Annotated[
-        str | None, typer.Option("--secret", help="With RELEASE: the attribute of two values to guess.")
+        str | None, typer.Option("--secret", help="With RELEASE: the attribute to guess; it has two values.")
     ] = None,
     delimiter: Delimiter = ",",
     attack: Annotated[
@@ -53,15 +60,15 @@ def reconstruct(
     mechanism: Annotated[str, typer.Option(help="A mechanism by name, or auto.")] = "auto",
     bits: Annotated[int, typer.Option(help="Secret bits per trial, for linear reconstruction.")] = 48,
     points: Annotated[int, typer.Option(help="Points of the shattered set, an even number.")] = 8,
-    trials: Annotated[int, typer.Option(help="How many tables are made up.")] = 5,
+    trials: Annotated[int, typer.Option(help="How many invented tables are attacked.")] = 5,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Try to reconstruct secret bits from answers, and report the share recovered.
+    """Try to reconstruct secret bits from answers, and print the share that was recovered.
 
-    Without a RELEASE, people are made up and attacked twice: through exact answers, which must betray them, and
-    through releases, which must not. With a RELEASE the people behind it are attacked by everything that is known
-    about them but the secret; the result depends on private rows and is for the owner's eyes only.
+    Without a RELEASE, tables of invented people are attacked twice: once through exact answers, where the attack
+    must succeed, and once through private releases, where it must fail. With a RELEASE the attacker knows everything
+    about the people in the table but the secret; the result depends on private rows and is for the owner only.
 
     \b
     Example:

@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def bound(
-    n: Annotated[str, typer.Option("--n", help="Rows of the table, as far as publicly known.")],
+    n: Annotated[str, typer.Option("--n", help="Number of records of the table, a public figure.")],
     epsilon: options.Epsilon,
     delta: options.Delta = 0.0,
     beta: options.Beta = 0.05,
@@ -44,16 +44,16 @@ def bound(
     where: options.Predicates = None,
     workload: options.WorkloadFile = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Also say how many rows this largest error needs.")
+        float | None, typer.Option(help="Also print how many records this largest error needs.")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw error against n, epsilon and queries: .svg, .png, .html, .json.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print every bound on the largest error over all queries: SmallDB's forms, direct noise, textbooks, the floor.
+    """Print every bound on the largest error over all queries: SmallDB, direct noise, textbooks, the lower bound.
 
-    Sizes are given as numbers (--universe, --queries) or by a domain file with queries. No table is opened.
+    Give the sizes as numbers (--universe, --queries), or a domain file with queries. No table is opened.
 
     \b
     Example:

@@ -21,7 +21,7 @@ def demo(
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Make up a census table, release it, ask it questions and write the report.
+    """Invent a census table, release it, ask the release questions and write the report.
 
     \b
     Example:
@@ -31,7 +31,7 @@ def demo(
     from maquette.results import wording
     from maquette.results.folder import REPORT
 
-    console.say("1. A made-up table of 20,000 people, and the domain that declares its columns")
+    console.say("1. An invented table of 20,000 people, and the domain that declares its columns")
     source, declared = show.write(output)
     console.say(f"   {source}\n   {declared}")
     console.say(f"2. All 1-, 2- and 3-way marginals for epsilon = {show.EPSILON:g}, delta = {show.DELTA:g}")
@@ -41,7 +41,7 @@ def demo(
     console.say(f"   {result.headline}")
     console.facts(result.facts(), indent="   ")
     console.say(
-        "3. Questions to the release, which cost nothing more (the table is made up, so the truth may be told)"
+        "3. Questions to the release, which cost nothing more (the table is invented, so true values can be shown)"
     )
     for question in show.QUESTIONS:
         console.say(f"   {question}")

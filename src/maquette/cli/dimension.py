@@ -39,7 +39,7 @@ def dimension(
     workload: WorkloadFile = None,
     gamma: Annotated[
         str | None,
-        typer.Option(help="Margin of the fat-shattering dimension, such as 1/8; the VC dimension if absent."),
+        typer.Option(help="Margin of the fat-shattering dimension, such as 1/8. Default: the VC dimension."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -26,7 +26,8 @@ def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
     source: Annotated[str, typer.Argument(metavar="TABLE", help="The private table that it was made from.")],
     domain: Annotated[
-        Path | None, typer.Option("--domain", "-d", help="The domain file; the release's own if absent.")
+        Path | None,
+        typer.Option("--domain", "-d", help="The domain file. Default: the domain of the release."),
     ] = None,
     delimiter: Delimiter = ",",
     encoding: Encoding = "utf-8",
@@ -34,7 +35,7 @@ def evaluate(
     query: TableQuery = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help=f"The page with plots; TABLE{SUFFIX} if absent."),
+        typer.Option("-o", "--output", help=f"The page with plots. Default: TABLE{SUFFIX}."),
     ] = None,
     ledger: PaidBy = None,
     page: Annotated[bool, typer.Option(help="Write the page.")] = True,

@@ -36,7 +36,9 @@ def create(
             help="How a delta is counted: gaussian (least noise for releases) or zcdp (least for sessions)."
         ),
     ] = "gaussian",
-    name: Annotated[str | None, typer.Option(help="What to call it; the file's name if absent.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the ledger. Default: the name of the file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a ledger with a fixed total for one table.
@@ -107,17 +109,19 @@ def verify(
     location: Location,
     receipt: Annotated[
         list[str] | None,
-        typer.Option("--receipt", metavar="SEQ:HEAD", help="A receipt that must be in it; may be repeated."),
+        typer.Option(
+            "--receipt", metavar="SEQ:HEAD", help="A receipt that the ledger must contain; may be repeated."
+        ),
     ] = None,
     release: Annotated[
-        Path | None, typer.Option("--release", help="A release folder that must be as it was bound.")
+        Path | None, typer.Option("--release", help="A release folder that must be unchanged.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read the whole chain again and check every entry. Exit code 2 if anything was changed, cut or rolled back.
 
-    With --release also everything that a release folder states, by the digest that binds it to the ledger. A folder of
-    a version that bound nothing is "not bound": its payments are in the ledger, its statements are not checked.
+    With --release it also checks everything that a release folder states, by the digest that the ledger holds. A folder
+    of a version that stored no digest is "not bound": its payments are in the ledger, its statements are not checked.
 
     \b
     Example:
@@ -155,7 +159,9 @@ def verify(
         console.say(f"the ledger is whole: {head.seq} entries{listed_receipts}")
         if bound_release is not None:
             console.say(f"the release {release}: {bound_release.facts()['ledger']}")
-            console.say(f"  its report is not covered; to have one that fits: maquette report {release}")
+            console.say(
+                f"  its report is not covered by this check; to write it again: maquette report {release}"
+            )
         beside = (
             "no receipt is kept beside it"
             if nearby_receipt is None
@@ -167,10 +173,10 @@ def verify(
 
 @app.command("recover")
 def recover(location: Location, as_json: AsJson = False) -> None:
-    """Go on with a ledger that lost entries, where no newer copy is left: what is lost is charged in full.
+    """Continue with a ledger that has lost entries, if there is no newer copy. What was lost is charged in full.
 
     The receipt beside a ledger says what was spent when the lost entries were written. All of that is charged, whatever
-    is left of it in this copy, and every open release and session is ended. It is never less than was really paid.
+    is left of it in this copy, and every open release and session is ended. It is never less than what was paid.
 
     \b
     Example:
@@ -197,7 +203,7 @@ def recover(location: Location, as_json: AsJson = False) -> None:
     )
     if done.exceeded:
         console.say(
-            "  this copy was used by itself: both together may have paid more than the total promises"
+            "  this copy was also used on its own: together, both copies may have spent more than the total"
         )
     console.say(f"  {unit} {summary['left']:.6g} is left of {summary['total']:.6g}")
 
@@ -207,14 +213,14 @@ def settle(
     location: Location,
     keys: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY]...", help="Releases or sessions to end; without any, they are listed."),
+        typer.Argument(metavar="[KEY]...", help="Releases or sessions to end. Default: list the open ones."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="End every open one.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """End releases and sessions, and give back what they reserved and were not charged.
+    """End releases and sessions, and return what they reserved but did not spend.
 
-    What a step was charged stays charged, answered or not. It is for good: a run that still goes on under such a key is
+    What a step was charged stays charged, answered or not. This cannot be undone: a run that still uses such a key is
     refused at its next step, and the same request then needs another key.
 
     \b
@@ -241,7 +247,9 @@ def settle(
         )
     elif ending:
         unit, back = summary["unit"], summary["given_back"]
-        console.say(f"ended {', '.join(ending)}: {unit} {back:.6g} went back, {summary['left']:.6g} is left")
+        console.say(
+            f"ended {', '.join(ending)}: {unit} {back:.6g} was returned, {summary['left']:.6g} is left"
+        )
     elif reservations:
         console.table(
             ("reserved", "key"), [(f"{amount:.6g}", key) for key, amount in reservations.items()], right=(0,)

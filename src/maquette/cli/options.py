@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 DomainFile = Annotated[
     Path, typer.Option("--domain", "-d", help="The domain file: the declared public schema.")
 ]
-Epsilon = Annotated[float, typer.Option(help="Privacy budget; alone it means pure epsilon.")]
+Epsilon = Annotated[float, typer.Option(help="Privacy budget. Without a delta, pure differential privacy.")]
 Delta = Annotated[
-    float, typer.Option(help="With a delta the budget is (epsilon, delta), by Gaussian DP or zCDP.")
+    float, typer.Option(help="Makes the budget (epsilon, delta), counted by Gaussian DP or zCDP.")
 ]
-Beta = Annotated[float, typer.Option(help="Chance that a stated error is exceeded.")]
+Beta = Annotated[float, typer.Option(help="Probability that a stated error is exceeded.")]
 RelationName = Annotated[
     str, typer.Option("--relation", help="Neighbours: add-remove (n private) or replace-one (n public).")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Delimiter = Annotated[str, typer.Option(help="Field separator of a CSV file.")]
-Encoding = Annotated[str, typer.Option(help="Encoding of a CSV file, such as latin-1; refused if it is not.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of a CSV file, such as latin-1.")]
 TableName = Annotated[str | None, typer.Option("--table", help="The table inside a DuckDB file.")]
 TableQuery = Annotated[
     str | None, typer.Option("--query", help="A query on a DuckDB file, instead of a table.")
@@ -38,7 +38,7 @@ TableQuery = Annotated[
 
 WeightName = Annotated[
     str | None,
-    typer.Option("--weight", metavar="ATTR", help="Records count by this attribute (mechanism roth)."),
+    typer.Option("--weight", metavar="ATTR", help="Weigh the records by this attribute (mechanism roth)."),
 ]
 
 MarginalOrders = Annotated[
@@ -71,7 +71,7 @@ def read_workload(
 
     parts: list[Queries] = []
     if any(order < 1 for order in marginals or []):
-        raise WorkloadError("expected --marginals as 1 or more: a marginal of no attribute asks nothing")
+        raise WorkloadError("expected --marginals 1 or more: a marginal has at least one attribute")
     if marginals:
         parts.append(q.marginals(domain, marginals[0] if len(marginals) == 1 else marginals))
     parts += [q.prefixes(domain, name) for name in prefixes or []]
@@ -79,12 +79,12 @@ def read_workload(
     if where:
         parts.append(q.exact_predicates(domain, where))
         for said in dict.fromkeys(said for text in where for said in q.where(domain, text).cuts):
-            complain(f"note: {said}; it is asked from both sides, as two queries")
+            complain(f"note: {said}; it is asked as two queries, one for each side")
     if workload is not None:
         parts.append(q.load(domain, workload))
     if not parts:
         raise WorkloadError(
-            "no queries were asked for; give at least one of --marginals K, --prefixes ATTR, --ranges A[,B], "
+            "there are no queries; give at least one of --marginals K, --prefixes ATTR, --ranges A[,B], "
             '--where "...", --workload FILE'
         )
     return parts[0] if len(parts) == 1 else q.union(*parts)
@@ -109,19 +109,19 @@ def _durable(place: str | None) -> str | None:
 LedgerPlace = Annotated[
     str | None,
     typer.Option(
-        help="Ledger path or URL; made on first use. Beside the table if absent.", callback=_durable
+        help="Path or URL of the ledger, created at first use. Default: beside the table.", callback=_durable
     ),
 ]
 TotalEpsilon = Annotated[
-    float | None, typer.Option(help="Total of a new ledger; this command's epsilon if absent.")
+    float | None, typer.Option(help="Total of a new ledger. Default: the epsilon of this command.")
 ]
 TotalDelta = Annotated[
-    float | None, typer.Option(help="Total of a new ledger; this command's delta if absent.")
+    float | None, typer.Option(help="Total of a new ledger. Default: the delta of this command.")
 ]
 Accounting = Annotated[
     str | None,
     typer.Option(
-        help="How a new ledger counts a delta: gaussian or zcdp; by default what suits the mechanism."
+        help="How a new ledger counts a delta: gaussian or zcdp. Default: the better one for the mechanism."
     ),
 ]
 

@@ -30,15 +30,17 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     domain: options.DomainFile,
-    n: Annotated[int | None, typer.Option("--n", help="Rows of the table, as far as publicly known.")] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", help="Number of records of the table, a public figure.")
+    ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget; alone it means pure epsilon.")
+        float | None, typer.Option(help="Privacy budget. Without a delta, pure differential privacy.")
     ] = None,
     delta: options.Delta = 0.0,
     beta: options.Beta = 0.05,
     alpha: Annotated[
         float | None,
-        typer.Option(help="Target error: says the --n or --epsilon that is needed, give the other."),
+        typer.Option(help="Target error: computes the --n or --epsilon it needs; give the other one."),
     ] = None,
     relation: options.RelationName = "add-remove",
     marginals: options.MarginalOrders = None,
@@ -121,37 +123,40 @@ def release(
     rows: Annotated[
         str | None,
         typer.Option(
-            help="Rows of the small database, a number or 'small'; up to the mechanism if absent.",
+            help="Number of synthetic rows, or 'small'. Default: the mechanism chooses.",
             metavar="M",
         ),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Target error that chooses the rows, for mechanism smalldb.")
+        float | None, typer.Option(help="Target error, which decides the number of rows (mechanism smalldb).")
     ] = None,
     typical_rows: Annotated[
         int | None,
-        typer.Option(help="A public guess of the rows of the table, for the choice of mechanism and shares."),
+        typer.Option(
+            help="A public guess of the number of records, used to choose the mechanism and its shares."
+        ),
     ] = None,
     post: Annotated[str, typer.Option(help="Post-processing: auto, none, consistent, lp or l2.")] = "auto",
     certificate: Annotated[
         float | None,
         typer.Option(
-            help="Share of the budget that measures the largest error; 0 for none. If absent, 0.05 where that is "
-            "expected to state less than the guarantee."
+            help="Share of the budget that measures the largest error; 0 for none. Default: 0.05 if the certificate is "
+            "expected to be smaller than the guarantee."
         ),
     ] = None,
     groups: Annotated[
-        bool, typer.Option("--groups", help="Certify every group of queries by itself.")
+        bool, typer.Option("--groups", help="Certify every group of queries separately.")
     ] = False,
     key: Annotated[
-        str | None, typer.Option(help="A name for this run: the same key is free, a new key pays anew.")
+        str | None,
+        typer.Option(help="A name for this run. The same key costs nothing again, a new key pays again."),
     ] = None,
     delimiter: options.Delimiter = ",",
     encoding: options.Encoding = "utf-8",
     table: options.TableName = None,
     query: options.TableQuery = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The release folder; TABLE.maquette if absent.")
+        Path | None, typer.Option("-o", "--output", help="The release folder. Default: TABLE.maquette.")
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace another release in the output folder.")
@@ -253,7 +258,7 @@ def _with_target(mechanism: str, alpha: float | None) -> str | SmallDb:
     from maquette.mechanisms.smalldb import SmallDb
 
     if mechanism != "smalldb":
-        raise ParameterError("a target --alpha chooses the rows of --mechanism smalldb only")
+        raise ParameterError("--alpha is for --mechanism smalldb only, where it decides the number of rows")
     return SmallDb(alpha=alpha)
 
 

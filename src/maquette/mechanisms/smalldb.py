@@ -63,7 +63,7 @@ class PreparedSmallDb(Prepared):
                 "mechanism, or leave the constraints out of the domain"
             )
         if options.alpha is not None and (task.rows is not None or options.candidates is not None):
-            return "alpha chooses the number of rows, and they are given already; leave one of the two out"
+            return "alpha and rows both decide the number of rows; give only one of them"
         if options.candidates is not None:
             return shape.too_many(task.queries)
         if self.route is None:

@@ -276,7 +276,7 @@ class Predicate(SetQueries):
             predicate = None
         if predicate is None or not predicate.exact or predicate.condition != end:
             raise WorkloadError(
-                f"{self.cuts[0]}, and both sides of it are too long to be said; compare with borders of cells"
+                f"{self.cuts[0]}, and both of its sides are too long to write; compare with borders of cells"
             )
         return predicate
 

@@ -117,7 +117,7 @@ def _as_read(result: Estimate | None) -> Estimate | None:
     """Where both sides are not covered: nothing is known of the cells that are cut, so no error can be stated."""
     if result is None:
         return None
-    note = "counted by the nearest border of a cell: nothing here tells how many records that gets wrong"
+    note = "counted up to the nearest border of a cell; how many records this gets wrong is not known"
     return replace(
         result, error=None, beta=None, note=note if result.note is None else f"{result.note}; {note}"
     )
@@ -138,7 +138,7 @@ def estimate(release: Release, query: Queries, *, beta: float | None = None) -> 
     )
     if result is None or not result.value or not _impossible(query):
         return result
-    note = "no record can be so by the constraints of the domain"
+    note = "the constraints of the domain allow no such record"
     if result.error is None:
         return replace(result, value=0.0, note=note)
     corrected = _estimate(0.0, result.error + result.value, result.beta or release.beta, result.source, note)
@@ -421,7 +421,7 @@ def _read(release: Release, query: str | Queries) -> tuple[Queries, str, tuple[s
         predicate = where(release.domain, query)
         return predicate, query, predicate.cuts
     if query.domain.fingerprint != release.domain.fingerprint:
-        raise ReleaseError("this query is over another domain than the release")
+        raise ReleaseError("this query and the release have different domains")
     if query.count != 1:
         raise ReleaseError(
             f"expected one query, got a class of {query.count:,}; ask them one by one, "

@@ -86,8 +86,8 @@ def check(book: Ledger, release: Release, release_digest: str, *, folder: Path) 
         )
     if _bound_otherwise(book, key):
         raise ReleaseError(
-            f"{folder} is not as ledger '{book.name}' bound it: its statements, answers or rows were changed after the "
-            "release was made; fetch it again from its source"
+            f"{folder} is not what ledger '{book.name}' recorded: its statements, answers or rows were changed after "
+            "the release was made; fetch it again from its source"
         )
     return "not bound"
 

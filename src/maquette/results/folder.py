@@ -410,8 +410,8 @@ def _check_target(path: Path, *, replace: bool) -> None:
         )
     if not replace:
         raise ReleaseError(
-            f"{path} holds another release, which stays; choose another place, or replace it with replace=True "
-            "(--replace on the command line)"
+            f"{path} holds another release, which is not overwritten; choose another place, or replace it with "
+            "replace=True (--replace on the command line)"
         )
 
 

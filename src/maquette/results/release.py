@@ -45,9 +45,9 @@ LARGEST_TABLE = 5_000_000
 """How many answers `answers_table` puts into words at once."""
 
 CHECKED = {
-    "bound": "everything here is as the ledger bound it when it was made",
-    "not bound": "paid, but not bound: made by a version that bound nothing, edits would not be seen",
-    "no ledger at hand": "not checked: no ledger at hand, edits would not be seen",
+    "bound": "unchanged since the release was made, checked against the ledger",
+    "not bound": "not bound: paid, but by a version that stored no digest, so edits would not be noticed",
+    "no ledger at hand": "not checked: no ledger at hand, edits would not be noticed",
 }
 
 
@@ -164,7 +164,7 @@ class Release:
 
         if self.workload.count > LARGEST_TABLE:
             raise ReleaseError(
-                f"{wording.big(self.workload.count)} queries are too many to put into words at once "
+                f"{wording.big(self.workload.count)} queries are too many to list at once "
                 f"(at most {wording.big(LARGEST_TABLE)}); read release.answers.fractions by index instead"
             )
         columns: dict[str, Any] = {
@@ -214,7 +214,7 @@ class Release:
             "answers": f"{wording.big(self.workload.count)} ({self.workload.describe()})"
             + ("" if self.listed else ", read from the rows"),
             "certified": "not measured" if self.certificate is None else str(self.certificate),
-            "guaranteed": "nothing in advance" if self.guarantee.vacuous else _guaranteed(self.guarantee),
+            "guaranteed": _guaranteed(self.guarantee, certified=self.certificate is not None),
             "rows": self._rows_in_words(),
             "total weight" if "weight" in self.parameters else "records": f"{self.size.value:,}"
             + (" (public)" if self.size.public else " (noisy)"),
@@ -272,7 +272,9 @@ def _asked_for(guarantee: Guarantee) -> str:
     return f"{target}: not guaranteed, it takes {guarantee.records_needed:,} records"
 
 
-def _guaranteed(guarantee: Guarantee) -> str:
+def _guaranteed(guarantee: Guarantee, *, certified: bool) -> str:
+    if guarantee.vacuous:
+        return "no guarantee before the run" + ("; see the certificate" if certified else "")
     return (
         f"within {wording.points(guarantee.alpha)}, except with probability {wording.chance(guarantee.beta)}"
     )

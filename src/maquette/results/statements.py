@@ -58,7 +58,7 @@ class RowsDistance:
 
     def __str__(self) -> str:
         if self.largest == 0:
-            return "they give the answers themselves"
+            return "their counts are exactly the answers"
         return f"they differ from the answers by at most {wording.points(self.largest)}"
 
     def warning(self, answer_error: float | None) -> str | None:
