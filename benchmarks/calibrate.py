@@ -34,8 +34,8 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.gate.handle import exact_answers
 from maquette.mechanisms.base import Task
 from maquette.queries.marginals import Marginals
-from maquette.sculpt import allocation, forecast
-from maquette.sculpt.allocation import interests
+from maquette.sculpt import allocation
+from maquette.sculpt.allocation import attribute_sets
 
 COUNT = 240
 DELTA = 1e-9
@@ -185,11 +185,11 @@ def figures(path: Path) -> list[dict[str, Any]]:
     return list({f["seed"]: f for f in (json.loads(line)["figures"] for line in lines)}.values())
 
 
-def form(figure: dict[str, Any]) -> forecast.Form | forecast.Clear:
+def form(figure: dict[str, Any]) -> allocation.BinnedRegime | allocation.DenseRegime:
     """What the planner sees of a simulation."""
     queries = mq.marginals(domain_of(figure["sizes"]), k=figure["k"])
     task = Task(queries, Relation.ADD_REMOVE, Unit(figure["unit"]), Fraction(figure["price"]), 0.05)
-    return forecast.form(task, interests(queries), n=figure["n"])
+    return allocation.regime_of(task, attribute_sets(queries), n=figure["n"])
 
 
 def fit(simulations: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -198,14 +198,14 @@ def fit(simulations: Sequence[dict[str, Any]]) -> dict[str, Any]:
     The spread is that of simulations which were not fitted: the 5 % and 95 % quantiles of true over expected.
     """
     seen = [(figure, form(figure)) for figure in simulations]
-    binned = [(figure, f) for figure, f in seen if isinstance(f, forecast.Form)]
-    whole = [(figure, f) for figure, f in seen if isinstance(f, forecast.Clear)]
+    binned = [(figure, f) for figure, f in seen if isinstance(f, allocation.BinnedRegime)]
+    whole = [(figure, f) for figure, f in seen if isinstance(f, allocation.DenseRegime)]
     found: dict[str, Any] = {"SIMULATIONS": len(seen), "OF_WHOLE_MARGINALS": len(whole)}
     for name, what, group in (
         ("LARGEST", "max", [(figure, f.terms) for figure, f in binned]),
         ("MEAN_L1", "L1", [(figure, f.terms) for figure, f in binned]),
-        ("CLEAR_LARGEST", "max", [(figure, f.largest_terms) for figure, f in whole]),
-        ("CLEAR_MEAN_L1", "L1", [(figure, f.mean_terms) for figure, f in whole]),
+        ("DENSE_LARGEST", "max", [(figure, f.largest_terms) for figure, f in whole]),
+        ("DENSE_MEAN_L1", "L1", [(figure, f.mean_terms) for figure, f in whole]),
     ):
         found |= _fitted(name, what, group)
     return found
@@ -218,7 +218,7 @@ def _fitted(
     learn = [(terms, figure[what]) for figure, terms in group if figure["seed"] % HELD_OUT]
     rows, errors = np.array([terms for terms, _ in learn]), np.log([error for _, error in learn])
     exponents = [round(float(x), 4) for x in np.linalg.lstsq(rows, errors, rcond=None)[0]]
-    ratios = [f[what] / forecast.power(exponents, t) for f, t in group if not f["seed"] % HELD_OUT]
+    ratios = [f[what] / allocation.power_law(exponents, t) for f, t in group if not f["seed"] % HELD_OUT]
     within = [round(float(q), 2) for q in np.quantile(ratios, [0.05, 0.95])]
     return {name: exponents, f"{name}_WITHIN": within}
 
@@ -244,7 +244,7 @@ def compared(data: Path) -> Iterator[dict[str, Any]]:
             budget = mq.Budget(epsilon, DELTA)
             found = release(private, queries, budget)
             task = Task(queries, Relation.ADD_REMOVE, Unit(found["unit"]), Fraction(found["price"]), 0.05)
-            told = forecast.expected(task, interests(queries), n=n)
+            told = allocation.typical_error(task, attribute_sets(queries), n=n)
             yield {"table": name, "k": k, "epsilon": epsilon} | {
                 what: {
                     "expected": float(f"{value:.3g}"),

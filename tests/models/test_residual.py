@@ -135,7 +135,7 @@ def world():
 def test_model_answers_boxes_and_masks(world):
     domain, histogram = world
     parts, size = measured(domain, histogram, [("a", "b"), ("b", "c")])
-    model = ResidualModel.from_measured(domain, parts, size)
+    model = ResidualModel.from_tables(domain, parts, size)
     assert model.table(("a", "b")) == pytest.approx(sum_margin(domain, histogram, ("a", "b")))
     box = model.answer({"a": [0, 2], "b": [1]})
     assert box.value == pytest.approx(histogram[[0, 2]][:, 1].sum())
@@ -158,7 +158,7 @@ def test_deviation_of_the_model_is_the_spread_of_its_answers(world):
     values = []
     for seed in range(600):
         parts, size = measured(domain, histogram, [("a", "b")], variance=25, seed=seed)
-        model = ResidualModel.from_measured(domain, parts, size)
+        model = ResidualModel.from_tables(domain, parts, size)
         values.append(model.answer({"a": [0, 1, 3], "b": [2]}))
     spread = np.std([v.value for v in values])
     assert spread == pytest.approx(values[0].deviation, rel=0.12)
@@ -170,7 +170,7 @@ def test_deviation_of_the_model_is_the_spread_of_its_answers(world):
 def test_a_public_size_has_no_noise(world):
     domain, histogram = world
     parts, size = measured(domain, histogram, [("a",)], private=False)
-    model = ResidualModel.from_measured(domain, parts, size)
+    model = ResidualModel.from_tables(domain, parts, size)
     assert model.answer({}) == (histogram.sum(), 0.0)
 
 
@@ -182,7 +182,7 @@ def test_estimate_is_a_fraction_with_an_error_that_holds(world):
     inside = 0
     for seed in range(300):
         parts, size = measured(domain, histogram, [("a", "b")], variance=25, seed=seed)
-        model = ResidualModel.from_measured(domain, parts, size)
+        model = ResidualModel.from_tables(domain, parts, size)
         value, error = model.estimate(one, beta=0.1)
         inside += abs(value - truth) <= error
         assert model.estimate(asked, beta=0.1) is None  # a class of several queries
@@ -242,7 +242,7 @@ def test_models_are_stored_and_read(world):
     parts, size = measured(domain, histogram, [("a", "b")], variance=9)
     noise = Laplace(Fraction(1, 3), Fraction(7, 2))
     models = [
-        ResidualModel.from_measured(domain, parts, size),
+        ResidualModel.from_tables(domain, parts, size),
         HistogramModel.from_noisy(domain, domain.names, histogram, noise, Size(100, noise, PAID)),
     ]
     for model in models:

@@ -14,9 +14,10 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.gate import tabulator
 from maquette.models.rows import generator
 from maquette.questions.measurement import Size
-from maquette.sculpt import fit
-from maquette.sculpt.measurements import Found
-from maquette.sculpt.targets import Hierarchy, Layout, Shape
+from maquette.sculpt.bins import Hierarchy, Shape
+from maquette.sculpt.measurements import Measurements
+from maquette.sculpt.rows import begin
+from maquette.sculpt.targets import Layout
 from support.seeded import SeededCurator
 
 SIZES = (2, 5, 9, 14, 30, 600)
@@ -47,7 +48,7 @@ def test_the_finest_levels_follow_their_definition():
     seen = set()
     for key in permutations(range(len(SIZES)), 3):
         for most in (1, 8.0, 30, 77.7, 500, 1e9):
-            found = levels.finest(key, most)
+            found = levels.finest_levels(key, most)
             assert found == stepwise(levels, key, most)
             seen.add(found)
             least = math.prod(levels.bins(a, len(levels.cuts[a]) - 1) for a in key)
@@ -70,8 +71,8 @@ def by_hand(levels, rows, shape):
 def test_rows_are_counted_in_tables_of_any_resolution():
     levels = hierarchy()
     singles = [np.full(size, 300 / size) for size in SIZES]
-    found = Found(Size(300, None, None), levels, 300.0, singles, [1.0] * len(SIZES), [])
-    carving = fit.begin(found, m=300, rng=generator("rows"))
+    found = Measurements(Size(300, None, None), levels, 300.0, singles, [1.0] * len(SIZES), [])
+    sampler = begin(found, m=300, rng=generator("rows"))
     shapes = [
         Shape((0, 5, 3), (0, 4, 1)),
         Shape((1, 2), (0, 1)),
@@ -81,11 +82,11 @@ def test_rows_are_counted_in_tables_of_any_resolution():
         Shape((1, 2), (0, 1)),
     ]
     layout = Layout.of(levels, shapes)
-    together = layout.count(carving.rows)
-    counted = fit.counts_of(carving, shapes)
+    together = layout.count(sampler.rows)
+    counted = sampler.count(shapes)
     assert len(counted) == len(shapes)
     for i, (shape, counts) in enumerate(zip(shapes, counted, strict=True)):
-        assert counts.tolist() == by_hand(levels, carving.rows, shape)
+        assert counts.tolist() == by_hand(levels, sampler.rows, shape)
         assert counts.tolist() == together[layout.place(i)].tolist()
 
 
@@ -101,7 +102,9 @@ def far(step):
     table = mq.open({f"x{i}": rng.integers(0, size, 400) for i, size in enumerate(SIZES)}, domain=DOMAIN)
     curator = SeededCurator(table, ledger, key="far", budget=budget, seed=3)
     levels = hierarchy()
-    asked = [levels.table(pair, levels.finest(pair, 40)) for pair in combinations(range(len(SIZES)), 2)]
+    asked = [
+        levels.table(pair, levels.finest_levels(pair, 40)) for pair in combinations(range(len(SIZES)), 2)
+    ]
     nothing = [np.full(table.cells, -i, dtype=np.int32) for i, table in enumerate(asked)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tabulator, "_AT_A_TIME", step)

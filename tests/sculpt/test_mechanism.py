@@ -11,7 +11,7 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.questions.measurement import Size
 from maquette.sculpt import mechanism as running
 from maquette.sculpt import stages
-from maquette.sculpt.allocation import Exchange
+from maquette.sculpt.allocation import TableNoise
 
 DOMAIN = Domain(
     (
@@ -136,7 +136,7 @@ def test_an_interrupted_run_goes_on_from_what_was_paid(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(running.Run, "carved", interrupted)
+        patch.setattr(running.Run, "sweep", interrupted)
         with pytest.raises(KeyboardInterrupt):
             mq.release(private, asked, **options)
     book = mq.Ledger.open(tmp_path / "book.ledger")
@@ -175,17 +175,17 @@ def test_answers_come_with_a_certificate_or_an_interval():
 
 
 def test_the_share_of_the_third_order_follows_the_signal():
-    exchange = Exchange.of(Unit.RHO, mq.Relation.ADD_REMOVE)
+    table_noise = TableNoise.of(Unit.RHO, mq.Relation.ADD_REMOVE)
     cells = [1000] * 20
     many, some, few = (
-        stages.third_order(exchange, Size(n, None, None), cells, price=0.01)
+        stages.plan_third_order(table_noise, Size(n, None, None), cells, price=0.01)
         for n in (10**8, 2 * 10**5, 10**3)
     )
-    assert many.everything
-    assert some.everything
-    assert not few.everything
+    assert many.all_tables
+    assert some.all_tables
+    assert not few.all_tables
     assert many.share > some.share > few.share > 0
-    assert stages.third_order(exchange, Size(10**6, None, None), [], price=0.01).share == 0
+    assert stages.plan_third_order(table_noise, Size(10**6, None, None), [], price=0.01).share == 0
 
 
 def test_too_many_pairs_are_refused_before_the_table_is_opened():

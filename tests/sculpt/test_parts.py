@@ -16,12 +16,12 @@ from maquette.queries import marginals, prefixes, union, where
 from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Binned, count_binned, full, labels
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt import fit
-from maquette.sculpt.allocation import Exchange, Facts, allot, interests
-from maquette.sculpt.denoise import denoise
-from maquette.sculpt.measurements import Found
+from maquette.sculpt.allocation import RiskModel, TableNoise, attribute_sets, divide_price
+from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, nested_cuts
+from maquette.sculpt.measurements import Measurements, TableMeasurement, smooth_one_way
 from maquette.sculpt.model import SculptModel
-from maquette.sculpt.targets import FINEST, Hierarchy, Layout, Shape, nested_cuts
+from maquette.sculpt.rows import begin, decode, sweep
+from maquette.sculpt.targets import Layout
 
 DOMAIN = Domain(
     (
@@ -47,11 +47,15 @@ def found_from(rows, shapes_of, variance=1.0):
     n = len(rows["a"])
     singles = [np.bincount(rows[x.name], minlength=x.size).astype(float) for x in DOMAIN]
     hierarchy = Hierarchy.from_counts(DOMAIN, singles)
-    found = Found(Size(n, None, None), hierarchy, float(n), singles, [variance] * 3, [])
+    found = Measurements(Size(n, None, None), hierarchy, float(n), singles, [variance] * 3, [])
     for shape in shapes_of(hierarchy):
         asked = hierarchy.table(*shape)
         counts = count_binned(DOMAIN, rows, [asked])[0]
-        found.add(shape, NoisyTable(asked, counts, Fraction(variance), NOWHERE), found.product(shape))
+        found.tables.append(
+            TableMeasurement(
+                shape, NoisyTable(asked, counts, Fraction(variance), NOWHERE), found.product(shape)
+            )
+        )
     return found
 
 
@@ -67,7 +71,7 @@ def test_bins_are_nested_and_heavy_values_stand_alone():
 
 def test_large_attributes_are_carved_at_the_finest_bins():
     levels = nested_cuts(np.ones(5000))
-    assert len(levels[0]) == FINEST
+    assert len(levels[0]) == MAX_ROW_CODES
     assert levels[-1] == (0, 2500)
 
 
@@ -120,7 +124,7 @@ def test_denoising_comes_closer_than_projection():
     gaps = {"smooth": [], "plain": []}
     for _ in range(20):
         noisy = truth + rng.normal(0, 30, 100)
-        smooth = denoise(noisy, deviation=30.0, total=truth.sum())
+        smooth = smooth_one_way(noisy, deviation=30.0, total=truth.sum())
         assert smooth.min() >= 0
         assert smooth.sum() == pytest.approx(truth.sum())
         gaps["smooth"].append(np.abs(smooth - truth).sum())
@@ -129,14 +133,14 @@ def test_denoising_comes_closer_than_projection():
 
 
 def test_the_allotment_spends_its_price_and_favours_what_depends():
-    facts = Facts(50_000.0, Exchange.of(Unit.RHO, Relation.ADD_REMOVE))
-    prices = allot(facts, [20_000.0] + [100.0] * 19, [9000] * 20, [1.0] * 20, price=0.01)
+    facts = RiskModel(50_000.0, TableNoise.of(Unit.RHO, Relation.ADD_REMOVE))
+    prices = divide_price(facts, [20_000.0] + [100.0] * 19, [9000] * 20, [1.0] * 20, price=0.01)
     assert prices.sum() == pytest.approx(0.01)
     assert prices[0] > 1.5 * prices[1:].max()
 
 
 def test_interests_count_how_often_attributes_meet():
-    found = interests(
+    found = attribute_sets(
         union(marginals(DOMAIN, k=2), marginals(DOMAIN, attributes=[["a", "b"]]), prefixes(DOMAIN, "a"))
     )
     assert found.pairs == {(0, 1): 2.0, (0, 2): 1.0, (1, 2): 1.0}
@@ -150,18 +154,18 @@ def test_rows_are_carved_to_pairs_and_triples():
 
     def everything(hierarchy):
         pairs = [Shape(p, (0, 0)) for p in ((0, 1), (0, 2), (1, 2))]
-        return [*pairs, Shape(triple, hierarchy.finest(triple, 200))]
+        return [*pairs, Shape(triple, hierarchy.finest_levels(triple, 200))]
 
     found = found_from(rows, everything)
-    carving = fit.begin(found, m=4000, rng=generator("carve"))
-    fit.sweep(carving, grips=(0.0, 0.01, 0.02, 0.05, 0.1), more=5, tell=lambda _: None)
-    made = fit.codes(found, carving.rows, rng=generator("codes")).columns
+    sampler = begin(found, m=4000, rng=generator("carve"))
+    sweep(sampler, min_gains=(0.0, 0.01, 0.02, 0.05, 0.1), more=5, progress=lambda _: None)
+    made = decode(found, sampler.rows, rng=generator("codes")).columns
     for margin in (("a", "b"), ("a", "c"), ("b", "c")):
         true, got = (count_margins(DOMAIN, x, [margin])[margin] for x in (rows, made))
         product = np.outer(true.sum(axis=1), true.sum(axis=0)) / 4000
         assert np.abs(true - got).sum() < 0.25 * np.abs(true - product).sum()
     assert np.array_equal(
-        carving.counts, Layout.of(found.hierarchy, carving.layout.shapes).count(carving.rows)
+        sampler.counts, Layout.of(found.hierarchy, sampler.layout.shapes).count(sampler.rows)
     )
 
 
@@ -170,9 +174,9 @@ def test_the_same_key_gives_the_same_rows():
 
     def one():
         found = found_from(rows, lambda _: [Shape((0, 1), (0, 0))])
-        carving = fit.begin(found, m=700, rng=generator("same"))
-        fit.sweep(carving, grips=(0.0, 0.1), more=0, tell=lambda _: None)
-        return carving.rows
+        sampler = begin(found, m=700, rng=generator("same"))
+        sweep(sampler, min_gains=(0.0, 0.1), more=0, progress=lambda _: None)
+        return sampler.rows
 
     assert np.array_equal(one(), one())
 
@@ -182,11 +186,11 @@ def test_barred_cells_stay_empty():
     found = found_from(rows, lambda _: [Shape((0, 1), (0, 0))])
     allowed = np.ones((5, 3), dtype=bool)
     allowed[2, 1] = allowed[0, 0] = False
-    found.barred = [(Shape((1, 2), (0, 0)), allowed.ravel())]
-    carving = fit.begin(found, m=2000, rng=generator("barred"))
-    fit.sweep(carving, grips=(0.0, 0.01, 0.02), more=0, tell=lambda _: None)
+    found.structural_zeros = [(Shape((1, 2), (0, 0)), allowed.ravel())]
+    sampler = begin(found, m=2000, rng=generator("barred"))
+    sweep(sampler, min_gains=(0.0, 0.01, 0.02), more=0, progress=lambda _: None)
     seen = np.zeros((5, 3), dtype=int)
-    np.add.at(seen, (carving.rows[:, 1], carving.rows[:, 2]), 1)
+    np.add.at(seen, (sampler.rows[:, 1], sampler.rows[:, 2]), 1)
     assert seen[~allowed].sum() <= 2
     assert seen[allowed].sum() >= 1998
 

@@ -20,35 +20,35 @@ def replays(relation, folder, *, before=lambda rows: None):
 @pytest.fixture
 def asked(monkeypatch):
     """Two of the four triples are compared; the lists of what was."""
-    monkeypatch.setattr(running, "MOST_TRIPLES", 2)
+    monkeypatch.setattr(running, "MAX_COMPARED", 2)
     found = []
-    plain = running.looked_at
+    plain = running.candidate_triples
 
-    def noted(wanted, names, *, most, scores=None):
-        found.append((most, scores is not None, tuple(plain(wanted, names, most=most, scores=scores))))
+    def noted(weights, names, *, limit, scores=None):
+        found.append((limit, scores is not None, tuple(plain(weights, names, limit=limit, scores=scores))))
         return list(found[-1][2])
 
-    monkeypatch.setattr(running, "looked_at", noted)
+    monkeypatch.setattr(running, "candidate_triples", noted)
     return found
 
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_the_triples_compared_follow_from_released_values(relation, asked, tmp_path):
     replays(relation, tmp_path)
-    compared = {triples for most, scored, triples in asked if most == 2 and scored}
+    compared = {triples for limit, scored, triples in asked if limit == 2 and scored}
     assert len(compared) == 1
     assert len(compared.pop()) == 2
 
 
 def test_an_order_by_the_private_table_is_seen(asked, tmp_path, monkeypatch):
     rows = []
-    noted = running.looked_at
+    noted = running.candidate_triples
 
-    def leaking(wanted, names, *, most, scores=None):
-        chosen = noted(wanted, names, most=most, scores=scores)
+    def leaking(weights, names, *, limit, scores=None):
+        chosen = noted(weights, names, limit=limit, scores=scores)
         return chosen if len(rows[-1]) == 60 else chosen[::-1]
 
-    monkeypatch.setattr(running, "looked_at", leaking)
+    monkeypatch.setattr(running, "candidate_triples", leaking)
     with pytest.raises(AssertionError, match="the loss is"):
         replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
     assert asked

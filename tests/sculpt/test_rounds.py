@@ -10,10 +10,11 @@ from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.rows import generator
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt import fit, stages
-from maquette.sculpt.allocation import Exchange
-from maquette.sculpt.measurements import Found
-from maquette.sculpt.targets import Hierarchy, Shape
+from maquette.sculpt import stages
+from maquette.sculpt.allocation import TableNoise
+from maquette.sculpt.bins import Hierarchy, Shape
+from maquette.sculpt.measurements import Measurements, TableMeasurement
+from maquette.sculpt.rows import begin
 
 SIZES = (6, 6, 6, 6, 6, 6, 6)
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=size) for i, size in enumerate(SIZES)))
@@ -45,9 +46,9 @@ def chosen_in(monkeypatch, columns):
     again = []
     plain = stages.measure_pairs_again
 
-    def noted(curator, exchange, found, *, price):
+    def noted(curator, table_noise, measurements, *, price):
         again.append(price)
-        plain(curator, exchange, found, price=price)
+        plain(curator, table_noise, measurements, price=price)
 
     monkeypatch.setattr(stages, "measure_pairs_again", noted)
     return released(columns), again
@@ -56,7 +57,10 @@ def chosen_in(monkeypatch, columns):
 def test_nothing_of_third_order_leaves_the_rest_to_the_pairs(monkeypatch):
     made, again = chosen_in(monkeypatch, chained())
     assert len(again) == 1
-    assert made.parameters["two_way_tables"] + made.parameters["three_way_tables"] <= 21 + stages.PER_ROUND
+    assert (
+        made.parameters["two_way_tables"] + made.parameters["three_way_tables"]
+        <= 21 + stages.TABLES_PER_ROUND
+    )
 
 
 def test_third_order_is_followed_up(monkeypatch):
@@ -73,22 +77,22 @@ def test_third_order_is_followed_up(monkeypatch):
 
 def test_two_measurements_count_by_their_precision():
     hierarchy = Hierarchy.from_counts(DOMAIN, [np.full(6, 100.0)] * 7)
-    found = Found(Size(600, None, None), hierarchy, 600.0, [np.full(6, 100.0)] * 7, [1.0] * 7, [])
+    found = Measurements(Size(600, None, None), hierarchy, 600.0, [np.full(6, 100.0)] * 7, [1.0] * 7, [])
     shape = Shape((0, 1), (0, 0))
     for value, variance in ((10, 4), (20, 1)):
         table = NoisyTable(hierarchy.table(*shape), np.full(36, value), Fraction(variance), Receipt(-1, ""))
-        found.add(shape, table, found.product(shape))
-    (known,) = found.known()
+        found.tables.append(TableMeasurement(shape, table, found.product(shape)))
+    (known,) = found.estimates().values()
     assert known.counts == pytest.approx(np.full(36, 18.0))
     assert known.variances == pytest.approx(np.full(36, 0.8))
-    carving = fit.begin(found, m=300, rng=generator("rows"))
-    place = carving.layout.place(7)
-    assert carving.targets.counts[place] == pytest.approx(np.full(36, 9.0))
-    assert len(carving.layout.shapes) == 8
+    sampler = begin(found, m=300, rng=generator("rows"))
+    place = sampler.layout.place(7)
+    assert sampler.targets.counts[place] == pytest.approx(np.full(36, 9.0))
+    assert len(sampler.layout.shapes) == 8
 
 
 @pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])
 @pytest.mark.parametrize("relation", list(Relation))
 def test_prices_and_variances_are_each_others_inverse(unit, relation):
-    exchange = Exchange.of(unit, relation)
-    assert exchange.price(exchange.variance(0.07)) == pytest.approx(0.07)
+    table_noise = TableNoise.of(unit, relation)
+    assert table_noise.price(table_noise.variance(0.07)) == pytest.approx(0.07)

@@ -14,7 +14,7 @@ from maquette.gate import tables
 from maquette.gate.curator import Curator
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import Size
-from maquette.sculpt.targets import Hierarchy
+from maquette.sculpt.bins import Hierarchy
 from support import privacy_checks as checks
 from support.privacy_cases import CONCENTRATED, DELTA, LINE, pairs
 from support.privacy_conformance import Case, mechanism_case

@@ -12,8 +12,8 @@ from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import Task
-from maquette.sculpt import forecast
-from maquette.sculpt.allocation import interests
+from maquette.sculpt import allocation
+from maquette.sculpt.allocation import attribute_sets
 from support.cli_files import call, desk
 
 DOMAIN = Domain(tuple(Attribute(name, Kind.ORDINAL, codes=12) for name in "abcdef"))
@@ -35,14 +35,14 @@ def task(price: float) -> Task:
 
 
 def test_the_number_of_rows_is_the_theorem_at_a_multiple_of_the_expected_error():
-    wanted = interests(QUERIES)
+    wanted = attribute_sets(QUERIES)
     asked = task(0.01)
-    alpha = forecast._NEARER * forecast.expected(asked, wanted, n=N).largest
-    rows = forecast.small_rows(asked, wanted, n=N)
+    alpha = allocation._NEARER * allocation.typical_error(asked, wanted, n=N).largest
+    rows = allocation.small_rows(asked, wanted, n=N)
     k = QUERIES.distinct()
     assert rows == math.ceil(math.log(2 * k) / (2 * alpha**2)) < N
-    assert forecast.small_rows(task(0.001), wanted, n=N) < rows
-    assert forecast.small_rows(task(10.0), wanted, n=N) == N
+    assert allocation.small_rows(task(0.001), wanted, n=N) < rows
+    assert allocation.small_rows(task(10.0), wanted, n=N) == N
 
 
 def test_a_small_release_keeps_the_largest_error():

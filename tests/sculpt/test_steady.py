@@ -9,42 +9,41 @@ import pytest
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models.rows import generator
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt import fit
-from maquette.sculpt.fit import SWEEPS, polish
-from maquette.sculpt.measurements import Found
-from maquette.sculpt.targets import Hierarchy, Shape
+from maquette.sculpt.bins import Hierarchy, Shape
+from maquette.sculpt.measurements import Measurements, TableMeasurement
+from maquette.sculpt.rows import AVERAGED_SWEEPS, average_sweeps, begin, sweep
 
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.BOOLEAN, codes=2) for i in range(4)))
 PAIRS = list(itertools.combinations(range(4), 2))
 ROWS = 20_000
 
 
-def carving(deviation):
+def sampler(deviation):
     """Four bits, every pair of them measured: 70 % of the records have equal bits."""
     singles = [np.full(2, ROWS / 2)] * 4
     hierarchy = Hierarchy.from_counts(DOMAIN, singles)
-    found = Found(Size(ROWS, None, None), hierarchy, float(ROWS), singles, [deviation**2] * 4, [])
+    found = Measurements(Size(ROWS, None, None), hierarchy, float(ROWS), singles, [deviation**2] * 4, [])
     counts = np.array([0.35, 0.15, 0.15, 0.35]) * ROWS
     for pair in PAIRS:
         shape = Shape(pair, (0, 0))
         table = NoisyTable(
             hierarchy.table(*shape), counts.astype(np.int64), Fraction(deviation**2), Receipt(-1, "")
         )
-        found.add(shape, table, found.product(shape))
-    made = fit.begin(found, m=ROWS, rng=generator("carve"))
-    fit.sweep(made, grips=(0.0, 0.02, 0.1), more=3, tell=lambda share: None)
+        found.tables.append(TableMeasurement(shape, table, found.product(shape)))
+    made = begin(found, m=ROWS, rng=generator("carve"))
+    sweep(made, min_gains=(0.0, 0.02, 0.1), more=3, progress=lambda share: None)
     return made
 
 
-@pytest.mark.parametrize(("deviation", "sweeps"), [(1, 1), (3000, SWEEPS)])
+@pytest.mark.parametrize(("deviation", "sweeps"), [(1, 1), (3000, AVERAGED_SWEEPS)])
 def test_only_rows_that_still_move_are_polished(deviation, sweeps):
-    rows = carving(deviation)
+    rows = sampler(deviation)
     told = []
-    made = polish(rows, PAIRS, grip=0.1, rng=generator("last"), tell=told.append)
+    made = average_sweeps(rows, PAIRS, min_gain=0.1, rng=generator("last"), progress=told.append)
     assert made.rows.shape == (ROWS, 4)
-    assert made.pool.shape == ((sweeps + 1) * ROWS, 4)
+    assert made.all_sweeps.shape == ((sweeps + 1) * ROWS, 4)
     assert told[-1] == 1.0
     if sweeps == 1:
-        assert np.array_equal(made.pool[ROWS:], made.rows)
+        assert np.array_equal(made.all_sweeps[ROWS:], made.rows)
         equal = [np.mean(made.rows[:, a] == made.rows[:, b]) for a, b in PAIRS]
         assert equal == pytest.approx([0.7] * len(PAIRS), abs=0.002)

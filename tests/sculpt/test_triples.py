@@ -9,7 +9,7 @@ import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models.rows import generator
 from maquette.sculpt import mechanism as running
-from maquette.sculpt.stages import looked_at, mix
+from maquette.sculpt.stages import candidate_triples, hash_sets
 
 WIDE = 30
 NAMES = tuple(f"column {i}" for i in range(WIDE))
@@ -26,14 +26,14 @@ def times(triples):
     return np.bincount(np.array(triples).ravel(), minlength=WIDE)
 
 
-def test_few_triples_are_all_looked_at():
-    assert looked_at(TRIPLES, NAMES, most=len(TRIPLES), scores=flat_scores()) == list(TRIPLES)
-    assert looked_at({}, NAMES, most=5) == []
+def test_few_triples_are_all_candidates():
+    assert candidate_triples(TRIPLES, NAMES, limit=len(TRIPLES), scores=flat_scores()) == list(TRIPLES)
+    assert candidate_triples({}, NAMES, limit=5) == []
 
 
 @pytest.mark.parametrize("scores", [None, flat_scores()])
 def test_no_attribute_is_left_out_for_its_place(scores):
-    chosen = looked_at(TRIPLES, NAMES, most=MOST, scores=scores)
+    chosen = candidate_triples(TRIPLES, NAMES, limit=MOST, scores=scores)
     assert len(set(chosen)) == MOST
     expected = 3 * MOST / WIDE
     assert times(chosen).min() > expected / 2
@@ -46,17 +46,17 @@ def test_half_of_the_places_go_to_triples_whose_pairs_depend():
     scores = flat_scores()
     strong = set(combinations(range(20, WIDE), 2))
     scores |= dict.fromkeys(strong, 50.0)
-    chosen = looked_at(TRIPLES, NAMES, most=MOST, scores=scores)
+    chosen = candidate_triples(TRIPLES, NAMES, limit=MOST, scores=scores)
     late = set(combinations(range(20, WIDE), 3))
     assert late <= set(chosen)
-    assert not late <= set(looked_at(TRIPLES, NAMES, most=MOST, scores=flat_scores()))
+    assert not late <= set(candidate_triples(TRIPLES, NAMES, limit=MOST, scores=flat_scores()))
     assert times(chosen)[:20].min() > 15
 
 
 def test_what_is_asked_more_often_comes_first():
     heavy = [(0, 1, 2), (27, 28, 29), (3, 14, 29)]
-    wanted = TRIPLES | dict.fromkeys(heavy, 0.3 - 0.1 + 1.0)
-    chosen = looked_at(wanted, NAMES, most=4, scores=flat_scores())
+    weights = TRIPLES | dict.fromkeys(heavy, 0.3 - 0.1 + 1.0)
+    chosen = candidate_triples(weights, NAMES, limit=4, scores=flat_scores())
     assert set(heavy) <= set(chosen)
     assert len(chosen) == 4
 
@@ -71,29 +71,29 @@ def test_the_order_of_declaration_does_not_matter():
     def named(chosen, labels):
         return {frozenset(labels[a] for a in triple) for triple in chosen}
 
-    first = looked_at(TRIPLES, NAMES, most=MOST, scores=scores)
-    second = looked_at(TRIPLES, names, most=MOST, scores=again)
+    first = candidate_triples(TRIPLES, NAMES, limit=MOST, scores=scores)
+    second = candidate_triples(TRIPLES, names, limit=MOST, scores=again)
     assert named(first, NAMES) == named(second, names)
-    other = looked_at(TRIPLES, [f"{name}!" for name in NAMES], most=MOST, scores=scores)
+    other = candidate_triples(TRIPLES, [f"{name}!" for name in NAMES], limit=MOST, scores=scores)
     assert named(first, NAMES) != named(other, NAMES)
 
 
-def test_the_mixing_is_fixed():
+def test_the_hash_is_fixed():
     """A ledger that was interrupted goes on only if a later version asks the same."""
-    assert mix(("a", "b", "c", "d"), [(0, 1, 2), (1, 2, 3)]).tolist() == MIXED
-    assert mix(("c", "a", "b"), [(0, 1, 2)]).tolist() == MIXED[:1]
+    assert hash_sets(("a", "b", "c", "d"), [(0, 1, 2), (1, 2, 3)]).tolist() == HASHES
+    assert hash_sets(("c", "a", "b"), [(0, 1, 2)]).tolist() == HASHES[:1]
 
 
-MIXED = [15842136031785456326, 17022584371489052835]
+HASHES = [15842136031785456326, 17022584371489052835]
 COLUMNS = 9
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=4) for i in range(COLUMNS)))
 PLACES = 20
 
 
 def test_fewer_triples_are_compared_where_many_records_are_counted():
-    assert running._comparable(50_000.0) == running.MOST_TRIPLES
+    assert running._comparable(50_000.0) == running.MAX_COMPARED
     assert running._comparable(1e6) == 10_000
-    assert running._comparable(1e9) == running.MOST_MEASURED
+    assert running._comparable(1e9) == running.MAX_MEASURED_TRIPLES
 
 
 def wide_columns(late):
@@ -110,24 +110,24 @@ def asked_tables(monkeypatch):
     asked = []
     plain = running.stages.measure_worst
 
-    def noted(curator, exchange, found, candidates, believed, *, price):
+    def noted(curator, table_noise, measurements, candidates, predict, *, price):
         asked.append(list(candidates))
-        return plain(curator, exchange, found, candidates, believed, price=price)
+        return plain(curator, table_noise, measurements, candidates, predict, price=price)
 
     monkeypatch.setattr(running.stages, "measure_worst", noted)
     return asked
 
 
 def late_triple():
-    """The last triple that the mixing has among the first; in the order of declaration it is not."""
+    """The last triple that the hash has among the first; in the order of declaration it is not."""
     every = dict.fromkeys(combinations(range(COLUMNS), 3), 1.0)
-    late = looked_at(every, DOMAIN.names, most=PLACES // 2)[-1]
+    late = candidate_triples(every, DOMAIN.names, limit=PLACES // 2)[-1]
     assert late not in list(every)[:PLACES]
     return late
 
 
 def test_structure_of_late_columns_is_found(monkeypatch):
-    monkeypatch.setattr(running, "MOST_TRIPLES", PLACES)
+    monkeypatch.setattr(running, "MAX_COMPARED", PLACES)
     asked = asked_tables(monkeypatch)
     late = late_triple()
     table = mq.open(wide_columns(late), domain=DOMAIN)
@@ -142,7 +142,7 @@ def test_structure_of_late_columns_is_found(monkeypatch):
 
 
 def test_a_replay_asks_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "MOST_TRIPLES", PLACES)
+    monkeypatch.setattr(running, "MAX_COMPARED", PLACES)
     asked = asked_tables(monkeypatch)
     queries = mq.marginals(DOMAIN, k=3)
 

@@ -167,7 +167,7 @@ class PreparedResidual(Prepared):
         measured = curator.measure_residuals(margins, variances=variances)
         size = _size(curator, measured)
         progress("putting the margins together", 0.5)
-        model = ResidualModel.from_measured(self.task.queries.domain, measured, size)
+        model = ResidualModel.from_tables(self.task.queries.domain, measured, size)
         done = postprocess.finish(self.task, self._draft(model))
         progress("putting the margins together", 1.0)
         return done

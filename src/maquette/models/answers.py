@@ -78,9 +78,9 @@ class SmallDatabase:
         long = queries.count > MAX_PIECE_QUERIES and denominator < 2**31
         numerators = np.empty(queries.count, dtype=np.int32 if long else np.int64)
         for start, piece in pieces(queries):
-            found = piece.on_rows(self.columns)
             place = numerators[start : start + piece.count]
-            np.multiply(found, queries.denominator // piece.denominator, out=place, casting="unsafe")
+            factor = queries.denominator // piece.denominator
+            np.multiply(piece.on_rows(self.columns), factor, out=place, casting="unsafe")
         return Answers(numerators, denominator)
 
     def answer_all(self, queries: Queries) -> Answers:
@@ -113,15 +113,15 @@ def only(database: SmallDatabase | None, names: Margin) -> SmallDatabase | None:
     """The same rows with these columns alone; None if none is left."""
     if database is None or set(database.columns) <= set(names):
         return database
-    kept = {name: codes for name, codes in database.columns.items() if name in names}
-    return SmallDatabase(kept) if kept else None
+    columns = {name: codes for name, codes in database.columns.items() if name in names}
+    return SmallDatabase(columns) if columns else None
 
 
 def check_complete(database: SmallDatabase, domain: Domain, names: Margin) -> None:
     """Refuse rows that lack one of these attributes; those of one cell need no column."""
-    lacking = [name for name in names if domain[name].size > 1 and name not in database.columns]
-    if lacking:
-        raise ReleaseError(f"the rows lack the measured attribute '{lacking[0]}'")
+    missing = [name for name in names if domain[name].size > 1 and name not in database.columns]
+    if missing:
+        raise ReleaseError(f"the rows lack the measured attribute '{missing[0]}'")
 
 
 def answer_from(database: SmallDatabase, queries: Queries) -> Answers:
@@ -139,7 +139,7 @@ def _sets(part: Queries) -> Iterator[Margin]:
     if isinstance(part, Weights):
         yield _varied(part)
     elif isinstance(part, SetQueries):
-        yield from (condition.attributes(part.domain, given) for given in part.conditions)
+        yield from (condition.attributes(part.domain, one) for one in part.conditions)
     elif isinstance(part, TableQueries) and part.count <= MAX_ANSWERS:
         yield from part.margins
     else:

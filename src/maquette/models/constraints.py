@@ -1,7 +1,6 @@
-"""Declared constraints ready for rows: which are allowed, which values a row may take, and mending of rows.
+"""Declared constraints, compiled: which rows and cells they allow, rows changed to meet them, answers set to zero.
 
-Post-processing: rows are changed after they were released values, so it costs nothing and takes no part in any
-guarantee of privacy.
+Post-processing of released values: it costs nothing and takes no part in any guarantee of privacy.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from maquette.queries.base import Columns, Margin, Queries
 from maquette.queries.marginals import Marginals
 
 BLOCK = 2**16
-"""Rows mended at a time, so that their chances take little room."""
+"""Rows mended at a time; a limit of memory for their random numbers."""
 
 
 class Flat(NamedTuple):
@@ -59,8 +58,8 @@ class Constraints:
     zeros: Flat
     """Those that forbid combinations, without those by which one attribute follows from others.
 
-    A search that moves one value of a row at a time cannot leave a row when two values follow from each other: it
-    should keep to these and let `mend` settle the rest.
+    A search that changes one value of a row at a time cannot leave a row when two values follow from each other: it
+    should keep to these and let `mend` do the rest.
     """
 
     def __bool__(self) -> bool:
@@ -80,17 +79,13 @@ class Constraints:
         good = np.ones(shape, dtype=bool)
         for rule in self.rules:
             if set(rule.names) <= set(attributes):
-                order = [rule.names.index(name) for name in attributes if name in rule.names]
-                spread = [
-                    size if name in rule.names else 1 for name, size in zip(attributes, shape, strict=True)
-                ]
-                good &= rule.allowed.transpose(order).reshape(spread)
+                good &= _on_axes(rule, attributes, shape)
         return good
 
     def mend(self, database: SmallDatabase, *, rng: np.random.Generator) -> SmallDatabase:
         """Change as few values of the rows as it takes to meet every constraint.
 
-        Accuracy: rows that meet them stay as they are; in the others a value that breaks a constraint is drawn anew
+        Accuracy: rows that meet them stay as they are; in the others a value that breaks a constraint is drawn again
             in proportion to its column, one that follows from others is set.
         """
         good = self.allowed(database.columns)
@@ -121,46 +116,45 @@ class Constraints:
         used = np.unique([self.domain.index(name) for rule in self.rules for name in rule.names])
         kinds, which = np.unique(rows[np.ix_(hard, used)], axis=0, return_inverse=True)
         names = [self.domain.names[place] for place in used]
-        found = [self._complete(dict(zip(names, kind.tolist(), strict=True))) for kind in kinds]
-        rows[np.ix_(hard, used)] = np.array([[one[name] for name in names] for one in found])[which.ravel()]
+        records = [self._complete(dict(zip(names, kind.tolist(), strict=True))) for kind in kinds]
+        rows[np.ix_(hard, used)] = np.array([[one[name] for name in names] for one in records])[which.ravel()]
 
-    def _complete(self, wanted: Mapping[str, int]) -> dict[str, int]:
-        found = complete(self.domain.attributes, self.rules, wanted)
-        if found is None:
+    def _complete(self, preferred: Mapping[str, int]) -> dict[str, int]:
+        record = complete(self.domain.attributes, self.rules, preferred)
+        if record is None:
             raise DomainError("the constraints contradict each other: no record meets all of them")
-        return found
+        return record
 
 
 def compile(  # noqa: A001  (what it does, used as constraints.compile)
     domain: Domain, attributes: Iterable[str] | None = None
 ) -> Constraints:
     """The constraints of a domain for use on rows, or on rows of some attributes; refuses what no record meets."""
-    rules, held = domain.rules, set(domain.names if attributes is None else attributes)
-    if not held >= set(domain.names):
-        rules = project(rules, held)
-        domain = replace(domain, attributes=tuple(a for a in domain if a.name in held), constraints=())
-    made = Constraints(
-        domain, rules, flatten(domain, rules), flatten(domain, [r for r in rules if r.target is None])
-    )
+    rules, names = domain.rules, set(domain.names if attributes is None else attributes)
+    if not names >= set(domain.names):
+        rules = project(rules, names)
+        domain = replace(domain, attributes=tuple(a for a in domain if a.name in names), constraints=())
+    zeros = [rule for rule in rules if rule.target is None]
+    compiled = Constraints(domain, rules, flatten(domain, rules), flatten(domain, zeros))
     if rules:
-        made._complete({})
-    return made
+        compiled._complete({})
+    return compiled
 
 
-def project(rules: Sequence[Rule], held: Collection[str]) -> tuple[Rule, ...]:
+def project(rules: Sequence[Rule], names: Collection[str]) -> tuple[Rule, ...]:
     """What rules say of some attributes alone: what the others may be beside them decides.
 
     Accuracy: exact, an attribute at a time, but where the rules on one together span more than `MAX_CONSTRAINT_CELLS`:
         there each rule is projected by itself, which forbids no less than it may and maybe too little.
     """
-    for gone in dict.fromkeys(name for rule in rules for name in rule.names if name not in held):
-        about = [rule for rule in rules if gone in rule.names]
-        rules = [rule for rule in rules if gone not in rule.names]
+    for name in dict.fromkeys(name for rule in rules for name in rule.names if name not in names):
+        about = [rule for rule in rules if name in rule.names]
+        rules = [rule for rule in rules if name not in rule.names]
         for rule in _joined(about):
-            kept = tuple(name for name in rule.names if name != gone)
-            allowed = np.asarray(rule.allowed.any(axis=rule.names.index(gone)))
+            others = tuple(other for other in rule.names if other != name)
+            allowed = np.asarray(rule.allowed.any(axis=rule.names.index(name)))
             if not allowed.all():
-                rules.append(Rule(kept, allowed, rule.said, rule.target if rule.target in kept else None))
+                rules.append(Rule(others, allowed, rule.said, rule.target if rule.target in others else None))
     return tuple(rules)
 
 
@@ -169,12 +163,23 @@ def _joined(rules: Sequence[Rule]) -> Sequence[Rule]:
     sizes = {name: size for rule in rules for name, size in zip(rule.names, rule.allowed.shape, strict=True)}
     if len(rules) < 2 or math.prod(sizes.values()) > MAX_CONSTRAINT_CELLS:
         return rules
-    together = np.ones(tuple(sizes.values()), dtype=bool)
+    names, shape = tuple(sizes), tuple(sizes.values())
+    together = np.ones(shape, dtype=bool)
     for rule in rules:
-        order = [rule.names.index(name) for name in sizes if name in rule.names]
-        spread = [size if name in rule.names else 1 for name, size in sizes.items()]
-        together &= rule.allowed.transpose(order).reshape(spread)
-    return (Rule(tuple(sizes), together, "; ".join(rule.said for rule in rules)),)
+        together &= _on_axes(rule, names, shape)
+    return (Rule(names, together, "; ".join(rule.said for rule in rules)),)
+
+
+def _on_axes(rule: Rule, attributes: Margin, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """A rule with one axis per attribute of a margin; axes that it says nothing of have length 1.
+
+    Where the rule reaches beyond the margin, a cell is allowed if something beside it is.
+    """
+    beyond = tuple(i for i, name in enumerate(rule.names) if name not in attributes)
+    inside = [name for name in rule.names if name in attributes]
+    order = [inside.index(name) for name in attributes if name in inside]
+    sizes = [size if name in inside else 1 for name, size in zip(attributes, shape, strict=True)]
+    return np.transpose(np.asarray(rule.allowed.any(axis=beyond)), order).reshape(sizes)
 
 
 def flatten(domain: Domain, rules: Sequence[Rule]) -> Flat:
@@ -232,7 +237,12 @@ def broken(row: Any, flat: Flat) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def _mend_rows(rows: Any, solved: Any, chances: Any, weights: Any, borders: Any, flat: Flat) -> None:
-    """Change one value at a time until no rule is broken or the chances are used up."""
+    """Change one value at a time until no rule is broken or the random numbers are used up.
+
+    `rows` (rows, attributes) are codes, changed in place; `solved` (rows) is set to whether a row meets all rules.
+    `chances` (rows, 2 steps) are uniform numbers, two for a step; `weights` are the counts of all values of all
+    attributes that a rule names, flat, those of attribute a at `borders[a]` .. `borders[a + 1]`.
+    """
     widest = 0
     for a in range(len(borders) - 1):
         widest = max(widest, borders[a + 1] - borders[a])
@@ -252,7 +262,11 @@ def _mend_rows(rows: Any, solved: Any, chances: Any, weights: Any, borders: Any,
 def _change(
     row: Any, rule: int, which: float, value: float, weights: Any, borders: Any, room: Any, flat: Flat
 ) -> None:
-    """Give one member of a broken rule another value: one that breaks no rule, else one that meets this rule."""
+    """Give one member of a broken rule another value: one that breaks no rule, else one that meets this rule.
+
+    `which` and `value` are uniform numbers that choose the member and its value, both in proportion to `weights`;
+    `room` is scratch for the values of one attribute. The other arrays are those of `_mend_rows`.
+    """
     start, stop = flat.start[rule], flat.start[rule + 1]
     for strict in (True, False):
         total = 0.0
@@ -334,27 +348,26 @@ def possible(domain: Domain, attributes: Margin) -> NDArray[np.bool_] | None:
     A constraint that reaches beyond the attributes rules a cell out if nothing beside it would be allowed.
     """
     shape = tuple(domain[name].size for name in attributes)
-    ruled = [rule for rule in domain.rules if set(rule.names) & set(attributes)]
-    good = [_projected(rule.names, rule.allowed, attributes, shape) for rule in ruled]
-    good = [one for one in good if not one.all()]
+    rules = [rule for rule in domain.rules if set(rule.names) & set(attributes)]
+    good = [one for one in (_on_axes(rule, attributes, shape) for rule in rules) if not one.all()]
     if not good:
         return None
     return np.ascontiguousarray(np.broadcast_to(reduce(np.logical_and, good), shape)).ravel()
 
 
 def cleared(answers: Answers, queries: Queries) -> tuple[Answers, float]:
-    """The same answers with zero for every cell of a marginal that no record has, and how far one was moved."""
-    numerators, moved = answers.numerators, 0
-    for place, barred in _barred(queries):
-        held = numerators[place][barred]
-        if held.any():
+    """The same answers with zero for every cell of a marginal that no record has, and the largest of them before."""
+    numerators, largest = answers.numerators, 0
+    for place, forbidden in _forbidden_cells(queries):
+        before = numerators[place][forbidden]
+        if before.any():
             numerators = numerators if numerators is not answers.numerators else numerators.copy()
-            numerators[place][barred] = 0
-            moved = max(moved, int(held.max()))
-    return replace(answers, numerators=numerators), moved / answers.denominator
+            numerators[place][forbidden] = 0
+            largest = max(largest, int(before.max()))
+    return replace(answers, numerators=numerators), largest / answers.denominator
 
 
-def _barred(queries: Queries) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
+def _forbidden_cells(queries: Queries) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
     """Where each marginal stands that has forbidden cells, and which those are."""
     start = 0
     for part in queries.classes:
@@ -364,14 +377,3 @@ def _barred(queries: Queries) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
                 if good is not None:
                     yield slice(start + place.start, start + place.stop), ~good
         start += part.count
-
-
-def _projected(
-    names: Margin, allowed: NDArray[np.bool_], attributes: Margin, shape: tuple[int, ...]
-) -> NDArray[np.bool_]:
-    """A rule on a margin, one axis per attribute of the margin; axes that it says nothing of have length 1."""
-    beyond = tuple(i for i, name in enumerate(names) if name not in attributes)
-    kept = [name for name in names if name in attributes]
-    order = [kept.index(name) for name in attributes if name in kept]
-    spread = [size if name in kept else 1 for name, size in zip(attributes, shape, strict=True)]
-    return np.transpose(np.asarray(allowed.any(axis=beyond)), order).reshape(spread)

@@ -17,9 +17,9 @@ from maquette.errors import WorkloadError
 from maquette.models.answers import SmallDatabase
 from maquette.models.fits import answer_histogram
 from maquette.models.hypothesis import Released, extend_digest
-from maquette.models.refit import FARTHEST, Fitted, fitted, logit, settle
-from maquette.models.rows import generator
-from maquette.models.tilting import Compiled, Counting, Layout, compile_query, tilt, total_of
+from maquette.models.refit import MAX_MULTIPLIER, FittedAnswer, fit_answers, logit
+from maquette.models.rows import even_steps, generator
+from maquette.models.tilting import BlockLayout, Compiled, Counting, compile_query, tilt, total_of
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.condition import Runs, attributes, codes, product, table_mask
@@ -27,11 +27,14 @@ from maquette.queries.predicates import SetQueries
 
 Floats = NDArray[np.float64]
 
-_KEPT_QUERIES = 4096
-_KEPT_BLOCKS = 2**26
-_KEPT_CELLS = 2**23
+# Limits of memory of the cache:
+_MAX_QUERIES = 4096
+_MAX_BLOCKS = 2**26
+_MAX_CACHED_CELLS = 2**23
 _SMALL = 1e-60
+"""A total outside of this and its inverse is set to 1 again."""
 _STEPS = 60
+"""Of a projection on fractional weights."""
 
 
 class Target(NamedTuple):
@@ -58,7 +61,7 @@ class Table:
             self.normalise()
 
     def normalise(self) -> None:
-        """Take the sum anew, so that roundings do not pile up."""
+        """Compute the sum again, so that roundings do not add up."""
         self.cells /= self.cells.sum()
         self.total = 1.0
 
@@ -71,20 +74,20 @@ class Dense:
         table over the same few attributes was asked before.
     """
 
-    layout: Layout
+    layout: BlockLayout
     cells: Floats
-    """Blocks by cells; see `tilting.Layout`."""
+    """Blocks by cells; see `tilting.BlockLayout`."""
     total: float
     origin: str
     """Digest of everything but the released answers."""
     released: tuple[str, ...] = ()
     """Keys of the answers that it is fitted to, in order."""
-    fit: tuple[Fitted, ...] = ()
-    _kept: _Kept = field(default_factory=lambda: _Kept())
+    fit: tuple[FittedAnswer, ...] = ()
+    _cache: _Cache = field(default_factory=lambda: _Cache())
 
     @classmethod
     def uniform(cls, domain: Domain, attributes: Margin) -> Dense:
-        layout = Layout.of(domain, attributes)
+        layout = BlockLayout.of(domain, attributes)
         cells = np.full((layout.blocks, layout.cells), 1.0 / (layout.blocks * layout.cells))
         return cls(layout, cells, 1.0, extend_digest("dense", domain.fingerprint, *attributes))
 
@@ -130,33 +133,34 @@ class Dense:
         """Project to one target after the other, several times over; each projection lowers the relative entropy."""
         table = Table(self.cells.copy(), self.total)
         compiled = [self._compiled(target.queries) for target in targets]
-        moved = False
+        changes = False
         for _ in range(passes):
             steps = [_project(table, q, t) for q, t in zip(compiled, targets, strict=True)]
-            moved = moved or any(steps)
             if not any(steps):
                 break
-        if not moved:
+            changes = True
+        if not changes:
             return self
         table.normalise()
         words = [f"{canonical_hash(t.queries)} {t.value.hex()} {t.width.hex()}" for t in targets]
         return self._after(table, "project", str(passes), *words)
 
     def refit(self, released: Sequence[Released]) -> Dense:
-        """Fitted to all released answers, in their order (`models/refit.py`): one answer at a time, all settled after
-        each. A list that extends the one it is fitted to goes on from here, with the same result."""
+        """Fitted to all released answers, in their order (`models/refit.py`): one more at a time, all fitted again
+        after each. A list that extends the one it is fitted to goes on from here, with the same result."""
         keys = tuple(answer.key for answer in released)
-        known = len(self.released)
-        if self.released != keys[:known] or (not known and self.origin != self._start()):
+        done = len(self.released)
+        uniform = extend_digest("dense", self.domain.fingerprint, *self.attributes)
+        if self.released != keys[:done] or (not done and self.origin != uniform):
             return Dense.uniform(self.domain, self.attributes).refit(released)
-        if known == len(keys):
+        if done == len(keys):
             return self
         table = Table(self.cells.copy(), self.total)
         answers = [copy.copy(answer) for answer in self.fit]
-        for answer in released[known:]:
+        for answer in released[done:]:
             query = self._compiled(answer.queries)
-            answers.append(fitted(answer, query, counting=isinstance(query, Counting)))
-            settle(table, answers, records=table.cells.size)
+            answers.append(FittedAnswer.of(answer, query, counting=isinstance(query, Counting)))
+            fit_answers(table, answers, records=table.cells.size)
             table.normalise()
         return Dense(
             self.layout,
@@ -165,7 +169,7 @@ class Dense:
             self.origin,
             keys,
             tuple(answers),
-            self._kept.queries_only(),
+            self._cache.queries_only(),
         )
 
     def digest(self) -> str:
@@ -177,45 +181,41 @@ class Dense:
         Accuracy: a query that counts r runs of consecutive cells changes by at most r / m.
         """
         _check.whole(m=m)
-        rng = generator(f"{self.digest()} {key}")
-        reached = np.cumsum(self.cells.ravel())
-        marks = (np.arange(m) + rng.random()) / m * reached[-1]
-        chosen = np.minimum(np.searchsorted(reached, marks, side="right"), reached.size - 1)
-        found = np.unravel_index(chosen, self.layout.shape) if self.attributes else ()
-        return coded_rows(self.domain, dict(zip(self.attributes, found, strict=True)))
-
-    def _start(self) -> str:
-        return extend_digest("dense", self.domain.fingerprint, *self.attributes)
+        chosen = even_steps(self.cells, m, rng=generator(f"{self.digest()} {key}"))
+        codes = np.unravel_index(chosen, self.layout.shape) if self.attributes else ()
+        return coded_rows(self.domain, dict(zip(self.attributes, codes, strict=True)))
 
     def _check(self, queries: Queries) -> None:
         check_covered(self.domain, self.attributes, queries)
 
     def _compiled(self, queries: Queries) -> Compiled:
         self._check(queries)
-        known = self._kept.queries
+        compiled = self._cache.queries
         name = canonical_hash(queries)
-        if name not in known:
-            if len(known) >= min(_KEPT_QUERIES, max(64, _KEPT_BLOCKS // self.layout.blocks)):
-                known.clear()
-            known[name] = compile_query(self.layout, queries)
-        return known[name]
+        if name not in compiled:
+            if len(compiled) >= min(_MAX_QUERIES, max(64, _MAX_BLOCKS // self.layout.blocks)):
+                compiled.clear()
+            compiled[name] = compile_query(self.layout, queries)
+        return compiled[name]
 
     def _one(self, queries: Queries) -> float:
         """From the table over the query's attributes if that was asked about before, else in one pass."""
         names = queries.attributes
-        seen = self._kept.asked
-        if names in self._kept.tables or (seen.get(names, 0) and self.domain.cells(names) <= _KEPT_CELLS):
+        margins = self._cache.margins
+        if names in self._cache.tables or (
+            names in margins and self.domain.cells(names) <= _MAX_CACHED_CELLS
+        ):
             return min(1.0, max(0.0, float(self._part(queries)[0])))
-        seen[names] = seen.get(names, 0) + 1
+        margins.add(names)
         return Table(self.cells, self.total).share(self._compiled(queries))
 
     def _part(self, part: Queries) -> Floats:
         return answer_from_tables(part, self._table)
 
     def _table(self, margin: Margin) -> Floats:
-        tables = self._kept.tables
+        tables = self._cache.tables
         if margin not in tables:
-            if sum(t.size for t in tables.values()) + self.domain.cells(margin) > _KEPT_CELLS:
+            if sum(t.size for t in tables.values()) + self.domain.cells(margin) > _MAX_CACHED_CELLS:
                 tables.clear()
             gone = tuple(i for i, name in enumerate(self.attributes) if name not in margin)
             tables[margin] = self.cells.reshape(self.layout.shape).sum(axis=gone) / self.total
@@ -232,19 +232,20 @@ class Dense:
     def _after(self, table: Table, *words: str) -> Dense:
         """Earlier answers become a part of the origin: what follows is not a refit from the uniform start."""
         origin = extend_digest(self.digest(), *words)
-        return Dense(self.layout, table.cells, table.total, origin, (), (), self._kept.queries_only())
+        return Dense(self.layout, table.cells, table.total, origin, (), (), self._cache.queries_only())
 
 
 @dataclass(slots=True)
-class _Kept:
-    """What was worked out before; forgotten at will."""
+class _Cache:
+    """What was computed before; may be dropped at any time."""
 
     queries: dict[str, Compiled] = field(default_factory=dict)
     tables: dict[Margin, Floats] = field(default_factory=dict)
-    asked: dict[Margin, int] = field(default_factory=dict)
+    margins: set[Margin] = field(default_factory=set)
+    """Sets of attributes that a query was answered on."""
 
-    def queries_only(self) -> _Kept:
-        return _Kept(queries=self.queries)
+    def queries_only(self) -> _Cache:
+        return _Cache(queries=self.queries)
 
 
 def check_covered(domain: Domain, attributes: Margin, queries: Queries) -> None:
@@ -265,11 +266,11 @@ def answer_from_tables(part: Queries, table: Any) -> Floats:
         return part.from_margins(tables) / part.denominator
     if isinstance(part, SetQueries):
         values: list[float] = []
-        for given in part.conditions:
-            names = attributes(part.domain, given)
-            factors = product(given)
+        for one in part.conditions:
+            names = attributes(part.domain, one)
+            factors = product(one)
             if factors is None:
-                values.append(float(np.sum(table(names), where=table_mask(part.domain, given, names))))
+                values.append(float(np.sum(table(names), where=table_mask(part.domain, one, names))))
             else:
                 values.append(_sum_box(table(names), {leaf.attribute: leaf.runs for leaf in factors}, names))
         return np.array(values)
@@ -286,22 +287,22 @@ def _sum_box(table: Floats, sets: Mapping[str, Runs], names: Margin) -> float:
     return float(part.sum())
 
 
-def coded_rows(domain: Domain, known: Mapping[str, NDArray[Any]]) -> SmallDatabase:
-    """Rows of the attributes that are known, in domain order."""
+def coded_rows(domain: Domain, columns: Mapping[str, NDArray[Any]]) -> SmallDatabase:
+    """Rows of these attributes, in domain order."""
     return SmallDatabase(
-        {a.name: known[a.name].astype(np.min_scalar_type(a.size - 1)) for a in domain if a.name in known}
+        {a.name: columns[a.name].astype(np.min_scalar_type(a.size - 1)) for a in domain if a.name in columns}
     )
 
 
 def _project(table: Table, query: Compiled, target: Target) -> bool:
-    """One I-projection in place; False where nothing had to move."""
+    """One I-projection in place; False where nothing had to change."""
     share = table.share(query)
     gap = min(max(target.value, 0.0), 1.0) - share
     if abs(gap) <= target.width or not 0 < share < 1:
         return False
     aim = share + math.copysign(abs(gap) - target.width, gap)
     if isinstance(query, Counting):
-        table.tilt(query, min(max(logit(aim) - logit(share), -FARTHEST), FARTHEST))
+        table.tilt(query, min(max(logit(aim) - logit(share), -MAX_MULTIPLIER), MAX_MULTIPLIER))
         return True
     for _ in range(_STEPS):
         if abs(aim - share) <= 1e-12:

@@ -103,8 +103,8 @@ def histogram_map(queries: Queries) -> HistogramMap | None:
     for part in queries.classes:
         if isinstance(part, Marginals):
             for margin, place in part.slices.items():
-                moved = slice(start + place.start, start + place.stop)
-                pieces.append(_piece(attributes, shape, margin, None, moved))
+                inside = slice(start + place.start, start + place.stop)
+                pieces.append(_piece(attributes, shape, margin, None, inside))
         else:
             matrix = _matrix(part)
             if matrix is None:
@@ -125,10 +125,10 @@ def pass_length(queries: Queries) -> int:
     return passed + sum(queries.domain.cells(margin) for margin in margins)
 
 
-def shared_steps(wanted: Iterable[Gone]) -> tuple[Gone, ...]:
-    """Every partial sum on the way to the wanted ones, parents first."""
-    found = {gone[:length] for gone in wanted for length in range(1, len(gone) + 1)}
-    return tuple(sorted(found, key=lambda gone: (len(gone), gone)))
+def shared_steps(sums: Iterable[Gone]) -> tuple[Gone, ...]:
+    """Every partial sum on the way to these, parents first."""
+    steps = {gone[:length] for gone in sums for length in range(1, len(gone) + 1)}
+    return tuple(sorted(steps, key=lambda gone: (len(gone), gone)))
 
 
 def can_map(queries: Queries) -> bool:
@@ -170,8 +170,7 @@ def _margins(part: Queries) -> tuple[Margin, ...]:
 
 def _piece(attributes: Margin, shape: tuple[int, ...], margin: Margin, matrix: Any, place: slice) -> Piece:
     gone = _gone(attributes, shape, margin)
-    kept = tuple(1 if axis in gone else size for axis, size in enumerate(shape))
-    return Piece(gone, kept, matrix, place)
+    return Piece(gone, tuple(1 if axis in gone else size for axis, size in enumerate(shape)), matrix, place)
 
 
 def _gone(attributes: Margin, shape: tuple[int, ...], margin: Margin) -> Gone:
@@ -282,9 +281,9 @@ def fit_entropic(
         slope = queries.transpose(weights * gap)
         before = height
         while True:
-            moved = logs - step * slope
-            moved -= moved.max()
-            following = np.exp(moved)
+            next_logs = logs - step * slope
+            next_logs -= next_logs.max()
+            following = np.exp(next_logs)
             mass = float(following.sum())
             following /= mass
             gap_there = queries.forward(following * total) - answers
@@ -294,7 +293,7 @@ def fit_entropic(
             if step * total * heaviest < 1e-9:  # no step helps: the minimum, up to rounding
                 return share * total
             step /= 2
-        share, logs, gap = following, moved - math.log(mass), gap_there
+        share, logs, gap = following, next_logs - math.log(mass), gap_there
         step *= 1.5
         if before - height <= 1e-9 * before:
             break

@@ -70,17 +70,17 @@ class HistogramModel:
             variance += share**2 * self.size.noise.variance
         return Estimate(float((weights * table).sum()), math.sqrt(max(variance, 0.0)))
 
-    def estimate(self, asked: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
+    def estimate(self, query: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
         """One query as a fraction, and its error; None if it is not covered.
 
         Accuracy: except with probability beta, for all of the `among` queries together that may be asked so.
         """
-        if asked.count != 1 or not self.covers(asked.attributes):
+        if query.count != 1 or not self.covers(query.attributes):
             return None
-        weights = query_weights(asked)
+        weights = query_weights(query)
         if weights is None:
             return None
-        value = self.answer(weights, margin=asked.attributes).value
+        value = self.answer(weights, margin=query.attributes).value
         inside, _ = self._sums(weights)
         share = inside / self.cells.size
         groups = [(inside, 1 - share), (self.cells.size - inside, share)]
@@ -138,11 +138,11 @@ def box_factor(domain: Domain, name: str, codes: Sequence[int]) -> NDArray[np.fl
     return factor
 
 
-def query_weights(asked: Queries) -> NDArray[np.float64] | None:
+def query_weights(query: Queries) -> NDArray[np.float64] | None:
     """The weights of one query over its own attributes, or None if those have too many cells."""
-    if asked.domain.cells(asked.attributes) > MOST_CELLS:
+    if query.domain.cells(query.attributes) > MOST_CELLS:
         return None
-    return cell_weights(asked)[0].reshape([asked.domain[name].size for name in asked.attributes])
+    return cell_weights(query)[0].reshape([query.domain[name].size for name in query.attributes])
 
 
 def size_tail(size: Size, beta: float) -> float:

@@ -13,8 +13,8 @@ among those within W_j of every value. Each multiplier in turn maximises the dua
 so D never falls. D <= KL(x || uniform) <= ln|X| for every distribution x within all widths, whatever the multipliers
 (Donsker and Varadhan), and an answer that the distribution before missed by g > W raises D by 2 (g - W)^2 at least
 (Hoeffding's lemma, at multiplier 4 (g - W)). So no more than ln|X| / (2 (g - W)^2) answers can be missed by g, after
-however many sweeps, as long as the newest answer comes first and no weight falls to 0: that is what a lasting
-session counts on.
+however many sweeps, as long as the newest answer comes first and no weight falls to 0: that is what a session with
+one budget for all questions relies on.
 
 Post-processing both: it costs nothing.
 """
@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 from maquette.models.hypothesis import Released
 
-FEWEST, MOST = 10, 200
+MIN_SWEEPS, MAX_SWEEPS = 10, 200
 """Sweeps over all answers after each new one; fewer where all fit already."""
 _VISITS = 6000
 _WORK = 2**26
@@ -36,16 +36,16 @@ SLACK = 0.5
 """A misfit of this many standard deviations is left alone."""
 RIDGE = 0.1
 """How much of a standard deviation a multiplier of 1 is allowed to miss, for the most precise answers."""
-FARTHEST = 30.0
+MAX_MULTIPLIER = 30.0
 """No multiplier goes beyond: exp(30) tells any two records apart."""
-_LONGEST = 5.0
+_MAX_STEP = 5.0
 _FLOOR = 1e-9
 _SECANTS = 4
-_STILL = 1e-6
-"""A multiplier that would move by less is settled."""
+_MIN_CHANGE = 1e-6
+"""A multiplier that would change by less stays."""
 
 
-class Field(Protocol):
+class Weights(Protocol):
     """Weights over records that can be tilted in place."""
 
     def share(self, query: Any) -> float:
@@ -58,7 +58,7 @@ class Field(Protocol):
 
 
 @dataclass(slots=True)
-class Fitted:
+class FittedAnswer:
     """One released answer in a fit."""
 
     query: Any
@@ -69,64 +69,65 @@ class Fitted:
     width: float | None = None
     multiplier: float = 0.0
 
+    @classmethod
+    def of(cls, released: Released, query: Any, *, counting: bool) -> FittedAnswer:
+        """A released answer before its first fit."""
+        value = min(max(released.value, 0.0), 1.0)
+        return cls(query, counting, value, released.deviation, released.width)
 
-def fitted(released: Released, query: Any, *, counting: bool) -> Fitted:
-    """A released answer before its first fit."""
-    value = min(max(released.value, 0.0), 1.0)
-    return Fitted(query, counting, value, released.deviation, released.width)
 
-
-def settle(field: Field, answers: Sequence[Fitted], *, records: int) -> None:
+def fit_answers(weights: Weights, answers: Sequence[FittedAnswer], *, records: int) -> None:
     """Sweep over the answers, newest first, until none is off by more than its slack.
 
     Cost: one pass per answer and sweep over the records that it counts, one more where it is off; from 10 to 200
         sweeps, by how much work one is.
     """
-    sweeps = min(MOST, max(FEWEST, min(_VISITS // len(answers), _WORK // (len(answers) * records))))
+    sweeps = min(MAX_SWEEPS, max(MIN_SWEEPS, min(_VISITS // len(answers), _WORK // (len(answers) * records))))
     precise = min((a.deviation for a in answers if a.deviation > 0), default=1.0)
     for _ in range(sweeps):
-        moved = [_settle_one(field, answer, precise) for answer in reversed(answers)]
-        if not any(moved):
+        changes = [_fit_one(weights, answer, precise) for answer in reversed(answers)]
+        if not any(changes):
             return
 
 
-def _settle_one(field: Field, answer: Fitted, precise: float) -> bool:
+def _fit_one(weights: Weights, answer: FittedAnswer, precise: float) -> bool:
+    """One answer by its own multiplier; False where nothing had to change."""
     if answer.width is not None:
-        return _ascend(field, answer, answer.width)
+        return _ascend(weights, answer, answer.width)
     ridge = RIDGE * answer.deviation**2 / precise
-    share = field.share(answer.query)
+    share = weights.share(answer.query)
     miss = answer.value - ridge * answer.multiplier - share
     if abs(miss) <= max(SLACK * answer.deviation, _FLOOR) or not 0 < share < 1:
         return False
     if answer.counting:
-        return _tilt(field, answer, solve_step(share, miss, ridge))
+        return _tilt(weights, answer, solve_step(share, miss, ridge))
     slope = 0.25  # no answer moves faster than this
     for _ in range(_SECANTS):
         step = miss / (slope + ridge)
-        if not _tilt(field, answer, step):
+        if not _tilt(weights, answer, step):
             break
-        moved = field.share(answer.query) - share
-        slope = min(max(moved / step, 0.01), 0.25)
-        share += moved
+        change = weights.share(answer.query) - share
+        slope = min(max(change / step, 0.01), 0.25)
+        share += change
         miss = answer.value - ridge * answer.multiplier - share
     return True
 
 
-def _ascend(field: Field, answer: Fitted, width: float) -> bool:
+def _ascend(weights: Weights, answer: FittedAnswer, width: float) -> bool:
     """Raise the dual in one multiplier: as far as it goes for 0/1 weights, by a few safe steps for others."""
-    moved = False
+    changes = False
     for _ in range(1 if answer.counting else _SECANTS):
-        share = field.share(answer.query)
+        share = weights.share(answer.query)
         if not 0 < share < 1:
             break
         step = _exact_rise(answer, share, width) if answer.counting else _safe_rise(answer, share, width)
-        if abs(step) <= _STILL or not _tilt(field, answer, step):
+        if abs(step) <= _MIN_CHANGE or not _tilt(weights, answer, step):
             break
-        moved = True
-    return moved
+        changes = True
+    return changes
 
 
-def _exact_rise(answer: Fitted, share: float, width: float) -> float:
+def _exact_rise(answer: FittedAnswer, share: float, width: float) -> float:
     """To the answer's nearer border, v - W from a multiplier above 0, v + W from below; or back to 0 between them."""
     up = logit(answer.value - width) - logit(share)
     down = logit(answer.value + width) - logit(share)
@@ -135,7 +136,7 @@ def _exact_rise(answer: Fitted, share: float, width: float) -> float:
     return down if answer.multiplier + down < 0 else -answer.multiplier
 
 
-def _safe_rise(answer: Fitted, share: float, width: float) -> float:
+def _safe_rise(answer: FittedAnswer, share: float, width: float) -> float:
     """Four times the slope of the dual: no answer moves faster than 1/4, so the slope keeps its sign; not past 0."""
     up, down = answer.value - width - share, answer.value + width - share
     if answer.multiplier > 0 or (answer.multiplier == 0 and up > 0):
@@ -151,12 +152,12 @@ def logit(share: float) -> float:
     return math.log(inside) - math.log1p(-inside)
 
 
-def _tilt(field: Field, answer: Fitted, step: float) -> bool:
+def _tilt(weights: Weights, answer: FittedAnswer, step: float) -> bool:
     """Move one multiplier, not beyond its end; False if it is there already."""
-    aim = min(max(answer.multiplier + step, -FARTHEST), FARTHEST)
+    aim = min(max(answer.multiplier + step, -MAX_MULTIPLIER), MAX_MULTIPLIER)
     if aim == answer.multiplier:
         return False
-    field.tilt(answer.query, aim - answer.multiplier)
+    weights.tilt(answer.query, aim - answer.multiplier)
     answer.multiplier = aim
     return True
 
@@ -166,7 +167,7 @@ def solve_step(share: float, miss: float, ridge: float) -> float:
 
     The left side rises in d; Newton from 0, kept inside [-5, 5].
     """
-    low, high = (0.0, _LONGEST) if miss > 0 else (-_LONGEST, 0.0)
+    low, high = (0.0, _MAX_STEP) if miss > 0 else (-_MAX_STEP, 0.0)
     step = 0.0
     for _ in range(60):
         grown = share * math.exp(step)

@@ -40,12 +40,12 @@ _PRECISE = 2**20
 
 def below(domain: Domain, margins: Iterable[Margin]) -> tuple[Margin, ...]:
     """Every set of attributes inside one of the margins, small ones first, without attributes of one cell."""
-    wide = {tuple(name for name in margin if domain[name].size > 1) for margin in margins}
-    found = {
+    wide = {_varied(domain, margin) for margin in margins}
+    parts = {
         part for margin in wide for order in range(len(margin) + 1) for part in combinations(margin, order)
     }
     place = {name: i for i, name in enumerate(domain.names)}
-    return tuple(sorted(found, key=lambda part: (len(part), [place[name] for name in part])))
+    return tuple(sorted(parts, key=lambda part: (len(part), [place[name] for name in part])))
 
 
 def centre(table: NDArray[Any], axes: Sequence[int]) -> NDArray[Any]:
@@ -60,38 +60,43 @@ def reconstruct(domain: Domain, residuals: Mapping[Margin, Table], margin: Margi
 
     Cost: one pass over the table per attribute; smaller residuals are first added up in the tables one order below.
     """
-    kept = tuple(name for name in margin if domain[name].size > 1)
-    return _assemble(domain, residuals, kept).reshape([domain[name].size for name in margin])
+    sizes = [domain[name].size for name in margin]
+    return _assemble(domain, residuals, _varied(domain, margin)).reshape(sizes)
 
 
 def cell_variance(domain: Domain, variances: Mapping[Margin, float], margin: Margin) -> float:
     """The variance of the noise of every cell of a margin: the sum over A of s_A prod_A (1 - 1/n) / prod_rest n^2."""
-    kept = tuple(name for name in margin if domain[name].size > 1)
-    return math.fsum(variances[part] * _share(domain, kept, part) for part in below(domain, [kept]))
+    margin = _varied(domain, margin)
+    return math.fsum(variances[part] * _share(domain, margin, part) for part in below(domain, [margin]))
 
 
 def query_variance(
     domain: Domain, variances: Mapping[Margin, float], margin: Margin, weights: NDArray[Any]
 ) -> float:
     """The variance of a weighted sum of a margin's cells: over A, s_A times the squared norm of its A-part."""
-    kept = tuple(name for name in margin if domain[name].size > 1)
-    table = np.asarray(weights, dtype=np.float64).reshape([domain[name].size for name in kept])
+    margin = _varied(domain, margin)
+    table = np.asarray(weights, dtype=np.float64).reshape([domain[name].size for name in margin])
     total = 0.0
-    for part in below(domain, [kept]):
-        mean = table.mean(axis=tuple(i for i, name in enumerate(kept) if name not in part))
+    for part in below(domain, [margin]):
+        mean = table.mean(axis=tuple(i for i, name in enumerate(margin) if name not in part))
         total += variances[part] * float((centre(mean, range(len(part))) ** 2).sum())
     return total
 
 
 def box_variance(domain: Domain, variances: Mapping[Margin, float], box: Mapping[str, NDArray[Any]]) -> float:
     """The same for a product of weights per attribute, without a table."""
-    kept = [name for name in box if domain[name].size > 1]
-    mean = {name: float(np.mean(box[name])) for name in kept}
-    spread = {name: float(((box[name] - mean[name]) ** 2).sum()) for name in kept}
+    names = _varied(domain, box)
+    mean = {name: float(np.mean(box[name])) for name in names}
+    squares = {name: float(((box[name] - mean[name]) ** 2).sum()) for name in names}
     return math.fsum(
-        variances[part] * math.prod(spread[n] if n in part else mean[n] ** 2 for n in kept)
-        for part in below(domain, [tuple(kept)])
+        variances[part] * math.prod(squares[n] if n in part else mean[n] ** 2 for n in names)
+        for part in below(domain, [names])
     )
+
+
+def _varied(domain: Domain, names: Iterable[str]) -> Margin:
+    """The attributes of more than one cell among these."""
+    return tuple(name for name in names if domain[name].size > 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,13 +115,13 @@ class ResidualModel:
     size: Size
 
     @classmethod
-    def from_measured(cls, domain: Domain, measured: Sequence[Residual], size: Size) -> ResidualModel:
+    def from_tables(cls, domain: Domain, tables: Sequence[Residual], size: Size) -> ResidualModel:
         """From what the gate returned. A public size takes the place of the empty set, without noise."""
-        large = sum(residual.values.size for residual in measured) > _PRECISE
+        large = sum(residual.values.size for residual in tables) > _PRECISE
         kind = np.float32 if large else np.float64
         residuals: dict[Margin, Table] = {(): np.asarray(float(size.value))}
         variances: dict[Margin, float] = {(): 0.0}
-        for residual in measured:
+        for residual in tables:
             left = [axis for axis in range(residual.values.ndim) if axis not in residual.axes]
             table = centre(residual.values / residual.denominator, left)
             residuals[residual.margin] = table.astype(kind) if residual.margin else table
@@ -147,20 +152,20 @@ class ResidualModel:
         value = float((weights * self.table(margin)).sum())
         return Estimate(value, math.sqrt(query_variance(self.domain, self.variances, margin, weights)))
 
-    def estimate(self, asked: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
+    def estimate(self, query: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
         """One query as a fraction, and its error; None if it is not covered.
 
         Accuracy: except with probability beta, for all of the `among` queries together that may be asked so.
         """
-        if asked.count != 1 or not self.covers(asked.attributes):
+        if query.count != 1 or not self.covers(query.attributes):
             return None
-        weights = query_weights(asked)
+        weights = query_weights(query)
         if weights is None:
             return None
-        found = self.answer(weights, margin=asked.attributes)
+        count = self.answer(weights, margin=query.attributes)
         share = beta * (1 if self.size.public else 1 - SIZE_SHARE) / among
-        error = found.deviation * math.sqrt(2 * math.log(2 / share)) + size_tail(self.size, beta)
-        return found.value / self.size.divisor, error / self.size.divisor
+        error = count.deviation * math.sqrt(2 * math.log(2 / share)) + size_tail(self.size, beta)
+        return count.value / self.size.divisor, error / self.size.divisor
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The parts that are stored: JSON and arrays."""
@@ -196,15 +201,16 @@ class ResidualModel:
 
     def _box(self, factors: Mapping[str, NDArray[Any]]) -> Estimate:
         """Each residual is contracted with the box; along the other axes only the box's mean counts."""
-        kept = {name: factor for name, factor in factors.items() if self.domain[name].size > 1}
+        names = _varied(self.domain, factors)
+        means = {name: float(factor.mean()) for name, factor in factors.items()}
         value = 0.0
-        for part in below(self.domain, [tuple(kept)]):
+        for part in below(self.domain, [names]):
             table = np.asarray(self.residuals[part], dtype=np.float64)
             for name in part:
-                table = np.tensordot(kept[name], table, axes=(0, 0))
-            value += float(table) * math.prod(float(kept[n].mean()) for n in kept if n not in part)
-        constant = math.prod(float(f.mean()) for name, f in factors.items() if name not in kept)
-        deviation = math.sqrt(box_variance(self.domain, self.variances, kept))
+                table = np.tensordot(factors[name], table, axes=(0, 0))
+            value += float(table) * math.prod(means[name] for name in names if name not in part)
+        constant = math.prod(mean for name, mean in means.items() if name not in names)
+        deviation = math.sqrt(box_variance(self.domain, self.variances, {n: factors[n] for n in names}))
         return Estimate(value * constant, deviation * constant)
 
 

@@ -52,26 +52,26 @@ def size_of(data: object) -> Size:
 
 def margin_of(domain: Domain, names: object) -> Margin:
     """Distinct attributes of the domain."""
-    found = tuple(_list(names, "a set of attributes"))
-    if len(set(map(str, found))) < len(found) or any(name not in domain.names for name in found):
+    margin = tuple(_list(names, "a set of attributes"))
+    if len(set(map(str, margin))) < len(margin) or any(name not in domain.names for name in margin):
         raise ReleaseError("the model is over attributes that the domain does not have")
-    return cast("Margin", found)
+    return cast("Margin", margin)
 
 
 def table_of(arrays: Mapping[str, NDArray[Any]], name: str, shape: Sequence[int]) -> NDArray[Any]:
     """An array of finite numbers of this shape."""
-    found = arrays.get(name)
-    if found is None or found.shape != tuple(shape) or not np.isfinite(found).all():
+    table = arrays.get(name)
+    if table is None or table.shape != tuple(shape) or not np.isfinite(table).all():
         raise ReleaseError(f"the model has no array '{name}' of finite numbers in the shape that it declares")
-    return found
+    return table
 
 
 def amounts_of(values: object, count: int, *, positive: bool = False) -> list[float]:
     """So many finite numbers that are not negative."""
-    found = _list(values, "a list of numbers")
-    if len(found) != count:
-        raise ReleaseError(f"the model declares {len(found):,} numbers where {count:,} belong")
-    return [amount(value, positive=positive) for value in found]
+    numbers = _list(values, "a list of numbers")
+    if len(numbers) != count:
+        raise ReleaseError(f"the model declares {len(numbers):,} numbers where {count:,} belong")
+    return [amount(value, positive=positive) for value in numbers]
 
 
 def amount(value: Any, *, positive: bool = False, signed: bool = False) -> float:
@@ -116,10 +116,10 @@ def _fraction(text: object) -> Fraction | None:
         return None
     if not isinstance(text, str) or not _EXACT.fullmatch(text):
         raise ReleaseError(f"the release states {text!r:.80} in the place of an exact number")
-    found = Fraction(text)
-    if abs(found) > LARGEST or (found and abs(found) < Fraction(1, LARGEST)):
+    value = Fraction(text)
+    if abs(value) > LARGEST or (value and abs(value) < Fraction(1, LARGEST)):
         raise ReleaseError("the release states noise out of any range")
-    return found
+    return value
 
 
 def _object(data: object, what: str) -> dict[str, Any]:

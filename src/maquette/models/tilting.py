@@ -1,8 +1,13 @@
 """One query on a dense table of weights: its sum, and its multiplicative update, each in one pass over memory.
 
 The table is seen as blocks (leading attributes) of cells (trailing attributes). A query is the same on all blocks
-of one pattern, so that it is held as a few patterns: runs of cells for 0/1 weights, numbers for fractional ones.
+of one pattern, so that it is stored as a few patterns: runs of cells for 0/1 weights, numbers for fractional ones.
 Blocks without a counted cell are not touched.
+
+The compiled loops share their arrays: `table` (blocks, cells) are the weights; `pattern` (blocks) is the pattern of a
+block, or -1; the runs of pattern p are `ends[p]` .. `ends[p + 1]` of `low` and `high` (first cell, one past the last);
+`weights` (patterns, cells) are the query's weights, `factors` (patterns, cells) the exponentials of step times weight,
+`factor` that of a counted cell. One step takes one block. Measured by benchmarks/weights.py (results/weights.jsonl).
 """
 
 from __future__ import annotations
@@ -24,15 +29,16 @@ from maquette.queries.predicates import SetQueries
 
 Floats = NDArray[np.float64]
 
-BLOCK = 2**8
+MIN_BLOCK = 2**8
 """Trailing cells that a block should have at least."""
-_SHORT = 512
-_QUICK = {"reassoc", "nsz", "contract"}
+_SHORT_RUN = 512
+"""Mean length below which runs are stored as weights; chosen by benchmarks/weights.py."""
+_REORDERED = {"reassoc", "nsz", "contract"}
 """Sums may be taken in any order; nothing else is loosened."""
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class BlockLayout:
     """How a table over some attributes is cut into blocks."""
 
     domain: Domain
@@ -41,9 +47,9 @@ class Layout:
     """Attributes before this place lead."""
 
     @classmethod
-    def of(cls, domain: Domain, attributes: Margin) -> Layout:
+    def of(cls, domain: Domain, attributes: Margin) -> BlockLayout:
         cut, cells = len(attributes), 1
-        while cut > 0 and cells < BLOCK:
+        while cut > 0 and cells < MIN_BLOCK:
             cut -= 1
             cells *= domain[attributes[cut]].size
         return cls(domain, attributes, cut)
@@ -66,7 +72,7 @@ class Layout:
 class Counting:
     """A 0/1 query: `pattern` of every block (-1 for none), and the runs of counted cells of every pattern.
 
-    Runs too short to be worth a loop each are held as weights instead.
+    Runs too short to be worth a loop each are stored as weights instead.
     """
 
     pattern: NDArray[np.int32]
@@ -89,7 +95,7 @@ class Weighing:
 Compiled = Counting | Weighing
 
 
-def compile_query(layout: Layout, queries: Queries) -> Compiled:
+def compile_query(layout: BlockLayout, queries: Queries) -> Compiled:
     """One query over the attributes of a layout, ready for passes over the table."""
     names = queries.attributes
     leading = tuple(name for name in names if name in layout.attributes[: layout.cut])
@@ -150,13 +156,14 @@ def tilt(table: Floats, query: Compiled, step: float, out: Floats | None = None)
 
 
 def _outer(sets: dict[str, NDArray[np.bool_]], names: Margin) -> NDArray[np.bool_]:
-    found = np.ones((), dtype=bool)
+    """The product of some sets, as a mask over their attributes, flat."""
+    mask = np.ones((), dtype=bool)
     for name in names:
-        found = np.logical_and.outer(found, sets[name])
-    return found.ravel()
+        mask = np.logical_and.outer(mask, sets[name])
+    return mask.ravel()
 
 
-def _spread(layout: Layout, names: Margin, values: NDArray[Any], *, lead: bool) -> NDArray[Any]:
+def _spread(layout: BlockLayout, names: Margin, values: NDArray[Any], *, lead: bool) -> NDArray[Any]:
     """Values over some of the leading (or trailing) attributes, repeated over the others."""
     over = layout.attributes[: layout.cut] if lead else layout.attributes[layout.cut :]
     sizes = [layout.domain[name].size if name in names else 1 for name in over]
@@ -176,14 +183,15 @@ def _runs(blocks: NDArray[np.int32], masks: NDArray[np.bool_]) -> Counting:
     if empty.any() and len(blocks):
         blocks = np.where((blocks >= 0) & ~empty[blocks], blocks, -1).astype(np.int32)
     low, high = np.concatenate(lows).astype(np.int64), np.concatenate(highs).astype(np.int64)
-    short = len(low) > 0 and float((high - low).mean()) < min(_SHORT, masks.shape[1])
+    short = len(low) > 0 and float((high - low).mean()) < min(_SHORT_RUN, masks.shape[1])
     return Counting(
         blocks, np.array(ends, dtype=np.int64), low, high, masks.astype(np.float64) if short else None
     )
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+@numba.njit(cache=True, nogil=True, fastmath=_REORDERED)
 def _sum_runs(table: Any, pattern: Any, ends: Any, low: Any, high: Any) -> float:
+    """The sum of all counted cells."""
     total = 0.0
     for block in range(table.shape[0]):
         p = pattern[block]
@@ -198,8 +206,9 @@ def _sum_runs(table: Any, pattern: Any, ends: Any, low: Any, high: Any) -> float
     return total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+@numba.njit(cache=True, nogil=True, fastmath=_REORDERED)
 def _tilt_runs(table: Any, pattern: Any, ends: Any, low: Any, high: Any, factor: float) -> float:
+    """Multiply the counted cells by `factor`, in place; returns their sum before."""
     total = 0.0
     for block in range(table.shape[0]):
         p = pattern[block]
@@ -216,10 +225,11 @@ def _tilt_runs(table: Any, pattern: Any, ends: Any, low: Any, high: Any, factor:
     return total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+@numba.njit(cache=True, nogil=True, fastmath=_REORDERED)
 def _tilt_runs_into(
     out: Any, table: Any, pattern: Any, ends: Any, low: Any, high: Any, factor: float
 ) -> float:
+    """The same into `out`, with all other cells copied."""
     total = 0.0
     for block in range(table.shape[0]):
         p = pattern[block]
@@ -241,8 +251,9 @@ def _tilt_runs_into(
     return total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+@numba.njit(cache=True, nogil=True, fastmath=_REORDERED)
 def _sum_weights(table: Any, pattern: Any, weights: Any) -> float:
+    """The sum of weight times cell."""
     total = 0.0
     for block in range(table.shape[0]):
         p = pattern[block]
@@ -256,8 +267,9 @@ def _sum_weights(table: Any, pattern: Any, weights: Any) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+@numba.njit(cache=True, nogil=True, fastmath=_REORDERED)
 def _tilt_weights(table: Any, pattern: Any, weights: Any, factors: Any) -> tuple[float, float]:
+    """Multiply every cell by its factor, in place; returns the new sum of weight times cell, and the growth of all."""
     total, grown = 0.0, 0.0
     for block in range(table.shape[0]):
         p = pattern[block]
@@ -276,8 +288,9 @@ def _tilt_weights(table: Any, pattern: Any, weights: Any, factors: Any) -> tuple
     return total, grown
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+@numba.njit(cache=True, nogil=True, fastmath=_REORDERED)
 def _tilt_masks(table: Any, pattern: Any, weights: Any, factors: Any) -> float:
+    """The same for weights of 0 and 1; returns the sum of the counted cells before."""
     total = 0.0
     for block in range(table.shape[0]):
         p = pattern[block]
@@ -293,9 +306,9 @@ def _tilt_masks(table: Any, pattern: Any, weights: Any, factors: Any) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_QUICK)
+@numba.njit(cache=True, nogil=True, fastmath=_REORDERED)
 def _tilt_masks_into(out: Any, table: Any, pattern: Any, weights: Any, factors: Any) -> float:
-    """A loop of its own: one that may or may not work in place is not vectorised."""
+    """The same into `out`. A loop of its own: one that may or may not work in place is not vectorised."""
     total = 0.0
     for block in range(table.shape[0]):
         p = pattern[block]

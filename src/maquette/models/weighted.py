@@ -23,8 +23,8 @@ from maquette.domain import Domain
 from maquette.models.answers import SmallDatabase
 from maquette.models.dense import check_covered, coded_rows
 from maquette.models.hypothesis import Released, extend_digest
-from maquette.models.refit import Fitted, fitted, settle
-from maquette.models.rows import generator
+from maquette.models.refit import FittedAnswer, fit_answers
+from maquette.models.rows import even_steps, generator
 from maquette.queries import canonical_hash, condition
 from maquette.queries.base import Margin, Queries
 from maquette.queries.condition import Leaf, product
@@ -35,39 +35,39 @@ Columns = dict[str, NDArray[Any]]
 
 ROWS = 2**14
 """Rows of a hypothesis."""
-_ENOUGH = 64
+_MIN_EFFECTIVE = 64
 """Effective rows that should stand for a counted part, however small."""
-_TRIES = 40
+_MAX_TRIES = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counted:
+class RowNumbers:
     """The rows that a 0/1 query counts."""
 
     rows: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weighed:
+class RowWeights:
     """The weight of every row in a query with fractional weights."""
 
     weights: Floats
 
 
-class Rows:
+class TiltedRows:
     """Weights of rows that add up to 1 at first, tilted in place, with their running sum."""
 
     def __init__(self, weights: Floats) -> None:
         self.weights = weights
         self.total = 1.0
 
-    def share(self, query: Counted | Weighed) -> float:
-        counted = isinstance(query, Counted)
-        found = _sum_at(self.weights, query.rows) if counted else _dot(self.weights, query.weights)
-        return min(1.0, max(0.0, found / self.total))
+    def share(self, query: RowNumbers | RowWeights) -> float:
+        counting = isinstance(query, RowNumbers)
+        total = _sum_at(self.weights, query.rows) if counting else _dot(self.weights, query.weights)
+        return min(1.0, max(0.0, total / self.total))
 
-    def tilt(self, query: Counted | Weighed, step: float) -> None:
-        if isinstance(query, Counted):
+    def tilt(self, query: RowNumbers | RowWeights, step: float) -> None:
+        if isinstance(query, RowNumbers):
             self.total += _tilt_at(self.weights, query.rows, math.exp(step))
         else:
             self.weights *= np.exp(step * query.weights)
@@ -82,7 +82,7 @@ class Rows:
 class WeightedRows:
     """A distribution on some ten thousand rows over the attributes that may be asked about.
 
-    Accuracy: none is promised; an answer that is far off is found by the sparse vector and paid for.
+    Accuracy: no guarantee; the sparse vector finds an answer that is far off, which is then paid for.
     Cost: an answer looks at every row once; a refit at the counted rows of every released answer, a few times.
     """
 
@@ -92,8 +92,8 @@ class WeightedRows:
     weights: Floats
     origin: str
     released: tuple[str, ...] = ()
-    fit: tuple[Fitted, ...] = ()
-    asked: tuple[Queries, ...] = ()
+    fit: tuple[FittedAnswer, ...] = ()
+    queries: tuple[Queries, ...] = ()
     _matrix: list[NDArray[Any]] = field(default_factory=list)
     """All columns as one array, made when first needed."""
 
@@ -111,8 +111,8 @@ class WeightedRows:
         check_covered(self.domain, self.attributes, queries)
         if queries.count == 1:
             factors = product(queries.conditions[0]) if isinstance(queries, SetQueries) else None
-            found = self._count(factors) if factors else _dot(self.weights, self._weigh(queries))
-            return np.array([min(1.0, max(0.0, found))])
+            share = self._count(factors) if factors else _dot(self.weights, self._weigh(queries))
+            return np.array([min(1.0, max(0.0, share))])
         return np.clip(queries.on_rows(self.columns, self.weights) / queries.denominator, 0.0, 1.0)
 
     def step(self, queries: Queries, value: float, *, step: float) -> WeightedRows:
@@ -125,18 +125,18 @@ class WeightedRows:
         return WeightedRows(self.domain, self.attributes, self.columns, weights / weights.sum(), origin)
 
     def refit(self, released: Sequence[Released]) -> WeightedRows:
-        """Fitted to all released answers, in their order: one at a time, rows moved where they lack, all settled.
+        """Fitted to all released answers, in their order: one more at a time, with new rows where there are too few.
 
         A list that extends the one it is fitted to goes on from here, with the same result.
         """
         keys = tuple(answer.key for answer in released)
-        known = len(self.released)
-        if self.released != keys[:known] or (not known and self.origin != self._start().origin):
+        done = len(self.released)
+        if self.released != keys[:done] or (not done and self.origin != self._start().origin):
             return self._start().refit(released)
-        if known == len(keys):
+        if done == len(keys):
             return self
         work = _Work.of(self)
-        for place, answer in enumerate(released[known:], start=known):
+        for place, answer in enumerate(released[done:], start=done):
             check_covered(self.domain, self.attributes, answer.queries)
             work.add(answer, extend_digest(self.origin, *keys[: place + 1]))
         return replace(
@@ -145,7 +145,7 @@ class WeightedRows:
             weights=work.rows.weights,
             released=keys,
             fit=tuple(work.fit),
-            asked=tuple(work.asked),
+            queries=tuple(work.queries),
             _matrix=[],
         )
 
@@ -155,8 +155,7 @@ class WeightedRows:
     def synthetic(self, m: int, *, key: str) -> SmallDatabase:
         """m rows of its attributes, at even steps through the weights."""
         _check.whole(m=m)
-        rng = generator(f"{self.digest()} {key}")
-        chosen = _even(self.weights, m, rng)
+        chosen = even_steps(self.weights, m, rng=generator(f"{self.digest()} {key}"))
         return coded_rows(self.domain, {name: codes[chosen] for name, codes in self.columns.items()})
 
     def _count(self, factors: Sequence[Leaf]) -> float:
@@ -183,87 +182,90 @@ class _Work:
 
     domain: Domain
     columns: Columns
-    rows: Rows
-    fit: list[Fitted]
-    asked: list[Queries]
+    rows: TiltedRows
+    fit: list[FittedAnswer]
+    queries: list[Queries]
 
     @classmethod
     def of(cls, start: WeightedRows) -> _Work:
         columns = {name: codes.copy() for name, codes in start.columns.items()}
-        kept = [copy.copy(answer) for answer in start.fit]
-        return cls(start.domain, columns, Rows(start.weights.copy()), kept, list(start.asked))
+        fit = [copy.copy(answer) for answer in start.fit]
+        return cls(start.domain, columns, TiltedRows(start.weights.copy()), fit, list(start.queries))
 
     def add(self, answer: Released, key: str) -> None:
         """One more answer."""
         weigh = _weigh(self.domain, self.columns, answer.queries)
         counting = answer.queries.denominator == 1
-        query = Counted(np.flatnonzero(weigh)) if counting else Weighed(weigh)
-        self.fit.append(fitted(answer, query, counting=counting))
-        self.asked.append(answer.queries)
+        query = RowNumbers(np.flatnonzero(weigh)) if counting else RowWeights(weigh)
+        self.fit.append(FittedAnswer.of(answer, query, counting=counting))
+        self.queries.append(answer.queries)
         if counting:
             self._recruit(answer.queries, generator(key))
-        settle(self.rows, self.fit, records=len(self.rows.weights))
+        fit_answers(self.rows, self.fit, records=len(self.rows.weights))
         self.rows.normalise()
 
     def _recruit(self, queries: Queries, rng: np.random.Generator) -> None:
         """More rows for a counted part that too few stand for: copies of typical rows in place of the lightest."""
         newest = self.fit[-1]
         weights, count = self.rows.weights, len(self.rows.weights)
-        wanted = max(_ENOUGH, math.ceil(newest.value * count / 2))
-        have = _effective(weights[newest.query.rows])
-        if have >= wanted / 2:
+        enough = max(_MIN_EFFECTIVE, math.ceil(newest.value * count / 2))
+        effective = _effective(weights[newest.query.rows])
+        if effective >= enough / 2:
             return
         outside = np.ones(count, dtype=bool)
         outside[newest.query.rows] = False
         spare = np.flatnonzero(outside)
-        number = min(wanted - int(have), len(spare) // 2)
+        number = min(enough - int(effective), len(spare) // 2)
         if number < 1:
             return
-        made = self._counted_copies(queries, number, rng)
-        number = len(next(iter(made.values()))) if made else 0
+        copies = self._counted_copies(queries, number, rng)
+        number = len(next(iter(copies.values()))) if copies else 0
         lightest = spare[np.argsort(weights[spare], kind="stable")[:number]]
-        for name, codes in made.items():
+        for name, codes in copies.items():
             self.columns[name][lightest] = codes
-        # as heavy as the answer says, and no heavier; settling does the rest
+        # as heavy as the answer says, and no heavier; the fit does the rest
         share = max(newest.value, 1.0 / count)
-        weights[lightest] = share * self.rows.total / (number + have)
+        weights[lightest] = share * self.rows.total / (number + effective)
         self.rows.total = float(weights.sum())
         self._recount(lightest)
 
     def _counted_copies(self, queries: Queries, number: int, rng: np.random.Generator) -> Columns:
-        """Copies of rows drawn by weight, changed in the query's attributes only so that it counts them."""
-        drawn = {name: codes[_even(self.rows.weights, number, rng)] for name, codes in self.columns.items()}
+        """Copies of rows copies by weight, changed in the query's attributes only so that it counts them."""
+        copies = {
+            name: codes[even_steps(self.rows.weights, number, rng=rng)]
+            for name, codes in self.columns.items()
+        }
         factors = product(queries.conditions[0]) if isinstance(queries, SetQueries) else None
         if factors is not None:
             for leaf in factors:
                 members = np.array(condition.codes(leaf.runs), dtype=np.uint32)
                 size = self.domain[leaf.attribute].size
-                wrong = np.flatnonzero(~condition.holds(leaf.runs, drawn[leaf.attribute], size))
-                drawn[leaf.attribute][wrong] = members[rng.integers(0, len(members), len(wrong))]
-            return drawn
-        for _ in range(_TRIES):
-            wrong = np.flatnonzero(_weigh(self.domain, drawn, queries) == 0)
+                wrong = np.flatnonzero(~condition.holds(leaf.runs, copies[leaf.attribute], size))
+                copies[leaf.attribute][wrong] = members[rng.integers(0, len(members), len(wrong))]
+            return copies
+        for _ in range(_MAX_TRIES):
+            wrong = np.flatnonzero(_weigh(self.domain, copies, queries) == 0)
             if not len(wrong):
                 break
             for name in queries.attributes:
-                drawn[name][wrong] = rng.integers(0, self.domain[name].size, len(wrong), dtype=np.uint32)
-        kept = np.flatnonzero(_weigh(self.domain, drawn, queries))
-        return {name: codes[kept] for name, codes in drawn.items()} if len(kept) else {}
+                copies[name][wrong] = rng.integers(0, self.domain[name].size, len(wrong), dtype=np.uint32)
+        right = np.flatnonzero(_weigh(self.domain, copies, queries))
+        return {name: codes[right] for name, codes in copies.items()} if len(right) else {}
 
     def _recount(self, changed: NDArray[np.int64]) -> None:
         """Which answers count the changed rows now."""
         part = {name: codes[changed] for name, codes in self.columns.items()}
         flags = np.zeros(len(self.rows.weights), dtype=bool)
         flags[changed] = True
-        for answer, queries in zip(self.fit, self.asked, strict=True):
+        for answer, queries in zip(self.fit, self.queries, strict=True):
             weigh = _weigh(self.domain, part, queries)
-            if isinstance(answer.query, Counted):
-                kept = answer.query.rows[~flags[answer.query.rows]]
-                answer.query = Counted(np.concatenate([kept, changed[weigh != 0]]))
+            if isinstance(answer.query, RowNumbers):
+                others = answer.query.rows[~flags[answer.query.rows]]
+                answer.query = RowNumbers(np.concatenate([others, changed[weigh != 0]]))
             else:
-                moved = answer.query.weights.copy()
-                moved[changed] = weigh
-                answer.query = Weighed(moved)
+                weights = answer.query.weights.copy()
+                weights[changed] = weigh
+                answer.query = RowWeights(weights)
 
 
 def _weigh(domain: Domain, columns: Columns, queries: Queries) -> Floats:
@@ -281,16 +283,12 @@ def _effective(weights: Floats) -> float:
     return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
-def _even(weights: Floats, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """m rows at even steps through the weights."""
-    reached = np.cumsum(weights)
-    marks = (np.arange(m) + rng.random()) / m * reached[-1]
-    return np.minimum(np.searchsorted(reached, marks, side="right"), len(weights) - 1).astype(np.int64)
-
-
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 def _dot(weights: Any, query: Any) -> float:
-    """Without the threads of a linear-algebra library, which cost more than so short a sum."""
+    """The sum of `weights` (rows) times `query` (rows).
+
+    Without the threads of a linear-algebra library, which cost more than so short a sum.
+    """
     total = 0.0
     for i in range(weights.shape[0]):
         total += weights[i] * query[i]
@@ -299,23 +297,29 @@ def _dot(weights: Any, query: Any) -> float:
 
 @numba.njit(cache=True, nogil=True)
 def _sum_product(weights: Any, matrix: Any, places: Any, starts: Any, masks: Any) -> float:
-    """Block by block, without a branch per row: rows in and out of a set follow no order."""
+    """The weight of the rows in a product of sets.
+
+    `weights` (rows); `matrix` (attributes, rows) are codes; set j is over the attribute `places[j]`, its mask over the
+    codes begins at `starts[j]` of `masks` (0 or 1, flat). One step takes 1,024 rows, set by set and without a branch
+    per row: rows in and out of a set follow no order.
+    """
     total = 0.0
-    held = np.empty(1024, dtype=np.uint8)
+    inside = np.empty(1024, dtype=np.uint8)
     for first in range(0, weights.shape[0], 1024):
         length = min(1024, weights.shape[0] - first)
-        held[:] = 1
+        inside[:] = 1
         for j in range(places.shape[0]):
             column, start = matrix[places[j]], starts[j]
             for i in range(length):
-                held[i] &= masks[start + column[first + i]]
+                inside[i] &= masks[start + column[first + i]]
         for i in range(length):
-            total += weights[first + i] * held[i]
+            total += weights[first + i] * inside[i]
     return total
 
 
 @numba.njit(cache=True, nogil=True)
 def _sum_at(weights: Any, rows: Any) -> float:
+    """The sum of `weights` (all rows) over some row numbers."""
     total = 0.0
     for i in range(rows.shape[0]):
         total += weights[rows[i]]
@@ -324,6 +328,7 @@ def _sum_at(weights: Any, rows: Any) -> float:
 
 @numba.njit(cache=True, nogil=True)
 def _tilt_at(weights: Any, rows: Any, factor: float) -> float:
+    """Multiply the weights of some row numbers, in place; returns by how much the sum of all grew."""
     grown = 0.0
     for i in range(rows.shape[0]):
         old = weights[rows[i]]

@@ -1,7 +1,7 @@
-"""How a price is divided: between the stages, between tables, between more bins and less noise. Public inputs only.
+"""Planning from public inputs and released values: how a price is divided, and how large the errors tend to be.
 
-Nothing here is a promise; the gate charges whatever comes out of it. The risk is the expected L1 error of a table,
-summed over all tables of the workload.
+The price is divided between the stages, between tables, and between more bins and less noise, by the predicted L1 error
+of each table. Nothing here is a guarantee; the gate charges whatever comes out of it.
 """
 
 from __future__ import annotations
@@ -16,30 +16,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.unit import Unit
-from maquette.domain import Domain, Relation
-from maquette.mechanisms import postprocess as consistent
+from maquette.domain import Relation
 from maquette.mechanisms import shape
-from maquette.mechanisms.base import Outcome, Task
+from maquette.mechanisms.base import Task
 from maquette.mechanisms.residual import RESIDUAL, allocate
-from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.fits import simplex_shift
-from maquette.models.residual import ResidualModel, cell_variance
-from maquette.queries.base import Margin, Queries, TableQueries
+from maquette.models.residual import cell_variance
+from maquette.queries.base import Queries, TableQueries
 from maquette.queries.marginals import Marginals, table_sensitivity
-from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt.measurements import Found
-from maquette.sculpt.targets import Hierarchy, Shape
-from maquette.theory import direct
+from maquette.queries.ranges import Prefixes, Ranges
+from maquette.theory import existence
 
 _GRID = 2**20
-_HIDDEN, _RESOLVED = 0.1, 0.8
-"""Parts of the tables in full resolution between which the shares pass from free to equal ones."""
 _ROOM = 1 - 1e-9
 """The part of a price that is planned with; the rest covers the gate's rounding."""
+# Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl), as are the powers and
+# factors of `RiskModel` and `one_way_share`:
+_FREE_SHARES, _EQUAL_SHARES = 0.1, 0.8
+"""Parts of the tables at full resolution between which the shares pass from free to equal ones."""
+DENSE_SIGNAL = 15.0
+"""Mean count of a cell, in deviations of its noise, from which on whole marginals are measured."""
+_SMALL_UNIVERSE = 2**13
+"""Up to this many cells rows come from a fitted histogram; beyond, rows fitted by sweeps are closer."""
+MAX_WIDTH = 64
+"""Attributes of one query up to which the pairs and triples inside are listed; a limit of time."""
+_NEARER = 4.0
+"""How much nearer than random rows fitted ones come; measured by benchmarks/sizes.py (results/sizes.jsonl)."""
+_DEVIATIONS, _SAMPLING = 4.0, 0.5
+"""The rough formula where no two attributes are queried together, or without a delta, which benchmarks/calibrate.py
+did not simulate or too rarely."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class TableNoise:
     """What noise on one table costs, in the unit of the budget."""
 
     unit: Unit
@@ -47,7 +55,7 @@ class Exchange:
     """How far one record moves a table."""
 
     @classmethod
-    def of(cls, unit: Unit, relation: Relation) -> Exchange:
+    def of(cls, unit: Unit, relation: Relation) -> TableNoise:
         return cls(unit, table_sensitivity(relation))
 
     def variance(self, price: float) -> float:
@@ -64,15 +72,15 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What the allocation goes by: all released or public."""
+class RiskModel:
+    """The predicted error of a table by its price."""
 
     total: float
     """Records, as far as is known."""
-    exchange: Exchange
+    table_noise: TableNoise
 
-    def bins(self, score: float, deviation: float) -> float:
-        """How many bins a table of this dependence can bear at this noise."""
+    def max_bins(self, score: float, deviation: float) -> float:
+        """How many bins a table of this dependence can bear at this noise; both in counts."""
         signal = max(score, 0.01 * self.total) / deviation
         by_records = max(self.total / deviation**2, 0.0025 * (self.total / deviation) ** 1.5)
         return max(4.0, 4 * signal ** (2 / 3), 2 * signal**0.85, by_records)
@@ -81,24 +89,29 @@ class Facts:
         """The expected L1 error of a table, in counts, if it is measured at this price (0: not at all)."""
         n = self.total
         strength = score / (0.8 * n)
-        most = min(cells, n)
+        occupied = min(cells, n)
 
         def unexplained(bins: float) -> float:
             return 0.8 * math.sqrt((strength * n) ** 2 + n * bins)
 
         if price == 0:
-            return unexplained(most)
-        deviation = math.sqrt(self.exchange.variance(price))
-        bins = min(cells, self.bins(score, deviation))
+            return unexplained(occupied)
+        deviation = math.sqrt(self.table_noise.variance(price))
+        bins = min(cells, self.max_bins(score, deviation))
         mean = n / bins
         signal = (strength * mean) ** 2 + mean
         noise = bins * math.sqrt(signal * deviation**2 / (signal + deviation**2))
         hidden = 0.0 if bins >= cells else score * min(1.0, math.sqrt(8 / bins))
-        return unexplained(most) - unexplained(min(bins, most)) + 0.4 * noise + 0.5 * hidden
+        return unexplained(occupied) - unexplained(min(bins, occupied)) + 0.4 * noise + 0.5 * hidden
 
 
-def allot(
-    facts: Facts, scores: Sequence[float], cells: Sequence[int], importance: Sequence[float], *, price: float
+def divide_price(
+    model: RiskModel,
+    scores: Sequence[float],
+    cells: Sequence[int],
+    importance: Sequence[float],
+    *,
+    price: float,
 ) -> NDArray[np.float64]:
     """A price for every table that minimises the summed risk at the given total; 0 leaves a table out.
 
@@ -107,217 +120,241 @@ def allot(
     the noise of single cells is all that is left, and the largest is least where all have the same.
     """
     share = price / len(scores)
-    deviation = math.sqrt(facts.exchange.variance(share))
-    full = np.mean([facts.bins(score, deviation) >= size for score, size in zip(scores, cells, strict=True)])
-    least = -float(np.clip((_RESOLVED - full) / (_RESOLVED - _HIDDEN), 0, 1))
-    grid = np.concatenate([[0.0], share * 2.0 ** np.arange(least, 4.25, 0.25)])
+    deviation = math.sqrt(model.table_noise.variance(share))
+    resolved = [model.max_bins(score, deviation) >= size for score, size in zip(scores, cells, strict=True)]
+    freedom = (_EQUAL_SHARES - np.mean(resolved)) / (_EQUAL_SHARES - _FREE_SHARES)
+    least = -float(np.clip(freedom, 0, 1))
+    options = np.concatenate([[0.0], share * 2.0 ** np.arange(least, 4.25, 0.25)])
     risks = np.array(
         [
-            [weight * facts.risk(score, size, option) for option in grid]
+            [weight * model.risk(score, size, option) for option in options]
             for score, size, weight in zip(scores, cells, importance, strict=True)
         ]
     )
     low, high = 0.0, 1e3 * float(risks.max()) / share
     for _ in range(100):
         middle = (low + high) / 2
-        taken = grid[np.argmin(risks + middle * grid, axis=1)].sum()
-        low, high = (middle, high) if taken > price else (low, middle)
-    prices = grid[np.argmin(risks + high * grid, axis=1)]
+        spent = options[np.argmin(risks + middle * options, axis=1)].sum()
+        low, high = (middle, high) if spent > price else (low, middle)
+    prices = options[np.argmin(risks + high * options, axis=1)]
     if not prices.sum() > 0:
         prices = np.full(len(scores), share)
     return prices * (price / prices.sum())
 
 
-def one_way_share(total: float, price: float, cells: int, exchange: Exchange) -> float:
+def one_way_share(total: float, price: float, cells: int, table_noise: TableNoise) -> float:
     """The part of the price that goes to the one-way tables: less where the records drown the noise."""
-    signal = total / (math.sqrt(2 * exchange.variance(price)) * cells)
+    signal = total / (math.sqrt(2 * table_noise.variance(price)) * cells)
     return float(np.clip(0.5 * signal**-0.3, 0.12, 0.5))
 
 
-# Which low-order tables a workload looks at, and how often. From public structure only.
+# The low-order tables that a workload looks at.
 
-WIDEST_SET = 64
-"""Attributes of one query up to which the pairs and triples inside are of interest."""
-
-Weighted = dict[tuple[int, ...], float]
+SetWeights = dict[tuple[int, ...], float]
+"""Sets of attributes, by their places in the domain, with the weight of the queries that look at them together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Interests:
-    """Sets of attributes (by place in the domain) with the weight of the queries that look at them together."""
+class AttributeSets:
+    """Every attribute, pair and triple of attributes that some query of a workload looks at."""
 
     attributes: tuple[int, ...]
     ordered: frozenset[int]
     """Attributes that queries other than marginals look at, such as ranges and prefixes."""
-    pairs: Weighted
-    triples: Weighted
+    pairs: SetWeights
+    triples: SetWeights
 
 
-def interests(queries: Queries) -> Interests:
-    """Every pair and triple of attributes that some query looks at together."""
+def attribute_sets(queries: Queries) -> AttributeSets:
+    """From public structure only; attributes of one cell are left out."""
     place = {attribute.name: i for i, attribute in enumerate(queries.domain)}
     varied = {attribute.name for attribute in queries.domain if attribute.size > 1}
-    pairs: Weighted = {}
-    triples: Weighted = {}
+    by_order: dict[int, SetWeights] = {2: {}, 3: {}}
     used: set[int] = set()
-    for margin, weight in _sets(queries):
-        names = sorted(place[name] for name in margin if name in varied)
-        used.update(names)
-        for order, found in ((2, pairs), (3, triples)):
-            if len(names) <= WIDEST_SET:
-                for part in combinations(names, order):
-                    found[part] = found.get(part, 0.0) + weight
+    for part in queries.parts:
+        inner = part.queries
+        for margin in inner.margins if isinstance(inner, TableQueries) else (inner.attributes,):
+            places = sorted(place[name] for name in margin if name in varied)
+            used.update(places)
+            if len(places) > MAX_WIDTH:
+                continue
+            for order, weights in by_order.items():
+                for subset in combinations(places, order):
+                    weights[subset] = weights.get(subset, 0.0) + part.weight
     ordered = frozenset(
         place[name] for part in queries.classes if not isinstance(part, Marginals) for name in part.attributes
     )
-    return Interests(tuple(sorted(used)), ordered, dict(sorted(pairs.items())), dict(sorted(triples.items())))
+    pairs, triples = (dict(sorted(weights.items())) for weights in by_order.values())
+    return AttributeSets(tuple(sorted(used)), ordered, pairs, triples)
 
 
-def _sets(queries: Queries) -> list[tuple[Margin, float]]:
-    """The sets of attributes that the queries of each part look at, with the part's weight."""
-    found: list[tuple[Margin, float]] = []
-    for part in queries.parts:
-        inner = part.queries
-        margins = inner.margins if isinstance(inner, TableQueries) else (inner.attributes,)
-        found.extend((margin, part.weight) for margin in margins)
-    return found
+# The dense regime: where every cell of the workload stands out of the noise, all of it is measured at once in the
+# residual basis.
 
 
-# Where every cell of the workload stands out of the noise: measure all of it at once in the residual basis.
-
-
-_TRUSTED, _PLAIN = 2.5, 5.0
-"""Deviations that the rows' answers may lie from the measured ones, and from which on a cell is plainly not empty."""
-_SMALL_UNIVERSE = 2**13
-"""Up to this many cells rows come from a fitted histogram; beyond, carved ones are closer."""
-CLEAR = 15.0
-"""Mean count of a cell, in deviations of its noise, from which on whole marginals are measured."""
-
-
-def everything(task: Task, size: Size, *, price: Fraction) -> bool:
+def signal_dominates(task: Task, *, n: int, price: Fraction) -> bool:
     """Does the median marginal stand clear of its noise? From public sizes and the released number of records."""
-    return clear_noise(task, n=size.divisor, price=price) is not None
+    return dense_noise(task, n=n, price=price) is not None
 
 
-def clear_noise(task: Task, *, n: int, price: Fraction) -> NDArray[np.float64] | None:
-    """Cells times the deviation of each, for every marginal measured whole; None where they do not stand clear."""
-    asked = shape.margins_of(task.queries)
+def dense_noise(task: Task, *, n: int, price: Fraction) -> NDArray[np.float64] | None:
+    """Cells times the deviation of each, for every marginal measured whole; None where the signal does not dominate."""
+    margins = shape.margins_of(task.queries)
     if (
-        not asked
-        or _hopeless(task, asked, n=n, price=price)
-        or RESIDUAL.prepare(rest(task, price)).refusal is not None
+        not margins
+        or _is_out_of_reach(task, margins, n=n, price=price)
+        or RESIDUAL.prepare(residual_task(task, price)).refusal is not None
     ):
         return None
     domain = task.queries.domain
-    plan = allocate(domain, asked, relation=task.relation, price=price, per="marginal")
+    plan = allocate(domain, margins, relation=task.relation, price=price, per="marginal")
     variances = {(): 0.0} | dict(zip(plan.parts, map(float, plan.variances), strict=True))
-    noise = [domain.cells(a.margin) * math.sqrt(cell_variance(domain, variances, a.margin)) for a in asked]
-    return np.array(noise) if n >= CLEAR * float(np.median(noise)) else None
+    noise = [domain.cells(m.margin) * math.sqrt(cell_variance(domain, variances, m.margin)) for m in margins]
+    return np.array(noise) if n >= DENSE_SIGNAL * float(np.median(noise)) else None
 
 
-def _hopeless(task: Task, asked: list[shape.Asked], *, n: int, price: Fraction) -> bool:
-    """Would the cells not even stand clear if each marginal had the whole price? Saves planning for all of them."""
+def _is_out_of_reach(task: Task, margins: list[shape.Asked], *, n: int, price: Fraction) -> bool:
+    """Would the signal not even dominate if each marginal had the whole price? Saves planning for all of them."""
     least = 0.5 * math.sqrt(1 / (2 * float(price)))
-    cells = float(np.median([task.queries.domain.cells(a.margin) for a in asked]))
-    return n < CLEAR * cells * least
+    cells = float(np.median([task.queries.domain.cells(m.margin) for m in margins]))
+    return n < DENSE_SIGNAL * cells * least
 
 
-def rest(task: Task, price: Fraction) -> Task:
-    """The same task with what is left of its price; no histogram is fitted where rows will be carved."""
+def residual_task(task: Task, price: Fraction) -> Task:
+    """The same task for the residual mechanism at this price; no histogram is fitted where rows will be."""
     return replace(task, price=price, post=task.post if fits_histogram(task) else "none")
 
 
 def fits_histogram(task: Task) -> bool:
-    """Do the rows come from a histogram over all attributes of the workload?"""
+    """In the dense regime: do the rows come from a histogram over all attributes of the workload?"""
     return shape.universe(task.queries) <= _SMALL_UNIVERSE
 
 
-def as_found(domain: Domain, outcome: Outcome, wanted: Interests) -> Found:
-    """Residual tables as targets for rows: the one-, two- and three-way tables of the workload.
+# Typical errors. In the dense regime by the formula of the residual basis, elsewhere a power law in public sizes;
+# both fitted to releases of generated tables (`python -m benchmarks calibrate`).
 
-    Pairs inside a triple say nothing new, but rows begin along them, and hold to them more firmly than to many small
-    cells.
+
+@dataclass(frozen=True, slots=True)
+class BinnedRegime:
+    """The sizes that the typical error goes by where tables are measured in bins."""
+
+    noise: float
+    """The deviation of one cell of a two-way table at an equal share of the price, as a fraction of the records."""
+    n: int
+    cells: float
+    """Cells of a typical marginal of the workload: the median."""
+    tables: int
+    """Pairs of attributes that queries look at."""
+    third_order: bool
+
+    @property
+    def terms(self) -> tuple[float, ...]:
+        """What the logarithm of an error is linear in."""
+        return (
+            1.0,
+            math.log(self.noise),
+            math.log(self.n),
+            math.log(self.cells),
+            math.log(self.tables),
+            float(self.third_order),
+            math.log1p(1 / (self.noise * self.cells)),
+            math.log1p(self.n / self.cells),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DenseRegime:
+    """Errors by formula where whole marginals are measured: of independent noise."""
+
+    largest: float
+    mean_l1: float
+    records_per_cell: float
+    """Of a typical marginal."""
+
+    @property
+    def largest_terms(self) -> tuple[float, ...]:
+        return 1.0, math.log(self.largest)
+
+    @property
+    def mean_terms(self) -> tuple[float, ...]:
+        return 1.0, math.log(self.mean_l1), math.log1p(self.records_per_cell)
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalError:
+    """Typical errors of a release, as fractions; no guarantee."""
+
+    largest: float
+    mean_l1: float | None
+    """Mean over marginals of the L1 distance; None for other queries, where nothing was fitted."""
+    within: tuple[float, float] | None
+    """Between which multiples of the largest error nine of ten simulated tables lay; None where none were."""
+
+    def __str__(self) -> str:
+        if self.within is None:
+            return "expected by a rough formula"
+        low, high = self.within
+        text = f"expected by simulation, 90 % of tables within {low:g} to {high:g} times"
+        return text if self.mean_l1 is None else f"{text}; mean L1 of a marginal about {self.mean_l1:.2g}"
+
+
+def typical_error(task: Task, sets: AttributeSets, *, n: int) -> TypicalError:
+    """The largest error over the workload and the mean L1 distance of its marginals."""
+    regime = regime_of(task, sets, n=n)
+    if isinstance(regime, DenseRegime):
+        largest = power_law(DENSE_LARGEST, regime.largest_terms)
+        mean = power_law(DENSE_MEAN_L1, regime.mean_terms)
+        return TypicalError(min(1.0, largest), min(2.0, mean), DENSE_LARGEST_WITHIN)
+    # prefixes and ranges add up cells: fitted to 32 releases over one attribute of 16 to 4,096 cells
+    sums = [part for part in task.queries.classes if isinstance(part, (Prefixes, Ranges))]
+    cells = max((part.domain[name].cells for part in sums for name in part.attributes), default=1)
+    factor = max(1.0, math.sqrt(cells) / 9)
+    if not sets.pairs or task.unit.is_pure:
+        rough = factor * (_DEVIATIONS * regime.noise + _SAMPLING / math.sqrt(n))
+        return TypicalError(min(1.0, rough), None, None)
+    largest = factor * power_law(LARGEST, regime.terms)
+    mean = min(2.0, power_law(MEAN_L1, regime.terms)) if shape.is_marginals(task.queries) else None
+    return TypicalError(min(1.0, largest), mean, LARGEST_WITHIN)
+
+
+def power_law(exponents: Sequence[float], terms: Sequence[float]) -> float:
+    """The error whose logarithm is linear in the terms."""
+    return math.exp(sum(e * t for e, t in zip(exponents, terms, strict=True)))
+
+
+def regime_of(task: Task, sets: AttributeSets, *, n: int) -> BinnedRegime | DenseRegime:
+    """How the task would be measured, with the sizes that its typical error goes by."""
+    domain, margins = task.queries.domain, shape.margins_of(task.queries)
+    tables = [m.margin for m in margins or ()] or [
+        tuple(domain.names[i] for i in pair) for pair in sets.pairs
+    ]
+    cells = float(np.median([domain.cells(table) for table in tables] or [1.0]))
+    dense = dense_noise(task, n=n, price=task.price)
+    if dense is not None:
+        # rows protect marginals that do not stand clear from more
+        l1 = math.sqrt(2 / math.pi) * (dense / n) / (1 + DENSE_SIGNAL * (dense / n))
+        return DenseRegime(
+            RESIDUAL.prepare(task, n=n).forecast.expected or 1.0, float(np.mean(l1)), n / cells
+        )
+    table_noise = TableNoise.of(task.unit, task.relation)
+    count = max(len(sets.pairs), len(sets.attributes), 1)
+    noise = math.sqrt(table_noise.variance(float(task.price) / count)) / n
+    return BinnedRegime(noise, n, cells, count, bool(sets.triples))
+
+
+def small_rows(task: Task, sets: AttributeSets, *, n: int) -> int:
+    """The fewest rows that keep the largest error: ln(2|Q|) / (2 alpha^2), at most as many as there are records.
+
+    Accuracy: so many rows drawn at random would be within alpha, `_NEARER` times the typical error; rows that are
+        fitted come that much nearer (`python -m benchmarks sizes`).
     """
-    model = outcome.model
-    assert isinstance(model, ResidualModel)
-    total = float(outcome.size.divisor)
-    singles = [_single(model, name, total) for name in domain.names]
-    deviations = [_deviation(model, (name,)) for name in domain.names]
-    found = Found(
-        size=outcome.size,
-        hierarchy=Hierarchy.from_counts(domain, singles),
-        total=total,
-        singles=singles,
-        single_variances=[deviation**2 for deviation in deviations],
-        single_tables=[],
-    )
-    for key in [*wanted.pairs, *wanted.triples]:
-        _add(found, model, key)
-    return found
+    alpha = min(1.0, _NEARER * typical_error(task, sets, n=n).largest)
+    log_queries = math.log(max(shape.distinct(task.queries), 1))
+    return max(1, min(existence.sampling_rows(alpha=alpha, log_queries=log_queries), n))
 
 
-def with_rows(task: Task, outcome: Outcome, database: SmallDatabase, answering: SmallDatabase) -> Outcome:
-    """The rows, and answers: full cells as measured, the others as the rows that answer have them.
-
-    Accuracy: the rows know which cells are empty, the measurement how full the others are. A rows' answer is moved to
-        within a few deviations of the measured one; all stay within the noise level plus how far they were moved.
-    """
-    model = outcome.model
-    assert isinstance(model, ResidualModel)
-    n = outcome.size.divisor
-    fractions = answering.answer(task.queries).fractions
-    moved = 0.0
-    for margin, place, _ in shape.margins_of(task.queries) or ():
-        measured, deviation = model.table(margin).ravel() / n, model.deviation(margin) / n
-        width = _TRUSTED * deviation
-        np.clip(fractions[place], measured - width, measured + width, out=fractions[place])
-        np.copyto(fractions[place], measured, where=measured > _PLAIN * deviation)
-        np.clip(fractions[place], 0.0, 1.0, out=fractions[place])
-        kept = np.clip(measured, 0.0, 1.0)  # the truth lies there too
-        moved = max(moved, float(np.abs(fractions[place] - kept).max()) * n)
-    level, drift = (outcome.parameters[key] for key in ("noise_level_counts", "size_drift_counts"))
-    words = "discrete Gaussian noise in the residual basis; cells near zero as carved rows have them"
-    error = direct.shifted_error(noise=level, shift=moved, drift=drift)
-    return replace(
-        outcome,
-        answers=Answers.from_fractions(fractions),
-        database=database,
-        guarantee=consistent.guarantee(error, outcome.size, task.beta, words),
-        notes=(),
-        parameters=outcome.parameters | {"rows": database.m, "post": "rows", "moved_counts": moved},
-    )
-
-
-def _single(model: ResidualModel, name: str, total: float) -> NDArray[np.float64]:
-    """A one-way table of the given total, even where no query looks at the attribute."""
-    if not model.covers((name,)):
-        size = model.domain[name].size
-        return np.full(size, total / size)
-    table = model.table((name,)).ravel()
-    return np.maximum(table - simplex_shift(table, total=total), 0.0)
-
-
-def _deviation(model: ResidualModel, margin: Margin) -> float:
-    return max(model.deviation(margin), 0.5) if model.covers(margin) else 1e6
-
-
-def _add(found: Found, model: ResidualModel, key: tuple[int, ...]) -> None:
-    """One table of the residual basis as a target at full resolution."""
-    hierarchy = found.hierarchy
-    if any(hierarchy.bins(a, 0) < hierarchy.domain.attributes[a].size for a in key):
-        return
-    shape = Shape(key, (0,) * len(key))
-    asked = hierarchy.table(*shape)
-    values = np.rint(model.table(asked.margin)).astype(np.int64).ravel()
-    variance = Fraction(_deviation(model, asked.margin) ** 2)
-    found.add(shape, NoisyTable(asked, values, variance, _NOWHERE), found.product(shape))
-
-
-_NOWHERE = Receipt(-1, "")
-"""Put together from paid residuals, not itself in the ledger."""
-
-
-# Constants of the expected errors, written by `python -m benchmarks.calibrate --fit`; see `expect`.
+# Constants of the typical errors, written by `python -m benchmarks.calibrate --fit` from
+# benchmarks/results/calibrate.jsonl.
 
 SIMULATIONS = 180
 OF_WHOLE_MARGINALS = 59
@@ -325,7 +362,7 @@ LARGEST = (0.1456, 0.6122, -0.0493, -0.1355, 0.1503, -0.2733, -0.1401, -0.0457)
 LARGEST_WITHIN = (0.57, 1.53)
 MEAN_L1 = (0.2712, 0.1564, -0.2204, 0.2474, 0.007, -0.192, -0.4829, -0.0012)
 MEAN_L1_WITHIN = (0.62, 1.4)
-CLEAR_LARGEST = (-0.4109, 0.9973)
-CLEAR_LARGEST_WITHIN = (0.79, 1.33)
-CLEAR_MEAN_L1 = (0.8693, 1.1203, 0.0133)
-CLEAR_MEAN_L1_WITHIN = (0.7, 1.26)
+DENSE_LARGEST = (-0.4109, 0.9973)
+DENSE_LARGEST_WITHIN = (0.79, 1.33)
+DENSE_MEAN_L1 = (0.8693, 1.1203, 0.0133)
+DENSE_MEAN_L1_WITHIN = (0.7, 1.26)

@@ -1,311 +1,349 @@
-"""What has been released about a table so far, and what it makes one expect of further tables."""
+"""What has been released about a table so far, what it says of each table, and what it predicts of further ones.
+
+Estimates are empirical Bayes: one-way tables are smoothed along their codes, tables of several attributes are shrunk
+towards a prior, which is what was predicted of them before they were measured.
+"""
 
 from __future__ import annotations
 
-import heapq
 import math
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
+from maquette.domain import Domain
+from maquette.models.fits import project_simplex
+from maquette.models.residual import ResidualModel
 from maquette.queries.marginals import Binned
-from maquette.questions.measurement import NoisyTable, Size
-from maquette.sculpt.denoise import shrunk
-from maquette.sculpt.targets import Hierarchy, Levels, Patch, Shape, inside
+from maquette.questions.measurement import NoisyTable, Receipt, Size
+from maquette.sculpt.bins import Hierarchy, PartialTable, RefinedTable, Shape
 
-# Heavy cells of a two-way table cut into smaller ones: finer bins where the records are, not along whole
-# attributes.
-#
-# Bins follow the one-way tables, so a cell holds many records where two attributes depend on each other, or
-# where one value is so common that its bin cannot be cut. What lies inside such a cell is hidden. A
-# released table tells which cells these are.
+# Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
+_MIN_SMOOTHED = 10
+"""One-way tables of so few cells are projected and not smoothed."""
+_SHIFTS = 16
+"""Shifts over which the wavelet estimate is averaged."""
+_MIN_PRIOR_VARIANCE, _MAX_PRIOR_VARIANCE = 1e-3, 25.0
+"""Limits of tau^2, the variance of a table's log-interactions."""
+_OUTLIER, _MAX_OUTLIER_VARIANCE = 4.0, 1e4
+"""Deviations from the prior that are no chance, and the largest tau^2 of such a cell."""
+_GUESS = 0.25
+"""The tau^2 that weighs the cells while tau^2 is estimated."""
+_SIGNIFICANT = 2.0
+"""Deviations of chi-square by which the parts of a cell must miss their prior, together, to be targets of their own."""
+# Limits:
+_MAX_QUADRATIC = 2048
+"""Cells up to which the piecewise-constant fit is run, whose time is quadratic."""
+_UNKNOWN_DEVIATION = 1e6
+"""In place of the deviation of a table that was not measured."""
+_UNPAID = Receipt(-1, "")
+"""Of tables put together from residuals, which are in the ledger themselves."""
 
-_MOST_BINS = 2**17
-"""Bins of the grid on which the cells of a mosaic are drawn."""
+Variance = float | NDArray[np.float64]
+"""Of the noise, the same in all cells or by cell."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mosaic:
-    """A two-way table whose heavy cells are cut; the others stay as they are."""
+def smooth_one_way(noisy: NDArray[Any], *, deviation: float, total: float) -> NDArray[np.float64]:
+    """Non-negative counts of the given total near a noisy table of one attribute.
+
+    The average of two estimates with opposite weaknesses: the best piecewise-constant fit (dynamic programming, each
+    piece shrunk towards its mean after James and Stein), and translation-invariant Haar wavelets with the universal
+    hard threshold (Coifman and Donoho 1995). Both use that neighbouring codes tend to have similar counts; where that
+    is not so they keep what stands out of the noise.
+    """
+    values = np.asarray(noisy, dtype=np.float64)
+    if len(values) > _MIN_SMOOTHED:
+        smooth = _wavelet_fit(values, deviation)
+        values = (smooth + _piecewise_fit(values, deviation)) / 2 if len(values) <= _MAX_QUADRATIC else smooth
+    return project_simplex(values, total=total)
+
+
+def _piecewise_fit(values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+    """The best piecewise-constant fit at a penalty of log K + 1 per piece, each piece shrunk towards its mean."""
+    starts = _piece_starts(values / deviation, math.log(len(values)) + 1)
+    estimate = np.empty_like(values)
+    stop = len(values)
+    while stop > 0:
+        start = int(starts[stop])
+        piece = values[start:stop]
+        mean = piece.mean()
+        estimate[start:stop] = mean + _signal_share(piece - mean, deviation) * (piece - mean)
+        stop = start
+    return estimate
+
+
+def _signal_share(centred: NDArray[np.float64], deviation: float) -> float:
+    """The share of a piece's variation that is signal, after James and Stein; fixed for pieces of up to three cells."""
+    if len(centred) <= 3:
+        return 1.0 if len(centred) == 1 else 0.5
+    squares = float((centred**2).sum())
+    return max(0.0, 1 - (len(centred) - 1) * deviation**2 / squares) if squares > 0 else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _piece_starts(values: Any, penalty: float) -> Any:
+    """For every stop (0..K) the start of the last piece of the cheapest partition; quadratic time.
+
+    `values` (K) are noisy counts in deviations of their noise. A piece costs its squared distance to its own mean plus
+    `penalty`. One step finds the best start for one stop, given the best costs of all earlier stops.
+    """
+    m = values.shape[0]
+    sums = np.zeros(m + 1)
+    squares = np.zeros(m + 1)
+    for i in range(m):
+        sums[i + 1] = sums[i] + values[i]
+        squares[i + 1] = squares[i] + values[i] * values[i]
+    best = np.full(m + 1, np.inf)
+    best[0] = 0.0
+    starts = np.zeros(m + 1, np.int64)
+    for stop in range(1, m + 1):
+        for start in range(stop):
+            inside = sums[stop] - sums[start]
+            cost = best[start] + squares[stop] - squares[start] - inside * inside / (stop - start) + penalty
+            if cost < best[stop]:
+                best[stop] = cost
+                starts[stop] = start
+    return starts
+
+
+def _wavelet_fit(values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+    """Hard-thresholded Haar wavelets, averaged over shifts of the mirrored table."""
+    length = len(values)
+    period = 2 ** math.ceil(math.log2(2 * length))
+    mirrored = np.resize(np.concatenate([values, values[::-1]]), period)
+    threshold = deviation * math.sqrt(2 * math.log(length))
+    shifts = range(min(_SHIFTS, period // 2))
+    total = np.zeros(period)
+    for shift in shifts:
+        total += np.roll(_threshold_haar(np.roll(mirrored, shift), threshold), -shift)
+    return total[:length] / len(shifts)
+
+
+def _threshold_haar(values: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
+    """Haar transform, details below the threshold set to zero, and back."""
+    details: list[NDArray[np.float64]] = []
+    root = math.sqrt(2)
+    while len(values) > 4:
+        detail = (values[0::2] - values[1::2]) / root
+        details.append(np.where(np.abs(detail) > threshold, detail, 0.0))
+        values = (values[0::2] + values[1::2]) / root
+    for detail in reversed(details):
+        finer = np.empty(2 * len(values))
+        finer[0::2], finer[1::2] = (values + detail) / root, (values - detail) / root
+        values = finer
+    return values
+
+
+def table_prior_variance(noisy: NDArray[Any], prior: NDArray[np.float64], *, variance: Variance) -> float:
+    """tau^2: the mean squared log-interaction of a table against its prior, noise subtracted.
+
+    A weighted mean of ((Y - E)^2 - variance) / E^2; cells that the noise drowns count little.
+    """
+    prior = prior + 1.0
+    weights = prior**2 / (_GUESS * prior**2 + variance)
+    surplus = ((noisy - prior) ** 2 - variance) / prior**2
+    return float(np.clip((weights * surplus).sum() / weights.sum(), _MIN_PRIOR_VARIANCE, _MAX_PRIOR_VARIANCE))
+
+
+def prior_variances(
+    noisy: NDArray[Any], prior: NDArray[np.float64], *, variance: Variance
+) -> NDArray[np.float64]:
+    """tau^2 of every cell: that of the table, and more where a cell by itself is plainly not as predicted.
+
+    Most tables have a few cells that stand far out of the rest (hardly anybody is both); what holds for the rest would
+    pull them back.
+    """
+    common = table_prior_variance(noisy, prior, variance=variance)
+    prior, deviation = prior + 1.0, np.sqrt(variance)
+    gaps = np.abs(noisy - prior)
+    own = ((gaps - deviation) / prior) ** 2
+    return np.where(
+        gaps > _OUTLIER * deviation, np.maximum(common, np.minimum(own, _MAX_OUTLIER_VARIANCE)), common
+    )
+
+
+def shrink(noisy: NDArray[Any], prior: NDArray[np.float64], *, variance: Variance) -> NDArray[np.float64]:
+    """The posterior mean of a table's counts, not negative."""
+    signal = prior_variances(noisy, prior, variance=variance) * (prior + 1.0) ** 2
+    prior = prior + 1.0
+    return np.maximum(prior + signal / (signal + variance) * (noisy - prior), 0.0)
+
+
+def iterative_fit(
+    table: NDArray[np.float64], down: NDArray[Any], across: NDArray[Any]
+) -> NDArray[np.float64]:
+    """A two-way table scaled to given one-way counts by 30 rounds of iterative proportional fitting."""
+    table = np.maximum(table, 0.0) + 1e-9
+    for _ in range(30):
+        table *= (down / np.maximum(table.sum(axis=1), 1e-12))[:, None]
+        table *= across / np.maximum(table.sum(axis=0), 1e-12)
+    return table
+
+
+class TableMeasurement(NamedTuple):
+    """One noisy table, of its shape or of that shape refined."""
 
     shape: Shape
-    """The table that was cut."""
-    levels: Levels
-    """The finest level that a cut needs, of either attribute."""
-    groups: NDArray[np.int64]
-    """The cell of every bin at these levels, flat."""
-    parents: NDArray[np.int64]
-    """The cell of the uncut table that holds each cell; it is cut where it holds several."""
-
-    @property
-    def pieces(self) -> NDArray[np.int64]:
-        """In how many cells each cell of the uncut table lies."""
-        return np.bincount(self.parents)
-
-    def table(self, hierarchy: Hierarchy) -> Binned:
-        """As the gate is asked for it."""
-        whole = hierarchy.table(self.shape.attributes, self.levels)
-        return Binned(whole.margin, whole.cuts, tuple(self.groups.tolist()))
-
-    def drawn(self, hierarchy: Hierarchy) -> NDArray[np.int64]:
-        """The cell of every pair of working codes."""
-        down, across = (
-            hierarchy.working(a, level) for a, level in zip(self.shape.attributes, self.levels, strict=True)
-        )
-        bins = hierarchy.bins(self.shape.attributes[1], self.levels[1])
-        return self.groups[np.add.outer(down * bins, across)]
-
-    def folded(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Counts of bins at these levels, flat, as counts of cells."""
-        return np.bincount(self.groups, counts).astype(np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """A bin of one attribute by a bin of the other, each at a level of its own."""
-
-    levels: Levels
-    spans: tuple[tuple[int, int], ...]
-    """The codes from one on, up to another."""
-    parent: int
-
-
-def mosaic(
-    hierarchy: Hierarchy,
-    shape: Shape,
-    masses: NDArray[np.float64],
-    singles: Sequence[NDArray[np.float64]],
-    *,
-    most: float,
-) -> Mosaic | None:
-    """Cut every cell of more than `most` records, again and again; None where there is nothing to cut.
-
-    `masses` are the records of each cell as far as they are known, `singles` the one-way counts of both attributes,
-    by which it is told what a part may hold: the root of its share, since a cell that is heavy may be so by few of
-    its values. The attribute whose bin is the heavier one is cut first. At most as many cells are added as there
-    are, the heaviest are cut first.
-    """
-    below = [np.concatenate([[0.0], np.cumsum(single / single.sum())]) for single in singles]
-    heap = [
-        (-float(masses[cell]), cell, _whole(hierarchy, shape, cell))
-        for cell in np.flatnonzero(masses > most).tolist()
-    ]
-    heapq.heapify(heap)
-    done: list[_Box] = []
-    serial, room = len(masses), len(masses)
-    while heap and room > 0:
-        mass, _, box = heapq.heappop(heap)
-        parts = _parts(hierarchy, shape, box, below)
-        room -= max(len(parts) - 1, 0)
-        if not parts:
-            done.append(box)
-        for part, share in parts:
-            suspect = mass * math.sqrt(share)
-            heapq.heappush(heap, (suspect, serial, part)) if -suspect > most else done.append(part)
-            serial += 1
-    cut = [box for box in [*done, *(box for _, _, box in heap)] if box.levels != shape.levels]
-    return _drawn(hierarchy, shape, len(masses), cut) if cut else None
-
-
-def _whole(hierarchy: Hierarchy, shape: Shape, cell: int) -> _Box:
-    across = hierarchy.bins(shape.attributes[1], shape.levels[1])
-    spans: list[tuple[int, int]] = []
-    for a, level, number in zip(*shape, divmod(cell, across), strict=True):
-        cuts = (*hierarchy.cuts[a][level], hierarchy.domain.attributes[a].size)
-        spans.append((cuts[number], cuts[number + 1]))
-    return _Box(shape.levels, tuple(spans), cell)
-
-
-def _parts(
-    hierarchy: Hierarchy, shape: Shape, box: _Box, below: Sequence[NDArray[np.float64]]
-) -> list[tuple[_Box, float]]:
-    """A box cut once, each part with its share of the records; none if it cannot be cut."""
-    heavy = [float(b[stop] - b[start]) for b, (start, stop) in zip(below, box.spans, strict=True)]
-    for side in sorted((0, 1), key=lambda side: -heavy[side]):
-        smaller = _cut(hierarchy, shape.attributes[side], box.levels[side], *box.spans[side])
-        if smaller is None:
-            continue
-        level, spans = smaller
-        shares = np.array([below[side][stop] - below[side][start] for start, stop in spans]) + 1e-12
-        return [
-            (
-                _Box(
-                    tuple(level if s == side else box.levels[s] for s in (0, 1)),
-                    tuple(span if s == side else box.spans[s] for s in (0, 1)),
-                    box.parent,
-                ),
-                share,
-            )
-            for span, share in zip(spans, (shares / shares.sum()).tolist(), strict=True)
-        ]
-    return []
-
-
-def _cut(
-    hierarchy: Hierarchy, attribute: int, level: int, start: int, stop: int
-) -> tuple[int, list[tuple[int, int]]] | None:
-    """The coarsest finer level that cuts a bin, and the bins inside."""
-    for finer in range(level - 1, -1, -1):
-        cuts = hierarchy.cuts[attribute][finer]
-        inner = cuts[bisect_left(cuts, start + 1) : bisect_left(cuts, stop)]
-        if inner:
-            return finer, list(zip((start, *inner), (*inner, stop), strict=True))
-    return None
-
-
-def _drawn(hierarchy: Hierarchy, shape: Shape, cells: int, cut: Sequence[_Box]) -> Mosaic | None:
-    """The whole cells, then the parts, drawn on the grid of the finest levels; None where that has too many bins."""
-    levels = tuple(min(box.levels[side] for box in cut) for side in (0, 1))
-    if hierarchy.cells(shape.attributes, levels) > _MOST_BINS:
-        return None
-    parts = np.array([box.parent for box in cut], dtype=np.int64)
-    whole = np.setdiff1d(np.arange(cells), parts)
-    numbers = np.zeros(cells, dtype=np.int64)
-    numbers[whole] = np.arange(len(whole))
-    fine = [hierarchy.cuts[a][level] for a, level in zip(shape.attributes, levels, strict=True)]
-    coarse = [hierarchy.cuts[a][level] for a, level in zip(*shape, strict=True)]
-    down, across = (inside(f, c) for f, c in zip(fine, coarse, strict=True))
-    groups = numbers[np.add.outer(down * len(coarse[1]), across)]
-    for number, box in enumerate(cut, start=len(whole)):
-        rows, columns = (
-            slice(bisect_left(f, start), bisect_left(f, stop))
-            for f, (start, stop) in zip(fine, box.spans, strict=True)
-        )
-        groups[rows, columns] = number
-    return Mosaic(shape, levels, groups.ravel(), np.concatenate([whole, parts]))
-
-
-_CHANCE = 2.0
-"""Deviations by which the parts of a cell have to miss what was expected, all together, to be looked at apart."""
-_NOTHING = 1e-9
+    noisy: NoisyTable
+    prior: NDArray[np.float64]
+    """What was predicted of the table (not refined) before it was measured, flat, in counts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """One table by all its measurements, each weighted by its precision."""
+class TableEstimate:
+    """One table by all its measurements, each weighted by its precision; arrays are flat, in counts."""
 
     shape: Shape
     counts: NDArray[np.float64]
     variances: NDArray[np.float64]
-    expected: NDArray[np.float64]
-    """What was believed before the first of them."""
+    prior: NDArray[np.float64]
+    """What was predicted before the first of them."""
 
-    def with_more(self, other: Known) -> Known:
-        """The same table measured once more."""
+    def combine(self, other: TableEstimate) -> TableEstimate:
+        """The same table with a further measurement."""
         precision, further = 1 / self.variances, 1 / other.variances
         counts = (precision * self.counts + further * other.counts) / (precision + further)
-        return Known(self.shape, counts, 1 / (precision + further), self.expected)
+        return TableEstimate(self.shape, counts, 1 / (precision + further), self.prior)
 
-    def summed(self, axes: Sequence[int], sizes: Sequence[int]) -> Known:
+    def margin(self, axes: Sequence[int], sizes: Sequence[int]) -> TableEstimate:
         """The table of some of its attributes, summed over the others; `sizes` are the bins of each."""
         others = tuple(set(range(len(sizes))) - set(axes))
         shape = Shape(
             tuple(self.shape.attributes[i] for i in axes), tuple(self.shape.levels[i] for i in axes)
         )
-        parts = (self.counts, self.variances, self.expected)
-        return Known(shape, *(part.reshape(sizes).sum(axis=others).ravel() for part in parts))
+        arrays = (self.counts, self.variances, self.prior)
+        return TableEstimate(shape, *(array.reshape(sizes).sum(axis=others).ravel() for array in arrays))
+
+    @property
+    def smooth(self) -> NDArray[np.float64]:
+        """Its posterior mean."""
+        return shrink(self.counts, self.prior, variance=self.variances)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Inner:
-    """The parts of heavy cells of a table."""
+class CellParts:
+    """The parts of heavy cells of a refined table."""
 
-    patch: Patch
+    table: PartialTable
     counts: NDArray[np.float64]
     variances: NDArray[np.float64]
-    expected: NDArray[np.float64]
-    """What the whole cells and the one-way tables make of them."""
+    prior: NDArray[np.float64]
+    """What the whole cells and the one-way tables predict of them."""
 
 
 @dataclass(slots=True, eq=False)
-class Found:
-    """What has been released so far."""
+class Measurements:
+    """Everything that has been released so far."""
 
     size: Size
     hierarchy: Hierarchy
     total: float
-    singles: list[NDArray[np.float64]]
-    """Denoised one-way counts, code by code."""
-    single_variances: list[float]
-    single_tables: list[NoisyTable]
-    barred: list[tuple[Shape, NDArray[np.bool_]]] = field(default_factory=list)
+    """Records, as far as is known."""
+    one_way: list[NDArray[np.float64]]
+    """Smoothed one-way counts, code by code."""
+    one_way_variances: list[float]
+    one_way_tables: list[NoisyTable]
+    structural_zeros: list[tuple[Shape, NDArray[np.bool_]]] = field(default_factory=list)
     """Declared tables of allowed cells, flat."""
     scores: dict[tuple[int, ...], float] = field(default_factory=dict)
     """How far each pair is from independence, in counts; at least half of the noise in it."""
-    shapes: list[Shape] = field(default_factory=list)
-    tables: list[NoisyTable] = field(default_factory=list)
-    expected: list[NDArray[np.float64]] = field(default_factory=list)
-    """What was believed of each table before it was measured."""
-    mosaics: dict[Shape, Mosaic] = field(default_factory=dict)
-    """Tables whose heavy cells are cut; a measurement may be of the cut or of the uncut one."""
+    tables: list[TableMeasurement] = field(default_factory=list)
+    refined: dict[Shape, RefinedTable] = field(default_factory=dict)
+    """A measurement of such a shape may be of the refined or of the coarse table."""
 
-    def add(self, shape: Shape, table: NoisyTable, expected: NDArray[np.float64]) -> None:
-        self.shapes.append(shape)
-        self.tables.append(table)
-        self.expected.append(expected)
+    def estimates(self) -> dict[Shape, TableEstimate]:
+        """Every shape once, in the order of the first measurements; refined tables summed to their coarse cells."""
+        estimates: dict[Shape, TableEstimate] = {}
+        for shape, noisy, prior in self.tables:
+            counts, variance = noisy.values.astype(np.float64), float(noisy.variance)
+            if noisy.asked.groups is None:
+                estimate = TableEstimate(shape, counts, np.full(len(counts), variance), prior)
+            else:
+                refined = self.refined[shape]
+                sums = np.bincount(refined.parents, counts).astype(np.float64)
+                estimate = TableEstimate(shape, sums, variance * refined.parts.astype(np.float64), prior)
+            estimates[shape] = estimates[shape].combine(estimate) if shape in estimates else estimate
+        return estimates
 
-    def known(self) -> list[Known]:
-        """Every shape once, in the order of the first measurements."""
-        once: dict[Shape, Known] = {}
-        for shape, table, expected in zip(self.shapes, self.tables, self.expected, strict=True):
-            known = self._uncut(shape, table, expected)
-            once[shape] = once[shape].with_more(known) if shape in once else known
-        return list(once.values())
+    def cell_parts(self) -> list[CellParts]:
+        """The parts of refined cells that are plainly not divided as the one-way tables are."""
+        estimates = self.estimates() if self.refined else {}
+        parts = [self._cell_parts(refined, estimates[shape]) for shape, refined in self.refined.items()]
+        return [part for part in parts if len(part.counts)]
 
-    def inner(self) -> list[Inner]:
-        """The parts of all cells that were cut, moved alike so that they add up to what is known of the cell."""
-        known = {one.shape: one for one in self.known()} if self.mosaics else {}
-        found = [self._inner(mosaic, known[shape]) for shape, mosaic in self.mosaics.items()]
-        return [inner for inner in found if len(inner.counts)]
-
-    def cut(self, shape: Shape) -> Binned:
-        """A table as the gate is asked for it, with the heavy cells cut if there are any."""
-        if shape in self.mosaics:
-            return self.mosaics[shape].table(self.hierarchy)
+    def question(self, shape: Shape) -> Binned:
+        """What the gate is asked for a table: refined, if it is."""
+        if shape in self.refined:
+            return self.refined[shape].table(self.hierarchy)
         return self.hierarchy.table(*shape)
 
-    def _uncut(self, shape: Shape, table: NoisyTable, expected: NDArray[np.float64]) -> Known:
-        counts, variance = table.values.astype(np.float64), float(table.variance)
-        if table.asked.groups is None:
-            return Known(shape, counts, np.full(len(counts), variance), expected)
-        mosaic = self.mosaics[shape]
-        sums = np.bincount(mosaic.parents, counts).astype(np.float64)
-        return Known(shape, sums, variance * mosaic.pieces.astype(np.float64), expected)
-
-    def _inner(self, mosaic: Mosaic, known: Known) -> Inner:
-        """The parts of those cells that are plainly not divided as the one-way tables are."""
-        counts, variance = self._measured(mosaic)
-        parents, pieces = mosaic.parents, mosaic.pieces
-        counts += ((known.counts - np.bincount(parents, counts)) / pieces)[parents]
-        product = mosaic.folded(self.product(Shape(mosaic.shape.attributes, mosaic.levels))) + _NOTHING
-        whole = shrunk(known.counts, known.expected, variance=known.variances)
-        expected = (whole / np.bincount(parents, product))[parents] * product
-        free = pieces - 1
-        surplus = np.bincount(parents, (counts - expected) ** 2) / variance - free
-        kept = np.flatnonzero((surplus > _CHANCE * np.sqrt(2 * free))[parents] & (free > 0)[parents])
-        cells = np.full(len(parents), -1)
-        cells[kept] = np.arange(len(kept))
-        patch = Patch(mosaic.shape.attributes, cells[mosaic.drawn(self.hierarchy)])
-        return Inner(patch, counts[kept], np.full(len(kept), variance), expected[kept])
-
-    def _measured(self, mosaic: Mosaic) -> tuple[NDArray[np.float64], float]:
-        """The counts of a mosaic by all its measurements, and their variance."""
-        looks = [
-            table
-            for shape, table in zip(self.shapes, self.tables, strict=True)
-            if shape == mosaic.shape and table.asked.groups is not None
-        ]
-        precisions = [1 / float(table.variance) for table in looks]
-        counts = np.average([table.values for table in looks], axis=0, weights=precisions)
-        return counts, 1 / sum(precisions)
-
     def product(self, shape: Shape) -> NDArray[np.float64]:
-        """A table as if its attributes had nothing to do with each other, flat."""
+        """A table as if its attributes were independent, flat."""
         table = np.ones(1)
         for a, level in zip(*shape, strict=True):
-            single = self.hierarchy.spread(a, level, self.singles[a])
-            table = np.multiply.outer(table, single / max(self.total, 1.0)).ravel()
+            counts = self.hierarchy.sum_in_bins(a, level, self.one_way[a])
+            table = np.multiply.outer(table, counts / max(self.total, 1.0)).ravel()
         return table * self.total
+
+    def _cell_parts(self, refined: RefinedTable, estimate: TableEstimate) -> CellParts:
+        """Parts by all measurements of the refined table, shifted alike to add up to the estimate of their cell."""
+        noisy = [
+            t.noisy for t in self.tables if t.shape == refined.shape and t.noisy.asked.groups is not None
+        ]
+        precisions = [1 / float(table.variance) for table in noisy]
+        counts = np.average([table.values for table in noisy], axis=0, weights=precisions)
+        variance = 1 / sum(precisions)
+        parents, parts = refined.parents, refined.parts
+        counts += ((estimate.counts - np.bincount(parents, counts)) / parts)[parents]
+        grid = self.product(Shape(refined.shape.attributes, refined.levels))
+        product = np.bincount(refined.groups, grid).astype(np.float64) + 1e-9
+        prior = (estimate.smooth / np.bincount(parents, product))[parents] * product
+        freedom = parts - 1
+        surplus = np.bincount(parents, (counts - prior) ** 2) / variance - freedom
+        chosen = np.flatnonzero(((surplus > _SIGNIFICANT * np.sqrt(2 * freedom)) & (freedom > 0))[parents])
+        cells = np.full(len(parents), -1)
+        cells[chosen] = np.arange(len(chosen))
+        table = PartialTable(refined.shape.attributes, cells[refined.cell_of_row_codes(self.hierarchy)])
+        return CellParts(table, counts[chosen], np.full(len(chosen), variance), prior[chosen])
+
+
+def from_residuals(
+    domain: Domain, model: ResidualModel, size: Size, sets: Iterable[tuple[int, ...]]
+) -> Measurements:
+    """Tables of these sets of attributes, at full resolution, put together from measured residuals.
+
+    A one-way table that was not measured is uniform; a table of an attribute with too many codes is left out.
+    """
+    total = float(size.divisor)
+    covered = [model.covers((name,)) for name in domain.names]
+    one_way = [
+        project_simplex(model.table((a.name,)).ravel(), total=total) if c else np.full(a.size, total / a.size)
+        for a, c in zip(domain, covered, strict=True)
+    ]
+    deviations = [
+        max(model.deviation((name,)), 0.5) if c else _UNKNOWN_DEVIATION
+        for name, c in zip(domain.names, covered, strict=True)
+    ]
+    measurements = Measurements(
+        size=size,
+        hierarchy=Hierarchy.from_counts(domain, one_way),
+        total=total,
+        one_way=one_way,
+        one_way_variances=[deviation**2 for deviation in deviations],
+        one_way_tables=[],
+    )
+    for attributes in sets:
+        if not measurements.hierarchy.is_full(attributes):
+            continue
+        shape = Shape(attributes, (0,) * len(attributes))
+        table = measurements.hierarchy.table(*shape)
+        values = np.rint(model.table(table.margin)).astype(np.int64).ravel()
+        variance = Fraction(max(model.deviation(table.margin), 0.5) ** 2)
+        noisy = NoisyTable(table, values, variance, _UNPAID)
+        measurements.tables.append(TableMeasurement(shape, noisy, measurements.product(shape)))
+    return measurements

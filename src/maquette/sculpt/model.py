@@ -20,10 +20,10 @@ from maquette.questions.noise import law_of_variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class MeasuredTable:
     """One table in bins: noisy counts, and the share of the released rows in every bin."""
 
-    asked: Binned
+    bins: Binned
     counts: NDArray[np.float64]
     shares: NDArray[np.float64]
     variance: float
@@ -42,7 +42,7 @@ class SculptModel:
 
     kind: ClassVar[str] = "sculpt"
     domain: Domain
-    tables: tuple[Measured, ...]
+    tables: tuple[MeasuredTable, ...]
     size: Size
     pure: bool
     """Laplace noise, else Gaussian."""
@@ -53,7 +53,7 @@ class SculptModel:
     def of(
         cls,
         domain: Domain,
-        measured: Sequence[NoisyTable],
+        noisy: Sequence[NoisyTable],
         rows: Columns,
         size: Size,
         *,
@@ -62,32 +62,32 @@ class SculptModel:
     ) -> SculptModel:
         """Every table once, by its best measurement; `rows` are the released ones."""
         best: dict[Binned, NoisyTable] = {}
-        for table in measured:
+        for table in noisy:
             if table.asked not in best or table.variance < best[table.asked].variance:
                 best[table.asked] = table
-        bins = list(dict.fromkeys(asked.ungrouped for asked in best))
-        counted = dict(zip(bins, count_binned(domain, rows, bins), strict=True))
-        tables: list[Measured] = []
-        for asked, table in best.items():
-            held = asked.folded(counted[asked.ungrouped]).astype(np.float64)
-            counts = table.values.astype(np.float64)
-            tables.append(Measured(asked, counts, held / max(held.sum(), 1.0), float(table.variance)))
+        ungrouped = list(dict.fromkeys(bins.ungrouped for bins in best))
+        counts_of = dict(zip(ungrouped, count_binned(domain, rows, ungrouped), strict=True))
+        tables: list[MeasuredTable] = []
+        for bins, table in best.items():
+            rows_in = bins.folded(counts_of[bins.ungrouped]).astype(np.float64)
+            shares = rows_in / max(rows_in.sum(), 1.0)
+            tables.append(MeasuredTable(bins, table.values.astype(np.float64), shares, float(table.variance)))
         return cls(domain, tuple(tables), size, pure, stages)
 
     @property
     def margins(self) -> frozenset[Margin]:
         """The sets of attributes that were measured together, beside those of the workload."""
-        return frozenset(table.asked.margin for table in self.tables)
+        return frozenset(table.bins.margin for table in self.tables)
 
-    def estimate(self, asked: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
+    def estimate(self, query: Queries, *, beta: float, among: int = 1) -> tuple[float, float] | None:
         """One query as a fraction, and its error; None if it is not covered.
 
         Accuracy: except with probability beta, for all of the `among` queries together that may be asked so.
         """
-        found = self._best(asked)
-        if found is None:
+        best = self._best(query)
+        if best is None:
             return None
-        table, weights = found
+        table, weights = best
         share = beta / (self.stages * among) * (1 if self.size.public else 1 - SIZE_SHARE)
         sizes, counts = np.unique(np.abs(weights[weights != 0]), return_counts=True)
         groups = [(float(count), float(size)) for size, count in zip(sizes, counts, strict=True)]
@@ -108,7 +108,7 @@ class SculptModel:
             "size": store_size(self.size),
             "pure": self.pure,
             "stages": self.stages,
-            "tables": [table.asked.to_json() for table in self.tables],
+            "tables": [table.bins.to_json() for table in self.tables],
             "variances": [table.variance for table in self.tables],
         }
         empty = np.zeros(0)
@@ -121,27 +121,27 @@ class SculptModel:
     def from_arrays(
         cls, domain: Domain, spec: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> SculptModel:
-        asked = [binned_of(domain, named) for named in spec["tables"]]
-        ends = [0, *accumulate(table.cells for table in asked)]
+        bins = [binned_of(domain, named) for named in spec["tables"]]
+        ends = [0, *accumulate(table.cells for table in bins)]
         counts, shares = (
             np.split(table_of(arrays, name, [ends[-1]]), ends[1:-1]) for name in ("counts", "shares")
         )
-        variances = amounts_of(spec["variances"], len(asked), positive=True)
-        tables = tuple(map(Measured, asked, counts, shares, variances)) if asked else ()
+        variances = amounts_of(spec["variances"], len(bins), positive=True)
+        tables = tuple(map(MeasuredTable, bins, counts, shares, variances)) if bins else ()
         stages = whole(spec.get("stages", 1), least=1)
         return cls(domain, tables, size_of(spec["size"]), spec["pure"] is True, stages)
 
-    def _best(self, asked: Queries) -> tuple[Measured, NDArray[np.float64]] | None:
+    def _best(self, query: Queries) -> tuple[MeasuredTable, NDArray[np.float64]] | None:
         """The table with the least noise in which the query is a sum of bins, and its weight on each bin."""
-        if asked.count != 1:
+        if query.count != 1:
             return None
-        names = asked.attributes
-        able = [table for table in self.tables if set(names) <= set(table.asked.margin)]
-        weights = query_weights(asked) if able else None
+        names = query.attributes
+        tables = [table for table in self.tables if set(names) <= set(table.bins.margin)]
+        weights = query_weights(query) if tables else None
         if weights is None:
             return None
-        found = [(t, w) for t in able if (w := _on_cells(t.asked, names, weights)) is not None]
-        return min(found, key=lambda pair: pair[0].variance * float((pair[1] ** 2).sum()), default=None)
+        covering = [(t, w) for t in tables if (w := _on_cells(t.bins, names, weights)) is not None]
+        return min(covering, key=lambda pair: pair[0].variance * float((pair[1] ** 2).sum()), default=None)
 
 
 def _on_cells(
@@ -152,9 +152,9 @@ def _on_cells(
     if bins is None or table.groups is None:
         return bins
     groups = np.asarray(table.groups)
-    found = np.empty(table.cells)
-    found[groups] = bins
-    return found if np.array_equal(found[groups], bins) else None
+    cells = np.empty(table.cells)
+    cells[groups] = bins
+    return cells if np.array_equal(cells[groups], bins) else None
 
 
 def _on_bins(table: Binned, names: Sequence[str], weights: NDArray[np.float64]) -> NDArray[np.float64] | None:

@@ -1,8 +1,11 @@
-"""The rows to begin with: drawn, in strata, along the tree of the strongest pairs of attributes."""
+"""From released tables to synthetic rows: the start, the sweeps, their average, and the repair of tied columns.
+
+Sees released values only. Rows are arrays (m, attributes) of row codes, see `bins`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -10,26 +13,55 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _lazy_numba as numba
-from maquette.sculpt import targets as patches
-from maquette.sculpt.sampler import Targets
-from maquette.sculpt.targets import (
-    CELL,
-    CELL_FIRST,
-    CELL_OWN,
-    CELL_SECOND,
-    FIRST,
-    FIRST_MAP,
-    MAP,
-    ORDER,
-    SECOND,
-    SECOND_MAP,
-    Hierarchy,
-    Layout,
-    Shape,
-)
+from maquette.models.answers import SmallDatabase
+from maquette.queries.marginals import labels
+from maquette.sculpt.bins import Shape
+from maquette.sculpt.measurements import Measurements, TableEstimate, iterative_fit
+from maquette.sculpt.sampler import RowSampler, swap_pass
+from maquette.sculpt.targets import Layout, Targets, targets_of
 
-_LARGEST_LOG = 4.0
+# Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
+MIN_GAINS = (0.0, 0.02, 0.1)
+"""Of the first sweeps, and of all further ones; rows that met most of the tables before begin with the second."""
+MORE_SWEEPS = 5
+_MAX_START_LOG = 4.0
+"""Of the potentials that rows begin with."""
+_CHECKED = 5
+"""Cells whose mean residual decides whether to go on."""
+_STANDS_OUT, _SAMPLING = 5.0, 0.02
+"""Deviations from which on a cell is checked; the share of its count that is allowed as sampling variance."""
+_CLOSE = 3.0
+"""The mean residual, in deviations, that is good enough."""
+_FALLING = 0.93
+"""A sweep that leaves more than this of the residual is the last."""
+AVERAGED_SWEEPS = 3
+"""Sweeps more whose rows count in the average."""
+_STEADY = 0.001
+"""What tables change in a sweep, in L1; below it there is no sampling error worth averaging."""
+_FREE = 10.0
+"""Prior deviation of averaged tables: the average is taken as it is."""
+ASSOCIATIONS = (0.1, 0.3, 0.7)
+"""Shares of the smaller column's entropy that another one explains: columns above each of them form blocks."""
+_REPAIR_FALLING = 0.985
+"""A pass that leaves more than this of the squared residuals is the last."""
+# Limits of time and memory:
+_AVERAGED_CELLS = 1e9
+"""Cells that the sweep towards the average may visit."""
+_MAX_ALL_SWEEPS = 2_000_000
+"""Rows of all sweeps together."""
+_MAX_PASSES, _LOOKED_UP = 40, 4e8
+"""Passes of a repair, and tables that may be looked up in all of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedRows:
+    """Rows, and the rows of all last sweeps together, which answer with less sampling error than any of them."""
+
+    rows: NDArray[np.uint16]
+    all_sweeps: NDArray[np.uint16]
+
+
+# The start: rows drawn in strata along the tree of the most informative pairs.
 
 
 class Source(NamedTuple):
@@ -54,19 +86,63 @@ class Edge:
         return float((joint * np.log(np.maximum(joint, 1e-12) / np.maximum(product, 1e-12))).sum())
 
     @property
-    def ratios(self) -> NDArray[np.float64]:
-        """Log-ratios to the product of its margins: where the potentials of a tree edge begin."""
+    def log_ratios(self) -> NDArray[np.float64]:
+        """To the product of its margins: where the potentials of a tree edge begin."""
         product = np.outer(self.table.sum(axis=1), self.table.sum(axis=0)) / self.table.sum()
         logs = np.log(np.maximum(self.table, 0.5) / np.maximum(product, 0.5))
-        return np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
-
-    def seen_from(self, attribute: int) -> tuple[int, int, int, NDArray[np.float64]]:
-        """The level of this attribute, the other attribute, its level, and the table with this one down."""
-        (a, b), (la, lb) = self.shape
-        return (la, b, lb, self.table) if attribute == a else (lb, a, la, self.table.T)
+        return np.clip(logs, -_MAX_START_LOG, _MAX_START_LOG)
 
 
-def spanning(edges: Mapping[Source, Edge], attributes: int) -> dict[Source, Edge]:
+def begin(measurements: Measurements, *, m: int, rng: np.random.Generator) -> RowSampler:
+    """m rows along the tree of the strongest pairs, ready to be fitted to all tables released so far."""
+    layout, targets = targets_of(measurements, m)
+    tree = _spanning_tree(_edges(measurements), len(measurements.one_way))
+    rows = _draw_along(measurements, list(tree.values()), m=m, rng=rng)
+    integral = np.zeros(layout.cells)
+    for (number, axes), edge in tree.items():
+        sizes = layout.sizes[number, : layout.orders[number]]
+        others = tuple(set(range(len(sizes))) - set(axes))
+        integral[layout.place(number)] += np.broadcast_to(
+            np.expand_dims(edge.log_ratios, others), sizes
+        ).ravel()
+    return RowSampler(layout, targets, rows, rng=rng, integral=integral)
+
+
+def extend(sampler: RowSampler, measurements: Measurements, *, rng: np.random.Generator) -> RowSampler:
+    """The same rows and potentials with the tables that were released since."""
+    layout, targets = targets_of(measurements, len(sampler.rows))
+    before, now = sampler.layout.partial.cells, layout.partial.cells
+    integral = np.zeros(layout.cells)  # partial tables may have changed, and start at zero
+    integral[now : now + len(sampler.integral) - before] = sampler.integral[before:]
+    return RowSampler(layout, targets, sampler.rows, rng=rng, integral=integral)
+
+
+def _edges(measurements: Measurements) -> dict[Source, Edge]:
+    """Every pair of attributes that a table was measured of: by its own tables, else summed out of three-way ones."""
+    first = len(measurements.one_way) + len(measurements.structural_zeros)
+    estimates = list(enumerate(measurements.estimates().values(), first))
+    edges = {Source(i): _edge(measurements, one) for i, one in estimates if len(one.shape.attributes) == 2}
+    pairs = {edge.shape.attributes for edge in edges.values()}
+    for i, one in estimates:
+        if len(one.shape.attributes) < 3:
+            continue
+        sizes = [measurements.hierarchy.bins(a, level) for a, level in zip(*one.shape, strict=True)]
+        for axes in combinations(range(len(sizes)), 2):
+            margin = one.margin(axes, sizes)
+            if margin.shape.attributes not in pairs:
+                edges[Source(i, axes)] = _edge(measurements, margin)
+    return edges
+
+
+def _edge(measurements: Measurements, estimate: TableEstimate) -> Edge:
+    """A two-way table, shrunk, and scaled to the one-way counts by iterative proportional fitting."""
+    (a, b), (level_a, level_b) = estimate.shape
+    down = measurements.hierarchy.sum_in_bins(a, level_a, measurements.one_way[a])
+    across = measurements.hierarchy.sum_in_bins(b, level_b, measurements.one_way[b])
+    return Edge(estimate.shape, iterative_fit(estimate.smooth.reshape(len(down), len(across)), down, across))
+
+
+def _spanning_tree(edges: Mapping[Source, Edge], attributes: int) -> dict[Source, Edge]:
     """The tree (or forest) of the most informative tables (Chow and Liu 1968), by where they come from."""
     group = list(range(attributes))
     chosen: dict[Source, Edge] = {}
@@ -78,283 +154,284 @@ def spanning(edges: Mapping[Source, Edge], attributes: int) -> dict[Source, Edge
     return chosen
 
 
-def first_rows(
-    hierarchy: Hierarchy,
-    tree: Sequence[Edge],
-    singles: Sequence[NDArray[np.float64]],
-    *,
-    m: int,
-    rng: np.random.Generator,
+def _draw_along(
+    measurements: Measurements, tree: Sequence[Edge], *, m: int, rng: np.random.Generator
 ) -> NDArray[np.uint16]:
-    """m rows of working codes: one attribute from its own table, the others each given its neighbour in the tree."""
-    rows = np.zeros((m, len(singles)), dtype=np.uint16)
-    seen: set[int] = set()
-    for root in range(len(singles)):
-        if root in seen:
+    """m rows: a first attribute from its own table, the others each by their neighbour in the tree."""
+    hierarchy = measurements.hierarchy
+    one_way = [hierarchy.sum_in_bins(a, 0, counts) for a, counts in enumerate(measurements.one_way)]
+    rows = np.zeros((m, len(one_way)), dtype=np.uint16)
+    done: set[int] = set()
+    for root in range(len(one_way)):
+        if root in done:
             continue
-        rows[:, root] = _stratified(singles[root], m, rng)
-        seen.add(root)
+        rows[:, root] = _draw_stratified(one_way[root], m, rng)
+        done.add(root)
         waiting = [root]
         while waiting:
             a = waiting.pop()
             for edge in tree:
                 if a not in edge.shape.attributes:
                     continue
-                level, b, other, table = edge.seen_from(a)
-                if b in seen:
+                place = edge.shape.attributes.index(a)
+                b, level_b = edge.shape.attributes[1 - place], edge.shape.levels[1 - place]
+                if b in done:
                     continue
-                seen.add(b)
+                done.add(b)
                 waiting.append(b)
-                groups = hierarchy.working(a, level)[rows[:, a]]
-                inside = hierarchy.working(b, other)
-                rows[:, b] = given(groups, table, inside, singles[b], rng)
+                groups = hierarchy.bin_of_row_codes(a, edge.shape.levels[place])[rows[:, a]]
+                table = edge.table if place == 0 else edge.table.T
+                rows[:, b] = _draw_conditional(
+                    groups, table, hierarchy.bin_of_row_codes(b, level_b), one_way[b], rng
+                )
     return rows
 
 
-def given(
+def _draw_conditional(
     groups: NDArray[np.int64],
     table: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    single: NDArray[np.float64],
+    bin_of: NDArray[np.int64],
+    one_way: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """A value for every row given the bin of its neighbour; inside a bin by the one-way table."""
+    """A value for every row by the row of `table` that `groups` names; inside a bin by the one-way counts.
+
+    `bin_of` is the column of `table` (a bin) that holds each value.
+    """
     bins = np.zeros(table.shape[1])
-    np.add.at(bins, inside, single)
-    even = 1 / np.bincount(inside, minlength=table.shape[1])[inside]
-    share = np.where(bins[inside] > 0, single / np.maximum(bins[inside], 1e-12), even)
+    np.add.at(bins, bin_of, one_way)
+    even = 1 / np.bincount(bin_of, minlength=table.shape[1])[bin_of]
+    share = np.where(bins[bin_of] > 0, one_way / np.maximum(bins[bin_of], 1e-12), even)
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(table.shape[0] + 1))
-    found = np.empty(len(groups), dtype=np.int64)
+    values = np.empty(len(groups), dtype=np.int64)
     for group in range(table.shape[0]):
         members = order[ends[group] : ends[group + 1]]
         if len(members):
             weights: NDArray[np.float64] = table[group] if table[group].sum() > 0 else bins
-            found[members] = _stratified(weights[inside] * share, len(members), rng)
-    return found
+            values[members] = _draw_stratified(weights[bin_of] * share, len(members), rng)
+    return values
 
 
-def _stratified(weights: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _draw_stratified(weights: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draws whose counts differ from their expectation by less than one each, in random order."""
-    reached = np.cumsum(weights)
-    if not reached[-1] > 0:
-        reached = np.arange(1.0, len(weights) + 1)
-    points = (np.arange(count) + rng.random()) / count * reached[-1]
-    found = np.searchsorted(reached, points, side="right")
-    return rng.permutation(np.minimum(found, len(weights) - 1))
+    running = np.cumsum(weights)
+    if not running[-1] > 0:
+        running = np.arange(1.0, len(weights) + 1)
+    points = (np.arange(count) + rng.random()) / count * running[-1]
+    values = np.searchsorted(running, points, side="right")
+    return rng.permutation(np.minimum(values, len(weights) - 1))
 
 
-# The last repair of rows: columns that hang together are taken over from another row, together.
-#
-# The sweeps draw one value at a time. Where columns are tied (items that are missing together, copies,
-# columns that follow from others) no single value can change, so rows that began wrong stay wrong. Here a
-# row takes the values of a whole block of columns from another row if that brings the rows' counts nearer
-# to what is wanted. Values of a block that occur together in no row are never made. Zero temperature: every
-# accepted move lowers the sum of squared gaps.
-#
-# Compiled because every move changes the counts that the next one is judged by.
-
-TIES = (0.1, 0.3, 0.7)
-"""Shares of the smaller column's entropy that another one explains: columns above each of them form blocks."""
-TRUSTED, PLAIN = 2.5, 5.0
-"""Deviations that rows may lie from a measurement, and from which on a cell is plainly not empty."""
-_FORBIDDEN = 1e6
-_MOST_PASSES = 40
-_WORK = 4e8
-"""Tables that may be looked up, over all proposals."""
-_FALLING = 0.985
-"""A pass that leaves more than this of the squared gaps is the last."""
+def decode(
+    measurements: Measurements, rows: NDArray[np.uint16], *, rng: np.random.Generator
+) -> SmallDatabase:
+    """Rows in the codes of the domain. Where a row code stands for several, by the one-way table."""
+    hierarchy = measurements.hierarchy
+    columns: dict[str, NDArray[Any]] = {}
+    for a, attribute in enumerate(hierarchy.domain):
+        column = rows[:, a].astype(np.int64)
+        cut = hierarchy.cuts[a][0]
+        if len(cut) < attribute.size:
+            bin_of = labels(attribute.size, cut).astype(np.int64)
+            column = _draw_conditional(column, np.eye(len(cut)), bin_of, measurements.one_way[a], rng)
+        columns[attribute.name] = column.astype(np.min_scalar_type(max(attribute.size - 1, 1)))
+    return SmallDatabase(columns)
 
 
-def goals(
-    targets: Targets, average: NDArray[np.float64], *, as_measured: bool = False
-) -> NDArray[np.float64]:
-    """What the rows' counts should be: their own average over sweeps, within a few deviations of the measurement.
-
-    `as_measured` takes cells that are plainly not empty as they were measured, for measurements that stand clear.
-    """
-    reach = TRUSTED * targets.deviations
-    found = np.clip(average, targets.counts - reach, targets.counts + reach)
-    if as_measured:
-        np.copyto(found, targets.counts, where=targets.counts > PLAIN * targets.deviations)
-    return np.maximum(found, 0.0)
+# The sweeps.
 
 
-def precisions(targets: Targets) -> NDArray[np.float64]:
-    """How much a squared gap of each cell counts: by its measurement; rows stay out of forbidden cells."""
-    return np.where(targets.freedom > 0, 1 / np.maximum(targets.deviations, 1.0) ** 2, _FORBIDDEN)
-
-
-def blocks(layout: Layout, counts: NDArray[np.float64]) -> list[tuple[int, ...]]:
-    """Sets of attributes to move together: those that explain each other, loosely or firmly, and all of them."""
-    d = len(layout.hierarchy.cuts)
-    ties = _ties(layout, counts)
-    found = {tuple(range(d))}
-    for least in TIES:
-        group = list(range(d))
-        for (a, b), tie in ties.items():
-            if tie >= least:
-                group = [group[a] if g == group[b] else g for g in group]
-        found |= {tuple(a for a in range(d) if group[a] == g) for g in set(group)}
-    return sorted(found)
-
-
-def _ties(layout: Layout, counts: NDArray[np.float64]) -> dict[tuple[int, int], float]:
-    """For every pair of attributes in some table, the mutual information by the smaller entropy."""
-    found: dict[tuple[int, int], float] = {}
-    for number in np.argsort(
-        layout.orders, kind="stable"
-    ):  # a pair's own table goes before one that holds it
-        shape, order = layout.shapes[number], int(layout.orders[number])
-        fresh = [pair for pair in combinations(range(order), 2) if _names(shape, pair) not in found]
-        if not fresh:
+def sweep(
+    sampler: RowSampler, *, min_gains: Sequence[float], more: int, progress: Callable[[float], None]
+) -> None:
+    """One sweep per least gain, then up to `more` at the last while the largest residuals are large and falling."""
+    last = len(min_gains) + more
+    before = np.inf
+    for done in range(1, last + 1):
+        sampler.sweep(min_gain=min_gains[min(done, len(min_gains)) - 1])
+        progress(done / last)
+        if done < len(min_gains):
             continue
-        table = counts[layout.place(int(number))].reshape(layout.sizes[number, :order])
-        for pair in fresh:
-            found[_names(shape, pair)] = _tie(table.sum(axis=tuple(set(range(order)) - set(pair))))
-    return found
+        worst = _worst_residual(sampler.layout, sampler.targets, sampler.counts)
+        if worst < _CLOSE or worst > _FALLING * before:
+            return
+        before = worst
 
 
-def _names(shape: Shape, pair: tuple[int, int]) -> tuple[int, int]:
-    return shape.attributes[pair[0]], shape.attributes[pair[1]]
+def is_close(sampler: RowSampler, rows: NDArray[np.uint16]) -> bool:
+    """Are these rows, too, as close to the measurements as sweeps go on for?"""
+    return _worst_residual(sampler.layout, sampler.targets, sampler.layout.count(rows)) < _CLOSE
 
 
-def _tie(table: NDArray[np.float64]) -> float:
-    joint = np.maximum(table, 0.0)
-    joint = joint / max(joint.sum(), 1e-12)
-    down, across, both = (_entropy(part) for part in (joint.sum(axis=1), joint.sum(axis=0), joint))
-    return (down + across - both) / max(min(down, across), 1e-3)
+def _worst_residual(layout: Layout, targets: Targets, counts: NDArray[np.float64]) -> float:
+    """The mean of the largest residuals among cells that stand out of the noise, in deviations."""
+    first = layout.interactions_at
+    goal, deviations = targets.counts[first:], targets.deviations[first:]
+    checked = goal > _STANDS_OUT * deviations
+    if not checked.any():
+        return 0.0
+    allowed = np.sqrt(deviations[checked] ** 2 + _SAMPLING * goal[checked] + 1)
+    residuals = np.abs((goal - counts[first:])[checked]) / allowed
+    return float(np.sort(residuals)[-_CHECKED:].mean())
+
+
+# The average of several sweeps.
+#
+# A sweep draws every value at random, so the rows carry a sampling error of their own on top of what the measurements
+# left open. Averaged over sweeps it fades. So the average of the pairs of the workload, at full resolution, becomes the
+# target of one more sweep, and what is left of the sampling error is little more than rounding.
+
+
+def average_sweeps(
+    sampler: RowSampler,
+    pairs: Iterable[tuple[int, ...]],
+    *,
+    min_gain: float,
+    rng: np.random.Generator,
+    progress: Callable[[float], None],
+) -> FittedRows:
+    """Sweep on and average, then once more towards the average; once is enough where the rows hardly change."""
+    m, hierarchy, pairs = len(sampler.rows), sampler.layout.hierarchy, list(pairs)
+    if not pairs:
+        return FittedRows(sampler.rows, sampler.rows)
+    # drawing one value costs the bins along both attributes of every pair
+    max_cells = (_AVERAGED_CELLS / (2 * m * len(pairs))) ** 2
+    fine = Layout.of(hierarchy, [Shape(pair, hierarchy.finest_levels(pair, max_cells)) for pair in pairs])
+    total = fine.count(sampler.rows)
+    sweeps = [sampler.rows.copy()]
+    for done in range(1, AVERAGED_SWEEPS + 1):
+        before = sampler.counts.copy()
+        sampler.sweep(min_gain=min_gain)
+        counts = fine.count(sampler.rows)
+        if (done + 1) * m <= _MAX_ALL_SWEEPS:
+            sweeps.append(sampler.rows.copy())
+        if done == 1:
+            changes = (fine, total - counts), (sampler.layout, before - sampler.counts)
+            if max(_mean_change(layout, change, m) for layout, change in changes) < _STEADY:
+                progress(1.0)
+                return FittedRows(sampler.rows, np.concatenate(sweeps))
+        total += counts
+        progress(done / (AVERAGED_SWEEPS + 1))
+    last = _towards(sampler, fine, total / (AVERAGED_SWEEPS + 1), rng)
+    last.sweep(min_gain=min_gain)
+    progress(1.0)
+    return FittedRows(last.rows, np.concatenate(sweeps))
+
+
+def _mean_change(layout: Layout, change: NDArray[np.float64], m: int) -> float:
+    """The mean L1 change of tables of several attributes, as a fraction of the rows."""
+    tables = np.count_nonzero(layout.orders > 1)
+    return float(np.abs(change[layout.offsets[len(layout.orders) - tables] :]).sum()) / max(m * tables, 1)
+
+
+def _towards(
+    sampler: RowSampler, fine: Layout, average: NDArray[np.float64], rng: np.random.Generator
+) -> RowSampler:
+    """The same rows with the average of the fine tables as further targets."""
+    targets, layout = sampler.targets, sampler.layout
+    return RowSampler(
+        Layout.of(fine.hierarchy, [*layout.shapes, *fine.shapes], layout.partial.tables),
+        Targets(
+            np.concatenate([targets.counts, average]),
+            np.concatenate([targets.deviations, np.ones(fine.cells)]),
+            np.concatenate([targets.prior_deviations, np.full(fine.cells, _FREE)]),
+            np.concatenate([targets.fixed, np.zeros(fine.cells)]),
+        ),
+        sampler.rows,
+        rng=rng,
+        integral=np.concatenate([sampler.integral, np.zeros(fine.cells)]),
+    )
+
+
+# The repair of tied columns.
+#
+# The sweeps draw one value at a time. Where columns are tied (items that are missing together, copies, columns that
+# follow from others) no single value can change, so rows that began wrong stay wrong. Here a row takes the values of a
+# whole block of columns from another row if that brings the rows' counts nearer to their goals. Values of a block that
+# occur together in no row are never made. Every accepted swap lowers the weighted sum of squared residuals.
+
+
+def repair(sampler: RowSampler, fitted_rows: FittedRows, *, dense: bool, rng: np.random.Generator) -> None:
+    """Let rows take blocks of columns from each other, in place, where sweeps did not reach the tables."""
+    layout, rows = sampler.layout, fitted_rows.rows
+    average = layout.count(fitted_rows.all_sweeps) * (len(rows) / len(fitted_rows.all_sweeps))
+    goals = sampler.targets.goals(average, dense=dense)
+    swap_blocks(layout, rows, goals, sampler.targets.precisions, rng=rng)
+
+
+def blocks_of(layout: Layout, counts: NDArray[np.float64]) -> list[tuple[int, ...]]:
+    """Sets of attributes to swap together: those that explain each other, loosely or firmly, and all of them."""
+    d = len(layout.hierarchy.cuts)
+    associations = _associations(layout, counts)
+    blocks = {tuple(range(d))}
+    for least in ASSOCIATIONS:
+        group = list(range(d))
+        for (a, b), association in associations.items():
+            if association >= least:
+                group = [group[a] if g == group[b] else g for g in group]
+        blocks |= {tuple(a for a in range(d) if group[a] == g) for g in set(group)}
+    return sorted(blocks)
+
+
+def _associations(layout: Layout, counts: NDArray[np.float64]) -> dict[tuple[int, ...], float]:
+    """For every pair of attributes in some table, the mutual information by the smaller entropy."""
+    associations: dict[tuple[int, ...], float] = {}
+    for number in np.argsort(layout.orders, kind="stable").tolist():  # a pair's own table comes first
+        attributes, order = layout.shapes[number].attributes, int(layout.orders[number])
+        table = counts[layout.place(number)].reshape(layout.sizes[number, :order])
+        for axes in combinations(range(order), 2):
+            pair = attributes[axes[0]], attributes[axes[1]]
+            if pair in associations:
+                continue
+            joint = np.maximum(table.sum(axis=tuple(set(range(order)) - set(axes))), 0.0)
+            joint = joint / max(joint.sum(), 1e-12)
+            down, across, both = map(_entropy, (joint.sum(axis=1), joint.sum(axis=0), joint))
+            associations[pair] = (down + across - both) / max(min(down, across), 1e-3)
+    return associations
 
 
 def _entropy(shares: NDArray[np.float64]) -> float:
-    kept = shares[shares > 0]
-    return float(-(kept * np.log(kept)).sum())
+    positive = shares[shares > 0]
+    return float(-(positive * np.log(positive)).sum())
 
 
-def exchange(
+def swap_blocks(
     layout: Layout,
     rows: NDArray[np.uint16],
-    wanted: NDArray[np.float64],
+    goals: NDArray[np.float64],
     precisions: NDArray[np.float64],
     *,
     rng: np.random.Generator,
-) -> int:
-    """Let rows take blocks over from each other, in place, while the gaps are falling; returns the passes made.
+) -> None:
+    """Passes over all rows, in place, while the squared residuals are falling.
 
-    `wanted` are counts of the rows for every cell of the layout, `precisions` the weights of the squared gaps.
+    `goals` (cells of the layout) are wanted counts, `precisions` (cells) the weights of the squared residuals.
     """
     m, d = rows.shape
-    chosen = blocks(layout, wanted)
-    inside = np.zeros((len(chosen), d), dtype=np.bool_)
-    for i, block in enumerate(chosen):
-        inside[i, list(block)] = True
-    looked_up = inside @ (np.diff(layout.pointers) + np.diff(layout.patchwork.pointers))
-    most = int(np.clip(_WORK / (m * looked_up.mean()), 1, _MOST_PASSES))
-    lacking = wanted - layout.count(rows)
-    gaps = float(precisions @ lacking**2)
-    for done in range(1, most + 1):
-        _exchange(
+    blocks = blocks_of(layout, goals)
+    in_block = np.zeros((len(blocks), d), dtype=np.bool_)
+    for i, block in enumerate(blocks):
+        in_block[i, list(block)] = True
+    looked_up = in_block @ (np.diff(layout.pointers) + np.diff(layout.partial.pointers))
+    residual = goals - layout.count(rows)
+    squares = float(precisions @ residual**2)
+    for _ in range(int(np.clip(_LOOKED_UP / (m * looked_up.mean()), 1, _MAX_PASSES))):
+        swap_pass(
             rows,
             rng.permutation(m),
             rng.integers(0, m, m),
-            rng.integers(0, len(chosen), m),
-            inside,
-            layout.levelled.maps.ravel(),
+            rng.integers(0, len(blocks), m),
+            in_block,
+            layout.levels.maps.ravel(),
             layout.pointers,
             layout.members,
-            layout.patchwork.pointers,
-            layout.patchwork.members,
-            layout.patchwork.bins,
-            lacking,
+            layout.partial.pointers,
+            layout.partial.members,
+            layout.partial.bins,
+            residual,
             precisions,
         )
-        before, gaps = gaps, float(precisions @ lacking**2)
-        if gaps > _FALLING * before:
-            return done
-    return most
-
-
-@numba.njit(cache=True, nogil=True)
-def _exchange(
-    rows: Any,
-    takers: Any,
-    givers: Any,
-    chosen: Any,
-    inside: Any,
-    maps: Any,
-    pointers: Any,
-    members: Any,
-    patch_pointers: Any,
-    patch_members: Any,
-    patch_bins: Any,
-    lacking: Any,
-    precisions: Any,
-) -> int:
-    """One proposal for every row in `takers`: the block `chosen` of the row in `givers`; returns how many were taken.
-
-    `rows` (m x d) are working codes, changed in place; `inside` (blocks x d) says which attributes a block holds;
-    `maps`, `pointers`, `members` and the `patch_` arrays are the layout's; `lacking` is the wanted minus the live
-    count of every cell, kept up to date; `precisions` is the weight of each cell's squared gap.
-    """
-    taken = 0
-    cells = np.empty((members.shape[0] + patch_members.shape[0], 2), dtype=np.int64)
-    d = rows.shape[1]
-    for v in range(takers.shape[0]):
-        row, other, block = rows[takers[v]], rows[givers[v]], inside[chosen[v]]
-        change, count = 0.0, 0
-        for a in range(d):
-            if not block[a]:
-                continue
-            for q in range(pointers[a], pointers[a + 1]):
-                t = members[q]
-                first, second, order = t[FIRST], t[SECOND], t[ORDER]
-                with_first = order > 1 and block[first]
-                with_second = order > 2 and block[second]
-                if (with_first and first < a) or (with_second and second < a):
-                    continue  # this table was seen from an earlier attribute of the block
-                base = t[CELL]
-                own = np.int64(t[CELL_OWN])
-                old = base + own * maps[t[MAP] + row[a]]
-                new = base + own * maps[t[MAP] + other[a]]
-                if order > 1:
-                    step = np.int64(t[CELL_FIRST])
-                    old += step * maps[t[FIRST_MAP] + row[first]]
-                    new += step * maps[t[FIRST_MAP] + (other[first] if with_first else row[first])]
-                if order > 2:
-                    step = np.int64(t[CELL_SECOND])
-                    old += step * maps[t[SECOND_MAP] + row[second]]
-                    new += step * maps[t[SECOND_MAP] + (other[second] if with_second else row[second])]
-                if old == new:
-                    continue
-                change += precisions[old] * (1 + 2 * lacking[old]) + precisions[new] * (1 - 2 * lacking[new])
-                cells[count, 0], cells[count, 1] = old, new
-                count += 1
-            for q in range(patch_pointers[a], patch_pointers[a + 1]):
-                t = patch_members[q]
-                b = t[patches.OTHER]
-                if block[b] and b < a:
-                    continue
-                start = t[patches.BINS]
-                old = patch_bins[start + t[patches.OWN_STEP] * row[a] + t[patches.OTHER_STEP] * row[b]]
-                there = other[b] if block[b] else row[b]
-                new = patch_bins[start + t[patches.OWN_STEP] * other[a] + t[patches.OTHER_STEP] * there]
-                if old == new:
-                    continue
-                if old >= 0:
-                    change += precisions[old] * (1 + 2 * lacking[old])
-                if new >= 0:
-                    change += precisions[new] * (1 - 2 * lacking[new])
-                cells[count, 0], cells[count, 1] = old, new
-                count += 1
-        if count == 0 or change >= 0:
-            continue
-        taken += 1
-        for i in range(count):
-            if cells[i, 0] >= 0:  # a patch leaves most of its table open
-                lacking[cells[i, 0]] += 1.0
-            if cells[i, 1] >= 0:
-                lacking[cells[i, 1]] -= 1.0
-        for a in range(d):
-            if block[a]:
-                row[a] = other[a]
-    return taken
+        before, squares = squares, float(precisions @ residual**2)
+        if squares > _REPAIR_FALLING * before:
+            return

@@ -1,29 +1,31 @@
-"""The sweeps: every row, every attribute, drawn anew from what the tables still lack.
+"""The numeric kernels: sweeps that draw the values of synthetic rows, and swaps of blocks of columns between rows.
 
-A Gibbs sampler over the rows of the small database whose log-weights are fed back from the rows' own counts: for a
-table with target Y and live count E the potential of a cell is I + kappa (Y - E), with a slow part I and a fast part
-that is updated after every single move. It is multiplicative weights with the universe-sized weight vector replaced
-by rows in equilibrium with it, so its cost does not depend on the universe. The fixed point is the maximum a
-posteriori of a log-linear model whose interactions have prior deviation tau.
+A sweep is a Gibbs sampler over the rows of the small database whose log-weights follow from the rows' own counts: for
+a cell with target Y and current count E the log-potential is `fixed + integral + gain * (Y - E)`, a proportional and an
+integral term as in a controller. `integral` changes between sweeps, E after every single draw. It is multiplicative
+weights with the universe-sized weight vector replaced by rows in equilibrium with it, so its cost does not depend on
+the universe. The fixed point is the maximum a posteriori of a log-linear model whose interactions have prior deviation
+tau.
 
-Compiled here because no library samples with feedback after every move; numpy would need one call per row and
-attribute.
+Compiled because every draw changes the counts that the next one depends on; numpy would need a call per row and
+attribute. Arrays of tables are those of `targets.Layout` and `targets.PartialTables`, described there. Shapes below: m
+rows, d attributes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
-from maquette.sculpt import targets as patches
+from maquette.sculpt.bins import Shape
 from maquette.sculpt.targets import (
     ALONG,
     ALONG_FIRST,
     ALONG_SECOND,
+    BINS,
     CELL,
     CELL_FIRST,
     CELL_OWN,
@@ -32,37 +34,35 @@ from maquette.sculpt.targets import (
     FIRST,
     FIRST_MAP,
     LEVEL,
+    LINES,
     MAP,
     ORDER,
+    OTHER,
+    OTHER_STEP,
+    OWN_STEP,
     SECOND,
     SECOND_MAP,
     SIZE,
     Layout,
+    Targets,
+    count_shapes,
 )
 
-FEEDBACK = 20.0
-_LARGEST_LOG = 8.0
-_FEW = 30.0
-"""Tables that may meet in one attribute at full feedback; where more meet they answer for the same rows together."""
-_SLOW_STEP = 0.15
+# Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
+_GAIN = 20.0
+"""The gain of a cell, by its binomial variance in counts."""
+_MAX_TABLES = 30.0
+"""Tables that may share an attribute at full gain; where more do they all push the same rows, so each pushes less."""
+_INTEGRAL_STEP = 0.15
 _MEMORY = 0.5
-"""How fast the reference counts follow the live ones."""
+"""How fast the reference counts follow the current ones."""
+# A limit of single precision:
+_MAX_LOG = 8.0
+"""Of a potential without its fixed part."""
 
 
-@dataclass(slots=True, eq=False)
-class Targets:
-    """What the rows should look like, cell by cell of a layout, in counts of the rows."""
-
-    counts: NDArray[np.float64]
-    deviations: NDArray[np.float64]
-    freedom: NDArray[np.float64]
-    """The prior deviation tau of a cell's log-interaction."""
-    base: NDArray[np.float64]
-    """Fixed log-potentials."""
-
-
-class Carving:
-    """Rows being carved; every call of `sweep` visits all of them once."""
+class RowSampler:
+    """Synthetic rows on their way to the targets; every call of `sweep` draws all their values once."""
 
     def __init__(
         self,
@@ -71,94 +71,93 @@ class Carving:
         rows: NDArray[np.uint16],
         *,
         rng: np.random.Generator,
-        slow: NDArray[np.float64] | None = None,
+        integral: NDArray[np.float64],
     ) -> None:
         self.layout = layout
         self.targets = targets
         self.rows = rows
-        self.slow = np.zeros(layout.cells) if slow is None else slow
+        self.integral = integral
         self.counts = layout.count(rows)
         self._reference = self.counts.copy()
         self._weights = np.ones(layout.weights, dtype=np.float32)
-        self._scratch = np.ones(layout.levelled.maps.shape[1:], dtype=np.float32)
+        self._scratch = np.ones(layout.levels.maps.shape[1:], dtype=np.float32)
         self._rng = rng
-        self._crowding = np.minimum(1.0, _FEW / _neighbours(layout))
+        self._damping = np.minimum(1.0, _MAX_TABLES / _tables_sharing(layout))
 
-    @property
-    def lacking(self) -> NDArray[np.float64]:
-        """Targets minus live counts."""
-        return self.targets.counts - self.counts
+    def count(self, shapes: list[Shape]) -> list[NDArray[np.int64]]:
+        """How many rows lie in the cells of further tables, flat."""
+        return count_shapes(self.layout.hierarchy, shapes, self.rows)
 
-    def sweep(self, *, grip: float = 0.0) -> float:
-        """Visit every attribute of every row once; returns the share of values that changed.
+    def sweep(self, *, min_gain: float = 0.0) -> None:
+        """Draw every attribute of every row once.
 
-        `grip` is the least feedback per count: it holds heavy cells to their targets, and is safe only for rows
-        that are near them already.
+        `min_gain` is the least gain per count: it holds heavy cells to their targets, and is safe only for rows that
+        are near them already.
         """
-        fast = self._feed(grip)
+        gain = self._update_potentials(min_gain)
         layout, (m, d) = self.layout, self.rows.shape
-        moved = _sweep(
+        _sweep(
             self.rows,
             self._rng.permutation(m),
             self._rng.permutation(d),
-            layout.levelled.depths,
-            layout.levelled.bins,
-            layout.levelled.maps.ravel(),
-            layout.levelled.parents,
+            layout.levels.depths,
+            layout.levels.bins,
+            layout.levels.maps.ravel(),
+            layout.levels.parents,
             layout.pointers,
             layout.members,
             self._weights,
-            np.exp(fast).astype(np.float32),
+            np.exp(gain).astype(np.float32),
             self.counts,
             self._scratch,
-            layout.patchwork.pointers,
-            layout.patchwork.members,
-            layout.patchwork.bins,
-            layout.patchwork.starts,
-            layout.patchwork.runs,
+            layout.partial.pointers,
+            layout.partial.members,
+            layout.partial.bins,
+            layout.partial.starts,
+            layout.partial.runs,
             self._rng.integers(1, 2**63, dtype=np.uint64),
         )
-        return moved / max(m * d, 1)
 
-    def _feed(self, grip: float) -> NDArray[np.float64]:
-        """Update the slow potentials, set all weights, return the fast gain of every cell."""
-        targets, lacking = self.targets, self.lacking
+    def _update_potentials(self, min_gain: float) -> NDArray[np.float64]:
+        """One step of the integral term, then all weights; returns the gain of every cell."""
+        targets, residual = self.targets, self.targets.counts - self.counts
         self._reference += _MEMORY * (self.counts - self._reference)
         mass = np.maximum(self._reference, 0.5)
-        pull = targets.freedom**2 * mass / targets.deviations**2
-        spread = mass * np.maximum(1 - mass / max(len(self.rows), 1), 0.02)
-        firm = np.minimum(grip * self._crowding, pull / 8)
-        fast = np.minimum(pull, np.maximum(FEEDBACK * self._crowding / (spread + 1), firm))
-        # a stronger gain would leave the cell's weight far below its potential once the gap has closed
-        fast = np.minimum(fast, _LARGEST_LOG / (np.abs(lacking) + 1))
-        rest = pull - fast
-        step = (rest * lacking - self.slow) / (1 + rest * spread)
-        self.slow += _SLOW_STEP * np.clip(step, -1, 1)
-        np.clip(self.slow, -_LARGEST_LOG, _LARGEST_LOG, out=self.slow)
-        potential = targets.base + np.clip(self.slow + fast * lacking, -_LARGEST_LOG, _LARGEST_LOG)
-        layout = self.layout
-        self._weights[: layout.patchwork.cells] = np.exp(potential[: layout.patchwork.cells])
+        full_gain = targets.prior_deviations**2 * mass / targets.deviations**2
+        variance = mass * np.maximum(1 - mass / max(len(self.rows), 1), 0.02)
+        least = np.minimum(min_gain * self._damping, full_gain / 8)
+        gain = np.minimum(full_gain, np.maximum(_GAIN * self._damping / (variance + 1), least))
+        # a stronger gain would leave the cell's weight far below its potential once the residual has closed
+        gain = np.minimum(gain, _MAX_LOG / (np.abs(residual) + 1))
+        remaining = full_gain - gain
+        step = (remaining * residual - self.integral) / (1 + remaining * variance)
+        self.integral += _INTEGRAL_STEP * np.clip(step, -1, 1)
+        np.clip(self.integral, -_MAX_LOG, _MAX_LOG, out=self.integral)
+        potential = targets.fixed + np.clip(self.integral + gain * residual, -_MAX_LOG, _MAX_LOG)
+        layout, parts = self.layout, self.layout.partial.cells
+        self._weights[:parts] = np.exp(potential[:parts])
         _set_weights(
             np.exp(potential), layout.orders, layout.sizes, layout.offsets, layout.weights_at, self._weights
         )
-        return fast
+        return gain
 
 
-def _neighbours(layout: Layout) -> NDArray[np.float64]:
-    """For every cell, how many tables meet in the busiest attribute of its table."""
+def _tables_sharing(layout: Layout) -> NDArray[np.float64]:
+    """For every cell, how many tables share the busiest attribute of its table."""
     busy = np.diff(layout.pointers).astype(np.float64)
-    small = [(patch.attributes, patch.count) for patch in layout.patchwork.patches]
+    partial = [(table.attributes, table.count) for table in layout.partial.tables]
     attributes = [shape.attributes for shape in layout.shapes]
-    tables = [*small, *zip(attributes, np.diff(layout.offsets).tolist(), strict=True)]
-    return np.concatenate([np.full(cells, max(busy[a] for a in held)) for held, cells in tables])
+    tables = [*partial, *zip(attributes, np.diff(layout.offsets).tolist(), strict=True)]
+    return np.concatenate([np.full(cells, max(busy[a] for a in names)) for names, cells in tables])
 
 
 @numba.njit(cache=True, nogil=True)
 def _set_weights(cells: Any, orders: Any, sizes: Any, offsets: Any, weights_at: Any, weights: Any) -> None:
     """Write every table's weights once per attribute, with that attribute running fastest.
 
-    `cells` are the weights cell by cell as the layout has them; `orders`, `sizes` (tables x 3), `offsets` and
-    `weights_at` (tables x 3) are the layout's; `weights` is written.
+    `cells` (cells) are the weights in the layout's order of cells; `orders` (tables), `sizes` (tables, 3), `offsets`
+    (tables + 1) and `weights_at` (tables, 3) are the layout's; `weights` (layout.weights, single precision) is
+    written. One step writes one cell into each copy of its table.
     """
     for c in range(orders.shape[0]):
         k0, k1, k2 = sizes[c, 0], sizes[c, 1], sizes[c, 2]
@@ -177,8 +176,8 @@ def _set_weights(cells: Any, orders: Any, sizes: Any, offsets: Any, weights_at: 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def _sweep(
     rows: Any,
-    visit: Any,
-    turn: Any,
+    row_order: Any,
+    attribute_order: Any,
     depths: Any,
     bins: Any,
     maps: Any,
@@ -189,28 +188,33 @@ def _sweep(
     gains: Any,
     counts: Any,
     scratch: Any,
-    patch_pointers: Any,
-    patch_members: Any,
-    patch_bins: Any,
+    part_pointers: Any,
+    part_members: Any,
+    part_bins: Any,
     starts: Any,
     runs: Any,
     seed: Any,
-) -> int:
-    """Draw every value of every row anew, in the given order; returns how many changed.
+) -> None:
+    """Draw every value of every row once.
 
-    `rows` (m x d) are working codes, changed in place; `visit` orders the rows, `turn` the attributes. `depths`,
-    `bins` (attributes x levels), `maps` (flat), `parents`, `pointers` and `members` are the layout's. `weights` are
-    the exponentials of the potentials, once per table and attribute; `gains` the factor per count by which a cell's
-    weight changes when a row comes or goes; `counts` the live counts of all cells; all three by cell, the first and
-    last kept up to date. `scratch` (levels x bins) holds the weights of one attribute's values. The `patch_` arrays,
-    `starts` and `runs` are the patchwork's. `seed` starts a 64-bit xorshift generator.
+    `rows` (m, d) are row codes, changed in place; `row_order` (m) and `attribute_order` (d) say in which order they
+    are drawn. `depths` (d), `bins` (d, levels), `maps` (flat) and `parents` are those of `LevelMaps`; `pointers` and
+    `members` the layout's; `part_pointers`, `part_members`, `part_bins`, `starts` and `runs` those of `PartialTables`.
+    `weights` (layout.weights) are exponentials of potentials, once per table and attribute, kept up to date; `gains`
+    (cells) is the factor by which a cell's weight changes when its count changes by one; `counts` (cells) are the
+    rows' current counts, kept up to date. `scratch` (levels, bins) holds the weights of one attribute's values by
+    level. `seed` starts a 64-bit xorshift generator.
+
+    One step draws one value of one row: the weights of all tables that hold the attribute, at the row's other values,
+    are multiplied up level by level; coarse levels are passed down to finer ones; a bin of the finest level is drawn
+    in proportion. Where the value changes, the row leaves a cell and enters another in every such table, and all
+    copies of the weights of these two cells follow.
     """
     state = seed
-    moved = 0
-    for v in range(visit.shape[0]):
-        row = rows[visit[v]]
-        for w in range(turn.shape[0]):
-            a = turn[w]
+    for v in range(row_order.shape[0]):
+        row = rows[row_order[v]]
+        for w in range(attribute_order.shape[0]):
+            a = attribute_order[w]
             depth = depths[a]
             for level in range(depth):
                 for x in range(bins[a, level]):
@@ -223,9 +227,9 @@ def _sweep(
                 level = t[LEVEL]
                 for x in range(t[SIZE]):
                     scratch[level, x] *= weights[start + x]
-            for q in range(patch_pointers[a], patch_pointers[a + 1]):
-                t = patch_members[q]
-                line = t[patches.LINES] + row[t[patches.OTHER]]
+            for q in range(part_pointers[a], part_pointers[a + 1]):
+                t = part_members[q]
+                line = t[LINES] + row[t[OTHER]]
                 for r in range(starts[line], starts[line + 1]):
                     for x in range(runs[r, 0], runs[r, 1]):
                         scratch[0, x] *= weights[runs[r, 2]]
@@ -240,44 +244,129 @@ def _sweep(
             state ^= state << np.uint64(17)
             point = np.float32((state >> np.uint64(40)) * (1.0 / (1 << 24))) * total
             new = bins[a, 0] - 1
-            reached = np.float32(0.0)
+            running = np.float32(0.0)
             for x in range(bins[a, 0]):
-                reached += scratch[0, x]
-                if reached > point:
+                running += scratch[0, x]
+                if running > point:
                     new = x
                     break
             old = row[a]
             if new == old or not 0 < total < np.inf:  # out of single precision: leave it for the next sweep
                 continue
-            moved += 1
             for q in range(pointers[a], pointers[a + 1]):
                 t = members[q]
-                left, came = np.int64(maps[t[MAP] + old]), np.int64(maps[t[MAP] + new])
-                if left == came:
+                old_bin, new_bin = np.int64(maps[t[MAP] + old]), np.int64(maps[t[MAP] + new])
+                if old_bin == new_bin:
                     continue
                 first = np.int64(maps[t[FIRST_MAP] + row[t[FIRST]]])
                 second = np.int64(maps[t[SECOND_MAP] + row[t[SECOND]]])
                 cell = t[CELL] + t[CELL_FIRST] * first + t[CELL_SECOND] * second
-                cell_left, cell_came = cell + t[CELL_OWN] * left, cell + t[CELL_OWN] * came
-                counts[cell_left] -= 1.0
-                counts[cell_came] += 1.0
-                up, down = gains[cell_left], np.float32(1.0) / gains[cell_came]
+                old_cell, new_cell = cell + t[CELL_OWN] * old_bin, cell + t[CELL_OWN] * new_bin
+                counts[old_cell] -= 1.0
+                counts[new_cell] += 1.0
+                up, down = gains[old_cell], np.float32(1.0) / gains[new_cell]
                 for p in range(COPIES, COPIES + 4 * t[ORDER], 4):
                     place = t[p] + t[p + 2] * first + t[p + 3] * second
-                    weights[place + t[p + 1] * left] *= up
-                    weights[place + t[p + 1] * came] *= down
-            for q in range(patch_pointers[a], patch_pointers[a + 1]):
-                t = patch_members[q]
-                base = t[patches.BINS] + t[patches.OTHER_STEP] * row[t[patches.OTHER]]
-                gone = patch_bins[base + t[patches.OWN_STEP] * old]
-                here = patch_bins[base + t[patches.OWN_STEP] * new]
-                if gone == here:
+                    weights[place + t[p + 1] * old_bin] *= up
+                    weights[place + t[p + 1] * new_bin] *= down
+            for q in range(part_pointers[a], part_pointers[a + 1]):
+                t = part_members[q]
+                line = t[BINS] + t[OTHER_STEP] * row[t[OTHER]]
+                old_cell = part_bins[line + t[OWN_STEP] * old]
+                new_cell = part_bins[line + t[OWN_STEP] * new]
+                if old_cell == new_cell:
                     continue
-                if gone >= 0:
-                    counts[gone] -= 1.0
-                    weights[gone] *= gains[gone]
-                if here >= 0:
-                    counts[here] += 1.0
-                    weights[here] /= gains[here]
+                if old_cell >= 0:
+                    counts[old_cell] -= 1.0
+                    weights[old_cell] *= gains[old_cell]
+                if new_cell >= 0:
+                    counts[new_cell] += 1.0
+                    weights[new_cell] /= gains[new_cell]
             row[a] = new
-    return moved
+
+
+@numba.njit(cache=True, nogil=True)
+def swap_pass(
+    rows: Any,
+    receivers: Any,
+    donors: Any,
+    choices: Any,
+    blocks: Any,
+    maps: Any,
+    pointers: Any,
+    members: Any,
+    part_pointers: Any,
+    part_members: Any,
+    part_bins: Any,
+    residual: Any,
+    precisions: Any,
+) -> None:
+    """One proposal for every row: take the values of a block of columns from another row.
+
+    `rows` (m, d) are row codes, changed in place; proposal i gives row `receivers[i]` the block `choices[i]` of row
+    `donors[i]` (m each). `blocks` (blocks, d) says which attributes a block holds. `maps`, `pointers`, `members` are
+    the layout's, `part_pointers`, `part_members`, `part_bins` those of its partial tables. `residual` (cells) is the
+    wanted minus the current count, kept up to date; `precisions` (cells) is the weight of each squared residual.
+
+    One step adds up how the weighted sum of squared residuals would change over all tables that hold an attribute of
+    the block, each table once, and makes the change if that is negative.
+    """
+    changed = np.empty((members.shape[0] + part_members.shape[0], 2), dtype=np.int64)
+    d = rows.shape[1]
+    for v in range(receivers.shape[0]):
+        row, other, block = rows[receivers[v]], rows[donors[v]], blocks[choices[v]]
+        change, count = 0.0, 0
+        for a in range(d):
+            if not block[a]:
+                continue
+            for q in range(pointers[a], pointers[a + 1]):
+                t = members[q]
+                first, second, order = t[FIRST], t[SECOND], t[ORDER]
+                with_first = order > 1 and block[first]
+                with_second = order > 2 and block[second]
+                if (with_first and first < a) or (with_second and second < a):
+                    continue  # this table was counted from an earlier attribute of the block
+                stride = np.int64(t[CELL_OWN])
+                old = t[CELL] + stride * maps[t[MAP] + row[a]]
+                new = t[CELL] + stride * maps[t[MAP] + other[a]]
+                if order > 1:
+                    stride = np.int64(t[CELL_FIRST])
+                    old += stride * maps[t[FIRST_MAP] + row[first]]
+                    new += stride * maps[t[FIRST_MAP] + (other[first] if with_first else row[first])]
+                if order > 2:
+                    stride = np.int64(t[CELL_SECOND])
+                    old += stride * maps[t[SECOND_MAP] + row[second]]
+                    new += stride * maps[t[SECOND_MAP] + (other[second] if with_second else row[second])]
+                if old == new:
+                    continue
+                change += precisions[old] * (1 + 2 * residual[old]) + precisions[new] * (
+                    1 - 2 * residual[new]
+                )
+                changed[count, 0], changed[count, 1] = old, new
+                count += 1
+            for q in range(part_pointers[a], part_pointers[a + 1]):
+                t = part_members[q]
+                b = t[OTHER]
+                if block[b] and b < a:
+                    continue
+                old = part_bins[t[BINS] + t[OWN_STEP] * row[a] + t[OTHER_STEP] * row[b]]
+                new_other = other[b] if block[b] else row[b]
+                new = part_bins[t[BINS] + t[OWN_STEP] * other[a] + t[OTHER_STEP] * new_other]
+                if old == new:
+                    continue
+                if old >= 0:
+                    change += precisions[old] * (1 + 2 * residual[old])
+                if new >= 0:
+                    change += precisions[new] * (1 - 2 * residual[new])
+                changed[count, 0], changed[count, 1] = old, new
+                count += 1
+        if count == 0 or change >= 0:
+            continue
+        for i in range(count):
+            if changed[i, 0] >= 0:  # a partial table leaves most of its cells open
+                residual[changed[i, 0]] += 1.0
+            if changed[i, 1] >= 0:
+                residual[changed[i, 1]] -= 1.0
+        for a in range(d):
+            if block[a]:
+                row[a] = other[a]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maquette.models.rows import generator
-from maquette.sculpt.denoise import freedom_squared, freedoms_squared, shrunk
+from maquette.sculpt.measurements import prior_variances, shrink, table_prior_variance
 
 EXPECTED = np.full(200, 900.0)
 VARIANCE = 34.0**2
@@ -19,11 +19,11 @@ def noisy(**far):
 
 def test_one_cell_that_stands_out_is_not_pulled_back():
     table = noisy(_7=40.0)
-    common = freedom_squared(table, EXPECTED, variance=VARIANCE)
-    freedoms = freedoms_squared(table, EXPECTED, variance=VARIANCE)
+    common = table_prior_variance(table, EXPECTED, variance=VARIANCE)
+    freedoms = prior_variances(table, EXPECTED, variance=VARIANCE)
     assert freedoms[7] > 10 * common
     assert np.delete(freedoms, 7) == pytest.approx(np.full(199, common))
-    smooth = shrunk(table, EXPECTED, variance=VARIANCE)
+    smooth = shrink(table, EXPECTED, variance=VARIANCE)
     assert smooth[7] < 60
     # what the rest of the table alone would have made of it
     real = common * (EXPECTED[7] + 1) ** 2
@@ -32,5 +32,5 @@ def test_one_cell_that_stands_out_is_not_pulled_back():
 
 def test_chance_frees_no_cell():
     table = noisy()
-    common = freedom_squared(table, EXPECTED, variance=VARIANCE)
-    assert freedoms_squared(table, EXPECTED, variance=VARIANCE) == pytest.approx(np.full(200, common))
+    common = table_prior_variance(table, EXPECTED, variance=VARIANCE)
+    assert prior_variances(table, EXPECTED, variance=VARIANCE) == pytest.approx(np.full(200, common))

@@ -9,17 +9,17 @@ import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models.rows import generator
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt import fit
-from maquette.sculpt.fit import SWEEPS, polish
-from maquette.sculpt.measurements import Found
-from maquette.sculpt.targets import Hierarchy, Layout, Shape
+from maquette.sculpt.bins import Hierarchy, Shape
+from maquette.sculpt.measurements import Measurements, TableMeasurement
+from maquette.sculpt.rows import AVERAGED_SWEEPS, average_sweeps, begin, sweep
+from maquette.sculpt.targets import Layout
 
 SIZES = (12, 9, 7, 5)
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.ORDINAL, codes=size) for i, size in enumerate(SIZES)))
 PAIRS = list(itertools.combinations(range(4), 2))
 
 
-def coarse_carving(count=3000):
+def coarse_sampler(count=3000):
     """Rows carved to exact pair tables in few bins: inside the bins only the one-way tables are known."""
     rng = generator("polish")
     first = rng.integers(0, 12, count)
@@ -27,8 +27,8 @@ def coarse_carving(count=3000):
     rows = np.stack(codes, axis=1).astype(np.uint16)
     singles = [np.bincount(rows[:, a], minlength=size).astype(float) for a, size in enumerate(SIZES)]
     hierarchy = Hierarchy.from_counts(DOMAIN, singles)
-    found = Found(Size(count, None, None), hierarchy, float(count), singles, [1.0] * 4, [])
-    shapes = [Shape(pair, hierarchy.finest(pair, 9)) for pair in PAIRS]
+    found = Measurements(Size(count, None, None), hierarchy, float(count), singles, [1.0] * 4, [])
+    shapes = [Shape(pair, hierarchy.finest_levels(pair, 9)) for pair in PAIRS]
     counts = Layout.of(hierarchy, shapes)
     exact = counts.count(rows)
     for i, shape in enumerate(shapes):
@@ -38,40 +38,40 @@ def coarse_carving(count=3000):
             Fraction(1),
             Receipt(-1, ""),
         )
-        found.add(shape, table, found.product(shape))
-    carving = fit.begin(found, m=count, rng=generator("carve"))
-    fit.sweep(carving, grips=(0.0, 0.05), more=0, tell=lambda share: None)
-    return carving
+        found.tables.append(TableMeasurement(shape, table, found.product(shape)))
+    sampler = begin(found, m=count, rng=generator("carve"))
+    sweep(sampler, min_gains=(0.0, 0.05), more=0, progress=lambda share: None)
+    return sampler
 
 
-def fine_counts(carving, rows):
+def fine_counts(sampler, rows):
     shapes = [Shape(pair, (0, 0)) for pair in PAIRS]
-    return Layout.of(carving.layout.hierarchy, shapes).count(rows) / len(rows)
+    return Layout.of(sampler.layout.hierarchy, shapes).count(rows) / len(rows)
 
 
 def test_polished_rows_lie_closer_to_the_average_than_a_sweep_does():
-    carving = coarse_carving()
+    sampler = coarse_sampler()
     # the expectation, from many sweeps of a copy
-    other = coarse_carving()
+    other = coarse_sampler()
     expectation = np.mean(
-        [(other.sweep(grip=0.05), fine_counts(other, other.rows))[1] for _ in range(40)], axis=0
+        [(other.sweep(min_gain=0.05), fine_counts(other, other.rows))[1] for _ in range(40)], axis=0
     )
     swept = np.abs(fine_counts(other, other.rows) - expectation).sum()
     told = []
-    made = polish(carving, PAIRS, grip=0.05, rng=generator("last"), tell=told.append)
+    made = average_sweeps(sampler, PAIRS, min_gain=0.05, rng=generator("last"), progress=told.append)
     assert made.rows.shape == (3000, 4)
-    assert made.pool.shape == (3000 * (SWEEPS + 1), 4)
-    assert np.abs(fine_counts(carving, made.rows) - expectation).sum() < 0.8 * swept
-    assert np.abs(fine_counts(carving, made.pool) - expectation).sum() < 0.8 * swept
+    assert made.all_sweeps.shape == (3000 * (AVERAGED_SWEEPS + 1), 4)
+    assert np.abs(fine_counts(sampler, made.rows) - expectation).sum() < 0.8 * swept
+    assert np.abs(fine_counts(sampler, made.all_sweeps) - expectation).sum() < 0.8 * swept
     assert told == sorted(told)
     assert told[-1] == 1.0
 
 
 def test_without_pairs_rows_are_left_as_swept():
-    carving = coarse_carving()
-    made = polish(carving, [], grip=0.05, rng=generator("last"), tell=lambda share: None)
-    assert made.rows is carving.rows
-    assert made.pool is carving.rows
+    sampler = coarse_sampler()
+    made = average_sweeps(sampler, [], min_gain=0.05, rng=generator("last"), progress=lambda share: None)
+    assert made.rows is sampler.rows
+    assert made.all_sweeps is sampler.rows
 
 
 def test_a_size_that_was_asked_for_answers_for_itself():

@@ -11,11 +11,11 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.models.rows import generator
 from maquette.queries.marginals import count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt import fit
-from maquette.sculpt import rows as exchange
-from maquette.sculpt.measurements import Found
-from maquette.sculpt.sampler import Targets
-from maquette.sculpt.targets import Hierarchy, Layout, Patch, Shape
+from maquette.sculpt import rows as rows_module
+from maquette.sculpt.bins import Hierarchy, PartialTable, Shape
+from maquette.sculpt.measurements import Measurements, TableMeasurement
+from maquette.sculpt.rows import begin
+from maquette.sculpt.targets import Layout, Targets
 
 SIZES = (3, 3, 3, 2)
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=size) for i, size in enumerate(SIZES)))
@@ -30,35 +30,41 @@ def tied_rows(count: int, seed: str = "tied") -> np.ndarray:
     return np.column_stack([first, first, first, last]).astype(np.uint16)
 
 
-def found_of(rows: np.ndarray, keys: tuple[tuple[int, ...], ...]) -> Found:
+def found_of(rows: np.ndarray, keys: tuple[tuple[int, ...], ...]) -> Measurements:
     """Exact tables of some attributes as if they had been released with little noise."""
     columns = {f"x{i}": rows[:, i] for i in range(len(SIZES))}
     singles = [np.bincount(rows[:, i], minlength=size).astype(float) for i, size in enumerate(SIZES)]
     hierarchy = Hierarchy.from_counts(DOMAIN, singles)
-    found = Found(Size(len(rows), None, None), hierarchy, float(len(rows)), singles, [1.0] * len(SIZES), [])
+    found = Measurements(
+        Size(len(rows), None, None), hierarchy, float(len(rows)), singles, [1.0] * len(SIZES), []
+    )
     for key in keys:
         shape = Shape(key, (0,) * len(key))
         asked = hierarchy.table(*shape)
         counts = count_binned(DOMAIN, columns, [asked])[0]
-        found.add(shape, NoisyTable(asked, counts, Fraction(1), Receipt(-1, "")), found.product(shape))
+        found.tables.append(
+            TableMeasurement(
+                shape, NoisyTable(asked, counts, Fraction(1), Receipt(-1, "")), found.product(shape)
+            )
+        )
     return found
 
 
 @pytest.mark.parametrize("keys", [((0, 1), (0, 2)), ((0, 1, 2),), ((0, 1, 3), (1, 2, 3))])
 def test_rows_begin_tied_whatever_the_order_of_the_tables(keys):
-    begun = fit.begin(found_of(tied_rows(3000), keys), m=3000, rng=generator("begin")).rows
+    begun = begin(found_of(tied_rows(3000), keys), m=3000, rng=generator("begin")).rows
     assert (begun[:, 0] == begun[:, 1]).mean() > 0.98
     assert (begun[:, 0] == begun[:, 2]).mean() > 0.98
 
 
 def test_a_table_summed_out_has_the_sums_of_all_its_parts():
-    known = found_of(tied_rows(500), ((0, 1, 3),)).known()[0]
-    summed = known.summed((0, 2), (3, 3, 2))
+    known = found_of(tied_rows(500), ((0, 1, 3),)).estimates()[Shape((0, 1, 3), (0, 0, 0))]
+    summed = known.margin((0, 2), (3, 3, 2))
     rows = tied_rows(500)
     assert summed.shape == Shape((0, 3), (0, 0))
     assert summed.counts.tolist() == np.bincount(rows[:, 0] * 2 + rows[:, 3], minlength=6).tolist()
     assert summed.variances.tolist() == [3.0] * 6
-    assert summed.expected.sum() == pytest.approx(500)
+    assert summed.prior.sum() == pytest.approx(500)
 
 
 def scrambled(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
@@ -78,7 +84,7 @@ def test_tied_columns_move_together():
     layout = pairs_layout()
     wanted, rows = scrambled(layout)
     before = np.abs(wanted - layout.count(rows)).max()
-    exchange.exchange(layout, rows, wanted, np.ones(layout.cells), rng=generator("exchange"))
+    rows_module.swap_blocks(layout, rows, wanted, np.ones(layout.cells), rng=generator("table_noise"))
     assert (rows[:, 0] == rows[:, 1]).all()
     assert (rows[:, 0] == rows[:, 2]).all()
     assert np.abs(wanted - layout.count(rows)).max() < 0.1 * before
@@ -86,7 +92,7 @@ def test_tied_columns_move_together():
 
 def test_columns_that_explain_each_other_form_a_block():
     layout = pairs_layout()
-    found = exchange.blocks(layout, layout.count(tied_rows(2000)))
+    found = rows_module.blocks_of(layout, layout.count(tied_rows(2000)))
     assert (0, 1, 2) in found
     assert (0, 1, 2, 3) in found
     assert (3,) in found
@@ -96,7 +102,7 @@ def test_columns_that_explain_each_other_form_a_block():
 def test_blocks_are_found_in_tables_of_three_alone():
     hierarchy = found_of(tied_rows(2000), ()).hierarchy
     layout = Layout.of(hierarchy, [Shape((0, 1, 3), (0, 0, 0)), Shape((1, 2, 3), (0, 0, 0))])
-    assert (0, 1, 2) in exchange.blocks(layout, layout.count(tied_rows(2000)))
+    assert (0, 1, 2) in rows_module.blocks_of(layout, layout.count(tied_rows(2000)))
 
 
 def test_every_move_lowers_the_gaps_that_are_counted_along(monkeypatch):
@@ -105,24 +111,24 @@ def test_every_move_lowers_the_gaps_that_are_counted_along(monkeypatch):
     cells = np.full((3, 2), -1)
     cells[0], cells[2, 1] = 0, 1
     shapes = [Shape((0,), (0,)), Shape((0, 3), (0, 0)), Shape((1, 2, 3), (0, 0, 0))]
-    layout = Layout.of(hierarchy, shapes, [Patch((1, 3), cells)])
+    layout = Layout.of(hierarchy, shapes, [PartialTable((1, 3), cells)])
     wanted, rows = scrambled(layout)
     weights = generator("weights").random(layout.cells) + 0.5
     seen = []
-    loop = exchange._exchange
+    loop = rows_module.swap_pass
 
     def watched(*arrays):
-        lacking = arrays[-2]
-        before = float(weights @ lacking**2)
-        taken = loop(*arrays)
-        assert np.array_equal(lacking, wanted - layout.count(rows))
-        seen.append((taken, before, float(weights @ lacking**2)))
-        return taken
+        residual, before = arrays[-2], rows.copy()
+        squares = float(weights @ residual**2)
+        loop(*arrays)
+        assert np.array_equal(residual, wanted - layout.count(rows))
+        changes = int((rows != before).any(axis=1).sum())
+        seen.append((changes, squares, float(weights @ residual**2)))
 
-    monkeypatch.setattr(exchange, "_exchange", watched)
-    exchange.exchange(layout, rows, wanted, weights, rng=generator("watched"))
+    monkeypatch.setattr(rows_module, "swap_pass", watched)
+    rows_module.swap_blocks(layout, rows, wanted, weights, rng=generator("watched"))
     assert seen[0][0] > 100
-    assert all(after < before for taken, before, after in seen if taken)
+    assert all(after < before for changes, before, after in seen if changes)
 
 
 def test_the_same_seed_makes_the_same_moves():
@@ -130,7 +136,7 @@ def test_the_same_seed_makes_the_same_moves():
     found = []
     for _ in range(2):
         wanted, rows = scrambled(layout)
-        exchange.exchange(layout, rows, wanted, np.ones(layout.cells), rng=generator("same"))
+        rows_module.swap_blocks(layout, rows, wanted, np.ones(layout.cells), rng=generator("same"))
         found.append(rows)
     assert np.array_equal(*found)
 
@@ -139,7 +145,7 @@ def test_goals_stay_near_the_measurement_and_forbidden_cells_are_kept_empty():
     counts, deviations = np.array([100.0, 100.0, -4.0, 0.0]), np.array([10.0, 10.0, 10.0, 1.0])
     targets = Targets(counts, deviations, np.array([1.0, 1.0, 1.0, 0.0]), np.zeros(4))
     average = np.array([110.0, 160.0, 30.0, 0.0])
-    assert exchange.goals(targets, average).tolist() == [110.0, 125.0, 21.0, 0.0]
-    assert exchange.goals(targets, average, as_measured=True).tolist() == [100.0, 100.0, 21.0, 0.0]
-    assert exchange.precisions(targets)[:3].tolist() == [0.01] * 3
-    assert exchange.precisions(targets)[3] > 1e3
+    assert targets.goals(average).tolist() == [110.0, 125.0, 21.0, 0.0]
+    assert targets.goals(average, dense=True).tolist() == [100.0, 100.0, 21.0, 0.0]
+    assert targets.precisions[:3].tolist() == [0.01] * 3
+    assert targets.precisions[3] > 1e3

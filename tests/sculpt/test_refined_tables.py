@@ -16,12 +16,13 @@ from maquette.queries import where
 from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Binned, count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt import fit, stages
-from maquette.sculpt.allocation import Exchange, Facts, allot
-from maquette.sculpt.fit import polish
-from maquette.sculpt.measurements import Found, mosaic
+from maquette.sculpt import stages
+from maquette.sculpt.allocation import RiskModel, TableNoise, divide_price
+from maquette.sculpt.bins import Hierarchy, Shape, refine
+from maquette.sculpt.measurements import Measurements, TableMeasurement
 from maquette.sculpt.model import SculptModel
-from maquette.sculpt.targets import Hierarchy, Layout, Shape
+from maquette.sculpt.rows import average_sweeps, begin, decode, extend, sweep
+from maquette.sculpt.targets import Layout
 
 DOMAIN = Domain(
     (
@@ -50,26 +51,30 @@ def rows(count=20_000):
 def found_of(columns):
     n = len(columns["name"])
     singles = [np.bincount(columns[x.name], minlength=x.size).astype(float) for x in DOMAIN]
-    return Found(
+    return Measurements(
         Size(n, None, None), Hierarchy.from_counts(DOMAIN, singles), float(n), singles, [1.0] * 3, []
     )
 
 
 def measure(found, columns, shape, variance):
     """As the gate would, with no noise."""
-    asked = found.cut(shape)
+    asked = found.question(shape)
     counts = asked.folded(count_binned(DOMAIN, columns, [asked.ungrouped])[0])
-    found.add(shape, NoisyTable(asked, counts, Fraction(variance), NOWHERE), found.product(shape))
+    found.tables.append(
+        TableMeasurement(shape, NoisyTable(asked, counts, Fraction(variance), NOWHERE), found.product(shape))
+    )
 
 
 def looked_twice():
     """Two tables in coarse bins, and again with their heavy cells cut; only the first has something hidden."""
     columns = rows()
     found = found_of(columns)
-    shapes = [Shape(pair, found.hierarchy.finest(pair, most)) for pair, most in (((0, 1), 40), ((1, 2), 12))]
+    shapes = [
+        Shape(pair, found.hierarchy.finest_levels(pair, most)) for pair, most in (((0, 1), 40), ((1, 2), 12))
+    ]
     for shape in shapes:
         measure(found, columns, shape, 3000)
-    stages._cut_heavy(found, shapes, [250.0, 250.0])
+    stages.refine_heavy(found, shapes, [250.0, 250.0])
     for shape in shapes:
         measure(found, columns, shape, 1000)
     return columns, found, shapes[0]
@@ -109,52 +114,52 @@ def test_grouped_tables_are_stored_and_named_apart():
 def test_heavy_cells_are_cut_and_the_others_left():
     columns = rows()
     found = found_of(columns)
-    shape = Shape((0, 1), found.hierarchy.finest((0, 1), 40))
+    shape = Shape((0, 1), found.hierarchy.finest_levels((0, 1), 40))
     counts = count_binned(DOMAIN, columns, [found.hierarchy.table(*shape)])[0].astype(float)
-    cut = mosaic(found.hierarchy, shape, counts, found.singles[:2], most=500.0)
+    cut = refine(found.hierarchy, shape, counts, found.one_way[:2], max_mass=500.0)
     assert cut is not None
     cells = cut.table(found.hierarchy)
     cells.check(DOMAIN)
     smaller = cells.folded(count_binned(DOMAIN, columns, [cells.ungrouped])[0])
     assert np.array_equal(np.bincount(cut.parents, smaller), counts)
-    assert np.array_equal(cut.pieces > 1, counts > 500)
+    assert np.array_equal(cut.parts > 1, counts > 500)
     assert len(cut.parents) <= 2 * len(counts)
     assert counts.max() > 1000 > smaller.max()
 
 
 def test_a_table_of_light_cells_is_not_cut():
     found = found_of(rows())
-    shape = Shape((0, 1), found.hierarchy.finest((0, 1), 40))
+    shape = Shape((0, 1), found.hierarchy.finest_levels((0, 1), 40))
     masses = np.full(found.hierarchy.cells(*shape), 100.0)
-    assert mosaic(found.hierarchy, shape, masses, found.singles[:2], most=101.0) is None
+    assert refine(found.hierarchy, shape, masses, found.one_way[:2], max_mass=101.0) is None
 
 
 def test_single_values_cannot_be_cut():
     found = found_of(rows())
     shape = Shape((0, 1), (0, 0))
     masses = np.full(30 * 24, 1e6)
-    assert mosaic(found.hierarchy, shape, masses, found.singles[:2], most=1.0) is None
+    assert refine(found.hierarchy, shape, masses, found.one_way[:2], max_mass=1.0) is None
 
 
 def test_two_looks_are_put_together_by_their_precision():
     columns, found, shape = looked_twice()
-    known, _ = found.known()
-    pieces = found.mosaics[shape].pieces
+    known, _ = found.estimates().values()
+    pieces = found.refined[shape].parts
     assert known.variances == pytest.approx(1 / (1 / 3000 + 1 / (1000 * pieces)))
     assert known.counts == pytest.approx(count_binned(DOMAIN, columns, [found.hierarchy.table(*shape)])[0])
 
 
-def test_only_parts_with_something_hidden_are_looked_at_apart():
+def test_only_parts_with_something_hidden_are_candidate_triples_apart():
     columns, found, shape = looked_twice()
-    assert len(found.mosaics) == 2
-    (inner,) = found.inner()
-    assert inner.patch.attributes == shape.attributes
-    assert inner.patch.count == len(inner.counts)
-    assert (inner.patch.cells[0] >= 0).sum() > 12
+    assert len(found.refined) == 2
+    (inner,) = found.cell_parts()
+    assert inner.table.attributes == shape.attributes
+    assert inner.table.count == len(inner.counts)
+    assert (inner.table.cells[0] >= 0).sum() > 12
     true = count_margins(DOMAIN, columns, [("name", "place")])["name", "place"]
-    for cell in range(inner.patch.count):
-        assert inner.counts[cell] == pytest.approx(true[inner.patch.cells == cell].sum())
-    assert np.abs(inner.counts - inner.expected).sum() > 0.3 * inner.expected.sum()
+    for cell in range(inner.table.count):
+        assert inner.counts[cell] == pytest.approx(true[inner.table.cells == cell].sum())
+    assert np.abs(inner.counts - inner.prior).sum() > 0.3 * inner.prior.sum()
 
 
 def test_rows_are_carved_to_what_was_hidden():
@@ -162,33 +167,36 @@ def test_rows_are_carved_to_what_was_hidden():
     true = count_margins(DOMAIN, columns, [("name", "place")])["name", "place"]
 
     def largest(found):
-        carving = fit.begin(found, m=20_000, rng=generator("carve mosaic"))
-        fit.sweep(carving, grips=(0.0, 0.01, 0.02, 0.05, 0.1), more=0, tell=lambda _: None)
-        again = Layout.of(found.hierarchy, carving.layout.shapes, carving.layout.patchwork.patches)
-        assert np.array_equal(carving.counts, again.count(carving.rows))
-        rows = polish(carving, [(0, 1)], grip=0.1, rng=generator("polish mosaic"), tell=lambda _: None).rows
-        made = fit.codes(found, rows, rng=generator("codes")).columns
+        sampler = begin(found, m=20_000, rng=generator("carve mosaic"))
+        sweep(sampler, min_gains=(0.0, 0.01, 0.02, 0.05, 0.1), more=0, progress=lambda _: None)
+        again = Layout.of(found.hierarchy, sampler.layout.shapes, sampler.layout.partial.tables)
+        assert np.array_equal(sampler.counts, again.count(sampler.rows))
+        rows = average_sweeps(
+            sampler, [(0, 1)], min_gain=0.1, rng=generator("polish mosaic"), progress=lambda _: None
+        ).rows
+        made = decode(found, rows, rng=generator("codes")).columns
         got = count_margins(DOMAIN, made, [("name", "place")])["name", "place"]
         return np.abs(got - true).max()
 
     cut = largest(found)
-    found.mosaics.clear()
-    del found.shapes[2:], found.tables[2:], found.expected[2:]
+    found.refined.clear()
+    del found.tables[2:]
     assert cut < 0.5 * largest(found)
-    assert shape in found.shapes
+    assert [table.shape for table in found.tables] == list(found.estimates())
+    assert shape in found.estimates()
 
 
 def test_rows_go_on_when_the_patches_change():
     _, found, _ = looked_twice()
-    carving = fit.begin(found, m=5000, rng=generator("extend"))
-    fit.sweep(carving, grips=(0.0, 0.01), more=0, tell=lambda _: None)
-    tables = carving.slow[carving.layout.patchwork.cells :]
-    assert len(tables) < len(carving.slow)
-    found.mosaics.clear()
-    del found.shapes[2:], found.tables[2:], found.expected[2:]
-    without = fit.extend(carving, found, rng=generator("extend"))
-    assert without.layout.patchwork.cells == 0
-    assert np.array_equal(without.slow, tables)
+    sampler = begin(found, m=5000, rng=generator("extend"))
+    sweep(sampler, min_gains=(0.0, 0.01), more=0, progress=lambda _: None)
+    tables = sampler.integral[sampler.layout.partial.cells :]
+    assert len(tables) < len(sampler.integral)
+    found.refined.clear()
+    del found.tables[2:]
+    without = extend(sampler, found, rng=generator("extend"))
+    assert without.layout.partial.cells == 0
+    assert np.array_equal(without.integral, tables)
 
 
 def test_a_query_on_whole_groups_has_an_interval():
@@ -237,22 +245,26 @@ class Till:
 
 def test_two_looks_never_cost_more_than_their_price():
     columns = rows(2000)
-    exchange = Exchange.of(Unit.HALF_MU_SQUARED, Relation.ADD_REMOVE)
+    table_noise = TableNoise.of(Unit.HALF_MU_SQUARED, Relation.ADD_REMOVE)
     pairs = {(0, 1): 1.0, (0, 2): 1.0, (1, 2): 1.0}
     for units in generator("prices").integers(10**6, 10**8, 60).tolist():
         till = Till(columns)
         scores = np.array([800.0, 5.0, 5.0])
-        stages.measure_pairs(till, exchange, found_of(columns), pairs, scores, 10.0, price=units / 10**12)
+        stages.measure_pairs(till, table_noise, found_of(columns), pairs, scores, 10.0, price=units / 10**12)
         assert 0.999 * units < till.units <= units
 
 
 def test_where_all_tables_are_resolved_none_has_less_than_an_equal_share():
-    facts = Facts(1e6, Exchange.of(Unit.RHO, Relation.ADD_REMOVE))
+    facts = RiskModel(1e6, TableNoise.of(Unit.RHO, Relation.ADD_REMOVE))
     scores, cells = [50_000.0, 1000.0, 20_000.0, 3000.0], [4, 12, 40, 20]
-    prices = allot(facts, scores, cells, [1.0] * 4, price=0.01)
+    prices = divide_price(facts, scores, cells, [1.0] * 4, price=0.01)
     assert prices.sum() == pytest.approx(0.01)
     assert prices.min() > 0.6 * prices.max()
-    hidden = allot(
-        Facts(1e4, facts.exchange), [s / 100 for s in scores], [4, 3000, 4000, 5000], [1.0] * 4, price=1e-4
+    hidden = divide_price(
+        RiskModel(1e4, facts.table_noise),
+        [s / 100 for s in scores],
+        [4, 3000, 4000, 5000],
+        [1.0] * 4,
+        price=1e-4,
     )
     assert hidden.min() < 0.5 * hidden.max()

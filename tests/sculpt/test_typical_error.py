@@ -14,8 +14,8 @@ from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.releasing.planning import plan, preferred
-from maquette.sculpt import allocation, forecast
-from maquette.sculpt.allocation import interests
+from maquette.sculpt import allocation
+from maquette.sculpt.allocation import attribute_sets
 
 ADULT = (16, 42, 16, 15, 6, 5, 2, 99, 85, 74, 7, 9, 41, 2)
 """Sizes like those of a census table."""
@@ -25,9 +25,9 @@ def domain_of(*cells: int) -> Domain:
     return Domain(tuple(Attribute(f"x{i}", Kind.ORDINAL, codes=size) for i, size in enumerate(cells)))
 
 
-def told(queries: mq.Queries, *, n: int, rho: float) -> forecast.Expected:
+def told(queries: mq.Queries, *, n: int, rho: float) -> allocation.TypicalError:
     task = Task(queries, Relation.ADD_REMOVE, Unit.RHO, Fraction(rho), 0.05)
-    return forecast.expected(task, interests(queries), n=n)
+    return allocation.typical_error(task, attribute_sets(queries), n=n)
 
 
 def test_the_shipped_constants_are_those_of_the_simulations():
@@ -48,9 +48,9 @@ def test_the_stated_spread_is_not_that_of_the_fitted_simulations():
     seen = [(f, calibrate.form(f)) for f in simulations if not f["seed"] % calibrate.HELD_OUT]
     ratios = np.array(
         [
-            f["max"] / forecast.power(allocation.LARGEST, s.terms)
+            f["max"] / allocation.power_law(allocation.LARGEST, s.terms)
             for f, s in seen
-            if isinstance(s, forecast.Form)
+            if isinstance(s, allocation.BinnedRegime)
         ]
     )
     low, high = allocation.LARGEST_WITHIN
@@ -77,16 +77,16 @@ def test_a_fit_finds_a_power_law_again():
             "price": 0.01 * case.epsilon,
         }
         form = calibrate.form(figure)
-        if isinstance(form, forecast.Form):
-            errors = (forecast.power(truth, form.terms),) * 2
+        if isinstance(form, allocation.BinnedRegime):
+            errors = (allocation.power_law(truth, form.terms),) * 2
         else:
             errors = 0.5 * form.largest, 2 * form.mean_l1
         figures.append(figure | {"max": errors[0], "L1": errors[1]})
     found = calibrate.fit(figures)
     assert found["LARGEST"] == pytest.approx(truth, abs=2e-3)
     assert found["LARGEST_WITHIN"] == [1.0, 1.0]
-    assert found["CLEAR_LARGEST"] == pytest.approx([math.log(0.5), 1], abs=2e-3)
-    assert found["CLEAR_MEAN_L1"] == pytest.approx([math.log(2), 1, 0], abs=2e-3)
+    assert found["DENSE_LARGEST"] == pytest.approx([math.log(0.5), 1], abs=2e-3)
+    assert found["DENSE_MEAN_L1"] == pytest.approx([math.log(2), 1, 0], abs=2e-3)
 
 
 def test_cases_are_the_same_every_time_and_inside_their_limits():

@@ -21,13 +21,15 @@ def test_the_quick_look_changes_no_decision(relation, monkeypatch):
             tasks.append(
                 (case.n, Task(queries, relation, Unit.RHO, Fraction(str(0.01 * case.epsilon)), 0.05))
             )
-    quick = [allocation.clear_noise(task, n=n, price=task.price) is not None for n, task in tasks]
+    quick = [allocation.dense_noise(task, n=n, price=task.price) is not None for n, task in tasks]
     skipped = [
-        allocation._hopeless(task, allocation.shape.margins_of(task.queries) or [], n=n, price=task.price)
+        allocation._is_out_of_reach(
+            task, allocation.shape.margins_of(task.queries) or [], n=n, price=task.price
+        )
         for n, task in tasks
     ]
-    monkeypatch.setattr(allocation, "_hopeless", lambda *_, **__: False)
-    full = [allocation.clear_noise(task, n=n, price=task.price) is not None for n, task in tasks]
+    monkeypatch.setattr(allocation, "_is_out_of_reach", lambda *_, **__: False)
+    full = [allocation.dense_noise(task, n=n, price=task.price) is not None for n, task in tasks]
     assert quick == full
     assert 5 < sum(full) < len(full) - 5
     assert sum(skipped) > 5

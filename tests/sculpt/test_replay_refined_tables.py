@@ -24,14 +24,14 @@ def cut(monkeypatch):
     monkeypatch.setattr(stages, "FEW_BINS", 1)
     monkeypatch.setattr(stages, "HEAVY", 1e-3)
     found = []
-    plain = stages.mosaic
+    plain = stages.refine
 
-    def noted(hierarchy, shape, masses, singles, *, most):
-        made = plain(hierarchy, shape, masses, singles, most=most)
+    def noted(hierarchy, shape, masses, one_way, *, max_mass):
+        made = plain(hierarchy, shape, masses, one_way, max_mass=max_mass)
         found.append((shape, None if made is None else tuple(made.groups.tolist())))
         return made
 
-    monkeypatch.setattr(stages, "mosaic", noted)
+    monkeypatch.setattr(stages, "refine", noted)
     return found
 
 
@@ -47,12 +47,12 @@ def test_the_cells_cut_follow_from_released_values(relation, cut, tmp_path):
 
 def test_cuts_by_the_private_table_are_seen(cut, tmp_path, monkeypatch):
     rows = []
-    noted = stages.mosaic
+    noted = stages.refine
 
-    def leaking(hierarchy, shape, masses, singles, *, most):
-        return noted(hierarchy, shape, masses, singles, most=most if len(rows[-1]) == 60 else 1e9)
+    def leaking(hierarchy, shape, masses, one_way, *, max_mass):
+        return noted(hierarchy, shape, masses, one_way, max_mass=max_mass if len(rows[-1]) == 60 else 1e9)
 
-    monkeypatch.setattr(stages, "mosaic", leaking)
+    monkeypatch.setattr(stages, "refine", leaking)
     with pytest.raises(AssertionError):
         replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
     assert cut

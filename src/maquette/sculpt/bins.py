@@ -1,0 +1,292 @@
+"""The resolutions a table may have: nested bins of every attribute, and two-way tables with refined heavy cells.
+
+Everything here follows from released counts. A *code* is a value of the declared domain; a *row code* is a bin of the
+finest level, which is what the synthetic rows hold until they are decoded.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.queries.base import Margin
+from maquette.queries.marginals import Binned, Cuts
+
+LEVEL_BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Bins of the coarser levels: two steps to each power of two."""
+MAX_ROW_CODES = 512
+"""Bins of the finest level; inside one of them, values follow the one-way table alone."""
+_MAX_GRID = 2**17
+"""Bins of the grid on which a refined table is drawn; a limit of memory."""
+
+Levels = tuple[int, ...]
+"""One resolution per attribute of a table: 0 is the finest."""
+
+
+class Shape(NamedTuple):
+    """One table: which attributes (by place in the domain), at which levels."""
+
+    attributes: tuple[int, ...]
+    levels: Levels
+
+
+def nested_cuts(counts: NDArray[np.float64]) -> tuple[Cuts, ...]:
+    """Partitions of one attribute into fewer and fewer bins, each nested in the one before; the first is the finest.
+
+    The heaviest bin is cut at its weighted median, again and again: heavy single values get a bin of their own.
+    """
+    size = len(counts)
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    steps = [step for step in LEVEL_BINS if step < min(size, MAX_ROW_CODES)]
+    if size > MAX_ROW_CODES:
+        steps.append(MAX_ROW_CODES)
+    heap = [(-float(below[-1]), 0, size)]
+    starts = [0]
+    levels: list[Cuts] = []
+    for step in steps:
+        while len(starts) < step:
+            _, start, stop = heapq.heappop(heap)
+            inner = below[start + 1 : stop]
+            median = start + 1 + int(np.argmin(np.abs(2 * inner - below[start] - below[stop])))
+            starts.append(median)
+            for low, high in ((start, median), (median, stop)):
+                if high - low > 1:
+                    heapq.heappush(heap, (-float(below[high] - below[low]), low, high))
+        levels.append(tuple(sorted(starts)))
+    if size <= MAX_ROW_CODES:
+        levels.append(tuple(range(size)))
+    return tuple(reversed(levels))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hierarchy:
+    """The levels of all attributes of a domain."""
+
+    domain: Domain
+    cuts: tuple[tuple[Cuts, ...], ...]
+    """By attribute, then by level: the first code of every bin."""
+
+    @classmethod
+    def from_counts(cls, domain: Domain, counts: Sequence[NDArray[np.float64]]) -> Hierarchy:
+        """By released one-way counts, one table per attribute."""
+        return cls(domain, tuple(nested_cuts(table) for table in counts))
+
+    def bins(self, attribute: int, level: int) -> int:
+        return len(self.cuts[attribute][level])
+
+    def level_of(self, attribute: int, max_bins: int) -> int:
+        """The finest level of at most so many bins (the coarsest if there is none)."""
+        levels = self.cuts[attribute]
+        return next((i for i, cut in enumerate(levels) if len(cut) <= max_bins), len(levels) - 1)
+
+    def cells(self, attributes: Sequence[int], levels: Sequence[int]) -> int:
+        return math.prod(self.bins(a, level) for a, level in zip(attributes, levels, strict=True))
+
+    def table(self, attributes: Sequence[int], levels: Sequence[int]) -> Binned:
+        """The question that the gate answers."""
+        margin: Margin = tuple(self.domain.attributes[a].name for a in attributes)
+        return Binned(margin, tuple(self.cuts[a][level] for a, level in zip(attributes, levels, strict=True)))
+
+    def is_full(self, attributes: Sequence[int]) -> bool:
+        """Is every code of these attributes a row code of its own?"""
+        return all(self.bins(a, 0) == self.domain.attributes[a].size for a in attributes)
+
+    def finest_levels(self, attributes: Sequence[int], max_cells: float) -> Levels:
+        """The finest levels whose table has at most so many cells; the coarser attribute is refined first."""
+        return _finest_levels(tuple(tuple(map(len, self.cuts[a])) for a in attributes), max_cells)
+
+    def bin_of_row_codes(self, attribute: int, level: int) -> NDArray[np.int64]:
+        """The bin of every row code."""
+        return bin_index(self.cuts[attribute][0], self.cuts[attribute][level])
+
+    def sum_in_bins(self, attribute: int, level: int, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Counts of codes, added up in the bins of a level."""
+        return np.add.reduceat(counts, self.cuts[attribute][level])
+
+
+def bin_index(fine: Sequence[int], coarse: Sequence[int]) -> NDArray[np.int64]:
+    """The coarse bin that holds each fine one; both by the first codes of their bins."""
+    return np.searchsorted(np.asarray(coarse), np.asarray(fine), side="right") - 1
+
+
+@lru_cache(maxsize=2**13)
+def _finest_levels(bins_by_level: tuple[tuple[int, ...], ...], max_cells: float) -> Levels:
+    """`Hierarchy.finest_levels` by the bins of every level: thousands of tables share a few sizes."""
+    levels = [len(sizes) - 1 for sizes in bins_by_level]
+    while True:
+        bins = [sizes[level] for sizes, level in zip(bins_by_level, levels, strict=True)]
+        cells = math.prod(bins)
+        candidates = [
+            (bins[i], i)
+            for i, level in enumerate(levels)
+            if level > 0 and cells // bins[i] * bins_by_level[i][level - 1] <= max_cells
+        ]
+        if not candidates:
+            return tuple(levels)
+        levels[min(candidates)[1]] -= 1
+
+
+# Refined tables: heavy cells of a two-way table are cut into parts, the others stay.
+#
+# Bins follow the one-way tables, so a cell holds many records where two attributes depend on each other, or where one
+# value is so common that its bin cannot be cut. What lies inside such a cell is hidden. A released table says which
+# cells these are, so that bins become fine where the records are and not along whole attributes.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RefinedTable:
+    """A two-way table whose heavy cells are cut into parts."""
+
+    shape: Shape
+    """The table that was refined."""
+    levels: Levels
+    """The finest level that a part needs, of either attribute: together they make the grid."""
+    groups: NDArray[np.int64]
+    """The cell of every bin of the grid, flat."""
+    parents: NDArray[np.int64]
+    """The cell of the coarse table that holds each cell."""
+
+    @property
+    def parts(self) -> NDArray[np.int64]:
+        """How many cells each cell of the coarse table is cut into; 1 if it is whole."""
+        return np.bincount(self.parents)
+
+    def table(self, hierarchy: Hierarchy) -> Binned:
+        """The question that the gate answers."""
+        grid = hierarchy.table(self.shape.attributes, self.levels)
+        return Binned(grid.margin, grid.cuts, tuple(self.groups.tolist()))
+
+    def cell_of_row_codes(self, hierarchy: Hierarchy) -> NDArray[np.int64]:
+        """The cell of every pair of row codes."""
+        down, across = (
+            hierarchy.bin_of_row_codes(a, level)
+            for a, level in zip(self.shape.attributes, self.levels, strict=True)
+        )
+        return self.groups[
+            np.add.outer(down * hierarchy.bins(self.shape.attributes[1], self.levels[1]), across)
+        ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartialTable:
+    """Some cells of a two-way table, each made of pairs of row codes; the rest of the table is left open."""
+
+    attributes: tuple[int, ...]
+    cells: NDArray[np.int64]
+    """The cell of every pair of row codes, from 0 on, or -1."""
+
+    @property
+    def count(self) -> int:
+        return int(self.cells.max()) + 1
+
+
+class _Part(NamedTuple):
+    """A bin of one attribute by a bin of the other, each at a level of its own."""
+
+    levels: Levels
+    spans: tuple[tuple[int, int], ...]
+    """Per attribute the first code, and the code after the last."""
+    parent: int
+
+
+def refine(
+    hierarchy: Hierarchy,
+    shape: Shape,
+    masses: NDArray[np.float64],
+    one_way: Sequence[NDArray[np.float64]],
+    *,
+    max_mass: float,
+) -> RefinedTable | None:
+    """Cut every cell of more than `max_mass` records, again and again; None where there is nothing to cut.
+
+    `masses` are the estimated records of each cell, `one_way` the counts of both attributes. They say what a part may
+    hold: the root of its share, since a cell that is heavy may be so by few of its values. The attribute whose bin is
+    the heavier one is cut first. At most as many cells are added as there are, the heaviest are cut first.
+    """
+    below = [np.concatenate([[0.0], np.cumsum(counts / counts.sum())]) for counts in one_way]
+    heap: list[tuple[float, int, _Part]] = []
+    for cell in np.flatnonzero(masses > max_mass).tolist():
+        heap.append((-float(masses[cell]), cell, _coarse_cell(hierarchy, shape, cell)))
+    heapq.heapify(heap)
+    done: list[_Part] = []
+    serial, room = len(masses), len(masses)
+    while heap and room > 0:
+        mass, _, cell = heapq.heappop(heap)
+        parts = _split(hierarchy, shape, cell, below)
+        room -= max(len(parts) - 1, 0)
+        if not parts:
+            done.append(cell)
+        for part, share in parts:
+            assumed = mass * math.sqrt(share)
+            if -assumed > max_mass:
+                heapq.heappush(heap, (assumed, serial, part))
+            else:
+                done.append(part)
+            serial += 1
+    cut = [part for part in [*done, *(part for _, _, part in heap)] if part.levels != shape.levels]
+    return _draw_grid(hierarchy, shape, len(masses), cut) if cut else None
+
+
+def _coarse_cell(hierarchy: Hierarchy, shape: Shape, cell: int) -> _Part:
+    across = hierarchy.bins(shape.attributes[1], shape.levels[1])
+    spans: list[tuple[int, int]] = []
+    for a, level, number in zip(*shape, divmod(cell, across), strict=True):
+        cuts = (*hierarchy.cuts[a][level], hierarchy.domain.attributes[a].size)
+        spans.append((cuts[number], cuts[number + 1]))
+    return _Part(shape.levels, tuple(spans), cell)
+
+
+def _split(
+    hierarchy: Hierarchy, shape: Shape, cell: _Part, below: Sequence[NDArray[np.float64]]
+) -> list[tuple[_Part, float]]:
+    """A cell cut once, at the coarsest finer level that does, each part with its share of the records; or nothing."""
+    heavy = [float(b[stop] - b[start]) for b, (start, stop) in zip(below, cell.spans, strict=True)]
+    for side in sorted((0, 1), key=lambda side: -heavy[side]):
+        start, stop = cell.spans[side]
+        for level in range(cell.levels[side] - 1, -1, -1):
+            cuts = hierarchy.cuts[shape.attributes[side]][level]
+            inner = cuts[bisect_left(cuts, start + 1) : bisect_left(cuts, stop)]
+            if not inner:
+                continue
+            spans = list(zip((start, *inner), (*inner, stop), strict=True))
+            shares = np.array([below[side][high] - below[side][low] for low, high in spans]) + 1e-12
+            levels = tuple(level if s == side else cell.levels[s] for s in (0, 1))
+            return [
+                (
+                    _Part(levels, tuple(span if s == side else cell.spans[s] for s in (0, 1)), cell.parent),
+                    share,
+                )
+                for span, share in zip(spans, (shares / shares.sum()).tolist(), strict=True)
+            ]
+    return []
+
+
+def _draw_grid(hierarchy: Hierarchy, shape: Shape, cells: int, cut: Sequence[_Part]) -> RefinedTable | None:
+    """The whole cells, then the parts, on the grid of the finest levels; None where that has too many bins."""
+    levels = tuple(min(part.levels[side] for part in cut) for side in (0, 1))
+    if hierarchy.cells(shape.attributes, levels) > _MAX_GRID:
+        return None
+    parents = np.array([part.parent for part in cut], dtype=np.int64)
+    whole = np.setdiff1d(np.arange(cells), parents)
+    numbers = np.zeros(cells, dtype=np.int64)
+    numbers[whole] = np.arange(len(whole))
+    fine = [hierarchy.cuts[a][level] for a, level in zip(shape.attributes, levels, strict=True)]
+    coarse = [hierarchy.cuts[a][level] for a, level in zip(*shape, strict=True)]
+    down, across = (bin_index(f, c) for f, c in zip(fine, coarse, strict=True))
+    groups = numbers[np.add.outer(down * len(coarse[1]), across)]
+    for number, part in enumerate(cut, start=len(whole)):
+        rows, columns = (
+            slice(bisect_left(f, start), bisect_left(f, stop))
+            for f, (start, stop) in zip(fine, part.spans, strict=True)
+        )
+        groups[rows, columns] = number
+    return RefinedTable(shape, levels, groups.ravel(), np.concatenate([whole, parents]))
