@@ -112,7 +112,7 @@ def test_settling_races_with_steps_and_never_gives_back_what_one_was_charged(pat
 
 @pytest.mark.parametrize("alpha", [1e-13, 0.0001])
 def test_a_session_with_an_impossible_alpha_keeps_nothing_reserved(table, path, alpha):
-    with pytest.raises(MechanismError, match="cannot be promised"):
+    with pytest.raises(MechanismError, match="cannot be guaranteed"):
         mq.session(table, epsilon=1.0, alpha=alpha, ledger=path).ask("age < 30")
     charged, reserved, left = kept(path)
     assert reserved == 0

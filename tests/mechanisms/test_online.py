@@ -9,7 +9,7 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import MechanismError, ParameterError
 from maquette.gate.online import epoch_cost
 from maquette.mechanisms import online
-from maquette.mechanisms.online import Public, worth_testing
+from maquette.mechanisms.online import PublicNumbers, worth_testing
 from maquette.questions.measurement import Size
 from maquette.questions.noise import Gaussian, Laplace
 
@@ -21,7 +21,7 @@ NOISY = {
 PRICE = {Unit.EPSILON: Fraction(95, 100), Unit.RHO: Fraction(2, 100)}
 
 
-def public(unit=Unit.EPSILON, **changes) -> Public:
+def public(unit=Unit.EPSILON, **changes) -> PublicNumbers:
     facts = {
         "unit": unit,
         "price": PRICE[unit],
@@ -31,7 +31,7 @@ def public(unit=Unit.EPSILON, **changes) -> Public:
         "alpha": 0.05,
         "universe": 2**12,
     }
-    return Public(**facts | changes)
+    return PublicNumbers(**facts | changes)
 
 
 def whole_price(found, unit: str) -> Fraction:
@@ -41,11 +41,11 @@ def whole_price(found, unit: str) -> Fraction:
 @pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])
 @pytest.mark.parametrize(
     "settle",
-    [online.settle_pmw, online.settle_lasting, online.settle_textbook, online.settle_median],
+    [online.pmw_settings, online.settings_for_all, online.textbook_settings, online.median_settings],
 )
 @pytest.mark.parametrize("known", [True, False])
 def test_all_epochs_together_stay_inside_the_price(unit, settle, known):
-    alpha = 0.05 if settle is online.settle_pmw else None
+    alpha = 0.05 if settle is online.pmw_settings else None
     found = settle(public(unit, size=EXACT if known else NOISY[unit], alpha=alpha))
     assert found.epochs >= 1
     assert whole_price(found, unit) <= PRICE[unit]
@@ -56,7 +56,7 @@ def test_all_epochs_together_stay_inside_the_price(unit, settle, known):
 
 @pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])
 def test_an_uncertain_size_makes_everything_dearer(unit):
-    sure, unsure = (online.settle_pmw(public(unit, size=s)) for s in (EXACT, NOISY[unit]))
+    sure, unsure = (online.pmw_settings(public(unit, size=s)) for s in (EXACT, NOISY[unit]))
     assert unsure.terms.threshold < sure.terms.threshold
     assert whole_price(unsure, unit) / unsure.epochs > whole_price(sure, unit) / sure.epochs
 
@@ -68,43 +68,43 @@ def test_the_stated_error_of_a_guess_is_the_derived_one():
         for share in (0.0, 0.3, 1.0):
             exact = min(max(50_000 * share + 700, 0), truth)
             error = abs(exact / truth - share)
-            assert error <= asked.near(abs(exact - 50_000 * share)) + 1e-12
-            assert abs(exact / truth - (exact - 400) / 50_000) <= asked.measured(400) + 1e-12
-    assert public(size=Size(3, Laplace(Fraction(1, 20), Fraction(20)), None)).near(5) == 1.0
+            assert error <= asked.guess_error(abs(exact - 50_000 * share)) + 1e-12
+            assert abs(exact / truth - (exact - 400) / 50_000) <= asked.value_error(400) + 1e-12
+    assert public(size=Size(3, Laplace(Fraction(1, 20), Fraction(20)), None)).guess_error(5) == 1.0
 
 
 def test_without_alpha_the_budget_pays_for_what_is_expected():
-    found = online.settle_pmw(public(alpha=None))
-    measured = online.EXPECTED_MEASURED * found.measure.price
-    far = whole_price(found, Unit.EPSILON) / found.epochs * online.EXPECTED_FAR / found.terms.cap
+    found = online.pmw_settings(public(alpha=None))
+    measured = online.PLANNED_ANSWERS * found.measure.price
+    far = whole_price(found, Unit.EPSILON) / found.epochs * online.PLANNED_FAR / found.terms.cap
     assert measured + far <= PRICE["epsilon"]
-    assert online.settle_pmw(public(alpha=None, price=Fraction(2))).error < found.error
+    assert online.pmw_settings(public(alpha=None, price=Fraction(2))).error < found.error
 
 
 def test_where_no_epoch_can_be_paid_a_session_may_still_measure():
     small = public(price=Fraction(1, 10), alpha=0.02)
-    found = online.settle_pmw(small)
+    found = online.pmw_settings(small)
     assert found.terms is None
     assert found.error <= 0.02
-    with pytest.raises(MechanismError, match="cannot be promised"):
-        online.settle_pmw(public(price=Fraction(1, 10), alpha=0.02, measuring=False))
-    with pytest.raises(MechanismError, match="cannot be promised"):
-        online.settle_pmw(public(price=Fraction(1, 10**6), alpha=0.02))
+    with pytest.raises(MechanismError, match="cannot be guaranteed"):
+        online.pmw_settings(public(price=Fraction(1, 10), alpha=0.02, measuring=False))
+    with pytest.raises(MechanismError, match="cannot be guaranteed"):
+        online.pmw_settings(public(price=Fraction(1, 10**6), alpha=0.02))
 
 
 def test_fresh_noise_is_as_wide_as_the_error_allows():
     for unit in (Unit.EPSILON, Unit.RHO):
-        found = online.settle_direct(public(unit))
+        found = online.direct_settings(public(unit))
         assert 0.9 * 0.05 < found.error <= 0.05
-        spread = online.settle_direct(public(unit, alpha=None))
+        spread = online.direct_settings(public(unit, alpha=None))
         assert spread.measure.price * 1000 <= PRICE[unit]
 
 
 def test_a_size_that_was_not_measured_is_refused():
     with pytest.raises(ParameterError, match="not measured"):
         public(size=Size.unknown()).reach  # noqa: B018
-    with pytest.raises(ParameterError, match="no error"):
-        public(alpha=None).wanted()
+    with pytest.raises(ParameterError, match="alpha is not given"):
+        public(alpha=None).guess_counts()
 
 
 def test_a_test_is_worth_it_once_guesses_hold_often_enough_for_its_price():
@@ -121,7 +121,7 @@ MANY = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=8) for i in range
 
 def surveyed(unit=Unit.RHO, **changes):
     facts = {"universe": MANY.size, "k": 20_000, "alpha": 0.02, "domain": MANY, "attributes": MANY.names}
-    return online.settle_pmw(public(unit, **facts | changes))
+    return online.pmw_settings(public(unit, **facts | changes))
 
 
 @pytest.mark.parametrize("size", [EXACT, NOISY["rho"]])
@@ -134,7 +134,7 @@ def test_a_survey_and_all_that_is_measured_stay_inside_price_and_beta(size):
     rest = public(Unit.RHO, size=size).rest
     assert plan.failure == pytest.approx(0.1 * rest)
     # as dear as a session that measures everything, but for its share of the chance of failure
-    direct = online.settle_direct(public(Unit.RHO, k=20_000, alpha=0.02, size=size))
+    direct = online.direct_settings(public(Unit.RHO, k=20_000, alpha=0.02, size=size))
     assert 1 < found.measure.price / direct.measure.price < 1.02
 
 

@@ -237,7 +237,7 @@ def test_the_number_of_questions_is_limited_and_repeats_do_not_count(monkeypatch
 
 def test_an_error_that_the_table_cannot_carry_is_refused(monkeypatch):
     session = seeded_session(monkeypatch, 2, people(200), ledger=book(), epsilon=1.0, alpha=0.001)
-    with pytest.raises(MechanismError, match="cannot be promised"):
+    with pytest.raises(MechanismError, match="cannot be guaranteed"):
         session.ask("age >= 3")
     assert session.left == pytest.approx(0.95)
 

@@ -17,11 +17,11 @@ from maquette.mechanisms.online import (
     FAIR,
     GOOD,
     USELESS,
-    Public,
-    enlarged,
-    settle_few,
-    settle_pmw,
-    worst,
+    PublicNumbers,
+    few_answers_settings,
+    largest_error,
+    pmw_settings,
+    with_larger_budget,
 )
 from maquette.questions.measurement import Receipt, Size
 from maquette.questions.noise import Gaussian, Laplace
@@ -32,13 +32,13 @@ TEXTS = [f"age = {a} or job = {j}" for a, j in itertools.product(range(8), range
 QUESTIONS = 10_000
 
 
-def public(n: int, *, unit: Unit = Unit.EPSILON, k: int = QUESTIONS) -> Public:
+def public(n: int, *, unit: Unit = Unit.EPSILON, k: int = QUESTIONS) -> PublicNumbers:
     noise = (
         Laplace(Fraction(1, 20), Fraction(20))
         if unit == "epsilon"
         else Gaussian(Fraction(1, 20), Fraction(10))
     )
-    return Public(
+    return PublicNumbers(
         unit=unit,
         price=Fraction(19, 20),
         size=Size(n, noise, Receipt(1, "")),
@@ -70,18 +70,18 @@ def test_a_small_table_gives_few_answers_that_say_something(monkeypatch):
 @pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])
 def test_fewer_answers_are_planned_only_as_far_as_the_error_needs_it(unit):
     sizes = (900, 3000, 6000)
-    found = [settle_few(public(n, unit=unit)) for n in sizes]
+    found = [few_answers_settings(public(n, unit=unit)) for n in sizes]
     counts = [int(Fraction(19, 20) / one.measure.price) for one in found]
     assert counts == sorted(counts)
     assert all(10 <= count <= 100 for count in counts)
     assert all(one.error <= GOOD for one, count in zip(found, counts, strict=True) if count > 10)
-    assert settle_few(public(900, unit=unit, k=4)).error < found[0].error
+    assert few_answers_settings(public(900, unit=unit, k=4)).error < found[0].error
 
 
 def test_the_chance_of_failure_is_shared_among_as_many_answers_as_can_be_paid():
     for n, k in itertools.product((300, 900, 3000), (3, 50, QUESTIONS)):
         asked = public(n, k=k)
-        found = settle_few(asked)
+        found = few_answers_settings(asked)
         price = found.measure.price
         payable = asked.price // price
         assert (payable + 1) * price > asked.price
@@ -92,7 +92,7 @@ def test_the_chance_of_failure_is_shared_among_as_many_answers_as_can_be_paid():
 
 
 def test_the_usual_plan_stays_where_its_errors_are_fair():
-    assert worst(settle_pmw(public(20_000))) <= FAIR < worst(settle_pmw(public(3000)))
+    assert largest_error(pmw_settings(public(20_000))) <= FAIR < largest_error(pmw_settings(public(3000)))
 
 
 def blind(location, table, **options):
@@ -170,7 +170,11 @@ def test_the_recommended_budget_would_do(monkeypatch):
     larger = seeded_session(monkeypatch, 1, table, ledger=book(Budget(4.0)), epsilon=4.0)
     assert larger.ask("age >= 3").error < USELESS
     asked = public(150)
-    assert worst(settle_few(enlarged(asked, 4))) < USELESS <= worst(settle_few(asked))
+    assert (
+        largest_error(few_answers_settings(with_larger_budget(asked, 4)))
+        < USELESS
+        <= largest_error(few_answers_settings(asked))
+    )
 
 
 def test_fewer_questions_are_recommended_where_they_help(monkeypatch):

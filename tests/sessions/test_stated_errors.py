@@ -18,7 +18,7 @@ from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.gate import sparse
 from maquette.mechanisms import online
-from maquette.mechanisms.online import Public, Settings
+from maquette.mechanisms.online import PublicNumbers, Settings
 from maquette.questions.measurement import Size
 from maquette.questions.noise import Gaussian, Laplace, NoiseRequest
 from support import proved_bounds as proved
@@ -38,18 +38,18 @@ SIZES = {
 }
 PRICE = {Unit.EPSILON: Fraction(95, 100), Unit.RHO: Fraction(2, 100)}
 WAYS = {
-    "pmw": (online.settle_pmw, 0.05),
-    "pmw without alpha": (online.settle_pmw, None),
-    "lasting": (online.settle_lasting, None),
-    "textbook": (online.settle_textbook, None),
-    "median": (online.settle_median, None),
-    "direct": (online.settle_direct, None),
-    "few": (online.settle_few, None),
+    "pmw": (online.pmw_settings, 0.05),
+    "pmw without alpha": (online.pmw_settings, None),
+    "lasting": (online.settings_for_all, None),
+    "textbook": (online.textbook_settings, None),
+    "median": (online.median_settings, None),
+    "direct": (online.direct_settings, None),
+    "few": (online.few_answers_settings, None),
 }
 
 
-def public(unit: str, size: str, alpha: float | None) -> Public:
-    return Public(
+def public(unit: str, size: str, alpha: float | None) -> PublicNumbers:
+    return PublicNumbers(
         unit=unit, price=PRICE[unit], size=SIZES[size](unit), k=QUESTIONS, beta=BETA, alpha=alpha, universe=64
     )
 
@@ -77,7 +77,7 @@ def one_sided(law: np.ndarray, counts: float) -> float:
     return float(law[math.ceil(counts) :].sum()) / 2
 
 
-def off(asked: Public) -> float:
+def off(asked: PublicNumbers) -> float:
     """t: how far the size may be off, by its law and its tenth of beta."""
     return 0.0 if asked.size.noise is None else proved.largest(law_of(asked.size.noise), 1, 0.1 * BETA)
 

@@ -1,7 +1,7 @@
-"""From public numbers to what a session runs with: the terms of its epochs and the errors that it may state.
+"""From public numbers to the settings of a session: the terms of its epochs and the errors that it may state.
 
-What is stated holds whatever the hypothesis believes. With T the threshold, A what the noise of a test can hide, W
-what a measured value can be off, and a table of n records of which n^ is known within t:
+Stated errors hold however wrong the hypothesis is. With T the threshold, A a bound on the noise of a test, W one on
+the noise of a measured value, and a table of n records whose number is estimated by n^ within t:
 
     a guess p that passed its test   |q(x)/n - p|    <= (T + A + t + 1/2) / (n^ - t)
     a measured value v               |q(x)/n - v/n^| <= (W + t) / n^
@@ -31,22 +31,24 @@ SIZE_SHARE = Fraction(1, 20)
 """Of the budget, for the number of records where it is private."""
 SIZE_FAILURES = 0.1
 """Of beta, for the number of records where it is private."""
-EXPECTED_MEASURED, EXPECTED_FAR = 100, 16
-"""What a session without a wanted error plans to pay for: measured answers, and guesses that turn out far off."""
+PLANNED_ANSWERS, PLANNED_FAR = 100, 16
+"""What a session without alpha plans to pay for: measured answers, and guesses that turn out far off."""
 FRESH_FAILURES = 0.25
-"""Of the rest, for values that are measured without a test where a session also tests."""
-_SHAVED = 1 - 1e-6
-"""So that costs rounded up one by one stay inside the whole."""
-_HALF = 0.5
+"""Of the rest of beta, for values that are measured without a test where a session also tests."""
+# The four above were set by hand; `python -m benchmarks online` measures what sessions spend with them.
+_MARGIN = 1 - 1e-6
+"""So that costs rounded up one by one stay within the budget."""
+_ROUNDING = 0.5
+"""Records by which a guess moves when it is rounded to a whole count."""
 
 
 @dataclass(frozen=True, slots=True)
-class Public:
-    """What a strategy is settled from."""
+class PublicNumbers:
+    """Everything that the settings of a session are made from."""
 
     unit: Unit
     price: Fraction
-    """For everything but the size."""
+    """For everything but the number of records."""
     size: Size
     k: int
     beta: float
@@ -56,7 +58,7 @@ class Public:
     """May a question be measured without a test?"""
     domain: Domain | None = None
     attributes: Margin = ()
-    """What may be asked about; for a survey."""
+    """The attributes that may be asked about; for a survey."""
 
     @property
     def n(self) -> int:
@@ -64,7 +66,7 @@ class Public:
 
     @property
     def reach(self) -> float:
-        """t: how far the known size may be off, except with its share of beta."""
+        """t: how far the number of records may be off, except with its share of beta."""
         if self.size.unpaid:
             raise ParameterError("the number of records was not measured")
         noise = self.size.noise
@@ -75,30 +77,31 @@ class Public:
         """The chance of failure that is left for tests and values."""
         return self.beta if self.size.noise is None else (1 - SIZE_FAILURES) * self.beta
 
-    def near(self, counts: float) -> float:
-        """The stated error of a guess whose test hides no more than `counts`."""
+    def guess_error(self, counts: float) -> float:
+        """The stated error of a guess that is off by no more than `counts` if it passed its test."""
         least = self.n - self.reach
-        return min(1.0, (counts + self.reach + _HALF) / least) if least > 0 else 1.0
+        return min(1.0, (counts + self.reach + _ROUNDING) / least) if least > 0 else 1.0
 
-    def measured(self, counts: float) -> float:
-        """The stated error of a value that is off by no more than `counts`."""
+    def value_error(self, counts: float) -> float:
+        """The stated error of a measured value that is off by no more than `counts`."""
         return min(1.0, (counts + self.reach) / self.n)
 
-    def wanted(self) -> float:
-        """T + A such that the stated error of a guess is alpha."""
+    def guess_counts(self) -> float:
+        """T + A, in records, such that the stated error of a guess is alpha."""
         if self.alpha is None:
-            raise ParameterError("no error was asked for")
-        wanted = self.alpha * (self.n - self.reach) - self.reach - _HALF
-        if wanted <= 0:
+            raise ParameterError("alpha is not given")
+        counts = self.alpha * (self.n - self.reach) - self.reach - _ROUNDING
+        if counts <= 0:
             raise ParameterError(
-                f"that is less than the {self.reach + _HALF:.3g} records by which their number and a guess may be off"
+                f"the number of records and the rounding of a guess alone may be off by {self.reach + _ROUNDING:.3g} "
+                "records, which is more than that"
             )
-        return wanted
+        return counts
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session runs with."""
+    """What a session runs with: decided once, the same in every process."""
 
     terms: EpochTerms | None
     """Of each epoch; None where every question is measured."""
@@ -120,43 +123,43 @@ class Settings:
     """Tables to buy before the first question; None where there are none."""
 
 
-def settle_pmw(public: Public) -> Settings:
-    """Private multiplicative weights that spend as needed, for a wanted error or one that the budget suits.
+def pmw_settings(public: PublicNumbers) -> Settings:
+    """Private multiplicative weights that spend as needed, for a given alpha or the best that the budget allows.
 
-    Accuracy: every answer within `error`, except with probability beta, simultaneously and whatever is believed, as
-        long as the budget lasts. Without alpha the error is the smallest at which it pays for a hundred measured
-        answers and sixteen guesses far off: a plan, not a promise.
+    Accuracy: every answer within `error`, except with probability beta, simultaneously and however wrong the hypothesis
+        is, as long as the budget lasts. Without alpha the error is the smallest at which the budget pays for a hundred
+        measured answers and sixteen guesses far off: a plan, not a promise.
     """
-    return _as_needed(public if public.alpha is not None else replace(public, alpha=_suited(public)))
+    return _as_needed(public if public.alpha is not None else replace(public, alpha=_best_alpha(public)))
 
 
-def settle_lasting(public: Public) -> Settings:
+def settings_for_all(public: PublicNumbers) -> Settings:
     """The smallest error at which k questions cannot exhaust the budget.
 
     Accuracy: every answer within `error`, except with probability beta. In the same event the budget lasts for all k
-        questions where the hypothesis is held cell by cell, because it is refitted by width (`models/refit.py`).
+        questions where the hypothesis has a weight per cell, because it is refitted by width (`models/refit.py`).
     """
     run = _search(public, refit=True)
     return _from_run(public, run, "private multiplicative weights, refitted to all released answers")
 
 
-def settle_textbook(public: Public) -> Settings:
+def textbook_settings(public: PublicNumbers) -> Settings:
     """The textbook update, one step per released answer: the smallest error at which the budget lasts."""
     run = _search(public, refit=False)
     return _from_run(public, run, "private multiplicative weights, one step per released answer")
 
 
-def settle_median(public: Public) -> Settings:
+def median_settings(public: PublicNumbers) -> Settings:
     """The median mechanism: a far guess halves the small databases that are still possible.
 
-    Accuracy: every answer within `error`, except with probability beta, whatever is believed. The budget lasts for all
-        k questions where the possible small databases are listed in full.
+    Accuracy: every answer within `error`, except with probability beta, however wrong the hypothesis is. The budget
+        lasts for all k questions where the possible small databases are listed in full.
     """
-    found = online.median(**_common(public), universe=public.universe)
-    return replace(_from_run(public, found.run, "the median mechanism"), rows=found.rows)
+    median = online.median(**_common(public), universe=public.universe)
+    return replace(_from_run(public, median.run, "the median mechanism"), rows=median.rows)
 
 
-def settle_direct(public: Public) -> Settings:
+def direct_settings(public: PublicNumbers) -> Settings:
     """Fresh noise for every question that was not asked before."""
     return _direct(public, public.rest, "fresh noise for every question")
 
@@ -165,24 +168,24 @@ def _price(settings: Settings) -> Fraction:
     return Fraction(0) if settings.measure is None else settings.measure.price
 
 
-def _direct(public: Public, rest: float, bound: str) -> Settings:
+def _direct(public: PublicNumbers, rest: float, bound: str) -> Settings:
     noise, width = _fresh(public, rest / public.k)
-    error = public.measured(width)
+    error = public.value_error(width)
     return Settings(None, 0, error, error, noise, error, 0.0, bound)
 
 
-def _surveyed(public: Public) -> Settings | None:
-    """Tables first, then fresh noise for what does not follow from them; None where that does not suit.
+def _with_survey(public: PublicNumbers) -> Settings | None:
+    """Tables first, then fresh noise for questions that they do not answer; None where something else is better.
 
-    It suits a budget in rho that cannot pay for every question, over a universe of more cells than it can pay
+    This is for a budget in rho that cannot pay for every question, over a universe of more cells than it can pay
     answers for: an epoch there costs as much as hundreds of measured answers, and no hypothesis is right so often.
     """
     if public.unit.is_pure or public.domain is None or not public.measuring or public.alpha is None:
         return None
     failure = strategies.FAILURES * public.rest
-    found = _direct(public, public.rest - failure, "tables first, then fresh noise for what they leave open")
-    paid = public.price / _price(found)
-    if found.error > public.alpha or paid >= public.k or public.universe <= paid:
+    direct = _direct(public, public.rest - failure, "tables first, then fresh noise for what they leave open")
+    affordable = public.price / _price(direct)
+    if direct.error > public.alpha or affordable >= public.k or public.universe <= affordable:
         return None
     plan = strategies.plan_survey(
         public.domain,
@@ -192,47 +195,47 @@ def _surveyed(public: Public) -> Settings | None:
         relation=Relation.REPLACE_ONE if public.size.public else Relation.ADD_REMOVE,
         failure=failure,
     )
-    return None if plan is None else replace(found, survey=plan)
+    return None if plan is None else replace(direct, survey=plan)
 
 
-def _as_needed(public: Public) -> Settings:
-    surveyed = _surveyed(public)
-    if surveyed is not None:
-        return surveyed
+def _as_needed(public: PublicNumbers) -> Settings:
+    with_survey = _with_survey(public)
+    if with_survey is not None:
+        return with_survey
     fresh, width = _fresh(public, FRESH_FAILURES * public.rest / public.k)
     try:
-        found = _epochs(public)
+        epochs = _epochs(public)
     except ParameterError as error:
-        direct = settle_direct(public)
+        direct = direct_settings(public)
         if public.measuring and direct.error <= (public.alpha or 0.0) and _price(direct) <= public.price:
             return direct  # no epoch can be paid, but a measurement can
         raise MechanismError(
-            f"alpha={public.alpha:g} cannot be promised on about {public.n:,} records: {error}"
+            f"alpha={public.alpha:g} cannot be guaranteed on about {public.n:,} records: {error}"
         ) from None
     return Settings(
-        _terms(found),
-        found.epochs,
-        public.near(found.threshold + found.width),
-        public.measured(found.answer_width),
+        _terms(epochs),
+        epochs.epochs,
+        public.guess_error(epochs.threshold + epochs.width),
+        public.value_error(epochs.answer_width),
         fresh,
-        public.measured(width),
-        4 * found.threshold / public.n,
-        "epochs bought as needed for the wanted error",
+        public.value_error(width),
+        4 * epochs.threshold / public.n,
+        "epochs bought as needed for the given error",
     )
 
 
-def _suited(public: Public) -> float:
-    """The smallest error at which the budget pays for what is expected; 1 if there is none."""
+def _best_alpha(public: PublicNumbers) -> float:
+    """The smallest error at which the budget pays for the plan, by bisection; 1 if there is none."""
 
     def pays(alpha: float) -> bool:
-        asked = replace(public, alpha=alpha)
+        target = replace(public, alpha=alpha)
         try:
-            found = _epochs(asked)
+            epochs = _epochs(target)
         except ParameterError:
             return False
-        fresh, _ = _fresh(asked, FRESH_FAILURES * public.rest / public.k)
-        needed = EXPECTED_MEASURED * float(fresh.price) + found.cost * EXPECTED_FAR / found.cap
-        return needed <= float(public.price) * _SHAVED
+        fresh, _ = _fresh(target, FRESH_FAILURES * public.rest / public.k)
+        needed = PLANNED_ANSWERS * float(fresh.price) + epochs.cost * PLANNED_FAR / epochs.cap
+        return needed <= float(public.price) * _MARGIN
 
     low, high = 1e-9, 1 - 1e-9
     for _ in range(30):
@@ -241,26 +244,25 @@ def _suited(public: Public) -> float:
     return high
 
 
-def _epochs(public: Public) -> Epochs:
+def _epochs(public: PublicNumbers) -> Epochs:
     return spend_as_needed(
         unit=public.unit,
-        budget=float(public.price) * _SHAVED,
-        reach=public.wanted(),
+        budget=float(public.price) * _MARGIN,
+        reach=public.guess_counts(),
         k=public.k,
         beta=(1 - FRESH_FAILURES) * public.rest,
     )
 
 
-def _terms(found: Epochs) -> EpochTerms:
-    return EpochTerms(
-        found.threshold, found.cap, _down(found.first), _down(found.second), _down(found.answers)
-    )
+def _terms(epochs: Epochs) -> EpochTerms:
+    first, second, answers = (_down(price) for price in (epochs.first, epochs.second, epochs.answers))
+    return EpochTerms(epochs.threshold, epochs.cap, first, second, answers)
 
 
-def _common(public: Public) -> dict[str, Any]:
+def _common(public: PublicNumbers) -> dict[str, Any]:
     return {
         "unit": "epsilon" if public.unit.is_pure else "rho",
-        "price": float(public.price) * _SHAVED,
+        "price": float(public.price) * _MARGIN,
         "n": public.n,
         "k": public.k,
         "beta": public.rest,
@@ -269,16 +271,16 @@ def _common(public: Public) -> dict[str, Any]:
     }
 
 
-def _search(public: Public, *, refit: bool) -> online.Pmw:
+def _search(public: PublicNumbers, *, refit: bool) -> online.Pmw:
     try:
         return online.pmw(**_common(public), log_universe=math.log(public.universe), refit=refit)
     except ParameterError as error:
         raise MechanismError(f"the session cannot be planned: {error}") from None
 
 
-def _from_run(public: Public, run: online.Pmw, bound: str) -> Settings:
+def _from_run(public: PublicNumbers, run: online.Pmw, bound: str) -> Settings:
     threshold = math.ceil(run.threshold * run.n)
-    price = float(public.price) * _SHAVED
+    price = float(public.price) * _MARGIN
     if public.unit.is_pure:
         terms = EpochTerms(threshold, run.c, *(_down(f * price) for f in (run.f1, run.f2, run.f3)))
         epochs = 1
@@ -286,26 +288,26 @@ def _from_run(public: Public, run: online.Pmw, bound: str) -> Settings:
         first, second = (_down(f * run.epoch_epsilon) for f in (run.f1, run.f2))
         terms = EpochTerms(threshold, 1, first, second, _down(run.f3 * price / run.c))
         epochs = run.c
-    error = public.near(threshold + run.width * run.n)
-    answer_error = public.measured(run.answer_width * run.n)
+    error = public.guess_error(threshold + run.width * run.n)
+    answer_error = public.value_error(run.answer_width * run.n)
     return Settings(terms, epochs, error, answer_error, None, 1.0, run.step, bound)
 
 
-def _fresh(public: Public, p: float) -> tuple[NoiseRequest, float]:
-    """Noise of one measured question, and what it exceeds with probability p: for alpha, or a k-th of the budget."""
+def _fresh(public: PublicNumbers, p: float) -> tuple[NoiseRequest, float]:
+    """Noise of one measured question, for alpha or a k-th of the budget, and what it exceeds with probability p."""
     if public.alpha is None:
-        price = _down(float(public.price) * _SHAVED / public.k)
+        price = _down(float(public.price) * _MARGIN / public.k)
     elif public.unit.is_pure:
-        price = _up(math.log(2 / p) / _least_one(public.alpha * public.n - public.reach))
+        price = _up(math.log(2 / p) / _at_least_one(public.alpha * public.n - public.reach))
     else:
-        width = _least_one(public.alpha * public.n - public.reach - 1)
+        width = _at_least_one(public.alpha * public.n - public.reach - 1)
         sigma = width / draws.gaussian_two_sided(math.log(p))
         price = _up(1 / (2 * sigma**2))
     noise = NoiseRequest.at(price, public.unit)
     return noise, noise.reach(p)
 
 
-def _least_one(records: float) -> float:
+def _at_least_one(records: float) -> float:
     return max(records, 1.0)
 
 
@@ -317,25 +319,27 @@ def _up(price: float) -> Fraction:
     return Fraction(math.ceil(price * UNITS), UNITS)
 
 
-# Few answers rather than useless ones: what a session without a wanted error runs with on a small table.
+# Few answers rather than useless ones: the settings of a session without alpha on a small table.
 #
-# The usual plan pays for a hundred measured answers and sixteen guesses far off. Where its errors say
-# little, the budget is divided among fewer answers, each measured. No more than that many can be paid, so
-# the chance of failure is shared among them and not among all questions that the session might take.
+# The usual plan pays for a hundred measured answers and sixteen guesses far off. Where its errors are too
+# large, the budget is divided among fewer answers, each measured. It cannot pay for more than these, so the
+# chance of failure is shared among them and not among all questions that the session might take.
 
 
 USELESS = 0.5
-"""An error of which every table says the same: "50 % ± 50 points" answers everything without data."""
+"""An error that says nothing: "50 % ± 50 points" is true of every table."""
+# The next three are a judgement of what is useful, not the result of an experiment.
 FAIR = 0.25
 """Beyond this error the usual plan gives way to fewer answers."""
 GOOD = 0.1
-"""An error that is not worth fewer answers."""
+"""An error so small that it is not worth fewer answers."""
 ENOUGH = 10
-"""Answers that are not given up for a good error, only for a fair one."""
-LARGEST_FACTOR = 1024
+"""So many answers are given up for a fair error only, not for a good one."""
+MAX_FACTOR = 1024
+"""The largest budget, in units of the present one, that a refusal recommends."""
 
 
-def worst(settings: Settings) -> float:
+def largest_error(settings: Settings) -> float:
     """The largest error that an answer may state."""
     if settings.terms is None:
         return settings.measure_error
@@ -343,35 +347,35 @@ def worst(settings: Settings) -> float:
     return tested if settings.measure is None else max(tested, settings.measure_error)
 
 
-def settle_few(public: Public) -> Settings:
+def few_answers_settings(public: PublicNumbers) -> Settings:
     """As many measured answers as the budget pays for with a good error, or fewer with a fair one.
 
     Accuracy: every answer within `error`, except with probability beta, simultaneously and whatever is asked.
     """
-    tries = range(min(EXPECTED_MEASURED, public.k), 0, -1)
-    priced = {answers: _measured(public, answers) for answers in tries}
+    counts = range(min(PLANNED_ANSWERS, public.k), 0, -1)
+    settings = {answers: _few_answers(public, answers) for answers in counts}
 
     def most(error: float, *, at_most: int) -> int:
-        return next((m for m in tries if m <= at_most and priced[m].error <= error), 0)
+        return next((m for m in counts if m <= at_most and settings[m].error <= error), 0)
 
     good = most(GOOD, at_most=public.k)
     if good >= min(ENOUGH, public.k):
-        return priced[good]
+        return settings[good]
     few = most(FAIR, at_most=ENOUGH) or most(math.nextafter(USELESS, 0), at_most=ENOUGH) or 1
-    return priced[few]
+    return settings[few]
 
 
-def enlarged(public: Public, factor: int) -> Public:
-    """The same question of planning with a budget `factor` times as large, size included."""
+def with_larger_budget(public: PublicNumbers, factor: int) -> PublicNumbers:
+    """The same with a budget `factor` times as large, also for the number of records."""
     noise = public.size.noise
     size = public.size if noise is None else replace(public.size, noise=noise.sharper(factor))
     return replace(public, price=public.price * factor, size=size)
 
 
-def _measured(public: Public, answers: int) -> Settings:
+def _few_answers(public: PublicNumbers, answers: int) -> Settings:
     price = Fraction(max(math.floor(public.price * UNITS / answers), 1), UNITS)
     noise = NoiseRequest.at(price, public.unit)
-    error = public.measured(noise.reach(public.rest / math.floor(public.price / price)))
+    error = public.value_error(noise.reach(public.rest / math.floor(public.price / price)))
     return Settings(
         None, 0, error, error, noise, error, 0.0, "few measured answers, by the size of the table"
     )
@@ -380,12 +384,13 @@ def _measured(public: Public, answers: int) -> Settings:
 # Whether a question is worth a test, or is better measured at once: decided from released outcomes only.
 #
 # While a hypothesis knows little, most guesses are far off, and a far guess uses up a share of an epoch
-# that costs several times what a plain measurement costs. So a session measures until guesses hold: every
+# that costs a multiple of a plain measurement. So a session measures until most guesses are near: every
 # measured value shows whether the guess would have passed (Turbo, Kostopoulou et al. 2023, measures until
 # each cell of a query has been updated often enough; here the two prices decide).
 
 WINDOW = 4
-"""How many outcomes are remembered, in units of the price ratio."""
+"""How many past outcomes count, in units of the price ratio. Set by hand; `python -m benchmarks online` compares
+sessions that measure first with sessions that always test."""
 
 
 def worth_testing(far: Sequence[bool], *, ratio: float) -> bool:

@@ -17,12 +17,12 @@ from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, UselessAnswer
 from maquette.gate.online import Guess, OnlineCurator, epoch_cost
 from maquette.mechanisms.online import (
-    LARGEST_FACTOR,
+    MAX_FACTOR,
     USELESS,
-    Public,
+    PublicNumbers,
     Settings,
-    enlarged,
-    worst,
+    largest_error,
+    with_larger_budget,
     worth_testing,
 )
 from maquette.models.answers import GRID
@@ -68,7 +68,7 @@ class SessionPlanner:
         self.shared = SharedAnswers(ledger, curator.domain, own=key)
         self._ledger_unit = ledger.budget.unit
         self._settings: Settings | None = None
-        self._public: Public | None = None
+        self._public: PublicNumbers | None = None
         self._public_size = (
             curator.size(price=Fraction(0)) if rules.relation is Relation.REPLACE_ONE else None
         )
@@ -118,7 +118,7 @@ class SessionPlanner:
             self.hypothesis.prepare(self._settings)
         return self._settings
 
-    def public(self) -> Public:
+    def public(self) -> PublicNumbers:
         """Everything that settings are made from, once the number of records is known."""
         if self._public is None:
             assert self.size is not None
@@ -187,7 +187,7 @@ class SessionPlanner:
             if self.rules.alpha is not None:
                 within = self.rules.alpha * (1 + 1e-9)
             else:
-                within = math.nextafter(USELESS, 0) if self.size is None else worst(self.settings())
+                within = math.nextafter(USELESS, 0) if self.size is None else largest_error(self.settings())
             stored = self.shared.find(question.meaning, within=within)
         if stored is None:
             return None
@@ -289,9 +289,9 @@ class SessionPlanner:
         public = self.public()
         helps = [f"more records than these, about {public.n:,}"]
         factor = 2
-        while factor <= LARGEST_FACTOR and not self._is_useful(enlarged(public, factor)):
+        while factor <= MAX_FACTOR and not self._is_useful(with_larger_budget(public, factor)):
             factor *= 2
-        if factor <= LARGEST_FACTOR:
+        if factor <= MAX_FACTOR:
             helps.append(f"a budget about {factor} times as large")
         if public.k > FEW and self._is_useful(replace(public, k=FEW)):
             helps.append(f"fewer questions, such as {FEW}")
@@ -303,10 +303,10 @@ class SessionPlanner:
             "(allow_useless=True, --allow-useless)"
         )
 
-    def _is_useful(self, public: Public) -> bool:
+    def _is_useful(self, public: PublicNumbers) -> bool:
         """Would answers say something, with other public numbers?"""
         try:
-            return worst(self.rules.settings(public)) < USELESS
+            return largest_error(self.rules.settings(public)) < USELESS
         except MaquetteError:
             return False
 

@@ -25,15 +25,15 @@ from maquette.errors import BudgetExceeded, LedgerError, MechanismError, Paramet
 from maquette.mechanisms.online import (
     FAIR,
     SIZE_SHARE,
-    Public,
+    PublicNumbers,
     Settings,
-    settle_direct,
-    settle_few,
-    settle_lasting,
-    settle_median,
-    settle_pmw,
-    settle_textbook,
-    worst,
+    direct_settings,
+    few_answers_settings,
+    largest_error,
+    median_settings,
+    pmw_settings,
+    settings_for_all,
+    textbook_settings,
 )
 from maquette.questions.measurement import Size
 
@@ -125,10 +125,10 @@ class Rules:
         units = math.ceil(half_square_of_rho(Fraction(self.budget.total_units)))
         return Cost(units, share_of_slack(ledger.budget, units))
 
-    def public(self, domain: Domain, size: Size) -> Public:
+    def public(self, domain: Domain, size: Size) -> PublicNumbers:
         """Everything that settings are made from, once the number of records is known."""
         names = self.attributes
-        return Public(
+        return PublicNumbers(
             unit=self.budget.unit,
             price=Fraction(self.budget.total_units, UNITS) - self.size_price,
             size=size,
@@ -141,23 +141,23 @@ class Rules:
             attributes=names or domain.names,
         )
 
-    def settings(self, public: Public) -> Settings:
+    def settings(self, public: PublicNumbers) -> Settings:
         """What this kind of session runs with."""
         if self.mechanism == "direct":
-            return settle_direct(public)
+            return direct_settings(public)
         if self.mechanism == "median":
-            return settle_median(public)
+            return median_settings(public)
         if self.update == "step" and self.alpha is None:
-            return settle_textbook(public)
+            return textbook_settings(public)
         if self.budget_for_all:
-            return settle_lasting(public)
+            return settings_for_all(public)
         if self.alpha is not None or not self.measure_first:
-            return settle_pmw(public)
+            return pmw_settings(public)
         try:
-            usual = settle_pmw(public)
+            usual = pmw_settings(public)
         except MechanismError:  # a table so small that no epoch can be paid
-            return settle_few(public)
-        return settle_few(public) if worst(usual) > FAIR else usual
+            return few_answers_settings(public)
+        return few_answers_settings(public) if largest_error(usual) > FAIR else usual
 
     def check_possible(self, domain: Domain, size: Size | None) -> None:
         """Refuse a session that no table can have; or not one of this size, where the size is public."""

@@ -14,7 +14,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
 from maquette.gate.online import OnlineCurator, Step, read_step
 from maquette.gate.tables import plan_tables
-from maquette.mechanisms.online import Public, Settings
+from maquette.mechanisms.online import PublicNumbers, Settings
 from maquette.mechanisms.strategies import pair_tables
 from maquette.models.answers import GRID
 from maquette.models.survey import Survey
@@ -125,7 +125,7 @@ class SessionSurvey:
             return True  # a session that began without one, by an earlier version, goes on without
         return bought > len(plan.ones) or (plan.two_variance is None and bought == len(plan.ones))
 
-    def buy(self, settings: Settings, public: Public) -> bool:
+    def buy(self, settings: Settings, public: PublicNumbers) -> bool:
         """Whatever is missing, in at most two payments; False where nothing was."""
         plan = settings.survey
         if plan is None or self.is_complete(settings):
@@ -137,7 +137,7 @@ class SessionSurvey:
             self._measure(pairs, plan.two_variance)
         return True
 
-    def derive(self, question: Question, settings: Settings, public: Public) -> DerivedAnswer | None:
+    def derive(self, question: Question, settings: Settings, public: PublicNumbers) -> DerivedAnswer | None:
         """An answer within the error that a measurement would state, or None."""
         if settings.survey is None or not self._state.tables or not self.is_complete(settings):
             return None
@@ -163,7 +163,7 @@ class SessionSurvey:
         for step in curator.catch_up():
             self._state.take(step)
 
-    def _current(self, settings: Settings, public: Public) -> Survey:
+    def _current(self, settings: Settings, public: PublicNumbers) -> Survey:
         """The survey from all tables that were bought so far."""
         assert settings.survey is not None
         tables = tuple(self._state.tables)

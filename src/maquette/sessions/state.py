@@ -144,8 +144,8 @@ class State:
             self.questions += 1
             self._store(step, value, error, kind="free")
         else:
-            lender = step.body.get("lender")
-            source = None if lender is None else Source(*lender)
+            pair = step.body.get("lender")
+            source = None if pair is None else Source(*pair)
             self._store(step, value, error, kind="cached", source=source, is_new=source is not None)
 
     def _store(
