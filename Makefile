@@ -10,7 +10,7 @@ SOURCES := src tests benchmarks tools
 DATA ?=
 BENCH ?= all
 
-.PHONY: help setup demo test check format bench docs lock clean
+.PHONY: help setup demo quick test check format bench docs lock clean
 
 help:  ## what there is to run
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,6 +30,9 @@ $(READY): uv.lock pyproject.toml
 
 demo: $(READY)  ## a release from a generated table, its answers and its report
 	$(BIN)/maquette demo
+
+quick: $(READY)  ## unit tests, for use while working
+	$(BIN)/python -m pytest -n 2 --quick
 
 test: $(READY)  ## the whole test suite
 	$(BIN)/python -m pytest -n 2

@@ -72,6 +72,7 @@ def test_costs_are_whole_and_add_up():
             Cost(*wrong)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**14), st.lists(st.fractions(0, 1), min_size=1, max_size=8))
 def test_parts_never_sum_above_the_whole(units, raw):
     total = sum(raw)

@@ -77,6 +77,7 @@ def test_rho_is_rounded_down_and_epsilon_up(budget):
         assert mp.mpf(up.numerator) / up.denominator >= back
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(budgets)
 def test_the_sharper_conversion_is_valid_and_never_worse(budget):

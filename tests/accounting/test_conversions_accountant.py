@@ -15,6 +15,8 @@ from maquette.accounting import UNITS, ComposedEvent, GaussianEvent, LaplaceEven
 from maquette.accounting.conversions import epsilon_cks, gaussian_sigma
 from maquette.accounting.unit import Unit
 
+pytestmark = pytest.mark.slow  # loading the accountant alone takes seconds
+
 STEP = 1e-3
 GRID_ERROR = 5e-3
 """The accountant rounds losses up to its grid; over few steps that lifts its epsilon by less than this."""

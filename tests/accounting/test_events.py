@@ -61,6 +61,7 @@ def test_an_inexact_sampler_pays_its_total_variation_in_slack():
     assert GaussianEvent(sigma_squared=1, l2_squared=1).cost(Unit.RHO).slack == 0
 
 
+@pytest.mark.slow
 @given(st.lists(st.fractions(0, 2), max_size=6))
 def test_a_composition_reserved_as_a_whole_covers_its_parts(sizes):
     parts = tuple(PureEvent(epsilon=size, what="part") for size in sizes)

@@ -105,6 +105,7 @@ def test_a_new_ledger_counts_in_the_way_that_suits_the_mechanism():
     )
 
 
+@pytest.mark.slow
 def test_a_release_makes_such_a_ledger_and_a_later_one_follows_it(tmp_path):
     table, place = people(), tmp_path / "x.ledger"
     options = {"delta": 1e-6, "ledger": place, "total_epsilon": 4.0}
@@ -143,6 +144,7 @@ def test_noise_is_narrower_than_by_zcdp():
     assert 0.93 < widths[0] / widths[1] < 0.98
 
 
+@pytest.mark.slow
 def test_a_stored_release_remembers_it(tmp_path):
     release = mq.release(people(), PAIRS, epsilon=1.0, delta=1e-6, mechanism="gaussian", ledger="memory")
     release.save(tmp_path / "x.maquette")
@@ -200,6 +202,7 @@ def test_a_sliver_of_a_ledger_has_a_sliver_of_its_slack():
 # --- sessions ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"mechanism": "direct", "queries": 20}, {"epsilon": 0.5, "delta": 0.0}]
 )
@@ -335,6 +338,7 @@ def test_the_command_line_tells_how_a_ledger_counts(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_release_by_the_command_line(tmp_path):
     own = desk(tmp_path)
     made = own.release("--delta", 1e-9, "--accounting", "zcdp", "--mechanism", "gaussian", "--json")

@@ -116,6 +116,7 @@ def test_kills_of_clients_and_of_the_server_in_postgresql(tmp_path):
     finish(location, journal)
 
 
+@pytest.mark.slow
 def test_the_check_catches_a_client_that_returns_before_the_answer_is_durable(tmp_path):
     location, journal = tmp_path / "survey.ledger", tmp_path / "journal"
     create(location, 10**9).close()
@@ -135,6 +136,7 @@ def test_the_check_catches_a_ledger_that_changes_an_answer(tmp_path):
         check_after_crash(location, journal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_what_each_crash_point_leaves_behind(tmp_path, point):
     location, journal = tmp_path / "survey.ledger", tmp_path / "journal"

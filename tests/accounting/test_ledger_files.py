@@ -52,6 +52,7 @@ def test_a_ledger_opens_as_it_was_left(path):
             assert pay(again, "a", 20).payload == b"x"
 
 
+@pytest.mark.slow
 def test_commits_wait_for_the_disk(path):
     with create(path) as ledger, ledger._store.reading() as connection:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
@@ -125,6 +126,7 @@ def test_a_truncated_file_is_refused(path, kept):
         ledger.verify()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_overwritten_pages_are_never_taken_for_a_ledger_in_order(path, seed):
     import random
@@ -241,6 +243,7 @@ with Ledger.open(path) as again:
 """
 
 
+@pytest.mark.slow
 def test_a_really_full_disk_fails_closed(tmp_path):
     """A file system of 1 MB where the machine allows to mount one, else a limit on the size of files."""
     mount = f"mount -t tmpfs -o size=1m tmpfs {tmp_path}"
@@ -291,6 +294,7 @@ def open_folder():
         yield Path(name)
 
 
+@pytest.mark.slow
 def test_read_only_places_are_named_and_nothing_is_paid(open_folder):
     tmp_path = open_folder
     create(tmp_path / "old.ledger").close()

@@ -21,6 +21,7 @@ def _place(kind: str, tmp_path) -> str:
     return str(tmp_path / "survey.ledger") if kind == "sqlite" else new_database()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_thirty_two_clients_in_two_processes_pay_for_exactly_what_the_budget_covers(tmp_path, kind):
     location = _place(kind, tmp_path)
@@ -47,6 +48,7 @@ def test_thirty_two_clients_in_two_processes_pay_for_exactly_what_the_budget_cov
         assert got == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_of_many_creators_exactly_one_wins(tmp_path, kind):
     location = _place(kind, tmp_path)

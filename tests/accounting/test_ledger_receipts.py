@@ -94,6 +94,7 @@ def test_an_edited_account_is_noticed_on_open(path, column):
         Ledger.open(path)
 
 
+@pytest.mark.slow
 def test_one_flipped_bit_in_the_log_is_noticed(path):
     create(path, 10**6).close()
     killed_with_a_log(path, 6)
@@ -106,6 +107,7 @@ def test_one_flipped_bit_in_the_log_is_noticed(path):
     refused(call("ledger", "verify", path), "entries that were paid for are lost")
 
 
+@pytest.mark.slow
 def test_flips_anywhere_are_harmless_or_noticed_and_never_an_internal_error(path, tmp_path):
     """The database, its log and its index of the log: 120 damages, each opened, read through and verified."""
     create(path, 10**6).close()
@@ -341,6 +343,7 @@ def test_a_crash_in_the_middle_of_recovering_charges_once(path, tmp_path, monkey
         assert ledger.spent_units == 50
 
 
+@pytest.mark.slow
 def test_a_second_handle_does_not_drop_the_locks_of_the_first(path):
     """Closing any handle of a file drops a process's locks on it; another then removed the log under the first."""
     ledger = create(path, 100)
@@ -357,6 +360,7 @@ def test_a_second_handle_does_not_drop_the_locks_of_the_first(path):
     ledger.close()
 
 
+@pytest.mark.slow
 def test_release_folders_near_the_ledger_are_receipts_too(tmp_path):
     place = desk(tmp_path)
     assert place.release("--mechanism", "laplace", "--total-epsilon", 3).code == 0
@@ -449,6 +453,7 @@ with Ledger.open(sys.argv[1]) as ledger:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_log", [False, True])
 def test_a_ledger_on_a_read_only_medium_is_shown_and_verified(tmp_path, with_log):
     import tempfile

@@ -83,6 +83,7 @@ def test_a_refusal_names_what_is_reserved():
     assert "reserved" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_settling_races_with_steps_and_never_gives_back_what_one_was_charged(path):
     """Steps and the settling of their envelope from two handles: a step is either charged or refused."""
     for number in range(20):
@@ -189,6 +190,7 @@ def test_a_release_that_broke_off_stays_reserved_until_it_is_settled(table, path
     assert release.account.reserved == 0
 
 
+@pytest.mark.slow
 def test_the_command_lists_ends_and_gives_back(tmp_path):
     place = desk(tmp_path)
     words = ("--domain", place.domain, "--total-epsilon", 3, "--ledger", place.ledger, "--quiet")
@@ -216,6 +218,7 @@ def test_the_command_lists_ends_and_gives_back(tmp_path):
     assert call("ledger", "verify", place.ledger).code == 0
 
 
+@pytest.mark.slow
 def test_a_release_tells_reserved_apart(tmp_path):
     place = desk(tmp_path)
     words = ("--domain", place.domain, "--total-epsilon", 4, "--ledger", place.ledger, "--quiet")

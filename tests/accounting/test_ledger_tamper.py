@@ -76,6 +76,7 @@ def test_an_untouched_copy_verifies(copy):
     assert open_and_verify(copy).seq == LENGTH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seq", range(1, LENGTH + 1))
 @pytest.mark.parametrize("column", [c for c in ENTRY_COLUMNS if c != "seq"])
 def test_an_edit_of_any_field_of_any_entry_is_found_there(copy, seq, column):

@@ -217,6 +217,7 @@ print(codes, ledger.spent_units, sorted(e.key for e in ledger.entries(kind="answ
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_after_a_fork_parent_and_children_go_on_with_the_same_ledger(tmp_path, kind):
     location = str(tmp_path / "survey.ledger") if kind == "sqlite" else new_database()

@@ -211,6 +211,7 @@ def test_files_of_people_that_are_refused(tmp_path, text, words):
         read_people(path, people_domain(3))
 
 
+@pytest.mark.slow
 def test_halves_of_sixteen_points_are_all_tried():
     every = subsets(16)
     table = np.array([i % 2 for i in range(16)])

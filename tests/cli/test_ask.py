@@ -67,6 +67,7 @@ def test_what_cannot_be_read_is_refused_before_a_ledger_is_made(desk):
     assert not ledger.exists()
 
 
+@pytest.mark.slow
 def test_questions_from_a_pipe_go_one_per_line(desk):
     _, ledger, table, domain = desk
     words = ["ask", str(table), "--domain", str(domain), "--epsilon", "2", "--alpha", "0.2", "-q"]
@@ -121,6 +122,7 @@ def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
     assert any("left of 2" in line for line in said)
 
 
+@pytest.mark.slow
 def test_the_ledger_shows_sessions_their_questions_and_spending_over_time(desk, tmp_path):
     ask, ledger, *_ = desk
     ask("--alpha", 0.3, "sex = 'Male'", "age < 30", "age < 60")
@@ -222,6 +224,7 @@ def test_refused_questions_of_a_file_are_told_in_their_places(desk, tmp_path):
     assert [a.get("why") is None for a in found.json["answers"]] == [True, False, True]
 
 
+@pytest.mark.slow
 def test_an_answer_that_would_say_nothing_is_refused_unless_it_is_wanted(tmp_path):
     table, domain = write_table(tmp_path, rows=60), write_domain(tmp_path)
     ledger = tmp_path / "people.ledger"

@@ -41,6 +41,7 @@ def test_a_folder_in_the_place_of_a_file(own):
     untouched(own)
 
 
+@pytest.mark.slow
 def test_a_wrong_delimiter(own):
     other = own.folder / "semi.csv"
     other.write_text(own.table.read_text().replace(",", ";"))
@@ -49,6 +50,7 @@ def test_a_wrong_delimiter(own):
     assert own.release("--delimiter", ";", table=other).code == 0
 
 
+@pytest.mark.slow
 def test_a_byte_order_mark_is_no_part_of_the_first_column(own):
     own.table.write_bytes(b"\xef\xbb\xbf" + own.table.read_bytes())
     assert own.release().code == 0
@@ -74,12 +76,14 @@ def test_a_file_without_anything(own):
     untouched(own)
 
 
+@pytest.mark.slow
 def test_a_table_without_rows_is_released_like_any_other(own):
     own.table.write_text("age,sex,region\n")
     ended = own.release()
     assert ended.code == 0, ended
 
 
+@pytest.mark.slow
 def test_odd_numbers_fall_into_declared_cells(own):
     odd = ["nan", "inf", "-inf", "1e400", "-0.0", "007", " 12", CANARY, "9" * 40, "0x10"]
     own.table.write_text("\n".join(["age,sex,region", *(f"{age},Male,north" for age in odd * 40)]))
@@ -119,6 +123,7 @@ def test_a_bad_delta(own, delta):
     untouched(own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", ["0", "1", "-0.2", "1.5", "nan"])
 def test_a_bad_beta(own, beta):
     refused(own.release("--beta", beta), "expected 0 < beta < 1")
@@ -181,6 +186,7 @@ def test_an_unreviewed_draft(own):
 # ledgers
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_exhausted(own):
     assert own.release("--total-epsilon", 1.5).code == 0
     spent, answers = own.spent(), (own.place / "answers.parquet").read_bytes()
@@ -190,6 +196,7 @@ def test_a_budget_that_is_exhausted(own):
     assert (own.place / "answers.parquet").read_bytes() == answers
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_exhausted_reads_nothing(own, monkeypatch):
     assert own.release().code == 0
 
@@ -201,6 +208,7 @@ def test_a_budget_that_is_exhausted_reads_nothing(own, monkeypatch):
     refused(own.release("--key", "more"), "epsilon", code=3)
 
 
+@pytest.mark.slow
 def test_a_ledger_of_another_table(own):
     assert own.release("--total-epsilon", 3).code == 0
     spent = own.spent()
@@ -209,16 +217,19 @@ def test_a_ledger_of_another_table(own):
     assert own.spent() == spent
 
 
+@pytest.mark.slow
 def test_a_ledger_of_another_relation(own):
     assert own.release("--total-epsilon", 3).code == 0
     refused(own.release("--relation", "replace-one"), "add-remove neighbours")
 
 
+@pytest.mark.slow
 def test_a_delta_from_a_pure_ledger(own):
     assert own.release("--total-epsilon", 3).code == 0
     refused(own.release("--delta", "1e-9"), "cannot pay for a delta")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["text", "half", "edited", "foreign"])
 def test_a_corrupt_ledger(own, damage):
     assert own.release("--total-epsilon", 3).code == 0
@@ -253,6 +264,7 @@ def _edit(path: Path) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 def test_a_receipt_that_is_not_in_the_ledger(own):
     assert own.release().code == 0
     refused(call("ledger", "verify", own.ledger, "--receipt", f"2:{'0' * 64}"), "error: ")
@@ -264,6 +276,7 @@ def test_a_missing_ledger(own):
     assert call("ledger", "verify", own.folder / "absent.ledger").code == 2
 
 
+@pytest.mark.slow
 def test_a_ledger_that_exists_is_not_made_again(own):
     assert own.release().code == 0
     before = own.ledger.read_bytes()
@@ -297,6 +310,7 @@ def test_a_ledger_in_a_folder_that_is_not_there(own):
     untouched(own)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_the_end_loses_nothing(own, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -314,6 +328,7 @@ def test_a_disk_that_is_full_at_the_end_loses_nothing(own, monkeypatch):
 # releases
 
 
+@pytest.mark.slow
 def test_releases_that_are_not_there_or_not_whole(own):
     refused(call("answer", own.place, "true"), "no release at", "maquette release")
     refused(call("report", own.folder), "not a release folder")
@@ -322,6 +337,7 @@ def test_releases_that_are_not_there_or_not_whole(own):
     refused(call("answer", own.place, "true"), "workload.json was changed")
 
 
+@pytest.mark.slow
 def test_bad_questions(own):
     assert own.release().code == 0
     refused(call("answer", own.place, "agee > 3"), "unknown attribute 'agee'")
@@ -331,6 +347,7 @@ def test_bad_questions(own):
 # interruptions and errors of our own
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_how_to_go_on_and_goes_on_for_free(own, monkeypatch):
     def interrupt(*_args, **_kwargs):
         raise KeyboardInterrupt
@@ -354,6 +371,7 @@ def test_an_interrupt_elsewhere_is_clean_too(own, monkeypatch):
     refused(own.release("--certificate", 0.05), "interrupted", code=130)
 
 
+@pytest.mark.slow
 def test_a_real_interrupt(own):
     code = (
         "import os, signal, sys\n"

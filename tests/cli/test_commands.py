@@ -68,10 +68,12 @@ def test_every_command_helps_with_an_example(words):
     assert f"maquette {' '.join(words)}" in ended.out.split("Example:")[1]
 
 
+@pytest.mark.slow
 def test_versions(made):
     assert call("version").out == call("--version").out == "maquette 0.1.0\n"
 
 
+@pytest.mark.slow
 def test_a_release_tells_what_it_made(made):
     ended = made.release("--total-epsilon", 3, "--groups")
     assert ended.code == 0
@@ -81,6 +83,7 @@ def test_a_release_tells_what_it_made(made):
     assert {"release.json", "answers.parquet", "report.html"} <= {p.name for p in made.place.iterdir()}
 
 
+@pytest.mark.slow
 def test_the_same_release_again_is_free_and_the_same(made):
     before, answers = made.spent(), (made.place / "answers.parquet").read_bytes()
     assert made.release("--total-epsilon", 3, "--groups").code == 0
@@ -88,6 +91,7 @@ def test_the_same_release_again_is_free_and_the_same(made):
     assert (made.place / "answers.parquet").read_bytes() == answers
 
 
+@pytest.mark.slow
 def test_a_new_key_pays_anew(tmp_path):
     own = desk(tmp_path)
     assert own.release("--total-epsilon", 3).code == 0
@@ -96,6 +100,7 @@ def test_a_new_key_pays_anew(tmp_path):
     assert own.spent() == pytest.approx(2 * first)
 
 
+@pytest.mark.slow
 def test_release_json(made):
     data = made.release("--total-epsilon", 3, "--groups", "--json").json
     assert data["format"] == 1
@@ -113,6 +118,7 @@ def test_answers(made):
     assert data[0]["confidence"] == pytest.approx(0.95)
 
 
+@pytest.mark.slow
 def test_report(made, tmp_path):
     target = tmp_path / "r.html"
     assert call("report", made.place, "-o", target).code == 0
@@ -167,6 +173,7 @@ def test_ledger_create(made, tmp_path):
     assert (data["unit"], data["total"], data["spent"]) == ("epsilon", 2.0, 0.0)
 
 
+@pytest.mark.slow
 def test_plan_opens_no_table(made):
     words = ("plan", "--domain", made.domain, "--marginals", 2, "--n", 400, "--epsilon", 1)
     ended = call(*words)
@@ -175,12 +182,14 @@ def test_plan_opens_no_table(made):
     assert "laplace" in json.dumps(call(*words, "--json").json)
 
 
+@pytest.mark.slow
 def test_plan_backwards(made):
     words = ("plan", "--domain", made.domain, "--marginals", 1, "--alpha", 0.01)
     assert call(*words, "--epsilon", 1).code == 0
     assert call(*words, "--n", 100_000, "--json").code == 0
 
 
+@pytest.mark.slow
 def test_all_kinds_of_queries_in_one_release(tmp_path):
     from maquette.queries import prefixes, save
     from maquette.results.folder import load
@@ -221,6 +230,7 @@ def test_domain_check(made):
     assert (data["attributes"], data["size"], data["reviewed"]) == (3, "80", True)
 
 
+@pytest.mark.slow
 def test_progress_goes_to_stderr_and_can_be_silenced(tmp_path):
     own = desk(tmp_path)
     words = [
@@ -249,6 +259,7 @@ def test_the_folder_has_the_tables_name_by_default(tmp_path, monkeypatch):
     assert (tmp_path / "people.maquette" / "release.json").exists()
 
 
+@pytest.mark.slow
 def test_as_a_real_process(tmp_path):
     own = desk(tmp_path)
     words = ["release", own.table, "--domain", own.domain, "--marginals", "1", "--epsilon", "1", "--json"]
@@ -273,6 +284,7 @@ def test_as_a_real_process(tmp_path):
     assert missing.stdout == ""
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error_message(made):
     code = f"{sys.executable} -m maquette.cli ledger show {made.ledger} --json | head -c 1"
     done = subprocess.run(["bash", "-c", code], capture_output=True, text=True)
@@ -286,6 +298,7 @@ def test_a_bar_is_as_full_as_its_share():
     assert bar(0.5, width=4) == "██░░"
 
 
+@pytest.mark.slow
 def test_the_demo(tmp_path: Path):
     ended = call("demo", "-o", tmp_path / "out", "--quiet")
     assert ended.code == 0, ended

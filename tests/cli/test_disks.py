@@ -59,6 +59,7 @@ def test_a_read_only_place_is_refused_before_anything_is_paid(own, disk):
     assert not own.ledger.exists()
 
 
+@pytest.mark.slow
 def test_a_full_place_keeps_what_was_paid_for(own, disk):
     fill(disk)
     ended = own.release("-o", disk / "x.maquette")
@@ -69,6 +70,7 @@ def test_a_full_place_keeps_what_was_paid_for(own, disk):
     assert own.spent() == max(spent, 1.0)
 
 
+@pytest.mark.slow
 def test_a_ledger_on_a_read_only_disk_pays_nothing(own, disk):
     ledger = disk / "people.ledger"
     assert own.release("--ledger", ledger, "--total-epsilon", 3, by=call_process).code == 0
@@ -81,6 +83,7 @@ def test_a_ledger_on_a_read_only_disk_pays_nothing(own, disk):
     assert call("ledger", "verify", ledger).code == 0
 
 
+@pytest.mark.slow
 def test_a_ledger_on_a_full_disk_fails_closed(own, disk):
     ledger = disk / "people.ledger"
     assert own.release("--ledger", ledger, "--total-epsilon", 3).code == 0

@@ -40,6 +40,7 @@ def opened(own: Desk) -> tuple[mq.Release, mq.Table]:
     return release, mq.open(own.table, domain=release.domain)
 
 
+@pytest.mark.slow
 def test_the_figures_are_the_true_errors(made):
     release, table = opened(made)
     found = mq.evaluate(release, table)
@@ -116,6 +117,7 @@ def test_other_classes_than_marginals_have_no_l1():
     assert found.groups[2].answers.largest < 1e-8
 
 
+@pytest.mark.slow
 def test_the_command_prints_marked_figures_and_writes_a_marked_page(made):
     ended = call("evaluate", made.place, made.table, "--quiet")
     assert ended.code == 0, ended
@@ -143,6 +145,7 @@ def test_the_command_in_json(made):
     assert not list(made.folder.glob("*evaluation*"))
 
 
+@pytest.mark.slow
 def test_the_release_and_the_ledger_stay_as_they_are(made):
     before = digests(made.place, made.ledger)
     assert call("evaluate", made.place, made.table, "--quiet", "-o", made.folder / "page.html").code == 0
@@ -167,11 +170,13 @@ def test_another_domain_is_refused(made, tmp_path):
     refused(ended, "different domains")
 
 
+@pytest.mark.slow
 def test_a_place_that_cannot_be_written_is_said(made):
     ended = call("evaluate", made.place, made.table, "--quiet", "-o", made.folder / "no" / "page.html")
     refused(ended, "cannot write")
 
 
+@pytest.mark.slow
 def test_exact_answers_are_asked_for_in_one_place_only():
     """The unpaid look has one caller; a second one would be a hole in the gate."""
     unpaid = {"exact_answers", "Truth", "is_table_of"}
@@ -210,6 +215,7 @@ def test_an_evaluation_is_marked_in_every_form(made):
     assert next(iter(found.to_dict())) == "warning"
 
 
+@pytest.mark.slow
 def test_another_table_is_refused_where_the_ledger_is_at_hand(made, tmp_path):
     release, table = opened(made)
     assert mq.evaluate(release, table, ledger=made.ledger).table.startswith("known to the ledger")

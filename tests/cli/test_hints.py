@@ -84,6 +84,7 @@ def in_fence(text: str, line: str) -> bool:
     return any(line in block for block in re.findall(r"```\w*\n(.*?)```", text, flags=re.DOTALL))
 
 
+@pytest.mark.slow
 def test_messages_name_commands_that_exist_and_are_complete():
     problems: list[str] = []
     seen = 0

@@ -35,6 +35,7 @@ def test_bound_in_json():
     assert {line["group"] for line in told["bounds"]} == {"SmallDB", "direct noise", "textbook SmallDB"}
 
 
+@pytest.mark.slow
 def test_bound_of_a_domain_uses_the_structure_of_its_queries(tmp_path):
     own = desk(tmp_path)
     told = call("bound", "-d", own.domain, "--prefixes", "age", "--n", 20000, "--epsilon", 1, "--json").json
@@ -43,6 +44,7 @@ def test_bound_of_a_domain_uses_the_structure_of_its_queries(tmp_path):
     assert general["bounds"][0]["remark"] in ("form a", "form b", "form c")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["svg", "png", "html", "json"])
 def test_bound_draws_a_plot(tmp_path, kind):
     place = tmp_path / f"bounds.{kind}"
@@ -145,6 +147,7 @@ def test_dimension_refuses(tmp_path):
 # --- audit -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_reconstruction_of_made_up_people():
     words = (
         "--epsilon",
@@ -181,6 +184,7 @@ def test_reconstruction_in_words():
     assert "owner" not in ended.out
 
 
+@pytest.mark.slow
 def test_reconstruction_of_the_people_behind_a_release(tmp_path):
     own = desk(tmp_path)
     assert own.release("--total-epsilon", 3).code == 0

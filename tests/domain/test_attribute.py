@@ -137,6 +137,7 @@ def numeric_attributes() -> st.SearchStrategy[Attribute]:
     )
 
 
+@pytest.mark.slow
 @given(a=numeric_attributes(), values=st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=30))
 def test_binning_is_total_and_agrees_with_the_edges(a: Attribute, values: list[float]):
     near = [e + d for i in range(a.cells + 1) for e in [a.edge(i)] for d in (0, math.ulp(e), -math.ulp(e))]

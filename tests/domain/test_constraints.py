@@ -68,6 +68,7 @@ def test_the_compiled_rules_say_what_was_declared():
     assert compiled.on_cells(("years",)).all()
 
 
+@pytest.mark.slow
 def test_the_mask_is_what_may_stand_beside_the_rest():
     domain = people(CHILDREN, MAPPED)
     compiled = ready.compile(domain)
@@ -96,6 +97,7 @@ def test_the_zeros_leave_out_what_follows_from_others():
     assert ready.mask(3, row, out, compiled.flat) == 1
 
 
+@pytest.mark.slow
 def test_rows_are_mended_and_good_ones_left_alone():
     domain = people(CHILDREN, MAPPED)
     compiled = ready.compile(domain)
@@ -346,6 +348,7 @@ def test_smalldb_refuses_a_domain_with_constraints():
         mq.release(table, mq.prefixes(domain, "a"), epsilon=1.0, mechanism="smalldb", ledger="memory")
 
 
+@pytest.mark.slow
 def test_the_command_explains_mistakes(tmp_path):
     def checked(*constraints):
         data = people().to_dict() | {"constraints": list(constraints)}

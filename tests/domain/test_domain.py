@@ -112,6 +112,7 @@ def attributes() -> st.SearchStrategy[Attribute]:
     )
 
 
+@pytest.mark.slow
 @given(
     st.lists(attributes(), min_size=1, max_size=4, unique_by=lambda a: a.name), st.lists(st.text(max_size=3))
 )

@@ -262,6 +262,7 @@ def test_the_largest_public_numbers_leave_exact_scores():
         tables.check_references([LINE], [references * 2])
 
 
+@pytest.mark.slow
 def test_a_projection_at_its_limit_stays_exact():
     """Axes of 4 and 5 cells grow most; with the widest noise that is let through the result is still exact."""
     shape = (4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4)

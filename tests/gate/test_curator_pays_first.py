@@ -133,6 +133,7 @@ class _Witness(LooseEngine):
         return super().margins(margins)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "budget"),
     [(n, PURE) for n in PURE_ASKS] + [(n, CONCENTRATED) for n in RHO_ASKS],

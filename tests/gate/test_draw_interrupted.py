@@ -37,6 +37,7 @@ def spent(tmp_path) -> float:
         return book.spent_units
 
 
+@pytest.mark.slow
 def test_an_interrupted_draw_stays_charged_says_so_and_is_drawn_again_for_free(
     command, tmp_path, monkeypatch
 ):
@@ -56,6 +57,7 @@ def test_an_interrupted_draw_stays_charged_says_so_and_is_drawn_again_for_free(
     assert spent(tmp_path) <= before  # the whole budget was set aside; the draw is not paid twice
 
 
+@pytest.mark.slow
 def test_a_real_signal(command):
     code = (
         "import os, signal\n"

@@ -50,6 +50,7 @@ def test_a_draw_over_2_to_the_64_cells_gives_codes_of_that_size():
     assert curator.left == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", list(Relation))
 def test_each_structure_gives_rows_inside_the_domain(relation):
     queries = prefixes(SMALL, "age") + where(SMALL, "sex = 1")

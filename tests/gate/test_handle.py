@@ -79,6 +79,7 @@ def test_a_path_is_no_domain():
         open_table([], domain="adult.domain.json")
 
 
+@pytest.mark.slow
 def test_the_handle_loads_no_table_library():
     code = (
         "import sys, maquette.gate.handle; "

@@ -27,6 +27,7 @@ def _cases(draw):
     return n, denominator, over, exact, released
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(case=_cases())
 def test_errors_are_exact_on_both_paths(case):
@@ -100,6 +101,7 @@ def test_answers_from_anywhere_are_clipped_into_the_score():
     check_answers(answers, 6)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(case=_cases())
 def test_signed_errors_are_exact_on_both_paths(case):

@@ -78,6 +78,7 @@ def exact_count() -> int:
     return int(table_of(TINY, HISTOGRAM)._engine.answer(QUERY)[0])
 
 
+@pytest.mark.slow
 def test_a_guess_is_far_exactly_if_score_plus_noise_reaches_the_noisy_threshold():
     exact = exact_count()
     for guess, shift, nu in itertools.product((0, 3, exact, exact + 6), (-3, 0, 2), (-4, -1, 0, 1, 5)):

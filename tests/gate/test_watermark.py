@@ -38,6 +38,7 @@ def test_a_release_with_real_noise_has_no_watermark():
     assert MARK not in repr(made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("post", ["none", "auto"])
 @pytest.mark.parametrize("mechanism", ["laplace", "linf", "histogram-laplace"])
 def test_released_answers_are_fractions_however_much_noise_there_is(mechanism, post):

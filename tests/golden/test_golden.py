@@ -138,6 +138,7 @@ def test_every_mechanism_has_a_golden_release():
     assert set(map(cases.mechanism_of, cases.RELEASES)) >= set(seam.mechanisms())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", cases.RELEASES)
 def test_releases_pay_ask_and_say_the_same(name, tmp_path):
     found = json.loads(json.dumps(cases.release(name, tmp_path)))
@@ -145,11 +146,13 @@ def test_releases_pay_ask_and_say_the_same(name, tmp_path):
     assert not told, "\n".join(told[:20])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", cases.SESSIONS)
 def test_sessions_pay_ask_and_say_the_same(name, tmp_path):
     check(cases.session(name, tmp_path), expected(f"session-{name}"))
 
 
+@pytest.mark.slow
 def test_commands_end_and_print_the_same(tmp_path):
     check(surface.commands(tmp_path), expected("commands"))
 

@@ -137,6 +137,7 @@ class Untouchable:
         raise AssertionError(f"looked at the table: {name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("queries", "rows", "said"),
     [
@@ -271,6 +272,7 @@ def test_the_law_of_the_specification(base, expected):
 RUNS = 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("relation", "options"),
     [("replace-one", {}), ("add-remove", {}), ("replace-one", {"mechanism": "roth", "weight": "weight"})],

@@ -19,7 +19,7 @@ from maquette.errors import MechanismError
 from maquette.mechanisms import sizing
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.roth import ROTH
-from maquette.mechanisms.smalldb import SMALLDB, SmallDb, error_bound, pure_epsilon
+from maquette.mechanisms.smalldb import SMALLDB, SmallDb, error_bound
 from maquette.mechanisms.smalldb_routes import find_route
 from maquette.mechanisms.weights import MW
 from maquette.queries import boxes, halfspaces, marginals, prefixes, ranges, weights, where
@@ -248,6 +248,7 @@ def test_one_way_marginals_of_many_attributes_need_no_more_rows_than_the_largest
     assert theory.nearest(every, rows=50)[0] < theory.nearest(every, rows=50, only="ab")[0] / 5
 
 
+@pytest.mark.slow
 def test_a_dimension_reaches_the_bound_of_plans_and_releases():
     """Six records, if their number is public, behave in few ways, however many half-spaces are asked."""
     domain = Domain(tuple(Attribute(n, Kind.ORDINAL, codes=8) for n in ("a", "b")))
@@ -278,7 +279,7 @@ def test_the_dimension_of_a_class_without_a_closed_form_is_searched_for():
 def bound_at(share: Fraction, asked: Task, n: int) -> float:
     """B(m) at the size that is surely there if this share of the price buys the number of records."""
     parts = sizing.Split(asked.price * share, asked.price * (1 - share))
-    epsilon = pure_epsilon(parts.answers, asked.unit)
+    epsilon = float(asked.unit.selection_epsilon(parts.answers))
     small, route = SMALLDB.prepare(replace(asked, rows=8)).draw_for(n=n, epsilon=epsilon)
     least = n - 2 * parts.drift(asked)
     return error_bound(small, route, asked, n=least, epsilon=epsilon).alpha if least >= 1 else math.inf
@@ -327,6 +328,7 @@ def test_plans_and_releases_buy_the_size_for_the_same_share(mechanism, weight):
     assert bought > 0.05
 
 
+@pytest.mark.slow
 def test_what_is_promised_in_advance_is_not_exceeded_afterwards():
     """The released size may lie a drift below the true one, and the true one a drift below that."""
     queries, n = prefixes(DOMAIN, "pay"), 400

@@ -174,6 +174,7 @@ def test_a_domain_of_one_attribute_gets_rows():
     assert (np.diff(made.answers.fractions) >= 0).all()
 
 
+@pytest.mark.slow
 def test_the_stated_error_holds_in_many_runs():
     """60 runs at beta = 0.2: violations are rarer than a binomial tail of 1e-6 allows."""
     table, columns = opened(AGE, 200)

@@ -35,6 +35,7 @@ def run(mechanism, queries, *, relation, unit, n, seed, domain=DOMAIN):
     return outcome, float(np.abs(outcome.answers.fractions - truth).max()), curator, task
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [MW, MWEM], ids=["mw", "mwem"])
 @pytest.mark.parametrize("unit", PRICES)
 @pytest.mark.parametrize("relation", list(Relation))
@@ -60,6 +61,7 @@ def test_stated_errors_hold_and_the_price_is_kept(mechanism, unit, relation):
         assert np.abs(rows - outcome.answers.fractions).max() < 0.01
 
 
+@pytest.mark.slow
 def test_both_learn_more_with_more_budget():
     queries = marginals(DOMAIN, k=2)
     for mechanism in (MW, MWEM):
@@ -123,6 +125,7 @@ def test_what_cannot_be_held_is_refused():
         Mwem(fixed=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mw", "mwem"])
 def test_a_release_through_the_gate(name, tmp_path):
     assert name in MECHANISMS
@@ -146,6 +149,7 @@ def test_a_release_through_the_gate(name, tmp_path):
     assert sum(s.amount for s in release.spending) <= mq.Budget(1.0, 1e-6).total_units / 1e12 + 1e-12
 
 
+@pytest.mark.slow
 def test_a_public_lesson_keeps_its_bound():
     domain = universe(8, 8)
     rng = np.random.default_rng(5)

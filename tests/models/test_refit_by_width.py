@@ -70,6 +70,7 @@ def rises(seed, make, *, width):
     return told, before, entropy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [counting, fractional])
 def test_every_answer_raises_the_potential_by_what_it_was_missed_by(make):
     for seed in range(12):

@@ -83,6 +83,7 @@ def outside(found, rows, rng, questions=300):
     return missed, float(np.median(wide))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [True, False])
 def test_no_answer_lies_outside_of_its_ends(pairs):
     for seed in range(4):
@@ -93,12 +94,14 @@ def test_no_answer_lies_outside_of_its_ends(pairs):
         assert width < (0.12 if pairs else 0.3)
 
 
+@pytest.mark.slow
 def test_a_noise_that_says_to_be_smaller_is_found_out():
     rng = np.random.default_rng(1)
     rows = columns(1)
     assert outside(survey(rows, rng, sigma=40.0, said=4.0), rows, rng)[0] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["_lower", "_upper"])
 def test_an_end_that_promises_too_much_is_found_out(monkeypatch, end):
     rng = np.random.default_rng(8)
@@ -135,6 +138,7 @@ def test_the_estimate_of_one_attribute_has_the_variance_it_states():
     assert abs(errors.mean()) < 5 * math.sqrt(stated / 400)
 
 
+@pytest.mark.slow
 def test_a_noisy_total_widens_every_end():
     rows, rng = columns(4), np.random.default_rng(4)
     query = where(DOMAIN, "a between 2 and 20 and b = 1")

@@ -65,6 +65,7 @@ def test_every_pruning_halves_and_keeps_the_good_one():
     assert 1 < len(released) <= math.log2(math.comb(23, 20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["exact", "sampled"])
 def test_it_is_a_function_of_the_list_alone(kind):
     table = lumpy(FOUR, 2)
@@ -118,6 +119,7 @@ def test_the_stated_error_and_the_number_of_updates_hold():
     assert failures <= 4
 
 
+@pytest.mark.slow
 def test_the_sample_respects_what_was_released():
     domain = universe(30, 20, 10, 40)
     start = version_space_for(domain, rows=80)

@@ -63,6 +63,7 @@ def test_columns_of_every_type_are_counted_alike(dtype):
     assert (table == plainly(domain, columns, domain.names)).all()
 
 
+@pytest.mark.slow
 def test_columns_of_mixed_types_and_large_sizes():
     domain = universe(3, 300, 70_000)
     columns = rows(domain, 1000)

@@ -77,12 +77,14 @@ def check_way_back(workload: mq.Queries) -> Merged:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(workload=any_queries())
 def test_the_way_back_is_the_workload(workload):
     check_way_back(workload)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_the_way_back_from_copies_and_complements(data):
@@ -202,6 +204,7 @@ def test_without_merging_copies_differ(monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_identical_questions_have_identical_answers_whatever_the_mechanism(name):
     repeated = mq.predicates(DOMAIN, ["age < 3", "sex = 1", "age >= 3", "NOT sex = 1"])

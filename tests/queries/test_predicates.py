@@ -511,6 +511,7 @@ _WORDS = "age Sex 'Male' \"hours-per-week\" AND OR NOT IN IS NULL BETWEEN TRUE F
 _PIECES = st.sampled_from([*_WORDS.split(), *"()',\";-/*=<>!.+ \n\x00é"])
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(
     st.one_of(

@@ -159,6 +159,7 @@ def test_records_needed(by):
         assert error(need.n) <= 0.02 < error(need.n - 1)
 
 
+@pytest.mark.slow
 def test_epsilon_needed():
     for need in required(WORKLOAD, alpha=0.02, n=20_000, delta=1e-6, mechanisms=DIRECT):
         enough, less = (

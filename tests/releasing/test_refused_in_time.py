@@ -54,6 +54,7 @@ def test_the_longest_key_works(tmp_path):
 # --- folders ---
 
 
+@pytest.mark.slow
 def test_a_command_replaces_another_release_only_if_asked_to(own, monkeypatch):
     assert own.release("--total-epsilon", 3).code == 0
     before = folder.load(own.place).parameters["key"]
@@ -71,6 +72,7 @@ def test_a_command_replaces_another_release_only_if_asked_to(own, monkeypatch):
 # --- totals ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--total-epsilon", 5), ("--total-delta", 1e-6)])
 def test_a_total_that_is_not_the_ledgers_is_refused(own, options):
     assert own.release("--total-epsilon", 3).code == 0
@@ -85,6 +87,7 @@ def test_a_total_that_is_not_the_ledgers_is_refused(own, options):
 # --- weak budgets ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "delta", "words"), [(1e6, 0.0, "hardly anybody"), (1.0, 0.5, "one record in 2")]
 )

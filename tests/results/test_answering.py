@@ -78,6 +78,7 @@ def test_a_margin_that_holds_the_attributes_answers_for_them():
     assert abs(answer.value - truth("sex = 'Male'")) <= answer.error
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.sets(st.integers(0, 9), max_size=10), st.sets(st.integers(0, 3), max_size=4), st.booleans())
 def test_every_stated_error_holds(ages, regions, both):

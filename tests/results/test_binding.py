@@ -135,6 +135,7 @@ def test_other_bytes_with_the_same_values_are_the_same_release(own):
     assert mq.load(own).checked == "bound"
 
 
+@pytest.mark.slow
 def test_a_repeat_adds_nothing_to_the_ledger_until_something_else_was_spent(own):
     home = own.parent
     with Ledger.open(home / "people.ledger") as book:

@@ -93,6 +93,7 @@ def outcomes(folders: list[Path], scratch: Path, seeds: range) -> tuple[Counter[
     return seen, wrong
 
 
+@pytest.mark.slow
 def test_mutations_end_in_typed_errors(folders, tmp_path):
     seen, wrong = outcomes(folders, tmp_path, range(MUTATIONS))
     assert not wrong, "\n".join(wrong)
@@ -120,6 +121,7 @@ def test_a_header_of_72_tebibytes_is_refused_before_memory_is_taken(folders, tmp
         store.load(folder)
 
 
+@pytest.mark.slow
 def test_rows_that_nothing_declares_are_not_read(folders, tmp_path, monkeypatch):
     folder = copied(folders, "union", tmp_path)
     hostile_folder.bomb(folder, 2**26)

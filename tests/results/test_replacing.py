@@ -62,6 +62,7 @@ def names(folder: Path) -> list[str]:
     return sorted(place.name for place in folder.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_writer_leaves_a_whole_release_and_its_litter_is_cleared(tmp_path, point):
     place = tmp_path / "a"
@@ -74,6 +75,7 @@ def test_a_killed_writer_leaves_a_whole_release_and_its_litter_is_cleared(tmp_pa
     assert names(tmp_path) == ["a"]
 
 
+@pytest.mark.slow
 def test_a_release_that_stepped_aside_is_found_by_the_next_writer_too(tmp_path):
     place = tmp_path / "a"
     toy_release(mechanism="older").save(place, report=False)
@@ -84,6 +86,7 @@ def test_a_release_that_stepped_aside_is_found_by_the_next_writer_too(tmp_path):
     assert store.load(place).mechanism == "older"
 
 
+@pytest.mark.slow
 def test_a_killed_page_is_cleared_by_the_next_one(tmp_path):
     kill_a_writer("in a page", tmp_path / "report.html")
     assert len(names(tmp_path)) == 1
@@ -112,6 +115,7 @@ def test_a_writer_in_the_middle_of_two_renames_is_not_disturbed(tmp_path):
         assert not place.exists()
 
 
+@pytest.mark.slow
 def test_a_release_that_was_deleted_does_not_come_back(tmp_path):
     place = tmp_path / "a"
     toy_release(mechanism="older").save(place, report=False)

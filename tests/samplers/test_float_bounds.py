@@ -36,6 +36,7 @@ def value(mass: Wide) -> tuple[Fraction, Fraction]:
     return mass.low * unit, mass.high * unit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["flat", "tree"])
 @pytest.mark.parametrize("size", [37, 4096, 2**64])
 def test_bounds_hold_the_exact_mass_closely(base, size):
@@ -48,6 +49,7 @@ def test_bounds_hold_the_exact_mass_closely(base, size):
             assert (high - low) * 10**9 <= high
 
 
+@pytest.mark.slow
 def test_a_wrong_operation_count_would_be_seen(monkeypatch):
     monkeypatch.setattr(float_bounds, "_BITS", 73)
     counter = Thresholds(column_of(shapes(2**64, 300)[0], 2**64), Scale(20, 1), "tree")
@@ -70,6 +72,7 @@ def test_entries_too_far_apart_give_up_the_quick_bounds_and_not_the_draw():
     assert len(rows) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c.name.split("-")[1] in ("flat", "tree")][:6], ids=lambda c: c.name
 )
@@ -98,6 +101,7 @@ def test_draws_keep_their_law_when_the_quick_bounds_are_loose(case, monkeypatch)
         assert exact_counts > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [37, 2**64])
 def test_tables_that_are_not_kept_give_the_same_masses_and_draws(size, monkeypatch):
     band = column_of(shapes(size, 300)[1], size).band(20, -300, 300)

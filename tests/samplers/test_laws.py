@@ -43,6 +43,7 @@ def _exp(x: Fraction) -> Decimal:
     return (-decimal(x)).exp()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     x=st.fractions(min_value=0, max_value=3000, max_denominator=10**12)
@@ -63,6 +64,7 @@ def test_exp_minus_at_zero_and_far_out():
     assert exp_minus(Fraction(10**6), 64) == (0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "reference"), LAWS)
 def test_brackets_hold_the_weights_and_the_rest(law, reference):
     brackets = law.brackets(PRECISION, REST)
@@ -84,6 +86,7 @@ def test_brackets_hold_the_weights_and_the_rest(law, reference):
         assert unknown + brackets.left + brackets.right < reference.total * scale * Decimal(2) ** -78
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "reference"), LAWS)
 @pytest.mark.parametrize("width", [8, 64, 128])
 def test_borders_bracket_the_cumulative_distribution(law, reference, width):
@@ -100,6 +103,7 @@ def test_borders_bracket_the_cumulative_distribution(law, reference, width):
     assert high == sorted(high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "reference"), LAWS)
 def test_all_words_of_a_small_width_add_up_to_the_law(law, reference):
     """Every word of 12 bits, decided or not: what is decided never exceeds the law, and only little is undecided."""

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import sys
 from fractions import Fraction
@@ -17,6 +19,7 @@ print(sorted({"opendp.measurements", "opendp.prelude", "polars", "sklearn"} & se
 """
 
 
+@pytest.mark.slow
 def test_drawing_loads_no_table_library():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['opendp.measurements']"

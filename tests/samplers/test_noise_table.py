@@ -47,6 +47,7 @@ def _draw(law, *words: int) -> tuple[int, int]:
     return int(Table(law).draw(source, 1)[0]), source.taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "reference"), CASES)
 def test_a_word_on_a_border_is_decided_by_the_words_after_it(law, reference):
     with localcontext() as context:

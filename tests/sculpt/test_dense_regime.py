@@ -12,6 +12,7 @@ from maquette.mechanisms.base import Task
 from maquette.sculpt import allocation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", list(Relation))
 def test_the_quick_look_changes_no_decision(relation, monkeypatch):
     tasks = []

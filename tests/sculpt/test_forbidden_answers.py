@@ -77,6 +77,7 @@ def test_cleared_answers_say_how_far_they_were_moved():
     assert cleared(after, asked)[1] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "epsilon"), [("sculpt", 1.0), ("sculpt", 10.0), ("residual", 1.0), ("gaussian", 1.0)]
 )

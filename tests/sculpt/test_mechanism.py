@@ -45,6 +45,7 @@ def errors(release, private):
     return made.max(), made.mean()
 
 
+@pytest.mark.slow
 def test_a_release_of_marginals_with_a_delta_is_sculpted():
     private = opened()
     made = mq.release(private, mq.marginals(DOMAIN, k=2), epsilon=1.0, delta=1e-6, beta=1e-6, ledger="memory")
@@ -61,6 +62,7 @@ def test_without_a_delta_the_planner_decides():
     assert made.mechanism != "sculpt"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_rows_know_what_a_product_does_not(relation, delta):
@@ -97,11 +99,13 @@ def test_ranges_and_marginals_in_one_workload():
     assert np.abs(made.answers.fractions - true)[steps].max() < 0.05
 
 
+@pytest.mark.slow
 def test_the_number_of_rows_is_a_choice():
     made = mq.release(opened(), mq.marginals(DOMAIN, k=2), epsilon=1.0, delta=1e-6, rows=333, ledger="memory")
     assert made.database.m == 333
 
 
+@pytest.mark.slow
 def test_whole_marginals_are_measured_where_they_stand_clear():
     bits = Domain(tuple(Attribute(f"b{i}", Kind.BOOLEAN, codes=2) for i in range(16)))
     rng = np.random.default_rng(3)
@@ -118,6 +122,7 @@ def test_whole_marginals_are_measured_where_they_stand_clear():
     assert errors(made, private)[0] < 0.02
 
 
+@pytest.mark.slow
 def test_declared_zeros_hold_in_every_row():
     spec = DOMAIN.to_dict() | {"constraints": [{"never": {"job": [0, 1], "owner": [1]}}]}
     domain = Domain.from_dict(spec)
@@ -128,6 +133,7 @@ def test_declared_zeros_hold_in_every_row():
     assert not ((columns["job"] <= 1) & (columns["owner"] == 1)).any()
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_from_what_was_paid(tmp_path, monkeypatch):
     private, asked = opened(), mq.marginals(DOMAIN, k=2)
     options = {"epsilon": 1.0, "delta": 1e-6, "ledger": tmp_path / "book.ledger", "mechanism": "sculpt"}

@@ -80,6 +80,7 @@ def pairs_layout() -> Layout:
     return Layout.of(found.hierarchy, [Shape(pair, (0, 0)) for pair in PAIRS])
 
 
+@pytest.mark.slow
 def test_tied_columns_move_together():
     layout = pairs_layout()
     wanted, rows = scrambled(layout)

@@ -54,6 +54,7 @@ def chosen_in(monkeypatch, columns):
     return released(columns), again
 
 
+@pytest.mark.slow
 def test_nothing_of_third_order_leaves_the_rest_to_the_pairs(monkeypatch):
     made, again = chosen_in(monkeypatch, chained())
     assert len(again) == 1
@@ -63,6 +64,7 @@ def test_nothing_of_third_order_leaves_the_rest_to_the_pairs(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_third_order_is_followed_up(monkeypatch):
     columns = independent()
     for target, first, second in ((2, 0, 1), (5, 3, 4)):

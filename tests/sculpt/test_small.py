@@ -45,6 +45,7 @@ def test_the_number_of_rows_is_the_theorem_at_a_multiple_of_the_expected_error()
     assert allocation.small_rows(task(10.0), wanted, n=N) == N
 
 
+@pytest.mark.slow
 def test_a_small_release_keeps_the_largest_error():
     private = opened()
     small, whole = (
@@ -77,6 +78,7 @@ def test_other_mechanisms_and_other_words_are_refused_before_anything_is_paid():
         mq.release(private, QUERIES, epsilon=1.0, delta=1e-6, rows="tiny", ledger="memory")
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_the_word(tmp_path):
     own = desk(tmp_path)
     ended = own.release("--rows", "small", "--delta", "1e-6", "--mechanism", "sculpt")

@@ -126,6 +126,7 @@ def late_triple():
     return late
 
 
+@pytest.mark.slow
 def test_structure_of_late_columns_is_found(monkeypatch):
     monkeypatch.setattr(running, "MAX_COMPARED", PLACES)
     asked = asked_tables(monkeypatch)
@@ -141,6 +142,7 @@ def test_structure_of_late_columns_is_found(monkeypatch):
     assert np.mean((a + b) % 4 == c) > 0.5
 
 
+@pytest.mark.slow
 def test_a_replay_asks_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "MAX_COMPARED", PLACES)
     asked = asked_tables(monkeypatch)

@@ -30,6 +30,7 @@ def told(queries: mq.Queries, *, n: int, rho: float) -> allocation.TypicalError:
     return allocation.typical_error(task, attribute_sets(queries), n=n)
 
 
+@pytest.mark.slow
 def test_the_shipped_constants_are_those_of_the_simulations():
     simulations = calibrate.figures(RESULTS / "calibrate.jsonl")
     found = calibrate.fit(simulations)
@@ -42,6 +43,7 @@ def test_the_shipped_constants_are_those_of_the_simulations():
         assert (list(shipped) if isinstance(shipped, tuple) else shipped) == value
 
 
+@pytest.mark.slow
 def test_the_stated_spread_is_not_that_of_the_fitted_simulations():
     """Held out, about nine of ten lie within the stated multiples; and a spread of nothing would be caught."""
     simulations = calibrate.figures(RESULTS / "calibrate.jsonl")
@@ -60,6 +62,7 @@ def test_the_stated_spread_is_not_that_of_the_fitted_simulations():
     assert high > 1.1
 
 
+@pytest.mark.slow
 def test_a_fit_finds_a_power_law_again():
     """Errors that follow one exactly give its exponents back, and a spread of nothing."""
     truth = (0.3, 0.6, -0.2, 0.1, 0.2, -0.1, -0.3, 0.05)
@@ -106,6 +109,7 @@ def test_cases_are_the_same_every_time_and_inside_their_limits():
     assert found["price"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3])
 def test_more_records_and_more_budget_are_expected_to_help(k):
     queries = mq.marginals(domain_of(*ADULT), k=k)
@@ -125,6 +129,7 @@ def test_a_plan_says_how_far_the_expectation_can_be_trusted():
     assert made.forecasts[0].guaranteed is None
 
 
+@pytest.mark.slow
 def test_other_mechanisms_are_taken_where_they_are_better():
     """Small universes without a delta, thresholds with one; what is chosen has the smaller true error."""
     bits = mq.marginals(domain_of(2, 2, 2), k=2)
@@ -136,6 +141,7 @@ def test_other_mechanisms_are_taken_where_they_are_better():
     assert preferred(plan(whole, n=48_842, epsilon=1.0, delta=1e-9), whole) == "sculpt"
 
 
+@pytest.mark.slow
 def test_the_choice_on_a_small_universe_is_better_than_carved_rows():
     """Means over twenty releases each lie seven deviations apart."""
     case = calibrate.Case(5, 5_000, (3, 2, 2), 2, 1.0, 0.0, "tiny", 0.6, 1.0)

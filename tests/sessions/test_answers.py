@@ -40,6 +40,7 @@ def spent(ledger: Ledger) -> Fraction:
     return Fraction(sum(e.units for e in ledger.entries(kind="reserve") if not e.envelope), UNITS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -197,6 +198,7 @@ def test_a_changed_hypothesis_is_found_at_the_restart(monkeypatch, tmp_path):
         seeded_session(monkeypatch, 6, table, ledger=Ledger.open(location), **SPEND)
 
 
+@pytest.mark.slow
 def test_a_question_beyond_the_budget_is_refused_before_the_table_is_touched(monkeypatch, tmp_path):
     location = tmp_path / "people.ledger"
     options = {"epsilon": 0.2, "alpha": 0.1}
@@ -242,6 +244,7 @@ def test_an_error_that_the_table_cannot_carry_is_refused(monkeypatch):
     assert session.left == pytest.approx(0.95)
 
 
+@pytest.mark.slow
 def test_a_forecast_looks_at_nothing_and_is_never_below_the_cost(monkeypatch):
     table = people()
     session = seeded_session(monkeypatch, 4, table, ledger=book(), **SPEND)
@@ -269,6 +272,7 @@ def test_an_epoch_is_opened_once_and_serves_until_its_cap(monkeypatch):
     assert sum(1 for c in costs if c > 0) == len(epochs)
 
 
+@pytest.mark.slow
 def test_bypass_measures_first_and_tests_when_guesses_hold(monkeypatch):
     ledger = book(Budget(4.0))
     session = seeded_session(monkeypatch, 4, people(), ledger=ledger, epsilon=4.0, alpha=0.1, queries=200)

@@ -43,6 +43,7 @@ def one_by_one(session, texts) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_many_questions_get_the_answers_costs_and_refusals_of_one_by_one(monkeypatch, name):
     table = people(4000)
@@ -65,6 +66,7 @@ def _public(answer: Any) -> Any:
     return answer.query, answer.value, answer.error, answer.kind, answer.cost, answer.beta, answer.notes
 
 
+@pytest.mark.slow
 def test_free_answers_share_commits(monkeypatch):
     table = people(20_000)
     commits = []
@@ -114,6 +116,7 @@ def test_what_cannot_be_read_is_told_before_anything_is_asked(monkeypatch):
     assert session.ask_many([]) == []
 
 
+@pytest.mark.slow
 def test_a_batch_ends_with_the_first_far_guess_and_never_exceeds_the_cap(monkeypatch):
     monkeypatch.setattr(online.OnlineCurator, "_far", lambda self, score, held, denominator: True)
     session, ledger = opened(monkeypatch, 1, people(4000), {**TESTS, "epsilon": 8.0})
@@ -146,6 +149,7 @@ def test_outcomes_of_a_batch_that_is_not_stored_are_not_shown_and_not_counted(mo
     assert all(isinstance(a, SessionAnswer) for a in session.ask_many(fresh))
 
 
+@pytest.mark.slow
 def test_a_step_that_another_process_took_is_seen_and_the_batch_goes_on(monkeypatch, tmp_path):
     table, location = people(20_000), tmp_path / "people.ledger"
     options = {**TESTS, "epsilon": 6.0}

@@ -130,6 +130,7 @@ def desks_in(folder: Path, name: str) -> dict[str, Desk]:
     return {kind: Desk(folder, name, kind) for kind in KINDS}
 
 
+@pytest.mark.slow
 def test_kills_at_every_point_lose_double_and_change_nothing(folder, child):
     planned = list(plan(ROUNDS))
     died: Counter[str] = Counter()

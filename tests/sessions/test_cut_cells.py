@@ -77,6 +77,7 @@ def test_it_costs_what_both_sides_cost_and_is_free_again(monkeypatch, ages):
     assert one.ask("age < 40").cost == 0.0
 
 
+@pytest.mark.slow
 def test_many_at_once_are_the_same_as_one_by_one(monkeypatch, ages):
     texts = ["sex = 1", "age <= 30", "age < 30", "age = 30 AND sex = 1", "TRUE", "age <= 30"]
     single, many = opened(monkeypatch, ages), opened(monkeypatch, ages)

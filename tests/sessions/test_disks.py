@@ -43,6 +43,7 @@ def ask_until_full(session: Session) -> dict[int, float]:
     return given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_full_disk_fails_closed_and_the_session_goes_on_when_there_is_room(tmp_path, monkeypatch, kind):
     from maquette.accounting.ledger import store

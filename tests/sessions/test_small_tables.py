@@ -102,6 +102,7 @@ def blind(location, table, **options):
     return mq.session(Table(engine, name="people", source="x"), ledger=Ledger.open(location), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

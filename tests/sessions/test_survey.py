@@ -29,6 +29,7 @@ def ask_all(session):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", list(Relation))
 def test_answers_that_follow_are_free_and_all_are_within_their_errors(monkeypatch, relation):
     table = people()
@@ -47,6 +48,7 @@ def test_answers_that_follow_are_free_and_all_are_within_their_errors(monkeypatc
     assert free > paid > 0
 
 
+@pytest.mark.slow
 def test_what_is_out_of_budget_may_still_follow():
     session = open_session(people(), ledger=book(BUDGET), **OPTIONS)
     ask_all(session)
@@ -76,6 +78,7 @@ def test_a_forecast_says_what_the_survey_takes_and_then_that_the_rest_is_free():
     assert session.ask("not (age = 7 and job = 2)").kind == "cached"
 
 
+@pytest.mark.slow
 def test_a_session_goes_on_after_a_restart_with_the_same_survey(tmp_path):
     table = people()
     with book(BUDGET, tmp_path / "x.ledger") as ledger:

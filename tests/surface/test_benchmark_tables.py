@@ -59,6 +59,7 @@ def test_a_case_measures_true_errors_of_answers_and_rows(monkeypatch):
     assert found["peak MB"] > 0
 
 
+@pytest.mark.slow
 def test_a_case_that_fails_is_told_and_does_not_end_the_run():
     found = _accuracy.measure(_accuracy.Case("absent", 2, 1.0, "residual"), None)
     assert "absent" in found["what"]

@@ -58,6 +58,7 @@ def test_errors_and_version_stay_light():
     ) & set(HEAVY)
 
 
+@pytest.mark.slow
 def test_version_and_help_of_the_command_line_stay_light():
     loaded = loaded_after(
         "import sys\nsys.argv = ['maquette', 'version']\nfrom maquette.cli import main\n"

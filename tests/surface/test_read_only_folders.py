@@ -58,6 +58,7 @@ def test_an_older_ledger_beside_the_table_is_still_used(locked):
     found.close()
 
 
+@pytest.mark.slow
 def test_commands_say_where_to_write_instead(locked, tmp_path):
     common = (
         "--domain",

@@ -101,7 +101,7 @@ def test_continuous_integration_runs_check_and_test():
     assert script.stat().st_mode & 0o111
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "check", "bench", "docs", "lock", "clean"])
+@pytest.mark.parametrize("target", ["demo", "quick", "test", "check", "bench", "docs", "lock", "clean"])
 def test_make_knows(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial-thresholds.md"
 
@@ -16,6 +17,7 @@ def run_the_page() -> dict:
     return names
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs_and_its_figures_are_of_the_right_size(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = run_the_page()
@@ -27,6 +29,7 @@ def test_the_tutorial_runs_and_its_figures_are_of_the_right_size(capsys, tmp_pat
     assert "thresholds, tree base" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_running_the_tutorial_again_is_free_and_gives_the_same_rows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first, again = (run_the_page()["release"] for _ in range(2))

@@ -44,6 +44,7 @@ def test_endless_classes_and_vast_universes_have_what_applies():
     assert set(overview.mechanisms(vast)) == {"smalldb", "laplace", "linf", "gaussian"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["n", "epsilon", "queries"])
 def test_curves_fall_in_n_and_epsilon_and_rise_in_queries(axis):
     points_of: dict[str, list[tuple[float, float]]] = {}
@@ -56,6 +57,7 @@ def test_curves_fall_in_n_and_epsilon_and_rise_in_queries(axis):
         assert alphas == sorted(alphas, reverse=axis != "queries")
 
 
+@pytest.mark.slow
 def test_records_reach_the_target_and_one_less_does_not():
     needed = overview.records(setting(), alpha=0.05)
     for name, n in needed.items():

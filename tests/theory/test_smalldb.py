@@ -36,6 +36,7 @@ def test_the_range_has_the_printed_size(universe, rows, multisets, sequences):
     assert close(log_sequences(universe=universe, rows=rows), sequences, 8)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.integers(1, 2**80), st.integers(0, 600))
 def test_the_range_is_the_binomial_coefficient(universe, rows):
@@ -271,6 +272,7 @@ def test_the_guaranteed_errors_of_the_planner(n, universe, queries, printed):
     assert close(smalldb.best(facts(universe, queries), n=n, epsilon=1, beta=0.05).alpha, printed, 4)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(2, 40),
@@ -433,6 +435,7 @@ def test_the_columns_of_the_planner_table(bits, queries, sequences, multisets):
     assert ours < plain
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(2, 30),

@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[2] / "src" / "maquette"
 PAGE = Path(__file__).parents[2] / "docs" / "bounds.md"
 
@@ -57,10 +59,12 @@ def unused(known: set[tuple[str, str]]) -> set[tuple[str, str]]:
     return known - {use for path in SOURCE.rglob("*.py") for use in used_in(path, known)}
 
 
+@pytest.mark.slow
 def test_every_theorem_is_called_or_offered_on_the_page():
     assert unused(defined()) == offered()
 
 
+@pytest.mark.slow
 def test_the_check_sees_a_function_that_nothing_calls():
     assert ("multiplicative", "mw_half") in unused(defined() | {("multiplicative", "mw_half")})
     assert ("multiplicative", "mw_pure") not in unused(defined())

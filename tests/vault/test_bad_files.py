@@ -130,6 +130,7 @@ def test_the_measure_of_memory_can_fail():
     assert peak_of(lambda: bytes(2**27)) > 2**26 + 2**25
 
 
+@pytest.mark.slow
 def test_a_sparse_file_of_zeros_is_one_record_in_little_memory(tmp_path: Path):
     path = tmp_path / "t.csv"
     path.write_bytes(HEAD + b"a,1\nb,")
@@ -140,6 +141,7 @@ def test_a_sparse_file_of_zeros_is_one_record_in_little_memory(tmp_path: Path):
     assert peak_of(lambda: codes(path)) < 2**26 + 2**25
 
 
+@pytest.mark.slow
 def test_a_gzip_bomb_is_read_in_little_memory(tmp_path: Path):
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(HEAD + b"a,1\nb," + b"0" * 2**28 + b"\nb,2\n", 9))

@@ -52,6 +52,7 @@ def turned(rows: dict[str, list]) -> dict[str, list]:
     return {name: values[::-1] for name, values in rows.items()}
 
 
+@pytest.mark.slow
 @given(one=records, other=records)
 @settings(deadline=None, max_examples=300)
 def test_equal_multisets_and_only_they_have_equal_commitments(one, other):

@@ -105,6 +105,7 @@ def rows_of(n: int, seed: int = 0) -> dict[str, list]:
     }
 
 
+@pytest.mark.slow
 @given(n=st.integers(1, 40), seed=st.integers(0, 1000), batch=st.integers(1, 50))
 @settings(deadline=None, max_examples=50)
 def test_memory_and_stream_agree_wherever_the_rows_are_cut(n: int, seed: int, batch: int):

@@ -144,6 +144,7 @@ def test_the_command(latin):
     } == EXPECTED
 
 
+@pytest.mark.slow
 def test_a_release_from_the_command_line_takes_an_encoding(latin, tmp_path):
     words = ("release", latin, "-d", latin.with_name("people.domain.json"), "--marginals", 1, "--epsilon", 1)
     assert "not UTF-8 text" in call(*words, "-o", tmp_path / "out").err

@@ -215,6 +215,7 @@ def test_every_source_gives_the_same_codes(make, memory_limit, tmp_path):
         assert found == EXPECTED
 
 
+@pytest.mark.slow
 def test_every_source_gives_the_same_commitment(tmp_path):
     seals = set()
     for i, make in enumerate(SOURCES):
@@ -257,6 +258,7 @@ def test_names_that_differ_in_case_are_told_apart():
     assert open_engine(relation, domain).margins([("A",)])[("A",)].tolist() == [0, 0, 1, 0]
 
 
+@pytest.mark.slow
 def test_a_database_connection_outlives_its_name(tmp_path):
     import gc
 
