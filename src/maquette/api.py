@@ -23,7 +23,7 @@ from maquette.queries.base import Queries
 from maquette.queries.predicates import notes_of
 from maquette.receipt import Receipt
 from maquette.releasing import planning
-from maquette.releasing.certify import certify, certify_drawn
+from maquette.releasing.certify import certify, certify_draw
 from maquette.releasing.payment import (
     accounting_of,
     check_covered,
@@ -184,8 +184,8 @@ def run(curator: Curator, choice: Choice, *, key: str, progress: Progress | None
 def _certify(curator: Curator, request: Request, outcome: Outcome, price: Fraction) -> Certificate:
     """Over the listed answers, or by the score of a drawn database."""
     queries, beta = request.queries, request.beta
-    if outcome.judged is not None:
-        return certify_drawn(curator, queries, outcome.judged, size=outcome.size, price=price, beta=beta)
+    if outcome.scored_draw is not None:
+        return certify_draw(curator, queries, outcome.scored_draw, size=outcome.size, price=price, beta=beta)
     return certify(
         curator,
         queries,

@@ -11,16 +11,17 @@ import pytest
 from maquette.accounting.budget import Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError, MechanismError, ParameterError, SourceError, WorkloadError
-from maquette.gate import sparse, tables
+from maquette.gate import sparse
+from maquette.gate.curator import _project
 from maquette.gate.handle import Table
 from maquette.gate.online import Guess, OnlineCurator
-from maquette.gate.tabulator import _project
 from maquette.models.answers import Answers
 from maquette.queries import marginals, prefixes, weights, where
 from maquette.queries.base import Group
 from maquette.queries.counting import MAX_DENOMINATOR
 from maquette.queries.marginals import Binned, Marginals
 from maquette.questions import bounds
+from maquette.questions import tables as public_tables
 from maquette.questions.draws import Candidates, Draw, Drawn, Forest, Listed, Nested, Thresholds
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
@@ -28,6 +29,7 @@ from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MOST_NESTED
 from maquette.samplers.noise import SystemNoise
 from maquette.vault import engine as vault
+from maquette.vault import statistics
 from support.privacy_doubles import LooseEngine, Untouchable, columns_of, ledger_for, set_aside
 
 DOMAIN = Domain(
@@ -178,24 +180,24 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "sets too deep": lambda c: c.draw(Draw(Nested("huge", DEEP, 2**40), "flat", 2), price=PRICE),
     "a draw of a million rows": lambda c: c.draw(Draw(Thresholds("a"), "flat", 10**6), price=PRICE),
     "more databases than can be listed": lambda c: c.draw(Draw(Listed(PAIRS), "flat", 200), price=PRICE),
-    "a database of 2,000 rows for a draw of 2": lambda c: c.judge(
+    "a database of 2,000 rows for a draw of 2": lambda c: c.score_of(
         _drawn(Thresholds("a"), "flat", 2, LONG), price=PRICE
     ),
-    "a candidate of 2,000 rows, judged": lambda c: c.judge(
+    "a candidate of 2,000 rows, judged": lambda c: c.score_of(
         _drawn(Candidates(PAIRS, CODES), "flat", 2, LONG[:1]), price=PRICE
     ),
-    "a database with codes of no cell": lambda c: c.judge(
+    "a database with codes of no cell": lambda c: c.score_of(
         _drawn(Thresholds("a"), "flat", 2, LONG[:2] + 3), price=PRICE
     ),
-    "a database in floats": lambda c: c.judge(
+    "a database in floats": lambda c: c.score_of(
         _drawn(Thresholds("a"), "flat", 2, LONG[:2] * 1.0), price=PRICE
     ),
-    "a database with a column too many": lambda c: c.judge(
+    "a database with a column too many": lambda c: c.score_of(
         _drawn(Thresholds("a"), "flat", 2, LONG[:2], LONG[:2]), price=PRICE
     ),
     "weights over 2^40": lambda c: c.total(Weighting("a", (0, 1, 2**40), 2**40, 1.0), price=PRICE),
     "weights for another attribute": lambda c: c.total(Weighting("b", (0, 1, 1), 1, 1.0), price=PRICE),
-    "weights of 2^40 cells": lambda c: c.judge(
+    "weights of 2^40 cells": lambda c: c.score_of(
         _drawn(Thresholds("huge"), "flat", 2, LONG[:2], weight=Weighting("a", (0, 1, 1), 1, 1.0)), price=PRICE
     ),
     "a threshold at the border": lambda c: c.open_epoch(EpochTerms(BORDER, 2, PRICE, PRICE, None)),
@@ -252,14 +254,14 @@ def test_the_largest_public_numbers_leave_exact_scores():
     """At the limits nothing wraps: the scores are those of Python's own whole numbers."""
     counts = np.array([bounds.RECORDS, 0, 0])
     references = np.array([-(bounds.SUMMANDS - 2), 1, -1])
-    tables.check_references([LINE], [references])
-    (found,) = tables.distances([counts], [references])
+    public_tables.check_references([LINE], [references])
+    (found,) = statistics._distances([counts], [references])
     assert int(found) == bounds.RECORDS + bounds.SUMMANDS
     assert int((np.array([found]) - np.array([-bounds.SUMMANDS]))[0]) == bounds.RECORDS + 2 * bounds.SUMMANDS
     assert bounds.RECORDS + 2 * bounds.SUMMANDS <= bounds.EXACT
     assert sparse.score(2**20 * bounds.RECORDS, -bounds.SUMMANDS) <= bounds.EXACT
     with pytest.raises(ParameterError, match="altogether"):
-        tables.check_references([LINE], [references * 2])
+        public_tables.check_references([LINE], [references * 2])
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import maquette as mq
 from maquette.cli.app import app
 from maquette.domain import Attribute, Domain, Kind
 from maquette.gate import curator as gate
-from maquette.samplers.draw import STAYS_CHARGED
+from maquette.gate.curator import STAYS_CHARGED
 
 DOMAIN = Domain((Attribute("age", Kind.ORDINAL, codes=16),))
 

@@ -95,12 +95,13 @@ def _words_by_the_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def _more_noise_for_more_records(patch: pytest.MonkeyPatch) -> None:
-    real = Curator._priced
+    real = Curator._noisy_at
 
-    def priced(self, price):
-        return real(self, price / (1 + self._engine.size() % 2) if isinstance(price, Fraction) else price)
+    def noisy_at(self, request, sensitivity, price, *rest, **options):
+        less = price / (1 + self._engine.size() % 2) if isinstance(price, Fraction) else price
+        return real(self, request, sensitivity, less, *rest, **options)
 
-    patch.setattr(Curator, "_priced", priced)
+    patch.setattr(Curator, "_noisy_at", noisy_at)
 
 
 def _twice_the_score(patch: pytest.MonkeyPatch) -> None:
@@ -109,7 +110,9 @@ def _twice_the_score(patch: pytest.MonkeyPatch) -> None:
 
 
 CATALOGUE = {
-    "rows and codes of small databases are not looked at": Bug(_without(check, "_check_codes"), ("judge",)),
+    "rows and codes of small databases are not looked at": Bug(
+        _without(check, "_check_codes"), ("score_of",)
+    ),
     "draws are not checked": Bug(_without(gate, "check_draw"), ("draw",)),
     "weights are checked by the look": Bug(_without(gate, "check_weight"), ("total",)),
     "references and penalties of any size": Bug(
@@ -146,9 +149,9 @@ def _drawn(structure, rows: int) -> Drawn:
 
 LONG = marginals(DOMAIN, attributes=[["b"]])
 TOO_LONG = {
-    "judge": {"drawn": _drawn(Thresholds("a"), 2000), "price": PRICE},
+    "score_of": {"draw": _drawn(Thresholds("a"), 2000), "price": PRICE},
     "draw": {
-        "asked": Draw(Candidates(LONG, {"b": np.zeros((3, 2000), np.int64)}), "flat", 2),
+        "question": Draw(Candidates(LONG, {"b": np.zeros((3, 2000), np.int64)}), "flat", 2),
         "price": PRICE,
     },
 }

@@ -13,7 +13,7 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import DomainError, ParameterError, SourceError
-from maquette.gate.barrier import Payer
+from maquette.gate.barrier import Barrier
 from maquette.gate.handle import Table, is_table_of
 from maquette.gate.handle import open as open_table
 
@@ -95,7 +95,7 @@ def test_a_ledger_knows_its_own_table_and_no_other():
     about = {"relation": Relation.ADD_REMOVE, "domain_fingerprint": DOMAIN.fingerprint, "name": "people"}
     with Ledger.memory(budget=budget, **about) as book:
         assert not is_table_of(own, book)  # it has paid for none yet
-        Payer(own, book, key="r", budget=budget)
+        Barrier(own, book, key="r", budget=budget)
         assert is_table_of(own, book)
         assert is_table_of(table(5), book)
         assert not is_table_of(other, book)

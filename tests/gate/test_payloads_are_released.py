@@ -13,7 +13,8 @@ import pytest
 
 from maquette.accounting.budget import Budget, Cost
 from maquette.domain import Relation
-from maquette.gate import sparse, tabulator
+from maquette.gate import curator as gate
+from maquette.gate import sparse
 from maquette.gate.barrier import pack, unpack
 from maquette.gate.online import OnlineCurator
 from maquette.models.answers import Answers
@@ -86,7 +87,7 @@ QUESTIONS = {
         lambda r: [r.values],
     ),
     "draw": (lambda c: drawn(c), halves),
-    "judge": (lambda c: c.judge(drawn(c), price=PRICE), lambda r: [r.values]),
+    "score_of": (lambda c: c.score_of(drawn(c), price=PRICE), lambda r: [r.values]),
     "test": (lambda c: in_epoch(c).test(where(TINY, "b = 0"), guess=0), outcome_of),
 }
 """How each question is asked, and what its payload must be, from what it returned."""
@@ -139,7 +140,7 @@ def last_payload_is(arrays, ledger) -> bool:
 
 
 def test_a_table_stored_before_its_projection_is_noticed(monkeypatch):
-    monkeypatch.setattr(tabulator, "_relative", lambda table, axes: table.ravel())
+    monkeypatch.setattr(gate, "_relative", lambda table, axes: table.ravel())
     ask, stored = QUESTIONS["measure_residuals"]
     noticed = 0
     for _ in range(5):
@@ -152,7 +153,7 @@ def test_residuals_read_from_a_ledger_that_stored_whole_tables_are_the_same(monk
     """Ledgers of earlier versions hold the tables before the projection; they answer as they did."""
     curator, ledger = fresh()
     with monkeypatch.context() as earlier:
-        earlier.setattr(tabulator, "_relative", lambda table, axes: table.ravel())
+        earlier.setattr(gate, "_relative", lambda table, axes: table.ravel())
         first = QUESTIONS["measure_residuals"][0](curator)
     again = OnlineCurator(table_of(TINY, HISTOGRAM), ledger, key="session", budget=BUDGET)
     for old, new in zip(first, QUESTIONS["measure_residuals"][0](again), strict=True):

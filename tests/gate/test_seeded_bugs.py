@@ -18,9 +18,8 @@ from maquette.accounting.budget import Cost
 from maquette.accounting.events import LaplaceEvent, SelectionEvent
 from maquette.domain import Relation
 from maquette.errors import ParameterError
-from maquette.gate import classes as gate_classes
 from maquette.gate import curator as gate
-from maquette.gate import prices, tabulator
+from maquette.gate import prices
 from maquette.gate.curator import Curator
 from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
@@ -34,6 +33,7 @@ from maquette.releasing import request
 from maquette.samplers.laws import SystemBits
 from maquette.samplers.noise import SystemNoise
 from maquette.vault import engine as vault
+from maquette.vault import statistics
 from maquette.vault.engine import MemoryEngine
 from support import privacy_checks as checks
 from support.privacy_cases import CONCENTRATED, PURE, pairs
@@ -143,7 +143,8 @@ def _(patch):
     def make(real):
         def cube(*, epsilon):
             plan = real(epsilon=epsilon)
-            return replace(plan, base=Fraction(math.floor(plan.base * 2**20), 2**20))
+            base = Fraction(math.floor(plan.law.base * 2**20), 2**20)
+            return replace(plan, law=replace(plan.law, base=base))
 
         return cube
 
@@ -171,9 +172,7 @@ def _(patch):
 
 @bug("add/remove shift of residuals under replace-one", checks.exactly("residuals, some axes", REP))
 def _(patch):
-    changed(
-        patch, tabulator, "shift_squared", lambda real: lambda sizes, relation, axes: real(sizes, AR, axes)
-    )
+    changed(patch, gate, "shift_squared", lambda real: lambda sizes, relation, axes: real(sizes, AR, axes))
 
 
 @bug("the curator asks for the wrong relation", MARGINALS)
@@ -241,12 +240,12 @@ def _(patch):
     def wrong(counts, released, denominator):
         return denominator * counts - 3 * int(counts.sum()) * released
 
-    patch.setattr(gate_classes, "gaps", wrong)
+    patch.setattr(statistics, "gaps", wrong)
 
 
 @bug("the error over a class with a doubled weight", checks.exactly("class errors, pure"))
 def _(patch):
-    changed(patch, gate_classes, "largest_error", lambda real: lambda *args: 2 * real(*args))
+    changed(patch, statistics, "largest_error", lambda real: lambda *args: 2 * real(*args))
 
 
 def _shares_above_one(curator):
@@ -342,18 +341,18 @@ def _(patch):
         scale = math.prod(table.shape[a] for a in axes)
         return table * scale, scale
 
-    patch.setattr(tabulator, "_project", project)
+    patch.setattr(gate, "_project", project)
 
 
 @bug("axes projected whose ripple is not negligible", checks.exactly("residuals, no axes"))
 def _(patch):
-    patch.setattr(tabulator, "projected_axes", lambda sizes, variance: tuple(range(len(sizes))))
-    patch.setattr(tabulator, "ripple", lambda sizes, variance, axes: Fraction(0))
+    patch.setattr(gate, "projected_axes", lambda sizes, variance: tuple(range(len(sizes))))
+    patch.setattr(gate, "ripple", lambda sizes, variance, axes: Fraction(0))
 
 
 @bug("the sampler's gap is not charged to delta", checks.exactly("residuals, all axes"))
 def _(patch):
-    patch.setattr(tabulator, "ripple", lambda sizes, variance, axes: Fraction(0))
+    patch.setattr(gate, "ripple", lambda sizes, variance, axes: Fraction(0))
 
 
 @bug("noise of another table's answer reused from a cache", checks.exactly("laplace"))

@@ -40,7 +40,7 @@ def true_total(patch):
     """The total weight as it is, as if it were public."""
 
     def total(self, weight, *, price):
-        held = production.held_by(self._engine, weight).size()
+        held = production.weighted_view(self._engine, weight).size()
         return Size(-(-held // weight.grid), None, None)
 
     patch.setattr(Curator, "total", total)
@@ -48,7 +48,7 @@ def true_total(patch):
 
 def total_in_cells(patch):
     """The total counted on the grid of the weights, with noise for one record of weight 1/grid."""
-    real = production.held_by
+    real = production.weighted_view
 
     class Fine:
         def __init__(self, held, weight):
@@ -57,22 +57,22 @@ def total_in_cells(patch):
         def size(self):
             return self._held.size() * self._grid
 
-    patch.setattr(gate, "held_by", lambda engine, weight: Fine(real(engine, weight), weight))
+    patch.setattr(gate, "weighted_view", lambda engine, weight: Fine(real(engine, weight), weight))
 
 
 def one_node_per_level(patch):
     """A replaced record moves two nodes of every level; the gate charges for one."""
-    patch.setattr(tables, "moved", lambda relation: 1)
+    patch.setattr(tables, "table_sensitivity", lambda relation: 1)
 
 
 def exact_judgement(patch):
     """The certificate of a drawn database without noise."""
 
-    def judge(self, drawn, *, price):
-        error = gate.error_of(drawn.draw, drawn.values, self._engine)
+    def score_of(self, draw, *, price):
+        error = gate.error_of(draw.draw, draw.values, self._engine)
         return LargestError(np.array([error]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
 
-    patch.setattr(Curator, "judge", judge)
+    patch.setattr(Curator, "score_of", score_of)
 
 
 def fine_judgement(patch):

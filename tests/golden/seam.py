@@ -16,13 +16,13 @@ import maquette as mq
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Inside, every release and session draws reproducible noise: the draws of one curator follow from the seed."""
-    from maquette.gate.barrier import Payer
+    from maquette.gate.barrier import Barrier
     from support.seeded import SeededNoise
 
-    def source(_self: Payer) -> SeededNoise:
+    def source(_self: Barrier) -> SeededNoise:
         return SeededNoise(seed)
 
-    with mock.patch.object(Payer, "_source", source):
+    with mock.patch.object(Barrier, "_source", source):
         yield
 
 

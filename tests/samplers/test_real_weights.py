@@ -21,7 +21,7 @@ from maquette.queries import marginals, prefixes, ranges, weights, where
 from maquette.questions.draws import Draw, Thresholds
 from maquette.questions.weighting import GRID, Weighting, weighting
 from maquette.samplers.laws import exp_minus
-from maquette.samplers.trellis import Weighed
+from maquette.samplers.trellis import WeightedTable
 from maquette.vault.engine import MemoryEngine
 from support.draw_cases import WEIGHED, Case
 
@@ -110,7 +110,7 @@ def weights_of(columns: dict[str, np.ndarray]) -> np.ndarray:
 )
 def test_a_weighted_table_answers_as_its_records_weigh(queries):
     columns = coded(300)
-    held = Weighed(MemoryEngine(DOMAIN, columns), weighting(DOMAIN, "spend"))
+    held = WeightedTable(MemoryEngine(DOMAIN, columns), weighting(DOMAIN, "spend"))
     expected = queries.on_rows(columns, weights=weights_of(columns))
     assert held.answer(queries).tolist() == np.asarray(expected).tolist()
     assert held.size() == weights_of(columns).sum()
@@ -152,7 +152,7 @@ def test_weights_above_one_and_weights_of_the_asked_attribute_never_reach_the_ga
     with pytest.raises(ParameterError, match="weighs the records"):
         Draw(Thresholds("age"), "tree", 3, weight=Weighting("age", (0,) * 17, 4, 1.0))
     with pytest.raises(ParameterError, match="one weight per cell"):
-        Weighed(MemoryEngine(DOMAIN, coded(3)), Weighting("spend", (0, 1), 4, 1.0))
+        WeightedTable(MemoryEngine(DOMAIN, coded(3)), Weighting("spend", (0, 1), 4, 1.0))
 
 
 def opened(n: int = 900) -> tuple[mq.Table, dict[str, np.ndarray]]:

@@ -11,13 +11,13 @@ import maquette as mq
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.gate import tabulator
 from maquette.models.rows import generator
 from maquette.questions.measurement import Size
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements
 from maquette.sculpt.rows import begin
 from maquette.sculpt.targets import Layout
+from maquette.vault import statistics
 from support.seeded import SeededCurator
 
 SIZES = (2, 5, 9, 14, 30, 600)
@@ -107,7 +107,7 @@ def far(step):
     ]
     nothing = [np.full(table.cells, -i, dtype=np.int32) for i, table in enumerate(asked)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tabulator, "_AT_A_TIME", step)
+        patch.setattr(statistics, "TABLES_AT_A_TIME", step)
         values, _ = curator.distances(asked, nothing, price=Fraction(1))
         chosen = curator.select_tables(
             asked, nothing, np.zeros(len(asked), dtype=np.int64), count=2, price=Fraction(1)

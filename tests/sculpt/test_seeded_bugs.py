@@ -39,7 +39,7 @@ REPLAYED = checks.of_case(mechanism_case("sculpt", queries=pairs, delta=DELTA, r
 
 def wrong_l2(patch):
     """Replace-one moves two cells of a table, charged as one."""
-    patch.setattr(tables, "moved", lambda relation: 1)
+    patch.setattr(tables, "table_sensitivity", lambda relation: 1)
 
 
 def halved_noise(patch):

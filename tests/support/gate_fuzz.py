@@ -13,7 +13,7 @@ from support.gate_world import Pair, draws_on_tape
 
 CALLS = 40
 """Questions to one pair; their past decides what is possible next."""
-LOOKS_OFTEN = ("open_epoch", "test", "test_all", "judge", "draw")
+LOOKS_OFTEN = ("open_epoch", "test", "test_all", "score_of", "draw")
 """Asked twice as often as others: much must come together for an answer."""
 
 

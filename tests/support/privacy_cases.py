@@ -177,7 +177,7 @@ def _judged(structure: Structure, base: Base, *values: list[int]) -> Callable[[A
             Fraction(1, 2),
             Receipt(1, "0" * 64),
         )
-        return curator.judge(drawn, price=_price(curator))
+        return curator.score_of(drawn, price=_price(curator))
 
     return run
 

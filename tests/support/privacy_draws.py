@@ -46,7 +46,7 @@ def on_tape(noise: Any, queries: Queries | None = None) -> Iterator[None]:
 
 def levels_of(asked: public.Draw, engine: Any, queries: Queries | None) -> np.ndarray:
     """The level of every database of the range: by the counters of the gate itself, or by its definition."""
-    engine, scale = production.held_by(engine, asked.weight), production.scale_of(asked)
+    engine, scale = production.weighted_view(engine, asked.weight), production.scale_of(asked)
     match asked.structure:
         case public.Thresholds(attribute):
             counter = Thresholds(production.column_of(engine, attribute), scale, asked.base)

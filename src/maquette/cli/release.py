@@ -264,7 +264,7 @@ def _with_target(mechanism: str, alpha: float | None) -> str | SmallDb:
 
 def _say_interrupted(ledger: str | None, *, drawing: str) -> None:
     """What was paid and what the same command will cost; `drawing` is the gate's own word on a draw cut short."""
-    from maquette.samplers.draw import STAYS_CHARGED
+    from maquette.gate.curator import STAYS_CHARGED
 
     state = paid_so_far(ledger) if ledger is not None else ""
     if drawing == STAYS_CHARGED:

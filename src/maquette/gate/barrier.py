@@ -60,7 +60,7 @@ def _smallest(array: NDArray[np.int64]) -> type[np.signedinteger]:
     return next((t for t in (np.int8, np.int16, np.int32) if reach <= np.iinfo(t).max), np.int64)
 
 
-class Payer:
+class Barrier:
     """One table, and one allowance reserved under one key of the ledger."""
 
     def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget) -> None:

@@ -105,11 +105,11 @@ class Curator(Protocol):
         """
         ...
 
-    def draw(self, asked: Draw, *, price: Fraction) -> Drawn:
+    def draw(self, question: Draw, *, price: Fraction) -> Drawn:
         """A small database near the table, drawn exactly by the exponential mechanism."""
         ...
 
-    def judge(self, drawn: Drawn, *, price: Fraction) -> LargestError:
+    def score_of(self, draw: Drawn, *, price: Fraction) -> LargestError:
         """The largest count-scale error of a drawn database over its class, plus noise."""
         ...
 
@@ -188,7 +188,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     model: Any = None
     """A public model that can answer further queries inside what was measured (see models/), or None."""
-    judged: Drawn | None = None
+    scored_draw: Drawn | None = None
     """The draw that a certificate is measured on, where the answers are not listed or the records weigh."""
 
 

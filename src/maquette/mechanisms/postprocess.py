@@ -259,7 +259,7 @@ def _with_mended_rows(outcome: Outcome, domain: Domain, key: str) -> Outcome:
 
 def _with_zeros(outcome: Outcome, queries: Queries) -> Outcome:
     """Zero for the cells of marginals that no record has; the promise grows by how far an answer was moved."""
-    if outcome.judged is not None or isinstance(outcome.answers, Unlisted):
+    if outcome.scored_draw is not None or isinstance(outcome.answers, Unlisted):
         return outcome  # what is judged or read from rows as they are
     answers, moved = forbidden.cleared(outcome.answers, queries)
     promised = outcome.guarantee

@@ -121,7 +121,7 @@ class PreparedRoth(Prepared):
             guarantee=Guarantee(bound.alpha, task.beta, f"{bound.words}; of the total weight"),
             parameters=draw_parameters(drawn, total, bound)
             | _usefulness(weight, total, eta=bound.alpha, drift=drift, beta=task.beta),
-            judged=drawn,
+            scored_draw=drawn,
         )
 
 

@@ -137,7 +137,7 @@ class PreparedSmallDb(Prepared):
             guarantee=guarantee,
             parameters=draw_parameters(drawn, size, bound),
             notes=target_words(guarantee),
-            judged=drawn if shape.too_many(task.queries) else None,
+            scored_draw=drawn if shape.too_many(task.queries) else None,
         )
 
     def draw_for(self, *, n: int, epsilon: float) -> tuple[Draw, Route | None]:

@@ -55,7 +55,7 @@ def certify(
     return Certificate(worst.alpha, beta, worst.counts, parts if by_group else ())
 
 
-def certify_drawn(
+def certify_draw(
     curator: Curator, queries: Queries, drawn: Drawn, *, size: Size, price: Fraction, beta: float
 ) -> Certificate:
     """The same for a drawn database, by the score of its class: no answer is listed.
@@ -63,7 +63,7 @@ def certify_drawn(
     Guarantee: `price`, through the gate.
     Accuracy: as `certify`; where records weigh, fractions are of their total weight, which is released rounded up.
     """
-    measurement = curator.judge(drawn, price=price)
+    measurement = curator.score_of(drawn, price=price)
     rounding = 0.0 if drawn.draw.weight is None else 1.0
     (bound,) = _bounds(measurement, (_all(queries),), size=size, beta=beta, rounding=rounding)
     return Certificate(bound.alpha, beta, bound.counts)

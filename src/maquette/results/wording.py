@@ -17,6 +17,7 @@ QUESTION_LABELS = {
     "draw": "drawing the rows",
     "largest error": "certificate",
     "judge": "certificate",
+    "class errors": "errors over classes of questions",
 }
 """The questions of the gate, as a reader would call them."""
 

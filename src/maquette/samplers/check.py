@@ -66,7 +66,7 @@ def check_draw(domain: Domain, asked: public.Draw) -> None:
         _check_factors(asked, asked.weight.grid)
 
 
-def check_drawn(domain: Domain, drawn: public.Drawn) -> None:
+def check_database(domain: Domain, drawn: public.Drawn) -> None:
     """A small database of exactly m rows, every code a cell of its class."""
     bounds.check_type(drawn, public.Drawn, "a drawn database")
     asked = drawn.draw

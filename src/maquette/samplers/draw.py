@@ -20,35 +20,26 @@ from maquette.samplers.lists import Column, Listed, all_multisets, levels_of, se
 from maquette.samplers.ordered import Base, Intervals, Nested, Node, Thresholds
 from maquette.samplers.slices import Blocks, Counter, Report, Slices
 from maquette.samplers.trees import Forest
-from maquette.samplers.trellis import Trellis, Weighed
-from maquette.vault.engine import Engine
+from maquette.samplers.trellis import TableCounts, Trellis, WeightedTable
 
 Integers = NDArray[np.int64]
 Values = list[NDArray[np.uint64]]
 
-STAYS_CHARGED = (
-    "interrupted while drawing: the price stays charged in the ledger; "
-    "the same request under the same key draws again at no further cost"
-)
 _LOW = np.uint64(2**32 - 1)
 
 
-Held = Engine | Weighed
-"""The private table, its records alike or weighed."""
-
-
-def held_by(engine: Engine, weight: Weighting | None) -> Held:
-    """The table as a question sees it."""
-    return engine if weight is None else Weighed(engine, weight)
+def weighted_view(engine: TableCounts, weight: Weighting | None) -> TableCounts:
+    """The counts of a table as a draw sees them: of records that are alike, or that weigh."""
+    return engine if weight is None else WeightedTable(engine, weight)
 
 
 def scale_of(asked: public.Draw) -> Scale:
     return Scale(asked.m, asked.resolution, 1 if asked.weight is None else asked.weight.grid)
 
 
-def run(asked: public.Draw, table: Engine, *, base: Fraction, bits: Bits, report: Report) -> Values:
+def run(asked: public.Draw, table: TableCounts, *, base: Fraction, bits: Bits, report: Report) -> Values:
     """Draw from the private table. What is returned has the law of the exponential mechanism, exactly."""
-    engine, scale, uniform = held_by(table, asked.weight), scale_of(asked), Uniform(bits)
+    engine, scale, uniform = weighted_view(table, asked.weight), scale_of(asked), Uniform(bits)
     match asked.structure:
         case public.Listed() as listed:
             rows = all_multisets(listed.atoms.count, asked.m)
@@ -73,7 +64,7 @@ def run(asked: public.Draw, table: Engine, *, base: Fraction, bits: Bits, report
 
 
 def single(
-    structure: public.Single, kind: public.Base, engine: Held, scale: Scale, base: Fraction
+    structure: public.Single, kind: public.Base, engine: TableCounts, scale: Scale, base: Fraction
 ) -> Counter[Any]:
     """The counter of one class over the private table."""
     match structure:
@@ -115,7 +106,7 @@ def window_step(base: Fraction) -> int:
     return max(1, round(0.7 / max(-math.log(base), 1e-6)))
 
 
-def column_of(engine: Held, attribute: str, *, cells: int | None = None) -> Column:
+def column_of(engine: TableCounts, attribute: str, *, cells: int | None = None) -> Column:
     """The records of one attribute, in its declared cells or in the first so many."""
     codes, counts = engine.values(attribute)
     declared = engine.domain[attribute]
@@ -132,7 +123,7 @@ def node_of(family: Family, column: Column) -> Node:
     )
 
 
-def forest_of(forest: public.Forest, engine: Held, scale: Scale) -> Forest:
+def forest_of(forest: public.Forest, engine: TableCounts, scale: Scale) -> Forest:
     """The forest with the counts of ones."""
     number = {name: i for i, name in enumerate(forest.attributes)}
     edges = public.rooted(forest.attributes, forest.edges) or []
@@ -150,7 +141,7 @@ def forest_of(forest: public.Forest, engine: Held, scale: Scale) -> Forest:
     )
 
 
-def enumerated(listed: public.Listed, rows: Integers, asked: public.Draw, engine: Held) -> Listed:
+def enumerated(listed: public.Listed, rows: Integers, asked: public.Draw, engine: TableCounts) -> Listed:
     """Every multiset of atoms with its level."""
     levels = levels_of(
         rows,
@@ -162,7 +153,7 @@ def enumerated(listed: public.Listed, rows: Integers, asked: public.Draw, engine
     return Listed.of(levels, None if asked.base == "flat" else sequence_weights(rows, listed.atoms.sizes))
 
 
-def trellis_of(trellis: public.Trellis, asked: public.Draw, engine: Held) -> Trellis:
+def trellis_of(trellis: public.Trellis, asked: public.Draw, engine: TableCounts) -> Trellis:
     """The trellis with the records of every atom."""
     scale = scale_of(asked)
     finer = Scale(scale.m, scale.resolution, scale.grid * trellis.atoms.span)
@@ -170,7 +161,7 @@ def trellis_of(trellis: public.Trellis, asked: public.Draw, engine: Held) -> Tre
     return Trellis(trellis.atoms, trellis.layout, records, finer, asked.base == "sequence")
 
 
-def atom_records(atoms: Atoms, engine: Held) -> Integers:
+def atom_records(atoms: Atoms, engine: TableCounts) -> Integers:
     """How many records each atom has."""
     table = engine.margins([atoms.attributes])[atoms.attributes].ravel()
     records = np.zeros(atoms.count, dtype=np.int64)
@@ -178,7 +169,9 @@ def atom_records(atoms: Atoms, engine: Held) -> Integers:
     return records
 
 
-def candidate_levels(candidates: public.Candidates, engine: Held, scale: Scale, *, unit: int) -> Integers:
+def candidate_levels(
+    candidates: public.Candidates, engine: TableCounts, scale: Scale, *, unit: int
+) -> Integers:
     """The level of every candidate, its error taken over `unit` numerators (see `levels_of`)."""
     exact, n = engine.answer(candidates.queries), engine.size()
     levels: list[int] = []
@@ -212,9 +205,9 @@ _ANY = Fraction(1, 2)
 """A counter asks for a base to choose its windows; the level of one database needs none."""
 
 
-def error_of(asked: public.Draw, values: Codes, table: Engine) -> int:
+def error_of(asked: public.Draw, values: Codes, table: TableCounts) -> int:
     """max over q of |q(x) - (n/m) q(y)| in counts, rounded up: the level at one level per count."""
-    engine = held_by(table, asked.weight)
+    engine = weighted_view(table, asked.weight)
     scale = Scale(asked.m, 1, 1 if asked.weight is None else asked.weight.grid)
     match asked.structure:
         case public.Candidates() as candidates:
@@ -236,7 +229,7 @@ def error_of(asked: public.Draw, values: Codes, table: Engine) -> int:
             return _one(structure, asked.base, engine, scale, values)
 
 
-def _one(part: public.Single, base: public.Base, engine: Held, scale: Scale, values: Codes) -> int:
+def _one(part: public.Single, base: public.Base, engine: TableCounts, scale: Scale, values: Codes) -> int:
     counter = single(part, base, engine, scale, _ANY)
     if isinstance(counter, Forest):
         return counter.level([np.flatnonzero(column).tolist() for column in values])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.questions.atoms import Atoms, Integers, Layout
 from maquette.questions.weighting import MOST_CELLS, Weighting
 from maquette.samplers.brackets import Scale, Uniform, Wide
-from maquette.vault.engine import Engine
 
 State = tuple[int, ...]
 """Rows used so far, then the sums of the open queries."""
@@ -201,10 +200,33 @@ def _moves(atoms: Atoms, layout: Layout) -> list[_Move]:
 # f) + f = 1.
 
 
-class Weighed:
-    """What a draw asks of a table, in numerators over the grid. Exact, and private."""
+class TableCounts(Protocol):
+    """What a draw asks of a table: exact whole numbers. Where they come from is not the samplers' business."""
 
-    def __init__(self, engine: Engine, weighting: Weighting) -> None:
+    @property
+    def domain(self) -> Domain: ...
+
+    def size(self) -> int:
+        """The number of records, or their total weight over the grid."""
+        ...
+
+    def values(self, name: str) -> tuple[NDArray[Any], Integers]:
+        """The distinct codes of one attribute, increasing, and how many records have each."""
+        ...
+
+    def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
+        """Tables over a few attributes each."""
+        ...
+
+    def answer(self, queries: Queries) -> Integers:
+        """Numerators of all answers."""
+        ...
+
+
+class WeightedTable:
+    """The counts of a table whose records weigh, in numerators over the grid. Exact, and private."""
+
+    def __init__(self, engine: TableCounts, weighting: Weighting) -> None:
         _check_fit(engine.domain, weighting)
         self._engine = engine
         self._name = weighting.attribute

@@ -35,6 +35,11 @@ class Engine(Protocol):
     @property
     def domain(self) -> Domain: ...
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows are held, so that several passes cost no more than one."""
+        ...
+
     def size(self) -> int:
         """n, the number of records."""
         ...
@@ -71,6 +76,10 @@ class _BatchEngine(ABC):
     @property
     def domain(self) -> Domain:
         return self._domain
+
+    @property
+    def in_memory(self) -> bool:
+        return False
 
     @abstractmethod
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
@@ -155,6 +164,10 @@ class MemoryEngine(_BatchEngine):
         super().__init__(domain)
         self._columns = {name: _frozen(columns[name]) for name in domain.names}
         _check_records(len(self._columns[domain.names[0]]))
+
+    @property
+    def in_memory(self) -> bool:
+        return True
 
     def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
         return count_margins(self._domain, self._columns, margins)

@@ -1,4 +1,4 @@
-"""The exact largest errors over classes of questions, counted on the private table a few tables at a time."""
+"""Exact statistics of a private table that are counted a few tables at a time. Private: for the gate alone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.queries.base import Margin
+from maquette.queries.marginals import Binned
 from maquette.questions.class_errors import gaps, largest_error
 from maquette.questions.released import ClassQuestion
-from maquette.vault.engine import Engine, MemoryEngine
+from maquette.vault.engine import Engine
 
+TABLES_AT_A_TIME = 2_000
+"""Tables in bins that are counted at a time where the rows are in memory; elsewhere all of them in one pass."""
 _CELLS = 2**23
 """Cells that are counted at a time where the rows are in memory; elsewhere all of them in one pass."""
 
@@ -21,7 +24,7 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
     """The largest |count - n share| of every class, rounded up: see `questions/class_errors.py` for why one record
     moves each of them by at most 1."""
     largest = [0] * len(question.names)
-    for margins in _batches(engine.domain, list(question.by_margin), isinstance(engine, MemoryEngine)):
+    for margins in _batches(engine.domain, list(question.by_margin), engine.in_memory):
         for margin, counts in engine.margins(margins).items():
             shares = question.shares[margin].astype(np.int64, copy=False).reshape(counts.shape)
             gap = gaps(counts, shares, question.denominator)
@@ -41,3 +44,19 @@ def _batches(domain: Domain, margins: Sequence[Margin], split: bool) -> Iterator
             batch, cells = [], 0
     if batch:
         yield batch
+
+
+def distances(
+    engine: Engine, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """The L1 distance in counts of every table to its public reference."""
+    step = TABLES_AT_A_TIME if engine.in_memory else len(binned)
+    parts = [slice(start, start + step) for start in range(0, len(binned), step)]
+    return np.concatenate([_distances(engine.binned(binned[part]), references[part]) for part in parts])
+
+
+def _distances(
+    counts: Sequence[NDArray[np.int64]], references: Sequence[NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    pairs = zip(counts, references, strict=True)
+    return np.array([np.abs(c - r).sum() for c, r in pairs], dtype=np.int64)

@@ -1,0 +1,43 @@
+"""Checks of tables in bins and of public tables to compare them with, before anything is paid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.errors import ParameterError
+from maquette.queries.marginals import Binned
+from maquette.questions import bounds
+
+
+def check_tables(domain: Domain, tables: Sequence[Binned]) -> None:
+    """Each must be a partition in whole numbers: the sensitivities rest on it."""
+    bounds.check_list(tables, Binned, "a list of tables in bins")
+    if not tables:
+        raise ParameterError("expected at least one table")
+    for table in tables:
+        _check_plain(table)
+        table.check(domain)
+    bounds.check_cells(sum(table.bins for table in tables))
+
+
+def _check_plain(table: Binned) -> None:
+    """Tuples of names and of Python's whole numbers: 0.0 and True equal a code, and are none."""
+    bounds.check_list(table.margin, str, "the attributes of a table in bins")
+    bounds.check_list(table.cuts, tuple, "the cuts of a table in bins as tuples")
+    for codes in [*table.cuts, () if table.groups is None else table.groups]:
+        bounds.check_list(codes, int, "cuts and groups in whole numbers")
+    hashed: list[object] = [table.margin, table.cuts, () if table.groups is None else table.groups]
+    bounds.check_list(hashed, tuple, "the parts of a table in bins as tuples")
+
+
+def check_references(tables: Sequence[Binned], references: Sequence[NDArray[np.int64]]) -> None:
+    """One public whole number per bin, none of them large enough to leave 64 bits with a count."""
+    bounds.check_list(references, np.ndarray, "reference tables as arrays")
+    if len(references) != len(tables):
+        raise ParameterError(f"expected {len(tables)} reference tables")
+    for table, reference in zip(tables, references, strict=True):
+        bounds.check_numbers(reference, table.cells, "whole reference counts, one per bin")
