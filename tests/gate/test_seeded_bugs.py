@@ -566,9 +566,9 @@ def _(patch):
 @bug("the release compares itself with the true answers", checks.replayed("histogram-laplace"))
 def _(patch):
     def make(real):
-        def run(curator, request, chosen, *, key, progress=None):
-            done = real(curator, request, chosen, key=key, progress=progress)
-            exact = curator._engine.answer(request.queries)
+        def run(curator, choice, *, key, progress=None):
+            done = real(curator, choice, key=key, progress=progress)
+            exact = curator._engine.answer(choice.request.queries)
             done.outcome.parameters["true error"] = float(np.abs(exact).max())
             return done
 
