@@ -10,7 +10,7 @@ SOURCES := src tests benchmarks tools
 DATA ?=
 BENCH ?= all
 
-.PHONY: help setup demo quick test check format bench docs lock clean
+.PHONY: help setup demo quick test coverage check format bench docs lock clean
 
 help:  ## what there is to run
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -37,6 +37,13 @@ quick: $(READY)  ## unit tests, for use while working
 test: $(READY)  ## the whole test suite
 	$(BIN)/python -m pytest -n 2
 
+RINGS := tests/domain tests/queries tests/questions tests/gate tests/vault tests/accounting tests/samplers \
+	tests/mechanisms/test_direct_through_the_gate.py
+
+coverage: $(READY)  ## branches of the trusted rings that their tests run through (docs/coverage.md)
+	$(BIN)/python -m coverage run -m pytest -m "not slow" $(RINGS)
+	$(BIN)/python -m coverage report
+
 check: $(READY)  ## format, lint, types, import directions, no address in a tracked file
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
@@ -61,5 +68,5 @@ lock: $(READY)  ## resolve pyproject.toml anew and take the addresses out of the
 	$(BIN)/python tools/neutral_lock.py uv.lock
 
 clean:  ## remove what was made here, the environment included
-	rm -rf $(VENV) site dist build demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site dist build demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
 	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from maquette.vault.coding import (
     widened,
     words,
 )
-from maquette.vault.readers import open_source
+from maquette.vault.readers import ReadOptions, open_source
 from maquette.vault.source import Source, fits
 
 MAX_CATEGORIES = 100
@@ -42,22 +42,14 @@ DRAFT_WARNING = (
 )
 
 
-def draft_domain(
-    source: Any,
-    *,
-    table: str | None = None,
-    query: str | None = None,
-    delimiter: str = ",",
-    encoding: str = "utf-8",
-    na_values: Iterable[str] = (),
-) -> Domain:
+def draft_domain(source: Any, *, na_values: Iterable[str] = (), **options: Unpack[ReadOptions]) -> Domain:
     """Guess kinds, categories and bounds from the rows of a source; the result is marked unreviewed.
 
     The notes say for every column where its declaration comes from and what is risky about it (`columns`), and why a
     column for which none can be guessed is left out (`left_out`). `na_values` are texts that mean missing, besides the
     usual ones.
     """
-    opened = open_source(source, table=table, query=query, delimiter=delimiter, encoding=encoding)
+    opened = open_source(source, **options)
     names = list(dict.fromkeys(name for name in opened.header if name))
     if any(opened.header.count(name) > 1 for name in names):
         raise SourceError(f"{opened.description} has several columns of one name; name the columns apart")

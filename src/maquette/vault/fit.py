@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from maquette.domain import MISSING, OTHER, Attribute, Domain, Kind
 from maquette.errors import SourceError
 from maquette.vault.coding import coders
 from maquette.vault.delimited import DelimitedFile
-from maquette.vault.readers import open_source
-from maquette.vault.source import Source, check_fit
+from maquette.vault.readers import ReadOptions, open_fitting
+from maquette.vault.source import Source
 
 FIT_WARNING = (
     "NOT PRIVATE, NOT FOR RELEASE: exact counts of the private table, without noise and without payment. "
@@ -77,20 +77,9 @@ class FitReport:
             yield f"  {c.name}: {outside}; {_share(c.missing, c.records)} missing: {c.missing_go}"
 
 
-def fit_report(
-    source: Any,
-    domain: Domain,
-    *,
-    table: str | None = None,
-    query: str | None = None,
-    delimiter: str = ",",
-    encoding: str = "utf-8",
-) -> FitReport:
+def fit_report(source: Any, domain: Domain, **options: Unpack[ReadOptions]) -> FitReport:
     """Count, per column, the records that no declared cell holds. Text in another encoding is refused by its place."""
-    opened = open_source(
-        source, table=table, query=query, delimiter=delimiter, encoding=encoding, names=domain.names
-    )
-    check_fit(opened, domain)
+    opened = open_fitting(source, domain, **options)
     try:
         return _count(opened, domain)
     except SourceError as error:

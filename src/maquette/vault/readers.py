@@ -6,7 +6,7 @@ import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
 import duckdb
 
@@ -28,16 +28,22 @@ ARROW = (".arrow", ".feather", ".ipc")
 DATABASE = (".duckdb", ".db")
 
 
+class ReadOptions(TypedDict, total=False):
+    """How a source is read: which table or query of a database, and how a text file is written."""
+
+    table: str | None
+    query: str | None
+    delimiter: str
+    encoding: str
+
+
 def open_engine(
     source: Any,
     domain: Domain,
     *,
-    table: str | None = None,
-    query: str | None = None,
-    delimiter: str = ",",
-    encoding: str = "utf-8",
     memory_limit: int | None = None,
     progress: Progress | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Engine:
     """Open a private table for exact counting.
 
@@ -47,26 +53,24 @@ def open_engine(
     """
     if memory_limit is not None:
         _check.whole(memory_limit=memory_limit, least=0)
-    opened = open_source(
-        source, table=table, query=query, delimiter=delimiter, encoding=encoding, names=domain.names
-    )
-    check_fit(opened, domain)
+    opened = open_fitting(source, domain, **options)
     return load(opened, domain, memory_limit=memory_limit, progress=progress)
 
 
-def open_source(
-    source: Any,
-    *,
-    table: str | None = None,
-    query: str | None = None,
-    delimiter: str = ",",
-    encoding: str = "utf-8",
-    names: Sequence[str] | None = None,
-) -> Source:
+def open_fitting(source: Any, domain: Domain, **options: Unpack[ReadOptions]) -> Source:
+    """The reader for a source that has the columns of a domain; refused otherwise."""
+    opened = open_source(source, names=domain.names, **options)
+    check_fit(opened, domain)
+    return opened
+
+
+def open_source(source: Any, *, names: Sequence[str] | None = None, **options: Unpack[ReadOptions]) -> Source:
     """The reader for a source, by its Python type or its file name; `names` are needed for plain records."""
+    table, query = options.get("table"), options.get("query")
+    text = _Text(options.get("delimiter", ","), options.get("encoding", "utf-8"))
     if isinstance(source, (str, Path)):
-        return _open_path(str(source), table=table, query=query, text=_Text(delimiter, encoding))
-    _Text(delimiter, encoding).check_unused()
+        return _open_path(str(source), table=table, query=query, text=text)
+    text.check_unused()
     if isinstance(source, duckdb.DuckDBPyConnection):
         return sources.from_connection(source, "connection", table=table, query=query)
     if table is not None or query is not None:

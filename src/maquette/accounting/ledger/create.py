@@ -14,6 +14,7 @@ from sqlalchemy import Connection, insert, text
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import FORMAT, GENESIS, NEWEST, Row, canonical, digest
+from maquette.accounting.ledger.receipts import sync
 from maquette.accounting.ledger.rows import next_row
 from maquette.accounting.ledger.store import (
     APPLICATION_ID,
@@ -159,20 +160,12 @@ def _switch_to_wal(store: SqliteStore) -> None:
 
 
 def _publish(draft: Path, path: Path) -> None:
-    _sync(draft)
+    sync(draft)
     try:
         os.link(draft, path)
     except FileExistsError:
         raise _already_exists(path) from None
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(path.parent)
 
 
 def _already_exists(path: Path) -> LedgerError:

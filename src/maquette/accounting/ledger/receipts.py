@@ -119,7 +119,7 @@ class ReceiptFile:
         os.pwrite(handle, slot, place)
         _sync(handle)
         if first:
-            _sync_folder(self.path.parent)
+            sync(self.path.parent)
         raw = self._raw.ljust(SLOT + place, b"\0")
         self._raw = raw[:place] + slot + raw[place + SLOT :]
         self._state, self._newest = state, place
@@ -181,8 +181,9 @@ def _sync(handle: int) -> None:
     getattr(os, "fdatasync", os.fsync)(handle)
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Wait until a file or the names in a folder are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
