@@ -328,3 +328,9 @@ def test_known_errors_of_the_gate_are_kept():
         curator.test(where(DOMAIN, "a >= 1"), guess=0)
     with pytest.raises(WorkloadError, match="order of the domain"):
         curator.measure_residuals([("b", "a")], variances=[Fraction(9)])
+
+
+def test_the_largest_price_is_a_price_and_the_next_is_none():
+    bounds.check_price(bounds.LARGEST_PRICE)
+    with pytest.raises(ParameterError, match="at most"):
+        bounds.check_price(bounds.LARGEST_PRICE + Fraction(1, 10**12))

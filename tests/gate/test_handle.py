@@ -74,6 +74,14 @@ def test_an_unreviewed_domain_is_refused_before_the_source_is_touched():
     assert open_table([], domain=draft, allow_unreviewed=True).domain == draft
 
 
+def test_only_a_file_of_its_own_has_a_ledger_beside_it(tmp_path):
+    (tmp_path / "t.csv").write_text("<age>,sex\n1,0\n")
+    beside = open_table(tmp_path / "t.csv", domain=DOMAIN).ledger_location
+    assert beside == tmp_path / "t.csv.ledger"
+    assert open_table(str(tmp_path / "*.csv"), domain=DOMAIN).ledger_location is None
+    assert open_table([{"<age>": 1, "sex": 0}], domain=DOMAIN).ledger_location is None
+
+
 def test_a_path_is_no_domain():
     with pytest.raises(ParameterError, match=r"Domain\.load"):
         open_table([], domain="adult.domain.json")

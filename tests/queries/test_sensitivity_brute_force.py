@@ -44,7 +44,7 @@ def is_right(stated: Sensitivity, true: Sensitivity, *, exact: bool) -> bool:
 
 def forget() -> None:
     """No sensitivity that was found by search may answer where there is none."""
-    for cached in (sensitivity._union_sensitivity, predicates_module._worst, halfspaces_module._worst):
+    for cached in (sensitivity._union_sensitivity, predicates_module._bound, halfspaces_module._bound):
         cached.cache_clear()
 
 
@@ -220,7 +220,7 @@ def test_the_farthest_pair_for_products_of_intervals(cells, closed):
     )
     asked = mq.ranges(domain, *domain.names)
     records = _rows(domain, list(_records(domain)))
-    assert sensitivity.range_sensitivity(cells, closed=closed).moved == int(
+    assert sensitivity.range_sensitivity(cells, closed=closed).distance == int(
         asked.distances(records, records).l1.max()
     )
 
