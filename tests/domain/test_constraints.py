@@ -88,15 +88,6 @@ def test_the_mask_is_what_may_stand_beside_the_rest():
             assert found == expected.sum()
 
 
-def test_the_zeros_leave_out_what_follows_from_others():
-    domain = people(CHILDREN, MAPPED)
-    compiled = ready.compile(domain)
-    out = np.zeros(5, dtype=bool)
-    row = np.array([1, 0, 0, 2])
-    assert ready.mask(3, row, out, compiled.zeros) == 5
-    assert ready.mask(3, row, out, compiled.flat) == 1
-
-
 @pytest.mark.slow
 def test_rows_are_mended_and_good_ones_left_alone():
     domain = people(CHILDREN, MAPPED)

@@ -54,13 +54,6 @@ class Constraints:
     domain: Domain
     rules: tuple[Rule, ...]
     flat: Flat
-    """All rules."""
-    zeros: Flat
-    """Those that forbid combinations, without those by which one attribute follows from others.
-
-    A search that changes one value of a row at a time cannot leave a row when two values follow from each other: it
-    should keep to these and let `mend` do the rest.
-    """
 
     def __bool__(self) -> bool:
         return bool(self.rules)
@@ -134,8 +127,7 @@ def compile(  # noqa: A001  (what it does, used as constraints.compile)
     if not names >= set(domain.names):
         rules = project(rules, names)
         domain = replace(domain, attributes=tuple(a for a in domain if a.name in names), constraints=())
-    zeros = [rule for rule in rules if rule.target is None]
-    compiled = Constraints(domain, rules, flatten(domain, rules), flatten(domain, zeros))
+    compiled = Constraints(domain, rules, flatten(domain, rules))
     if rules:
         compiled._complete({})
     return compiled
