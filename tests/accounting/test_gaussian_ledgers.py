@@ -10,6 +10,7 @@ import pytest
 
 import maquette as mq
 from maquette.accounting import SLACK_UNITS, UNITS, Budget, Cost, events
+from maquette.accounting import unit as unit_module
 from maquette.accounting.budget import share_of_slack
 from maquette.accounting.ledger import Ledger, store
 from maquette.accounting.unit import Unit
@@ -266,7 +267,7 @@ def test_without_a_bug_nothing_is_caught():
 
 
 def test_planted_a_choice_charged_as_in_rho_is_caught(monkeypatch):
-    monkeypatch.setattr(events, "half_square_of_rho", lambda rho: rho)
+    monkeypatch.setattr(unit_module, "half_square_of_rho", lambda rho: rho)
     assert _fails("select signed, by Gauss")
     assert _fails("laplace, by Gauss")
 
