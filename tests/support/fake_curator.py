@@ -16,9 +16,12 @@ from maquette.errors import BudgetExceeded
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, sum_margin
 from maquette.queries.counting import projected_axes, shift_squared
-from maquette.questions.measurement import LargestError, Measurement, Receipt, Residual, Size
-from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseLaw, NoiseRequest
+from maquette.queries.marginals import Binned
+from maquette.questions.draws import Draw, Drawn
+from maquette.questions.measurement import LargestError, Measurement, NoisyTable, Receipt, Residual, Size
+from maquette.questions.noise import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest
 from maquette.questions.released import ReleasedTables
+from maquette.questions.weighting import Weighting
 
 
 class FakeCurator:
@@ -47,8 +50,15 @@ class FakeCurator:
         if self.relation is Relation.REPLACE_ONE:
             return Size(n, None, None)
         self._pay("size", price)
-        noise = Laplace(price, 1 / price) if self.unit.is_pure else Gaussian(price, 1 / (2 * price))
-        return Size(n + int(self._draw(noise, 1)[0]), noise, self._receipt())
+        law = self._law(price)
+        return Size(n + int(self._draw(law, 1)[0]), law, self._receipt())
+
+    def total(self, weight: Weighting, *, price: Fraction) -> Size:
+        self._pay("total", price)
+        counts = sum_margin(self.domain, self.histogram, (weight.attribute,)).ravel()
+        total = math.ceil(Fraction(int(counts @ np.array(weight.numerators)), weight.grid))
+        law = self._law(price)
+        return Size(total + int(self._draw(law, 1)[0]), law, self._receipt())
 
     def measure(self, queries: Queries, *, noise: NoiseRequest) -> Measurement:
         sensitivity = queries.sensitivity(self.relation)
@@ -92,26 +102,105 @@ class FakeCurator:
             found.append(Residual(margin, removed, noisy, denominator, s, self._receipt()))
         return tuple(found)
 
+    def measure_tables(
+        self, binned: Sequence[Binned], *, variances: Sequence[Fraction]
+    ) -> tuple[NoisyTable, ...]:
+        shift = self._shift()
+        prices = [self.unit.price(float(variance), shift=shift) for variance in variances]
+        self._pay("tables", Fraction(sum(prices)))
+        tables = []
+        for table, variance in zip(binned, variances, strict=True):
+            exact = self._binned(table)
+            law = Gaussian(Fraction(0), variance)
+            if self.unit.is_pure:
+                law = Laplace(Fraction(0), Fraction(math.sqrt(variance / 2)))
+            tables.append(
+                NoisyTable(table, exact + self._draw(law, len(exact)), Fraction(variance), self._receipt())
+            )
+        return tuple(tables)
+
+    def distances(
+        self, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]], *, price: Fraction
+    ) -> tuple[NDArray[np.int64], IndependentLaw]:
+        self._pay("distances", price)
+        shift, count = self._shift(), len(binned)
+        law = self._law(price, l1=shift * count, l2_squared=shift**2 * count)
+        return self._distances(binned, references) + self._draw(law, count), law
+
+    def select_tables(
+        self,
+        binned: Sequence[Binned],
+        references: Sequence[NDArray[np.int64]],
+        penalties: NDArray[np.int64],
+        *,
+        count: int,
+        price: Fraction,
+    ) -> tuple[int, ...]:
+        self._pay("select tables", price)
+        step = self.unit.selection_epsilon(price / count)
+        scores = self._distances(binned, references) - penalties
+        noisy = scores * float(step) / (2 * self._shift()) + self._rng.gumbel(size=len(scores))
+        chosen: list[int] = []
+        for place in np.argsort(-noisy):
+            margin = set(binned[place].margin)
+            if len(chosen) < count and all(len(margin & set(binned[i].margin)) < 2 for i in chosen):
+                chosen.append(int(place))
+        return tuple(chosen)
+
     def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:
         self._pay("select", price)
-        n = int(self.histogram.sum())
-        gaps = queries.on_histogram(self.histogram) / queries.denominator - n * answers.fractions
-        scores = np.concatenate([gaps, -gaps]) if signed else np.abs(gaps)
-        if self.unit.is_pure:
-            return int(
-                np.argmax(np.ceil(scores) * float(price) / 2 + self._rng.exponential(size=len(scores)))
-            )
-        return int(np.argmax(np.ceil(scores) * math.sqrt(2 * price) + self._rng.gumbel(size=len(scores))))
+        scores = self._errors(queries, answers, signed=signed)
+        step = float(self.unit.selection_epsilon(price))
+        return int(np.argmax(np.ceil(scores) * step / 2 + self._rng.gumbel(size=len(scores))))
+
+    def draw(self, asked: Draw, *, price: Fraction) -> Drawn:
+        raise NotImplementedError("draws have an exact law of their own: tested through the real gate")
+
+    def judge(self, drawn: Drawn, *, price: Fraction) -> LargestError:
+        raise NotImplementedError("draws have an exact law of their own: tested through the real gate")
 
     def largest_error(
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
     ) -> LargestError:
-        raise NotImplementedError("certificates are tested through the real gate")
+        self._pay("largest error", price)
+        errors = np.ceil(self._errors(queries, answers, signed=False)).astype(np.int64)
+        parts = [(group.start, group.stop) for group in groups] if groups else [(0, len(errors))]
+        largest = np.array([errors[start:end].max() for start, end in parts], dtype=np.int64)
+        law = self._law(price, l1=len(largest), l2_squared=len(largest))
+        return LargestError(largest + self._draw(law, len(largest)), law, self._receipt())
 
     def class_errors(
         self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
     ) -> LargestError:
-        raise NotImplementedError("certificates are tested through the real gate")
+        raise NotImplementedError("errors over classes are tested through the real gate")
+
+    def _law(self, price: Fraction, *, l1: int = 1, l2_squared: int = 1) -> IndependentLaw:
+        return Laplace(price, l1 / price) if self.unit.is_pure else Gaussian(price, l2_squared / (2 * price))
+
+    def _shift(self) -> int:
+        """By how many counts of a table neighbours differ."""
+        return 1 if self.relation is Relation.ADD_REMOVE else 2
+
+    def _errors(self, queries: Queries, answers: Answers, *, signed: bool) -> NDArray[np.float64]:
+        n = int(self.histogram.sum())
+        gaps = queries.on_histogram(self.histogram) / queries.denominator - n * answers.fractions
+        return np.concatenate([gaps, -gaps]) if signed else np.abs(gaps)
+
+    def _binned(self, table: Binned) -> NDArray[np.int64]:
+        """The counts of a table in bins, by adding up the cells of the histogram."""
+        shape = tuple(self.domain[name].size for name in table.margin)
+        counts = sum_margin(self.domain, self.histogram, table.margin).reshape(shape)
+        for axis, cuts in enumerate(table.cuts):
+            counts = np.add.reduceat(counts, np.array(cuts), axis=axis)
+        if table.groups is None:
+            return counts.ravel()
+        return np.bincount(table.groups, weights=counts.ravel()).astype(np.int64)
+
+    def _distances(
+        self, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        pairs = zip(binned, references, strict=True)
+        return np.array([np.abs(self._binned(table) - reference).sum() for table, reference in pairs])
 
     def _pay(self, what: str, price: Fraction) -> None:
         if price > self.left:
