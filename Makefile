@@ -44,12 +44,13 @@ coverage: $(READY)  ## branches of the trusted rings that their tests run throug
 	$(BIN)/python -m coverage run -m pytest -m "not slow" $(RINGS)
 	$(BIN)/python -m coverage report
 
-check: $(READY)  ## format, lint, types, import directions, no address in a tracked file
+check: $(READY)  ## format, lint, types, import directions, addresses, words
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_addresses.py
+	$(BIN)/python tools/check_words.py
 
 format: $(READY)  ## put the code into its form
 	$(BIN)/ruff format $(SOURCES)
