@@ -68,9 +68,10 @@ def test_answers_to_adaptive_analysts_keep_their_errors_and_the_ledger_its_sum(m
 
 
 def test_the_suite_sees_answers_that_miss_their_error(monkeypatch):
-    from maquette.mechanisms import online
+    from maquette.questions.noise import Laplace, NoiseRequest
 
-    monkeypatch.setattr(online, "laplace_reach", lambda scale, p: 0.05 * scale)
+    monkeypatch.setattr(Laplace, "reach", lambda self, beta: 0.05 * float(self.scale))
+    monkeypatch.setattr(NoiseRequest, "reach", lambda self, beta: 0.05 / float(self.price))
     failed = sum(attack(monkeypatch, number)["wrong"] > 0 for number in range(18, 24))
     assert failed >= 4
 
