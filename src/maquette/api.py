@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
@@ -23,10 +23,12 @@ from maquette.queries.base import Queries
 from maquette.queries.predicates import notes_of
 from maquette.receipt import Receipt
 from maquette.releasing import planning
-from maquette.releasing.certify import certify, certify_draw
+from maquette.releasing.certify import certify, certify_classes, certify_draw, share_of_beta
+from maquette.releasing.class_choice import can_be_certified
 from maquette.releasing.payment import (
     accounting_of,
     check_covered,
+    classes_before,
     close_opened,
     open_ledger,
     require_total,
@@ -36,8 +38,9 @@ from maquette.releasing.payment import (
 from maquette.releasing.planning import Choice, Plan, plan, required
 from maquette.releasing.request import Request
 from maquette.results.binding import bind
+from maquette.results.distribution import distribution_of
 from maquette.results.release import Release, with_distance
-from maquette.results.statements import Account, Certificate, Spending
+from maquette.results.statements import Account, Certificate, ClassCertificate, Spending
 
 __all__ = ["Plan", "open_ledger", "plan", "release", "required"]
 
@@ -61,7 +64,7 @@ def release(
     total_epsilon: float | None = None,
     total_delta: float | None = None,
     accounting: Accounting | None = None,
-    certificate: float | None = None,
+    certificate: float | str | Sequence[str] | None = None,
     groups: bool = False,
     rows: int | Literal["small"] | None = None,
     post: str = "auto",
@@ -81,7 +84,10 @@ def release(
     Accuracy: `release.stated`: `release.guarantee` in advance or, for the share `certificate` of the budget,
         `release.certificate` afterwards; per group of queries if `groups`. Where neither is asked for, a certificate is
         bought for 5 % if it is expected to state less than the guarantee, decided from public numbers before the
-        answers are drawn. With `weight`, the name of a declared attribute, records count by its value (mechanism
+        answers are drawn. `certificate` also takes words: "workload", and classes of questions far beyond it that are
+        certified for another 5 % (`release.certificates`): "one attribute", "two attributes", "three attributes",
+        "two ranges", "three ranges", "anything on two attributes"; by default those that are expected to say
+        enough. With `weight`, the name of a declared attribute, records count by its value (mechanism
         `roth`): fractions are of the total weight, and so are the errors. `rows` is the size of
         the small database: a number, or "small" for the fewest rows that still keep the largest error (`sculpt`).
     """
@@ -111,7 +117,9 @@ def release(
     try:
         require_total(book, epsilon=total_epsilon, delta=total_delta)
         curator = Curator(table, book, key=name, budget=choice.request.budget, watch=_watched(progress))
-        choice = planning.decide(choice, n=_public_rows(curator, request))
+        choice = planning.decide(
+            choice, n=_public_rows(curator, request), classes=classes_before(request, book, name)
+        )
         check_covered(choice.request, book, name, choice.prepared)
         entry = reserve(choice.request, book, name)
         try:
@@ -161,6 +169,7 @@ def _public_rows(curator: Curator, request: Request) -> int:
 class _Done:
     outcome: Outcome
     certificate: Certificate | None
+    classes: tuple[ClassCertificate, ...] = ()
 
 
 def run(curator: Curator, choice: Choice, *, key: str, progress: Progress | None = None) -> _Done:
@@ -170,30 +179,73 @@ def run(curator: Curator, choice: Choice, *, key: str, progress: Progress | None
     outcome = choice.prepared.run(curator, rng=generator(key), progress=tell)
     outcome = expanded(outcome, request.merged)
     outcome = postprocess.meeting(outcome, request.queries, key=key)
-    if not planning.is_still_certified(choice, size=outcome.size):
-        note = (UNCERTIFIED,) if request.certificate is None else ()
-        return _Done(replace(outcome, notes=(*outcome.notes, *note)), None)
     if not request.queries.count:
         return _Done(outcome, None)
+    certified = planning.is_still_certified(choice, size=outcome.size)
+    if not certified and request.certificate is None:
+        outcome = replace(outcome, notes=(*outcome.notes, UNCERTIFIED))
+    if not certified and not request.bought:
+        return _Done(outcome, None)
     tell("measuring the largest error", 0.0)
-    certificate = _certify(curator, request, outcome, request.prices[1])
+    certificate = _certify(curator, request, outcome) if certified else None
+    done = _with_classes(curator, request, outcome, certificate)
     tell("measuring the largest error", 1.0)
-    return _Done(outcome, certificate)
+    return done
 
 
-def _certify(curator: Curator, request: Request, outcome: Outcome, price: Fraction) -> Certificate:
+def _certify(curator: Curator, request: Request, outcome: Outcome) -> Certificate:
     """Over the listed answers, or by the score of a drawn database."""
-    queries, beta = request.queries, request.beta
+    queries, size, price = request.queries, outcome.size, request.prices[1]
+    beta = share_of_beta(request.beta, request.certificates) if request.bought else request.beta
     if outcome.scored_draw is not None:
-        return certify_draw(curator, queries, outcome.scored_draw, size=outcome.size, price=price, beta=beta)
-    return certify(
+        certificate = certify_draw(curator, queries, outcome.scored_draw, size=size, price=price, beta=beta)
+    else:
+        certificate = certify(
+            curator,
+            queries,
+            outcome.answers,
+            size=size,
+            price=price,
+            beta=beta,
+            by_group=request.groups,
+        )
+    return replace(certificate, beta=request.beta)  # what all certificates hold with together
+
+
+def _with_classes(
+    curator: Curator, request: Request, outcome: Outcome, certificate: Certificate | None
+) -> _Done:
+    """The certificates of classes of questions beside that of the workload."""
+    if not request.bought:
+        return _Done(outcome, certificate)
+    distribution = distribution_of(request.queries, outcome.answers, outcome.database)
+    able = (
+        []
+        if distribution is None
+        else [
+            name for name in request.bought if can_be_certified(distribution.domain, name, distribution.sets)
+        ]
+    )
+    if len(able) < len(request.bought):
+        outcome = replace(outcome, notes=(*outcome.notes, _uncertified(set(request.bought) - set(able))))
+    if distribution is None or not able:
+        return _Done(outcome, certificate)
+    classes = certify_classes(
         curator,
-        queries,
-        outcome.answers,
+        able,
+        distribution,
         size=outcome.size,
-        price=price,
-        beta=beta,
-        by_group=request.groups,
+        price=request.class_price,
+        beta=share_of_beta(request.beta, request.certificates),
+        together=request.beta,
+    )
+    return _Done(outcome, certificate, classes)
+
+
+def _uncertified(names: Collection[str]) -> str:
+    return (
+        f"not certified: {', '.join(sorted(names))}; such classes need rows, or answers to whole marginals, and tables "
+        "that are not too large"
     )
 
 
@@ -212,6 +264,7 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
         size=outcome.size,
         guarantee=outcome.guarantee,
         certificate=done.certificate,
+        certificates=done.classes,
         database=outcome.database,
         model=outcome.model,
         deviations=outcome.deviations,

@@ -34,6 +34,8 @@ VOLATILE = {
     "files",
 }
 """Fields that hold a time, something random or a place, whatever they stand in."""
+LATER = {"statement", "classes"}
+"""Fields that came after the files were made: by what an error is covered, certificates of classes of questions."""
 OF_A_RUN = re.compile(r"binding-[0-9a-f]{64}|[0-9]+:[0-9a-f]{64}")
 """Texts that hold the digest of a whole release, with its time, or a head of the chain."""
 SENTENCE = 4
@@ -118,7 +120,7 @@ def kept(value: Any, *, sentences: bool = False) -> Any:
             return {
                 str(name): kept(item, sentences=sentences)
                 for name, item in value.items()
-                if name not in VOLATILE
+                if name not in VOLATILE | LATER
             }
         case list() | tuple():
             return [kept(item, sentences=sentences) for item in value]

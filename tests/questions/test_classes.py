@@ -1,6 +1,7 @@
 """Which sets and tables a class of questions has."""
 
 import itertools
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -123,6 +124,8 @@ def test_tables_that_take_too_long_have_smaller_families_or_none(monkeypatch):
     kinds = {t.margin: [f.kind for f in t.families] for t in two.tables(wide, [wide.names])}
     assert kinds["x", "y"] == [Kind.SIDE, Kind.RANGE]
     monkeypatch.setattr(classes, "MAX_STEPS", 100)
+    assert len(two.tables(wide, [wide.names])) == 6
+    monkeypatch.setattr(classes, "MAX_TABLE_STEPS", 100)
     assert two.tables(wide, [wide.names]) == ()
 
 
@@ -130,3 +133,12 @@ def test_sets_of_very_many_attributes_have_no_tables():
     long = Domain(tuple(Attribute(f"a{i}", AttributeKind.BOOLEAN, codes=2) for i in range(200)))
     assert CLASSES["three attributes"].tables(long, [long.names]) == ()
     assert len(CLASSES["two attributes"].tables(long, [long.names])) == 199 * 100
+
+
+def test_large_tables_are_scaled_and_small_ones_are_not():
+    wide = Domain(
+        tuple(Attribute(name, AttributeKind.ORDINAL, codes=n) for name, n in (("x", 50), ("y", 60), ("z", 3)))
+    )
+    scales = {t.margin: t.scale for t in CLASSES["two attributes"].tables(wide, [wide.names])}
+    assert scales == {("x", "y"): Fraction(3, 2), ("x", "z"): 1, ("y", "z"): 1}
+    assert all(one.more >= 1 for one in CLASSES.values())  # the sensitivity needs it

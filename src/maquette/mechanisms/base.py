@@ -233,6 +233,8 @@ class Traits:
     """Records count by the value of a declared attribute."""
     chooses_few_rows: bool = False
     """It can choose the fewest rows that keep the largest error."""
+    answers_from_rows: bool = False
+    """Its answers are counts of rows, as many as records or more: whole tables that agree with each other."""
 
 
 class Mechanism(ABC):

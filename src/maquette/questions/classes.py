@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,10 @@ MAX_ATTRIBUTE = 2**20
 MAX_CELLS = 2**28
 """Cells of all tables of a class together."""
 MAX_STEPS = 2**32
-"""Steps of all tables of a class together: some seconds. Each table has an equal share of them."""
+"""Steps of all tables of a class together: some seconds. A table that takes more than its equal share of them has
+smaller families."""
+MAX_TABLE_STEPS = 2**30
+"""Steps of a table with the smallest families; one that takes more is left out."""
 MAX_TABLES = 2**20
 """Tables of a class before duplicates are left out."""
 
@@ -167,6 +171,8 @@ class ClassTable:
 
     margin: Margin
     families: tuple[Family, ...] = ()
+    scale: Fraction = Fraction(1)
+    """How much farther questions about this table may be off than those about the smallest ones; at least 1."""
 
     @property
     def inner(self) -> int:
@@ -198,6 +204,10 @@ class QuestionClass:
     """The family on the others."""
     says: str
     """The questions of the class, in words."""
+    large: int = 0
+    """Tables of more cells than this are scaled by `more`: their errors tend to be larger, and need not set the bound
+    of all (`python -m benchmarks class_certificates`)."""
+    more: Fraction = Fraction(1)
     free: bool = False
 
     def family(self, attribute: Attribute) -> Family:
@@ -207,19 +217,23 @@ class QuestionClass:
     def tables(self, domain: Domain, sets: Iterable[Margin]) -> tuple[ClassTable, ...]:
         """Its tables: for all sets of at most `order` attributes that lie inside one of `sets`, the largest ones.
 
-        A table that takes too long has smaller families, the widest first; one that takes too long even so is left
-        out.
+        A table that takes too long has smaller families, the widest first; one that takes far too long even so is
+        left out.
         """
         margins = _margins(domain, tuple(sets), self.order)
         if self.free:
-            return tuple(ClassTable(margin) for margin in margins)
+            return tuple(ClassTable(margin, (), self._scale(domain, margin)) for margin in margins)
         share = MAX_STEPS // max(len(margins), 1)
         found = (self._table(domain, margin, share) for margin in margins)
         return tuple(table for table in found if table is not None)
 
+    def _scale(self, domain: Domain, margin: Margin) -> Fraction:
+        return self.more if domain.cells(margin) > self.large else Fraction(1)
+
     def _table(self, domain: Domain, margin: Margin, steps: int) -> ClassTable | None:
         families = [self.family(domain[name]) for name in margin]
-        table = ClassTable(margin, tuple(families))
+        scale = self._scale(domain, margin)
+        table = ClassTable(margin, tuple(families), scale)
         while table.steps > steps:
             wide = [
                 axis
@@ -227,11 +241,11 @@ class QuestionClass:
                 if axis != table.inner and families[axis].kind in (Kind.RANGE, Kind.ANY)
             ]
             if not wide:
-                return None
+                return table if table.steps <= MAX_TABLE_STEPS else None
             axis = max(wide, key=lambda axis: families[axis].sets)
             attribute = domain[margin[axis]]
             families[axis] = _family(attribute, Kind.SIDE if attribute.ordered else Kind.ONE)
-            table = ClassTable(margin, tuple(families))
+            table = ClassTable(margin, tuple(families), scale)
         return table
 
 
@@ -265,15 +279,26 @@ def _smaller(margin: Margin) -> Iterable[Margin]:
 
 
 CLASSES = {
-    found.name: found
-    for found in (
-        QuestionClass("one attribute", 1, Kind.ANY, Kind.ANY, "any condition on one attribute", free=True),
+    one.name: one
+    for one in (
+        QuestionClass(
+            "one attribute",
+            1,
+            Kind.ANY,
+            Kind.ANY,
+            "any condition on one attribute",
+            16,
+            Fraction(2),
+            free=True,
+        ),
         QuestionClass(
             "two attributes",
             2,
             Kind.SIDE,
             Kind.ONE,
             "any comparisons (<, <=, =, <>, >=, >) on two attributes together",
+            1000,
+            Fraction(3, 2),
         ),
         QuestionClass(
             "three attributes",
@@ -283,7 +308,11 @@ CLASSES = {
             "any comparisons (<, <=, =, <>, >=, >) on three attributes together",
         ),
         QuestionClass(
-            "two ranges", 2, Kind.RANGE, Kind.ANY, "any ranges and lists of values of two attributes together"
+            "two ranges",
+            2,
+            Kind.RANGE,
+            Kind.ANY,
+            "any ranges and lists of values of two attributes together",
         ),
         QuestionClass(
             "three ranges",

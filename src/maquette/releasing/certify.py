@@ -16,14 +16,20 @@ from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Task
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Queries
+from maquette.questions.classes import CLASSES
 from maquette.questions.draws import Drawn
 from maquette.questions.measurement import LargestError, Size
 from maquette.questions.noise import law_at
-from maquette.results.statements import Certificate, GroupCertificate
+from maquette.results.distribution import Distribution
+from maquette.results.statements import Certificate, ClassCertificate, GroupCertificate
 from maquette.theory import direct
 
 SHARE = 0.05
 """Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
+CLASS_SHARE = 0.05
+"""Of the budget, for all certificates of classes of questions together (`python -m benchmarks class_certificates`)."""
+WORKLOAD = "workload"
+"""The certificate of the workload's own queries, by name beside the classes."""
 
 
 def certify(
@@ -53,6 +59,43 @@ def certify(
     parts = _bounds(measurement, groups, size=size, beta=beta)
     worst = max(parts, key=lambda part: part.counts)
     return Certificate(worst.alpha, beta, worst.counts, parts if by_group else ())
+
+
+def certify_classes(
+    curator: Curator,
+    names: Sequence[str],
+    distribution: Distribution,
+    *,
+    size: Size,
+    price: Fraction,
+    beta: float,
+    together: float,
+) -> tuple[ClassCertificate, ...]:
+    """Measure the largest error of a released distribution over each of some classes of questions, in one payment.
+
+    Guarantee: `price`, through the gate.
+    Accuracy: every question of a class is within the bound of its table, except with probability `beta` for each
+        class; `together` is what is stated, for all certificates of the release. Holds when the table is not empty.
+    """
+    measurement = curator.class_errors(names, distribution.released(names), price=price)
+    share = beta if size.public else beta * (1 - sizing.SIZE_BETA)
+    margin, drift = measurement.noise.lower_quantile(beta=share), sizing.drift(size, beta)
+    found: list[ClassCertificate] = []
+    for name, value in zip(names, measurement.values.tolist(), strict=True):
+        tables = CLASSES[name].tables(distribution.domain, distribution.sets)
+        scale = float(max(table.scale for table in tables))
+        alpha = direct.certified_alpha(largest=float(value), margin=margin, size=size.value, drift=drift)
+        counts = max(0.0, float(value) + margin) * scale
+        found.append(ClassCertificate(name, alpha * scale, together, counts, scale, distribution.source))
+    return tuple(found)
+
+
+def share_of_beta(beta: float, certificates: int) -> float:
+    """The chance to fail of each of several certificates that are stated together, with classes among them.
+
+    One part more is for the interval of a single question by the noise of the tables (`results/answering.py`).
+    """
+    return beta / (certificates + 1)
 
 
 def certify_draw(

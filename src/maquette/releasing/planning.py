@@ -22,6 +22,7 @@ from maquette.queries.marginals import Marginals
 from maquette.questions.measurement import Size
 from maquette.releasing.certify import SHARE, worth_buying
 from maquette.releasing.certify import expected as expected_certificate
+from maquette.releasing.class_choice import useful_classes
 from maquette.releasing.registry import MECHANISMS
 from maquette.releasing.request import Request
 from maquette.theory import search
@@ -206,15 +207,17 @@ def prepare(request: Request, mechanism: Mechanism, *, n: int | None = None) -> 
     return Choice(request, mechanism.prepare(request.task, n=n))
 
 
-def decide(choice: Choice, *, n: int, size_error: float = 0.0) -> Choice:
-    """The same choice, with or without a certificate for a table of about n records. Public inputs only.
+def decide(
+    choice: Choice, *, n: int, size_error: float = 0.0, classes: tuple[str, ...] | None = None
+) -> Choice:
+    """The same choice, with or without certificates for a table of about n records. Public inputs only.
 
-    One that was asked for by its share or by groups is bought. `size_error` is how far n may be off.
+    One that was asked for by its share or by groups is bought. `size_error` is how far n may be off, `classes` are
+    those that the same request certified before.
     """
-    request, mechanism = choice.request, choice.mechanism
+    request, mechanism, bought = choice.request, choice.mechanism, choice
     if request.certificate is not None or request.groups:
         return choice
-    bought = choice
     if not request.certified or choice.prepared.n != n:
         bought = prepare(replace(request, certified=True), mechanism, n=n)
     without = prepare(replace(request, certified=False), mechanism, n=n)
@@ -225,7 +228,10 @@ def decide(choice: Choice, *, n: int, size_error: float = 0.0) -> Choice:
         n=n,
         drift=size_error,
     )
-    return bought if worth_buying(hoped, without.prepared.forecast.guaranteed) else without
+    if not worth_buying(hoped, without.prepared.forecast.guaranteed):
+        return without
+    names = useful_classes(bought.request, bought.prepared) if classes is None else classes
+    return prepare(replace(bought.request, bought=names), mechanism, n=n) if names else bought
 
 
 def is_still_certified(choice: Choice, *, size: Size) -> bool:
@@ -234,7 +240,8 @@ def is_still_certified(choice: Choice, *, size: Size) -> bool:
     Holds when: the noise of the answers does not depend on that of the number of records.
     """
     request = choice.request
-    if request.certified and not size.public and not choice.mechanism.traits.projects_noise:
+    again = request.certified and not request.bought and not choice.mechanism.traits.projects_noise
+    if again and not size.public:
         choice = decide(choice, n=size.divisor, size_error=sizing.drift(size, request.beta))
     return bool(choice.request.prices[1])
 

@@ -17,7 +17,8 @@ from maquette.mechanisms.base import POSTS, Mechanism, Task
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.queries.merging import Merged
-from maquette.releasing.certify import SHARE
+from maquette.questions.classes import CLASSES
+from maquette.releasing.certify import CLASS_SHARE, SHARE, WORKLOAD
 from maquette.releasing.registry import MECHANISMS
 
 
@@ -41,6 +42,10 @@ class Request:
     """The mechanism with options of its own, where one was given."""
     certified: bool = True
     """Is the certificate that nobody asked for, or asked against, bought?"""
+    classes: tuple[str, ...] | None = None
+    """The classes of questions to certify; None buys those that are expected to say enough."""
+    bought: tuple[str, ...] = ()
+    """The classes that are certified."""
 
     @classmethod
     def of(
@@ -54,7 +59,11 @@ class Request:
         **options: Any,
     ) -> Request:
         """What a call to `release` asks for, in its own words."""
+        share, classes = read_certificate(options.pop("certificate", None))
         return cls(
+            certificate=share,
+            classes=classes,
+            bought=classes or (),
             queries=queries,
             budget=Budget(epsilon, delta),
             relation=Relation.named(relation),
@@ -85,6 +94,10 @@ class Request:
             )  # what no record can meet is refused before anything is paid
         if self.certificate is not None:
             _check.fraction_or_zero(certificate=self.certificate)
+        if self.classes and self.weight is not None:
+            raise ParameterError(
+                "classes of questions are certified where every record counts as one; leave weight out"
+            )
 
     def _check_weighs(self, weight: str) -> None:
         if not MECHANISMS[self.mechanism].traits.weighs_records:
@@ -96,11 +109,25 @@ class Request:
 
     @property
     def prices(self) -> tuple[Fraction, Fraction]:
-        """For the mechanism and for the certificate, on the ledger's grid; together never above the budget."""
+        """For the mechanism and for the workload's certificate, on the ledger's grid."""
+        return self._divided[:2]
+
+    @property
+    def class_price(self) -> Fraction:
+        """For the certificates of classes of questions; with `prices` never above the budget."""
+        return self._divided[2]
+
+    @property
+    def _divided(self) -> tuple[Fraction, Fraction, Fraction]:
         asked = (SHARE if self.certified else 0) if self.certificate is None else self.certificate
-        share = Fraction(str(asked))
-        rest, certificate = split(self.budget.total_units, [1 - share, share])
-        return Fraction(rest, UNITS), Fraction(certificate, UNITS)
+        share, classes = Fraction(str(asked)), Fraction(str(CLASS_SHARE)) if self.bought else Fraction(0)
+        rest, certificate, more = split(self.budget.total_units, [1 - share - classes, share, classes])
+        return Fraction(rest, UNITS), Fraction(certificate, UNITS), Fraction(more, UNITS)
+
+    @property
+    def certificates(self) -> int:
+        """How many certificates are bought."""
+        return len(self.bought) + bool(self.prices[1])
 
     @property
     def merged(self) -> Merged:
@@ -151,8 +178,30 @@ class Request:
             self.certificate == SHARE
         ):  # also what is taken where nothing is asked for, if it is worth its price
             facts["certificate asked for"] = True
+        if self.classes:
+            facts["classes"] = list(self.classes)
         if self.weight is not None:
             facts["weight"] = self.weight
         if self.configured is not None:
             facts["options"] = self.configured.to_dict()
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def read_certificate(given: object) -> tuple[float | None, tuple[str, ...] | None]:
+    """The share for the workload's certificate and the classes to certify, as `certificate=` says them.
+
+    A number is a share for the workload alone, words are "workload" and classes of questions, None leaves both to the
+    planner.
+    """
+    if given is None:
+        return None, None
+    if isinstance(given, (int, float)):
+        return given, ()
+    words = [given] if isinstance(given, str) else given
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        raise ParameterError(
+            f"expected certificate as a share of the budget or as words out of {', '.join([WORKLOAD, *CLASSES])}"
+        )
+    for word in words:
+        _check.one_of([WORKLOAD, *CLASSES], certificate=word)
+    return SHARE if WORKLOAD in words else 0.0, tuple(name for name in CLASSES if name in words)

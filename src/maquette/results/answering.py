@@ -3,12 +3,15 @@
 Which source answers depends on public structure alone, so that the stated confidence needs no correction for
 having looked at more than one: first the model, then the released answers of the workload, then the rows. Where the
 answers are those of rows fitted by sculpt, a query of the workload itself comes first: its error is certified.
+
+Where classes of questions are certified, the smallest error of all statements that cover the query is taken. They hold
+together: the chance that one of them fails was divided between the certificates and, for one more part, the model's
+interval of the query that is asked.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -20,12 +23,12 @@ from maquette.models.answers import answer_from
 from maquette.models.constraints import possible
 from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
-from maquette.queries.canonical import MAX_COMPARED_CELLS, MAX_KEYS, all_cells
-from maquette.queries.condition import Runs
+from maquette.queries.canonical import MAX_COMPARED_CELLS
 from maquette.queries.marginals import Marginals
-from maquette.queries.predicates import Predicate, SetQueries
-from maquette.queries.ranges import Prefixes, Ranges
+from maquette.queries.predicates import Predicate
 from maquette.results import statements
+from maquette.results.combinations import cell_weights, combinations, parts_of
+from maquette.results.covering import Covered
 from maquette.results.statements import Answer, HoldsFor, Source
 from maquette.sculpt.model import SculptModel
 
@@ -48,6 +51,8 @@ class Estimate:
     note: str | None = None
     alone: bool = False
     """Does the error hold for this query alone, rather than for all answers of the release together?"""
+    statement: str | None = None
+    """By which statement the error is covered."""
 
     @property
     def holds_for(self) -> HoldsFor | None:
@@ -76,6 +81,7 @@ def answer(release: Release, query: str | Queries) -> Answer:
         source=result.source,
         notes=notes,
         holds_for=result.holds_for,
+        statement=None if result.error is None else result.statement,
     )
 
 
@@ -102,9 +108,11 @@ def _cut(release: Release, query: Predicate) -> Estimate | None:
         return Estimate(joined.value, None, None, source, note)
     # bounds of the workload hold for all of its answers at once, a model's maybe for each by itself
     betas = [result.beta or 0.0 for result in sides]
-    beta = sum(betas) if "model" in (low.source, high.source) else max(betas)
+    apart = "model" in (low.source, high.source) and not release.certificates
+    beta = sum(betas) if apart else max(betas)
     whole = _estimate(joined.value, joined.error, beta, source, note)
-    return replace(whole, alone=low.alone or high.alone)
+    said = dict.fromkeys(side.statement for side in sides if side.statement is not None)
+    return replace(whole, alone=low.alone or high.alone, statement="; ".join(said) or None)
 
 
 def _side(release: Release, end: Predicate) -> Estimate | None:
@@ -130,9 +138,11 @@ def estimate(release: Release, query: Queries, *, beta: float | None = None) -> 
     """
     if not set(query.attributes) <= set(release.measured):
         return None
+    allowed = (release.beta if beta is None else beta) * _model_share(release)
     result = (
-        _certified(release, query)
-        or _from_model(release, query, release.beta if beta is None else beta)
+        _by_classes(release, query, allowed)
+        or _certified(release, query)
+        or _from_model(release, query, allowed)
         or _from_workload(release, query)
         or _from_rows(release, query)
     )
@@ -142,7 +152,46 @@ def estimate(release: Release, query: Queries, *, beta: float | None = None) -> 
     if result.error is None:
         return replace(result, value=0.0, note=note)
     corrected = _estimate(0.0, result.error + result.value, result.beta or release.beta, result.source, note)
-    return replace(corrected, alone=result.alone)
+    return replace(corrected, alone=result.alone, statement=result.statement)
+
+
+def _model_share(release: Release) -> float:
+    """The part of the chance to fail that is left for a model's interval: all of it without certified classes."""
+    if not release.certificates:
+        return 1.0
+    return 1 / (len(release.certificates) + (release.certificate is not None) + 1)
+
+
+def _by_classes(release: Release, query: Queries, beta: float) -> Estimate | None:
+    """The smallest error of all statements that hold together; None without certified classes, or outside them all."""
+    if release.coverage is None:
+        return None
+    covered = release.coverage.cover(query)
+    able = [
+        None if covered is None else _of_class(release, query, covered),
+        _from_workload(release, query) if release.certificate is not None else None,
+        _from_model(release, query, beta),
+    ]
+    stated = [result for result in able if result is not None and result.error is not None]
+    if not stated:
+        return None
+    return replace(min(stated, key=_width), beta=release.beta)
+
+
+def _of_class(release: Release, query: Queries, covered: Covered) -> Estimate:
+    source: Source = "workload" if release.certificates[0].of == "answers" else "rows"
+    value, error = covered.value, covered.error
+    if not covered.inside and release.database is not None:
+        rows = float(answer_from(release.database, query).fractions[0])
+        value = min(max(rows, covered.value - error), covered.value + error)
+        error += abs(value - covered.value)
+    note = None if covered.inside else f"{covered.statement}; {hint(query)}"
+    return replace(_estimate(value, error, release.beta, source, note), statement=covered.statement)
+
+
+def hint(query: Queries) -> str:
+    """What would cover a query that nothing covers."""
+    return f"a workload with the marginal of {_listed(query.attributes)}, or with this question itself, would cover it"
 
 
 def _impossible(query: Queries) -> bool:
@@ -168,23 +217,24 @@ def _from_model(release: Release, query: Queries, beta: float) -> Estimate | Non
     if result is None:
         return None
     value, error = result
-    return replace(_estimate(value, error, beta, "model"), alone=not own)
+    statement = "from the noise that was drawn for the measured tables"
+    return replace(_estimate(value, error, beta, "model"), alone=not own, statement=statement)
 
 
 def _is_of_workload(release: Release, query: Queries) -> bool:
     """Is it one of the workload's queries, or the complement of one? Their errors are stated for all together."""
     return any(
         len(indices) == 1 and abs(float(weights[0])) == 1
-        for _, part in _parts(release.workload)
-        for indices, weights, _ in _combinations(part, query)
+        for _, part in parts_of(release.workload)
+        for indices, weights, _ in combinations(part, query)
     )
 
 
 def _from_workload(release: Release, query: Queries, *, most: int | None = None) -> Estimate | None:
     """Out of the released answers, at most so many of them."""
     best: Estimate | None = None
-    for offset, part in _parts(release.workload):
-        for indices, weights, constant in _combinations(part, query):
+    for offset, part in parts_of(release.workload):
+        for indices, weights, constant in combinations(part, query):
             if most is not None and len(indices) > most:
                 continue
             result = _combine(release, query, offset + indices, weights, constant)
@@ -210,7 +260,9 @@ def _combine(
     alpha, beta = _bound(release, indices)
     total = float(np.abs(weights).sum())
     note = None if len(indices) < 2 else f"summed from {len(indices):,} released answers, whose errors add up"
-    return _estimate(value, total * alpha, beta, "workload", note)
+    how = "guaranteed in advance" if release.certificate is None else "certified"
+    whole = _estimate(value, total * alpha, beta, "workload", note)
+    return replace(whole, statement=f"{how} for every query of the workload")
 
 
 def _from_rows(release: Release, query: Queries) -> Estimate | None:
@@ -229,7 +281,7 @@ def _of_rows(release: Release, query: Queries) -> str:
             "the synthetic rows is an assumption (that of independence, where nothing else connects them), and no "
             "error is proved for it"
         )
-    return "not in the released workload: read from the synthetic rows, no error is proved for it"
+    return f"not in the released workload: read from the synthetic rows, no error is proved for it; {hint(query)}"
 
 
 def _check_attributes(release: Release, query: Queries) -> None:
@@ -276,144 +328,6 @@ def _bound(release: Release, indices: NDArray[Any]) -> tuple[float, float]:
     return certificate.alpha, certificate.beta
 
 
-def _parts(workload: Queries) -> Iterator[tuple[int, Queries]]:
-    """The plain classes of a workload, each with the place of its first answer."""
-    offset = 0
-    for queries in workload.classes:
-        yield offset, queries
-        offset += queries.count
-
-
-Combination = tuple[NDArray[Any], NDArray[Any], float]
-"""Indices, their weights and a constant: the query is constant + sum of weight times query."""
-
-
-def _combinations(part: Queries, query: Queries) -> Iterator[Combination]:
-    if isinstance(part, Marginals):
-        yield from _in_marginals(part, query)
-    elif isinstance(part, Prefixes):
-        yield from _in_prefixes(part, query)
-    elif isinstance(part, Ranges) and len(part.over) == 1 and part.count > MAX_KEYS:
-        yield from _in_ranges(part, query)
-    elif part.count <= MAX_KEYS and set(query.attributes) <= set(part.attributes):
-        yield from _by_key(part, query)
-
-
-def _in_marginals(part: Marginals, query: Queries) -> Iterator[Combination]:
-    """A query over some attributes is a sum of cells of any margin that has them, or one minus the other cells."""
-    needed = set(query.attributes)
-    if query.domain.cells(query.attributes) > MAX_COMPARED_CELLS:
-        return
-    covering = [margin for margin in part.slices if needed <= set(margin)]
-    if not covering:
-        return
-    margin = min(covering, key=part.domain.cells)
-    table = cell_weights(query, margin)
-    start = part.slices[margin].start
-    for weights, constant in ((table, 0.0), (table - 1.0, 1.0)):
-        indices = np.flatnonzero(weights)
-        yield start + indices, weights[indices], constant
-
-
-def _in_prefixes(part: Prefixes, query: Queries) -> Iterator[Combination]:
-    """A query on declared cells is a sum of differences of prefixes: at most two for every run of cells.
-
-    Null and overflow cells are in no prefix, but all of them together are what the last prefix leaves.
-    """
-    if query.attributes != (part.attribute,):
-        return
-    if query.domain[part.attribute].size > MAX_COMPARED_CELLS:
-        yield from _in_long_prefixes(part, query)
-        return
-    table = cell_weights(query, (part.attribute,))
-    outside = table[part.count :]
-    if (outside != outside[:1]).any():
-        return
-    constant = float(outside[0]) if outside.size else 0.0
-    steps = -np.diff(table[: part.count] - constant, append=0.0)
-    indices = np.flatnonzero(steps)
-    yield indices, steps[indices], constant
-
-
-def _in_long_prefixes(part: Prefixes, query: Queries) -> Iterator[Combination]:
-    """The same for a set of few runs, without looking at every cell."""
-    result = _declared_runs(query, part.attribute)
-    if result is None:
-        return
-    runs, constant = result
-    steps = [(high, sign) for _, high, sign in runs] + [(low - 1, -sign) for low, _, sign in runs if low]
-    yield np.array([i for i, _ in steps], dtype=object), np.array([w for _, w in steps]), constant
-
-
-def _in_ranges(part: Ranges, query: Queries) -> Iterator[Combination]:
-    """A set of declared cells is a sum of intervals, one for every run; so is one minus such a sum."""
-    (name,) = part.over
-    result = _declared_runs(query, name)
-    if query.attributes != (name,) or result is None:
-        return
-    (runs, constant), cells = result, part.domain[name].cells
-    before = [low * cells - low * (low - 1) // 2 + high - low for low, high, _ in runs]
-    yield np.array(before, dtype=object), np.array([sign for *_, sign in runs]), constant
-
-
-def _declared_runs(query: Queries, attribute: str) -> tuple[list[tuple[int, int, float]], float] | None:
-    """A set of cells as runs of declared ones with their signs, and a constant; None if it is no such sum.
-
-    A run on to the last cell, with all null and overflow cells in it, is everything but the cells before it.
-    """
-    runs, column = _runs(query, attribute), query.domain[attribute]
-    if runs is None:
-        return None
-    signed = [(low, high, 1.0) for low, high in runs if high < column.cells]
-    beyond = [(low, high) for low, high in runs if high >= column.cells]
-    if not beyond:
-        return signed, 0.0
-    ((low, high), *more) = beyond
-    if more or low > column.cells or high + 1 < column.size:
-        return None
-    return signed + ([(0, low - 1, -1.0)] if low else []), 1.0
-
-
-def _runs(query: Queries, attribute: str) -> Runs | None:
-    """The cells of one attribute that a query counts, if it is a set of cells of that attribute alone."""
-    if not isinstance(query, SetQueries):
-        return None
-    factors = condition.product(query.conditions[0])
-    if factors is None or [leaf.attribute for leaf in factors] != [attribute]:
-        return None
-    return factors[0].runs
-
-
-def cell_weights(query: Queries, margin: Margin) -> NDArray[np.float64]:
-    """The weight of one query on every cell of a margin that has its attributes, raveled."""
-    own = query.attributes
-    sizes = tuple(query.domain[name].size for name in own)
-    cells = query.columns_of(all_cells(sizes, own))[0] if own else query.columns_of(_one_record(query))[0]
-    table = (cells / query.denominator).reshape(sizes if own else ())
-    shape = tuple(query.domain[name].size for name in margin)
-    spread = table.reshape([query.domain[name].size if name in own else 1 for name in margin])
-    return np.broadcast_to(spread, shape).ravel()
-
-
-def _by_key(part: Queries, query: Queries) -> Iterator[Combination]:
-    """Equal keys mean the same query or its complement; one record tells which."""
-    key = next(query.query_keys())
-    if key is None:
-        return
-    result = next((i for i, other in enumerate(part.query_keys()) if other == key), None)
-    if result is None:
-        return
-    record = _one_record(query)
-    ours = int(query.on_rows(record)[0]) / query.denominator
-    theirs = int(part.on_rows(record)[result]) / part.denominator
-    same = math.isclose(ours, theirs)
-    yield np.array([result]), np.array([1.0 if same else -1.0]), 0.0 if same else 1.0
-
-
-def _one_record(query: Queries) -> dict[str, NDArray[np.int64]]:
-    return {name: np.zeros(1, dtype=np.int64) for name in query.domain.names}
-
-
 def _read(release: Release, query: str | Queries) -> tuple[Queries, str, tuple[str, ...]]:
     if isinstance(query, str):
         from maquette.queries import where
@@ -432,7 +346,7 @@ def _read(release: Release, query: str | Queries) -> tuple[Queries, str, tuple[s
 
 def _not_covered(release: Release, query: Queries) -> str:
     sets = sorted(
-        {m for _, part in _parts(release.workload) for m in _sets(part)}, key=lambda m: (-len(m), m)
+        {m for _, part in parts_of(release.workload) for m in _sets(part)}, key=lambda m: (-len(m), m)
     )
     listed = "; ".join(", ".join(margin) for margin in sets[:NAMED_SETS])
     more = f"; and {len(sets) - NAMED_SETS:,} more" if len(sets) > NAMED_SETS else ""

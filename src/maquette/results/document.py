@@ -33,9 +33,18 @@ from maquette.errors import ReleaseError
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.stored import law_of
 from maquette.queries.base import Queries
+from maquette.questions.classes import CLASSES, RULES
 from maquette.questions.measurement import Receipt, Size
 from maquette.results.release import Release
-from maquette.results.statements import Account, Certificate, Exactness, Guarantee, RowsDistance, Spending
+from maquette.results.statements import (
+    Account,
+    Certificate,
+    ClassCertificate,
+    Exactness,
+    Guarantee,
+    RowsDistance,
+    Spending,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -108,29 +117,39 @@ FORMAT = 2
 
 def dump(release: Release) -> dict[str, Any]:
     """Everything but the arrays. There is no seed to store: noise comes from the operating system."""
-    return {
-        "format": 1 if release.listed else 2,
-        "software": {"name": "maquette", "version": release.version},
-        "created": release.created.isoformat(),
-        "watermark": release.watermark,
-        "mechanism": release.mechanism,
-        "relation": str(release.relation),
-        "budget": _budget(release.budget),
-        "exactness": release.exactness,
-        "beta": release.beta,
-        "queries": release.workload.describe(),
-        "attributes": {"measured": list(release.measured), "not measured": list(release.unmeasured)},
-        "answers": {"count": release.workload.count, "denominator": release.answers.denominator},
-        "rows": None if release.database is None else release.database.m,
-        "size": _size(release.size),
-        "guarantee": _guarantee(release.guarantee),
-        "certificate": None if release.certificate is None else asdict(release.certificate),
-        "spending": [asdict(payment) for payment in release.spending],
-        "account": None if release.account is None else asdict(release.account),
-        "receipts": [asdict(receipt) for receipt in release.receipts],
-        "parameters": release.parameters,
-        "notes": list(release.notes),
-    } | _rows_distance(release)
+    return (
+        {
+            "format": 1 if release.listed else 2,
+            "software": {"name": "maquette", "version": release.version},
+            "created": release.created.isoformat(),
+            "watermark": release.watermark,
+            "mechanism": release.mechanism,
+            "relation": str(release.relation),
+            "budget": _budget(release.budget),
+            "exactness": release.exactness,
+            "beta": release.beta,
+            "queries": release.workload.describe(),
+            "attributes": {"measured": list(release.measured), "not measured": list(release.unmeasured)},
+            "answers": {"count": release.workload.count, "denominator": release.answers.denominator},
+            "rows": None if release.database is None else release.database.m,
+            "size": _size(release.size),
+            "guarantee": _guarantee(release.guarantee),
+            "certificate": None if release.certificate is None else asdict(release.certificate),
+            "spending": [asdict(payment) for payment in release.spending],
+            "account": None if release.account is None else asdict(release.account),
+            "receipts": [asdict(receipt) for receipt in release.receipts],
+            "parameters": release.parameters,
+            "notes": list(release.notes),
+        }
+        | _rows_distance(release)
+        | _certificates(release)
+    )
+
+
+def _certificates(release: Release) -> dict[str, Any]:
+    """Certificates of classes, where some were bought: earlier versions know none."""
+    stored = [asdict(certificate) for certificate in release.certificates]
+    return {"certificates": stored} if stored else {}
 
 
 def _rows_distance(release: Release) -> dict[str, Any]:
@@ -174,6 +193,7 @@ def parse(
         size=_parse_size(data["size"]),
         guarantee=build(Guarantee, data["guarantee"], where="guarantee"),
         certificate=read(Certificate | None, data["certificate"], where="certificate"),
+        certificates=_parse_certificates(data.get("certificates", [])),
         rows_distance=read(RowsDistance | None, data.get("rows_distance"), where="rows_distance"),
         exactness=read(Exactness, data["exactness"], where="exactness"),
         spending=read(tuple[Spending, ...], data["spending"], where="spending"),
@@ -185,6 +205,22 @@ def parse(
         version=read(str, data["software"]["version"], where="software.version"),
         created=created,
     )
+
+
+def _parse_certificates(data: Any) -> tuple[ClassCertificate, ...]:
+    """Those whose rules this version knows; what others cover cannot be said here, so they say nothing."""
+    given = read(tuple[ClassCertificate, ...], data, where="certificates")
+    for one in given:
+        if (
+            one.name not in CLASSES
+            or not 1 <= one.scale < float("inf")
+            or not 0 < one.beta < 1
+            or one.alpha < 0
+        ):
+            raise ReleaseError(
+                f"expected a certificate of a known class with a scale and a bound, got {one.name!r:.80}"
+            )
+    return tuple(one for one in given if one.rules == RULES)
 
 
 def to_text(document: dict[str, Any]) -> str:

@@ -27,10 +27,13 @@ from maquette.queries.base import Margin, Queries
 from maquette.queries.merging import pieces
 from maquette.questions.measurement import Receipt, Size
 from maquette.results import wording
+from maquette.results.covering import Coverage
+from maquette.results.distribution import Distribution, distribution_of
 from maquette.results.statements import (
     Account,
     Answer,
     Certificate,
+    ClassCertificate,
     Exactness,
     Guarantee,
     RowsDistance,
@@ -64,6 +67,8 @@ class Release:
     size: Size
     guarantee: Guarantee
     certificate: Certificate | None = None
+    certificates: tuple[ClassCertificate, ...] = ()
+    """For whole classes of questions beside the workload's; all certificates hold together."""
     database: SmallDatabase | None = None
     """The small database in codes, with the measured attributes only; None for a release of answers only."""
     rows_distance: RowsDistance | None = None
@@ -122,6 +127,16 @@ class Release:
     def unmeasured(self) -> Margin:
         """The declared attributes that are not in this release, because no measurement looked at them."""
         return tuple(name for name in self.domain.names if name not in self.measured)
+
+    @cached_property
+    def distribution(self) -> Distribution | None:
+        """What is shown as a distribution of records, which certificates of classes are about; None if it is none."""
+        return distribution_of(self.workload, self.answers, self.database)
+
+    @cached_property
+    def coverage(self) -> Coverage | None:
+        """Which questions the certificates of classes cover; None where there are none."""
+        return Coverage.of(self)
 
     @property
     def listed(self) -> bool:

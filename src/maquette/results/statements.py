@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maquette.mechanisms.base import Guarantee as Guarantee
+from maquette.questions.classes import CLASSES, RULES, ClassTable
 from maquette.results import wording
 
 Exactness = Literal["exact", "approximate with a proven bound", "heuristic"]
@@ -47,6 +48,39 @@ class Certificate:
 
     def __str__(self) -> str:
         return f"within {wording.points(self.alpha)}, except with probability {wording.chance(self.beta)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCertificate:
+    """Measured afterwards through the gate: every question of a class within `alpha`, except with probability `beta`.
+
+    The chance `beta` is for all certificates of the release together. It is about the release's own distribution:
+    the answers to whole marginals, or the synthetic rows (`of`).
+    """
+
+    name: str
+    """The class, one of `questions.classes.CLASSES`."""
+    alpha: float
+    beta: float
+    counts: float
+    """The same bound on the scale of records."""
+    scale: float
+    """`alpha` is for the largest tables, so many times the bound of small ones."""
+    of: Literal["answers", "rows"]
+    rules: int = RULES
+    """The version of the rules that say which questions are in the class."""
+
+    def error_on(self, table: ClassTable) -> float:
+        """The bound for questions about one table of the class."""
+        return self.alpha * float(table.scale) / self.scale
+
+    @property
+    def says(self) -> str:
+        """The questions of the class, in words."""
+        return CLASSES[self.name].says
+
+    def __str__(self) -> str:
+        return f"{self.says} within {wording.points(self.alpha)}, except with probability {wording.chance(self.beta)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +160,8 @@ class Answer:
     source: Source
     notes: tuple[str, ...] = ()
     holds_for: HoldsFor | None = None
+    statement: str | None = None
+    """By which statement the error is covered; None where no error is stated."""
 
     @property
     def low(self) -> float | None:

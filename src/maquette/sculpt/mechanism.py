@@ -298,7 +298,7 @@ class Sculpt(Mechanism):
 
     prepared_by = PreparedSculpt
     name: str = "sculpt"
-    traits: Traits = Traits(gaussian=True, projects_noise=True, chooses_few_rows=True)
+    traits: Traits = Traits(gaussian=True, projects_noise=True, chooses_few_rows=True, answers_from_rows=True)
 
 
 SCULPT = Sculpt()

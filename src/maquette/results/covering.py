@@ -1,0 +1,249 @@
+"""Which certified classes cover a question, and by how much: from its text, the domain and the certificates alone.
+
+A question inside a class has the bound of the class. One that is put together from such questions has the sum of
+their bounds: a range is the difference of two one-sided comparisons, a list of values the sum of equalities, a union
+what its parts have less what they have in common. "Not" changes no bound. All certificates of a release hold
+together, so that for every part the smallest may be taken.
+
+A conjunction on more attributes than any class has lies between what its parts on fewer attributes allow: at most as
+many records as in each part, at least as many as all of them cannot avoid having in common (Fréchet).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from maquette.queries import condition
+from maquette.queries.base import Queries
+from maquette.queries.canonical import MAX_COMPARED_CELLS
+from maquette.queries.condition import Condition, Every, Leaf, Some
+from maquette.queries.predicates import SetQueries
+from maquette.questions.classes import CLASSES, ClassTable, QuestionClass
+from maquette.results.combinations import cell_weights
+from maquette.results.distribution import Distribution
+from maquette.results.statements import ClassCertificate
+
+if TYPE_CHECKING:
+    from maquette.results.release import Release
+
+MAX_TERMS = 6
+"""Products of sets that a question is taken apart into, before what they have in common."""
+MAX_LEAVES = 8
+"""Attributes of a conjunction that is bounded by its parts."""
+
+_LARGE = 0.5
+"""Errors above this hardly say anything: a conjunction is bounded by its parts besides."""
+
+Product = tuple[Leaf, ...]
+"""A conjunction: one set of cells for each of its attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """A share of the records, how far it may be off, and the statement that says so."""
+
+    value: float
+    error: float
+    statement: str
+    inside: bool = True
+    """Is the question in a class, or put together from some that are? Else it lies between bounds of its parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The smallest bound of one conjunction: by which class, on which table, as a sum of how many of its questions."""
+
+    certificate: ClassCertificate
+    question_class: QuestionClass
+    table: ClassTable
+    parts: int
+
+    @property
+    def error(self) -> float:
+        return self.certificate.error_on(self.table) * self.parts
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The certificates of one release with the tables of their classes."""
+
+    distribution: Distribution
+    certificates: tuple[ClassCertificate, ...]
+
+    @classmethod
+    def of(cls, release: Release) -> Coverage | None:
+        """None for a release without such certificates."""
+        if not release.certificates or release.distribution is None:
+            return None
+        return cls(release.distribution, release.certificates)
+
+    @cached_property
+    def tables(self) -> list[tuple[ClassCertificate, QuestionClass, tuple[ClassTable, ...]]]:
+        domain, sets = self.distribution.domain, self.distribution.sets
+        return [(one, CLASSES[one.name], CLASSES[one.name].tables(domain, sets)) for one in self.certificates]
+
+    def cover(self, query: Queries) -> Covered | None:
+        """The smallest error that the classes state for one query; None if they say nothing about it."""
+        if not query.attributes:
+            return None
+        free = self._as_any(query)
+        if not isinstance(query, SetQueries) or query.count != 1:
+            return free
+        asked = query.conditions[0]
+        found = [free, self._sum(asked, negated=False)]
+        opposite = condition.simplify(query.domain, condition.opposite(query.domain, asked))
+        found.append(self._sum(opposite, negated=True))
+        best = min((one for one in found if one is not None), key=lambda one: one.error, default=None)
+        if best is None or best.error > _LARGE:
+            found.append(self._between(asked))
+        return min((one for one in found if one is not None), key=lambda one: one.error, default=None)
+
+    def _as_any(self, query: Queries) -> Covered | None:
+        """A query with any weights between 0 and 1, where a class has every condition on its attributes.
+
+        A sum with such weights is largest where each of them is 0 or 1: for a set.
+        """
+        found = [
+            (certificate.error_on(table), question_class, table)
+            for certificate, question_class, tables in self.tables
+            if question_class.free
+            for table in tables
+            if set(query.attributes) <= set(table.margin)
+        ]
+        if not found or query.domain.cells(query.attributes) > MAX_COMPARED_CELLS:
+            return None
+        error, question_class, table = min(found, key=lambda one: one[0])
+        weights = cell_weights(query, table.margin)
+        shares = self.distribution.table(table.margin) / self.distribution.denominator
+        return Covered(float((weights * shares).sum()), error, f"certified for {question_class.says}")
+
+    def _sum(self, asked: Condition, *, negated: bool) -> Covered | None:
+        """A sum of conjunctions that are covered, or what such a sum leaves of all records."""
+        terms = list(_terms(self.distribution, asked))
+        if not terms:
+            return None
+        bounds: list[Bound] = []
+        value = error = 0.0
+        for sign, product in terms:
+            bound = self.bound(product)
+            if bound is None:
+                return None
+            bounds.append(bound)
+            value += sign * self.share(product, bound.table)
+            error += bound.error
+        return Covered(1 - value if negated else value, error, _statement(bounds))
+
+    def bound(self, product: Product) -> Bound | None:
+        """The smallest bound of a conjunction over all classes and tables."""
+        names = {leaf.attribute for leaf in product}
+        found: list[Bound] = []
+        for certificate, question_class, tables in self.tables:
+            inside = [table for table in tables if names <= set(table.margin)]
+            for table in inside:
+                found.append(Bound(certificate, question_class, table, _parts(product, table)))
+        domain = self.distribution.domain
+        return min(found, key=lambda one: (one.error, domain.cells(one.table.margin)), default=None)
+
+    def share(self, product: Product, table: ClassTable) -> float:
+        """The released share of the records in a conjunction, from one table."""
+        domain = self.distribution.domain
+        counts = self.distribution.table(table.margin).reshape([domain[name].size for name in table.margin])
+        for axis, name in reversed(list(enumerate(table.margin))):
+            runs = next((leaf.runs for leaf in product if leaf.attribute == name), None)
+            if runs is None:
+                counts = counts.sum(axis=axis)
+            else:
+                counts = counts.compress(condition.mask(runs, domain[name].size), axis=axis).sum(axis=axis)
+        return int(counts) / self.distribution.denominator
+
+    def _between(self, asked: Condition) -> Covered | None:
+        """A conjunction on too many attributes, between the bounds of its parts."""
+        product = condition.product(asked)
+        if product is None or not 1 < len(product) <= MAX_LEAVES:
+            return None
+        parts: list[tuple[frozenset[int], float, float]] = []
+        for length in (1, 2, 3):
+            for places in itertools.combinations(range(len(product)), length):
+                chosen = tuple(product[i] for i in places)
+                bound = self.bound(chosen)
+                if bound is not None:
+                    share = self.share(chosen, bound.table)
+                    parts.append((frozenset(places), share - bound.error, share + bound.error))
+        if not parts:
+            return None
+        high = min(1.0, *(upper for _, _, upper in parts))
+        low = _least_common(parts, len(product))
+        statement = "outside every certified class; its parts on fewer attributes leave it between these ends"
+        return Covered((low + high) / 2, (high - low) / 2, statement, inside=False)
+
+
+def _least_common(parts: Sequence[tuple[frozenset[int], float, float]], count: int) -> float:
+    """At least this share lies in all of the sets: one less what each of some parts that name them all leaves out."""
+    missing, lacking = set(range(count)), 0.0
+    while missing:
+        able = [(1 - low, len(names & missing), names) for names, low, _ in parts if names & missing]
+        if not able:
+            return 0.0
+        gap, _, names = min(able, key=lambda one: one[0] / one[1])
+        lacking += gap
+        missing -= names
+    return max(0.0, 1 - lacking)
+
+
+def _parts(product: Product, table: ClassTable) -> int:
+    """How many questions of a table add up to a conjunction."""
+    if not table.families:
+        return 1
+    sets = {leaf.attribute: leaf.runs for leaf in product}
+    return math.prod(
+        max(1, family.parts(sets[name]))
+        for name, family in zip(table.margin, table.families, strict=True)
+        if name in sets
+    )
+
+
+def _statement(bounds: Sequence[Bound]) -> str:
+    """By what a sum of conjunctions is covered, in words."""
+    says = list(dict.fromkeys(f"certified for {bound.question_class.says}" for bound in bounds))
+    total = sum(bound.parts for bound in bounds)
+    if total == 1:
+        return says[0]
+    return f"put together from {total:,} questions whose errors add up, {' or '.join(says)}"
+
+
+def _terms(distribution: Distribution, asked: Condition) -> Iterator[tuple[int, Product]]:
+    """A condition as a sum of conjunctions with signs: its products, less what they have in common, and so on.
+
+    None where they are too many.
+    """
+    domain = distribution.domain
+    products = _products(asked)
+    if products is None or not products:
+        return
+    for length in range(1, len(products) + 1):
+        for chosen in itertools.combinations(products, length):
+            joint = condition.simplify(domain, Every(tuple(itertools.chain(*chosen))))
+            factors = condition.product(joint)
+            if factors is not None and joint != condition.NEVER:
+                yield (-1) ** (length + 1), factors
+
+
+def _products(asked: Condition) -> list[Product] | None:
+    """The conjunctions of which a condition is the union; None where they are too many."""
+    if isinstance(asked, Leaf):
+        return [(asked,)]
+    inner = [_products(part) for part in asked.parts]
+    if any(one is None for one in inner):
+        return None
+    lists = [one for one in inner if one is not None]
+    if isinstance(asked, Some):
+        joined = [product for one in lists for product in one]
+        return joined if len(joined) <= MAX_TERMS else None
+    if math.prod(map(len, lists)) > MAX_TERMS:
+        return None
+    return [tuple(itertools.chain(*chosen)) for chosen in itertools.product(*lists)]

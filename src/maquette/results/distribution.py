@@ -1,0 +1,115 @@
+"""The distribution that certificates over classes of questions are about: what a release shows, as tables.
+
+Where the released answers hold whole marginals of one distribution (all shares at least 0, every marginal exactly 1
+altogether, as counts of rows are), they are that distribution; else the synthetic rows are. Which of the two it is
+follows from the released values, before anything is measured about them, and every covered question is answered from
+the very tables that were certified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.models import answers as coverage
+from maquette.models.answers import Answers, SmallDatabase, Unlisted
+from maquette.queries.base import Margin, Queries
+from maquette.queries.counting import count_margins
+from maquette.queries.marginals import Marginals
+from maquette.questions.bounds import FACTORS
+from maquette.questions.classes import CLASSES
+from maquette.questions.released import ReleasedTables
+
+DistributionSource = Literal["answers", "rows"]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Shares of the records by tables: whole numerators over one denominator."""
+
+    domain: Domain
+    source: DistributionSource
+    workload: Queries
+    answers: Answers
+    database: SmallDatabase | None
+
+    @property
+    def denominator(self) -> int:
+        if self.source == "answers":
+            return self.answers.denominator
+        assert self.database is not None
+        return max(self.database.m, 1)
+
+    @cached_property
+    def sets(self) -> tuple[Margin, ...]:
+        """The sets of attributes that are answered together: those of the marginals, or of all measurements."""
+        if self.source == "answers":
+            return tuple(self._places)
+        return tuple(sorted(coverage.measured_together(self.workload)))
+
+    def table(self, margin: Margin) -> NDArray[np.signedinteger[Any]]:
+        """The numerators of one table, flat; it must lie inside one of `sets`."""
+        if self.source == "rows":
+            assert self.database is not None
+            return count_margins(self.domain, self.database.columns, [margin])[margin].ravel()
+        inside = [names for names in self._places if set(margin) <= set(names)]
+        names = min(inside, key=self.domain.cells)
+        shape = [self.domain[name].size for name in names]
+        whole = self.answers.numerators[self._places[names]].reshape(shape)
+        rest = tuple(axis for axis, name in enumerate(names) if name not in margin)
+        return (whole.sum(axis=rest, dtype=np.int64) if rest else whole).ravel()
+
+    @cached_property
+    def _places(self) -> dict[Margin, slice]:
+        """Where each marginal of the workload stands among the answers."""
+        return marginal_places(self.workload)
+
+    def released(self, classes: Sequence[str]) -> ReleasedTables:
+        """All tables that some classes need, for the gate."""
+        needed = {table.margin for name in classes for table in CLASSES[name].tables(self.domain, self.sets)}
+        if self.source == "answers":
+            return ReleasedTables(self.sets, {m: self.table(m) for m in needed}, self.denominator)
+        assert self.database is not None
+        counted = count_margins(self.domain, self.database.columns, needed)
+        return ReleasedTables(self.sets, {m: t.ravel() for m, t in counted.items()}, self.denominator)
+
+
+def distribution_of(
+    workload: Queries, answers: Answers, database: SmallDatabase | None
+) -> Distribution | None:
+    """What a release is as a distribution; None for answers that are none, without rows."""
+    if _is_distribution(workload, answers):
+        return Distribution(workload.domain, "answers", workload, answers, database)
+    if database is None or not 1 <= database.m <= FACTORS:
+        return None
+    return Distribution(workload.domain, "rows", workload, answers, database)
+
+
+def _is_distribution(workload: Queries, answers: Answers) -> bool:
+    places = marginal_places(workload)
+    if isinstance(answers, Unlisted) or not places or answers.denominator > FACTORS:
+        return False
+    numerators = answers.numerators
+    return all(
+        int(numerators[place].min()) >= 0
+        and int(numerators[place].sum(dtype=np.int64)) == answers.denominator
+        for place in places.values()
+    )
+
+
+def marginal_places(workload: Queries) -> dict[Margin, slice]:
+    """Where each marginal of a workload stands among its answers."""
+    places: dict[Margin, slice] = {}
+    start = 0
+    for part in workload.classes:
+        if isinstance(part, Marginals):
+            for margin, place in part.slices.items():
+                places.setdefault(margin, slice(start + place.start, start + place.stop))
+        start += part.count
+    return places
