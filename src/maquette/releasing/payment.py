@@ -6,7 +6,7 @@ import math
 import warnings
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from maquette import _check
@@ -195,7 +195,7 @@ def classes_before(request: Request, book: Ledger, key: str) -> tuple[str, ...] 
 
 def reserve(request: Request, book: Ledger, key: str) -> Entry:
     """Set the whole budget aside, durably; the key names this release in the ledger from now on."""
-    body = {
+    body: dict[str, Any] = {
         "epsilon": request.budget.epsilon,
         "delta": request.budget.delta,
         "mechanism": request.mechanism,
