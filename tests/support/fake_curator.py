@@ -153,10 +153,10 @@ class FakeCurator:
         step = float(self.unit.selection_epsilon(price))
         return int(np.argmax(np.ceil(scores) * step / 2 + self._rng.gumbel(size=len(scores))))
 
-    def draw(self, asked: Draw, *, price: Fraction) -> Drawn:
+    def draw(self, question: Draw, *, price: Fraction) -> Drawn:
         raise NotImplementedError("draws have an exact law of their own: tested through the real gate")
 
-    def judge(self, drawn: Drawn, *, price: Fraction) -> LargestError:
+    def score_of(self, draw: Drawn, *, price: Fraction) -> LargestError:
         raise NotImplementedError("draws have an exact law of their own: tested through the real gate")
 
     def largest_error(
