@@ -1,58 +1,13 @@
 """Differentially private query release: one small database that answers very many queries.
 
-The public names below load their modules when first used, so that `import maquette` is quick.
+The public names below load their modules when first used, so that `import maquette` is quick. Type checkers read the
+same names in `__init__.pyi`.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from maquette._version import __version__
-
-if TYPE_CHECKING:
-    from maquette.accounting.budget import Budget
-    from maquette.accounting.ledger import Ledger
-    from maquette.api import release
-    from maquette.audit.evaluate import evaluate
-    from maquette.domain import Domain, Relation
-    from maquette.errors import (
-        BudgetExceeded,
-        DomainError,
-        KeyReused,
-        LedgerError,
-        MaquetteError,
-        MaquetteWarning,
-        MechanismError,
-        MemoryLedgerWarning,
-        ParameterError,
-        ReleaseError,
-        SourceError,
-        UselessAnswer,
-        WeakPrivacyWarning,
-        WorkloadError,
-    )
-    from maquette.gate.handle import Table, draft, fit_report, open
-    from maquette.mechanisms.smalldb import SmallDb
-    from maquette.queries import (
-        Queries,
-        boxes,
-        conjunctions,
-        halfspaces,
-        marginals,
-        points,
-        prefixes,
-        ranges,
-        thresholds,
-        union,
-        weights,
-        where,
-    )
-    from maquette.queries.dimension import fat_shattering_dimension, vc_dimension
-    from maquette.releasing.planning import plan, required
-    from maquette.results.folder import load
-    from maquette.results.release import Release
-    from maquette.results.statements import Answer, Certificate
-    from maquette.sessions import Session
-    from maquette.sessions.session import session
+from maquette._version import __version__ as __version__
 
 _HOMES = {
     "maquette.accounting.budget": ("Budget",),
@@ -102,56 +57,7 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "Answer",
-    "Budget",
-    "BudgetExceeded",
-    "Certificate",
-    "Domain",
-    "DomainError",
-    "KeyReused",
-    "Ledger",
-    "LedgerError",
-    "MaquetteError",
-    "MaquetteWarning",
-    "MechanismError",
-    "MemoryLedgerWarning",
-    "ParameterError",
-    "Queries",
-    "Relation",
-    "Release",
-    "ReleaseError",
-    "Session",
-    "SmallDb",
-    "SourceError",
-    "Table",
-    "UselessAnswer",
-    "WeakPrivacyWarning",
-    "WorkloadError",
-    "__version__",
-    "boxes",
-    "conjunctions",
-    "draft",
-    "evaluate",
-    "fat_shattering_dimension",
-    "fit_report",
-    "halfspaces",
-    "load",
-    "marginals",
-    "open",
-    "plan",
-    "points",
-    "prefixes",
-    "ranges",
-    "release",
-    "required",
-    "session",
-    "thresholds",
-    "union",
-    "vc_dimension",
-    "weights",
-    "where",
-]
+__all__ = sorted([*_HOME, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

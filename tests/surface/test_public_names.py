@@ -76,43 +76,63 @@ def test_names_are_sorted_and_there():
 
 
 def test_every_lazy_name_is_public_and_lives_where_it_is_said_to():
-    assert set(maquette._HOME) | {"__version__", "release"} == set(maquette.__all__)
+    assert {*maquette._HOME, "__version__"} == set(maquette.__all__)
     for name, home in maquette._HOME.items():
         assert getattr(maquette, name) is getattr(importlib.import_module(home), name)
 
 
 def names_for_type_checkers(source: str) -> set[tuple[str, str]]:
-    """What the branch for type checkers imports: names and where from."""
-    branches = [
-        node
-        for node in ast.parse(source).body
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-    ]
+    """What the stub exports: names, each under itself, and where from."""
     return {
-        (alias.asname or alias.name, str(node.module))
-        for branch in branches
-        for node in branch.body
+        (alias.asname, str(node.module))
+        for node in ast.parse(source).body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
+        if alias.asname == alias.name
     }
 
 
+STUB = (ROOT / "src/maquette/__init__.pyi").read_text()
+
+
 def test_type_checkers_see_the_same_names():
-    seen = names_for_type_checkers((ROOT / "src/maquette/__init__.py").read_text())
-    assert seen == {*maquette._HOME.items(), ("release", "maquette.api")}
+    assert names_for_type_checkers(STUB) == {*maquette._HOME.items(), ("__version__", "maquette._version")}
 
 
 def test_a_name_that_type_checkers_miss_is_noticed():
-    source = (ROOT / "src/maquette/__init__.py").read_text()
-    whole = names_for_type_checkers(source)
+    whole = names_for_type_checkers(STUB)
     for line in (
-        "        points,\n",
-        "    from maquette.results.folder import load\n",
-        "        KeyReused,\n",
+        "    points as points,\n",
+        "from maquette.results.folder import load as load\n",
+        "    KeyReused as KeyReused,\n",
     ):
         name = re.findall(r"\w+", line)[-1]
-        left = names_for_type_checkers(source.replace(line, "", 1))
+        left = names_for_type_checkers(STUB.replace(line, "", 1))
         assert {one for one, _ in whole - left} == {name}
+        hidden = names_for_type_checkers(STUB.replace(f"{name} as {name}", name, 1))
+        assert {one for one, _ in whole - hidden} == {name}
+
+
+def test_every_name_is_written_once():
+    source = (ROOT / "src/maquette/__init__.py").read_text()
+    for name in maquette._HOME:
+        assert source.count(f'"{name}"') == 1
+
+
+def test_modules_can_be_imported_under_another_name():
+    import maquette.results.folder as folder
+    import maquette.results.release as module
+
+    assert folder.load is maquette.load
+    assert module.Release is maquette.Release
+
+
+def test_a_public_name_can_be_replaced(monkeypatch):
+    made = maquette.release
+    monkeypatch.setattr(maquette, "release", lambda: "replaced")
+    assert maquette.release() == "replaced"  # pyright: ignore[reportCallIssue]
+    monkeypatch.undo()
+    assert maquette.release is made
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -1,0 +1,54 @@
+"""The public names for type checkers: the same as in `__init__.py`, which a test compares."""
+
+# ruff: noqa: A004, I001
+from maquette._version import __version__ as __version__
+from maquette.accounting.budget import Budget as Budget
+from maquette.accounting.ledger import Ledger as Ledger
+from maquette.api import release as release
+from maquette.audit.evaluate import evaluate as evaluate
+from maquette.domain import Domain as Domain, Relation as Relation
+from maquette.errors import (
+    BudgetExceeded as BudgetExceeded,
+    DomainError as DomainError,
+    KeyReused as KeyReused,
+    LedgerError as LedgerError,
+    MaquetteError as MaquetteError,
+    MaquetteWarning as MaquetteWarning,
+    MechanismError as MechanismError,
+    MemoryLedgerWarning as MemoryLedgerWarning,
+    ParameterError as ParameterError,
+    ReleaseError as ReleaseError,
+    SourceError as SourceError,
+    UselessAnswer as UselessAnswer,
+    WeakPrivacyWarning as WeakPrivacyWarning,
+    WorkloadError as WorkloadError,
+)
+from maquette.gate.handle import Table as Table, draft as draft, fit_report as fit_report, open as open
+from maquette.mechanisms.smalldb import SmallDb as SmallDb
+from maquette.queries import (
+    Queries as Queries,
+    boxes as boxes,
+    conjunctions as conjunctions,
+    halfspaces as halfspaces,
+    marginals as marginals,
+    points as points,
+    prefixes as prefixes,
+    ranges as ranges,
+    thresholds as thresholds,
+    union as union,
+    weights as weights,
+    where as where,
+)
+from maquette.queries.dimension import (
+    fat_shattering_dimension as fat_shattering_dimension,
+    vc_dimension as vc_dimension,
+)
+from maquette.releasing.planning import plan as plan, required as required
+from maquette.results.folder import load as load
+from maquette.results.release import Release as Release
+from maquette.results.statements import Answer as Answer, Certificate as Certificate
+from maquette.sessions import Session as Session
+from maquette.sessions.session import session as session
+
+_HOME: dict[str, str]
+__all__: list[str]
