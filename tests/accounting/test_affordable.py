@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from maquette.accounting.affordable import affordable_epsilon, next_epsilon, release_cost
+from maquette.accounting.affordable import (
+    affordable_epsilon,
+    epsilon_for_units,
+    next_epsilon,
+    percent_of,
+    release_cost,
+    what_fits,
+)
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
@@ -89,3 +96,29 @@ def test_the_next_number_of_three_digits(epsilon, following):
 def test_budgets_of_other_ways_of_counting_have_no_cost():
     with pytest.raises(ParameterError, match="cannot pay"):
         release_cost(Budget(1.0, 1e-6, "zcdp"), Budget(1.0, 1e-6, "gaussian"))
+
+
+@pytest.mark.parametrize("budget", LEDGERS, ids=str)
+def test_units_alone_give_the_same(budget):
+    units = budget.total_units // 3
+    left = Cost(units, budget.slack_units)
+    assert epsilon_for_units(units, budget.unit, delta=budget.delta) == affordable_epsilon(budget, left)
+
+
+def test_a_refusal_offers_what_fits():
+    budget = Budget(2.0, 1e-9, "gaussian")
+    rest = Cost(budget.total_units // 4, budget.slack_units)
+    usual, pure = affordable_epsilon(budget, rest), affordable_epsilon(budget, rest, delta=0.0)
+    assert what_fits(budget, rest, delta=1e-9) == f"epsilon={usual:g}, delta=1e-09 fits"
+    text = what_fits(budget, rest, delta=0.0)
+    assert f"epsilon={usual:g}, delta=1e-09 fits; a pure epsilon={pure:g} fits" in text
+    assert "needs more of a ledger with a delta" in text
+    assert what_fits(Budget(2.0), Cost(10**12, 0), delta=0.0) == "a pure epsilon=1 fits"
+    assert what_fits(budget, Cost(0, 0), delta=1e-9) == "nothing more fits"
+
+
+def test_parts_of_a_ledger():
+    assert percent_of(123, 1000) == "12.3 %"
+    assert percent_of(1, 10**6) == "0.0001 %"
+    assert percent_of(0, 5) == "0.0 %"
+    assert percent_of(5, 5) == "100.0 %"

@@ -27,7 +27,7 @@ def test_a_question_is_answered_with_its_error_cost_and_receipt(desk):
     assert ended.code == 0
     assert "± " in ended.out
     assert "(paid)" in ended.out
-    assert "left of 2" in ended.out
+    assert "of the session's budget left" in ended.out
     again = ask("--alpha", 0.2, "sex <> 'Female'")
     assert "(cached)" in again.out
     receipt = ended.out.split("receipt ")[1].split()[0]
@@ -48,7 +48,7 @@ def test_json_is_one_document_with_all_answers(desk):
 def test_a_forecast_costs_nothing(desk):
     ask, ledger, *_ = desk
     ended = ask("--forecast", "--alpha", 0.2, "sex = 'Male'")
-    assert "at most epsilon" in ended.out
+    assert "% of the budget" in ended.out
     assert not any(e.parent for e in Ledger.open(ledger).entries(kind="reserve"))
 
 
@@ -75,7 +75,7 @@ def test_questions_from_a_pipe_go_one_per_line(desk):
     done = CliRunner().invoke(app, [*words, "--ledger", str(ledger)], input=text)
     assert done.exit_code == 2  # two lines could not be read
     assert done.stdout.count("(paid)") == 1
-    assert "measure: at most" in done.stdout or "test: at most" in done.stdout
+    assert "measured: at most" in done.stdout or "if it fails: at most" in done.stdout
     assert "number of records" in done.stdout
     assert "nonsense" in done.stderr
     assert ":magic" in done.stderr
@@ -119,7 +119,7 @@ def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
     asking.ask(str(table), domain=domain, epsilon=2.0, alpha=0.2, ledger=str(ledger), quiet=True)
     assert sum("(paid)" in line for line in said) == 1
     assert next(agreed, None) is None
-    assert any("left of 2" in line for line in said)
+    assert any("of the session's budget left" in line for line in said)
 
 
 @pytest.mark.slow
@@ -188,7 +188,7 @@ def test_a_file_of_questions_is_answered_in_order(desk, tmp_path):
     shown = ask("--alpha", 0.2, "-f", file)
     assert shown.code == 0
     assert shown.out.count("(cached)") == 3
-    assert "left of 2" in shown.out
+    assert "of the session's budget left" in shown.out
 
 
 def test_a_line_that_cannot_be_read_is_named_before_a_ledger_is_made(desk, tmp_path):

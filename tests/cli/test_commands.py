@@ -137,8 +137,14 @@ def test_ledger_show_and_verify(made):
     ended = call("ledger", "show", made.ledger)
     assert ended.code == 0
     assert "█" in ended.out
-    assert "left of 3" in ended.out
+    assert "% spent, 0.0 % reserved, " in ended.out
+    assert "one more release could have up to epsilon = " in ended.out
     assert "release" in ended.out
+    for jargon in ("rho", "mu^2", "(laplace)", "smoothed"):
+        assert jargon not in ended.out
+    detailed = call("ledger", "show", made.ledger, "--details").out
+    assert "counted in " in detailed
+    assert " of 3" in detailed
     data = call("ledger", "show", made.ledger, "--json").json
     leaves = [p for p in data["payments"] if p["parent"]]
     assert sum(p["amount"] for p in leaves) == pytest.approx(data["spent"])

@@ -82,7 +82,20 @@ def test_every_question_of_the_gate_has_a_label():
     assert asked_words() <= set(wording.QUESTION_LABELS)
 
 
-def test_a_payment_says_what_it_was_for():
-    assert wording.payment("distances", "smoothed") == "noisy distances of tables (smoothed)"
-    assert wording.payment(None, "laplace") == "laplace"
+def test_a_payment_says_what_it_was_for_in_plain_words():
+    assert wording.payment("distances", "smoothed") == "noisy distances of tables"
+    assert wording.payment(None, "laplace") == "noisy answers"
+    assert wording.payment(None, "release") == "release"
     assert wording.payment("binding", "binding") == "what the release states"
+
+
+def test_every_kind_of_noise_has_a_label():
+    from maquette.accounting import events
+
+    assert set(events._KINDS) <= set(wording.EVENT_LABELS)
+
+
+def test_what_the_rest_of_a_ledger_is_good_for():
+    assert wording.further(0.8, 1e-9) == "one more release could have up to epsilon = 0.8, delta = 1e-09"
+    assert wording.further(0.8, 0.0) == "one more release could have up to epsilon = 0.8"
+    assert wording.further(None, 1e-9) == "nothing more can be released"

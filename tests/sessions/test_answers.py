@@ -211,7 +211,7 @@ def test_a_question_beyond_the_budget_is_refused_before_the_table_is_touched(mon
             session.ask(text := f"age = {age} or job = {job}")
             asked.append(text)
 
-    with pytest.raises(BudgetExceeded, match="may need epsilon") as refused:
+    with pytest.raises(BudgetExceeded, match="of the session's budget") as refused:
         ask_on()
     assert refused.value.exit_code == 3
     assert refused.value.needed > refused.value.left

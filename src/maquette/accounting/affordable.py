@@ -1,15 +1,16 @@
-"""What a ledger can still pay for, in the numbers that people ask with: the largest epsilon of a further release.
+"""What a ledger can still pay for, in the numbers that people ask with: percent of it, and the largest further epsilon.
 
 It charges nothing and decides nothing; the ledger itself does, when it is asked to pay.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
-from maquette.accounting.budget import Budget, Cost, share_of_slack
+from maquette.accounting.budget import Budget, Cost, accounting_of, share_of_slack
 from maquette.accounting.events import PureEvent
-from maquette.accounting.unit import UNITS
+from maquette.accounting.unit import UNITS, Unit
 from maquette.errors import ParameterError
 
 DIGITS = 3
@@ -24,12 +25,19 @@ def release_cost(release: Budget, ledger: Budget) -> Cost:
 
     Holds when: both have a delta and count it in the same way, or the release is pure.
     """
+    units = release_units(release, ledger.unit)
     if release.pure:
-        return PureEvent(Fraction(release.total_units, UNITS), "release").cost(ledger.unit)
-    if release.unit != ledger.unit:
-        raise ParameterError(f"a ledger that counts {ledger.unit} cannot pay for a budget in {release.unit}")
-    units = release.total_units
+        return Cost(units)
     return Cost(units, min(share_of_slack(ledger, units), release.slack_units))
+
+
+def release_units(release: Budget, unit: Unit) -> int:
+    """The whole budget of a release in what a ledger counts, rounded up."""
+    if release.pure:
+        return PureEvent(Fraction(release.total_units, UNITS), "release").cost(unit).units
+    if release.unit != unit:
+        raise ParameterError(f"a ledger that counts {unit} cannot pay for a budget in {release.unit}")
+    return release.total_units
 
 
 def affordable_epsilon(ledger: Budget, left: Cost, *, delta: float | None = None) -> float | None:
@@ -41,18 +49,36 @@ def affordable_epsilon(ledger: Budget, left: Cost, *, delta: float | None = None
     """
     at_delta = ledger.delta if delta is None else delta
 
-    def fits(step: int) -> bool:
-        try:
-            cost = release_cost(Budget(_epsilon(step), at_delta, ledger.accounting), ledger)
-        except ParameterError:  # below the smallest amount that a ledger counts
-            return True
+    def fits(epsilon: float) -> bool:
+        cost = release_cost(Budget(epsilon, at_delta, ledger.accounting), ledger)
         return cost.units <= left.units and cost.slack <= left.slack
+
+    return largest_epsilon(fits)
+
+
+def epsilon_for_units(units: int, unit: Unit, *, delta: float) -> float | None:
+    """The same where only the unit of a ledger is known, as in a stored release; its slack is not looked at."""
+    way = accounting_of(unit)
+    return largest_epsilon(lambda epsilon: release_units(Budget(epsilon, delta, way), unit) <= units)
+
+
+def largest_epsilon(fits: Callable[[float], bool]) -> float | None:
+    """The largest number of three digits that fits, if smaller ones do; None where none does.
+
+    Where `fits` raises ParameterError the number is below what a ledger counts.
+    """
+
+    def holds(step: int, *, below: bool) -> bool:
+        try:
+            return fits(_epsilon(step))
+        except ParameterError:
+            return below
 
     low, high = -1, (_HIGHEST - _LOWEST) * _PER_DECADE
     while high - low > 1:  # `low` fits or is below all, `high` does not
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return _epsilon(low) if low >= 0 and _is_counted(_epsilon(low), at_delta, ledger) else None
+        low, high = (middle, high) if holds(middle, below=True) else (low, middle)
+    return _epsilon(low) if low >= 0 and holds(low, below=False) else None
 
 
 def next_epsilon(epsilon: float) -> float:
@@ -67,9 +93,26 @@ def _epsilon(step: int) -> float:
     return float(f"{10 ** (DIGITS - 1) + place}e{_LOWEST + decade - DIGITS + 1}")
 
 
-def _is_counted(epsilon: float, delta: float, ledger: Budget) -> bool:
-    try:
-        Budget(epsilon, delta, ledger.accounting)
-    except ParameterError:
-        return False
-    return True
+# The same in words, for refusals and for readers.
+
+
+def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
+    """What a refusal offers instead: the epsilon that fits at this delta and, for a pure one, at the ledger's own."""
+    offers: list[str] = []
+    for one in dict.fromkeys((ledger.delta, delta)):
+        epsilon = affordable_epsilon(ledger, left, delta=one)
+        if epsilon is not None:
+            offers.append(f"{Budget(epsilon, one)} fits" if one else f"a pure epsilon={epsilon:g} fits")
+    if not offers:
+        return "nothing more fits"
+    if delta == 0 and not ledger.pure:
+        offers.append(
+            "a pure epsilon needs more of a ledger with a delta, because it holds without exception"
+        )
+    return "; ".join(offers)
+
+
+def percent_of(units: int, total: int) -> str:
+    """A part of a ledger: 12.3 %; small ones keep two digits."""
+    share = 100 * units / total if total else 0.0
+    return f"{share:.1f} %" if share >= 1 or share == 0 else f"{share:.2g} %"

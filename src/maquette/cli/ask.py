@@ -55,30 +55,46 @@ _REFUSALS = {
 }
 
 
-def describe(outcome: SessionAnswer | Forecast) -> str:
-    """An answer, or the forecast of one, in a line."""
+_FORECASTS = {
+    "free": "needs no look at the table, free",
+    "cached": "answered before, free",
+    "test": "tested, and measured only if it fails",
+    "measure": "measured",
+}
+
+
+def describe(outcome: SessionAnswer | Forecast, *, total: float) -> str:
+    """An answer, or the forecast of one, in a line; `total` is the session's budget, of which prices are parts."""
     from maquette.sessions import SessionAnswer
 
-    unit, cost = outcome.unit, outcome.cost
+    cost = _part(outcome.cost, total)
     if isinstance(outcome, SessionAnswer):
-        price = f", {unit} {cost:.4g}" if cost else ""
+        price = f", {cost} of the budget" if outcome.cost else ""
         return f"{outcome}{price}" + (f", receipt {outcome.receipt}" if outcome.receipt else "")
     error = "" if outcome.error is None else f", within {100 * outcome.error:.2f} points"
     if outcome.refusal is not None:
-        return f"would be refused: {_REFUSALS[outcome.refusal]} ({unit} {cost:.4g}{error})"
+        return f"would be refused: {_REFUSALS[outcome.refusal]} ({cost} of the budget{error})"
     if outcome.kind == "size":
         return (
-            f"the number of records has to be bought first, for {unit} {outcome.size_cost:.4g}; the price of the "
-            f"question depends on it, and both together cost at most {unit} {cost:.4g}"
+            f"the number of records has to be bought first, for {_part(outcome.size_cost, total)} of the budget; the "
+            f"price of the question depends on it, and both together cost at most {cost}"
         )
-    return f"{outcome.kind}: at most {unit} {cost:.4g}{error}"
+    price = f": at most {cost} of the budget" if outcome.cost else ""
+    return f"{_FORECASTS[outcome.kind]}{price}{error}"
+
+
+def _part(amount: float, total: float) -> str:
+    from maquette.accounting.affordable import percent_of
+    from maquette.accounting.budget import UNITS
+
+    return percent_of(round(amount * UNITS), round(total * UNITS))
 
 
 def say_budget(opened: Session) -> None:
     """What is left, as a bar and in numbers."""
     left, total = opened.left, opened.total
     console.say(
-        f"  {console.bar(1 - left / total)} {opened.unit} {left:.4g} left of {total:.4g}, "
+        f"  {console.bar(1 - left / total)} {_part(left, total)} of the session's budget left ({opened.budget}), "
         f"{opened.questions_left:,} questions left"
     )
 
@@ -128,18 +144,20 @@ class Prompt:
     def _ask(self, text: str) -> None:
         forecast = self._session.forecast(text, allow_useless=self._allow_useless)
         if self._interactive and forecast.kind == "size" and forecast.refusal is None:
-            if not typer.confirm(f"  {describe(forecast)}. Buy the number of records?", default=True):
+            if not typer.confirm(
+                f"  {describe(forecast, total=self._session.total)}. Buy the number of records?", default=True
+            ):
                 return
             self._session.buy_size()
             forecast = self._session.forecast(text, allow_useless=self._allow_useless)
         if self._interactive and forecast.cost > 0 and forecast.refusal is None:  # noqa: SIM102
-            if not typer.confirm(f"  {describe(forecast)}. Ask?", default=True):
+            if not typer.confirm(f"  {describe(forecast, total=self._session.total)}. Ask?", default=True):
                 return
         answer = self._session.ask(text, allow_useless=self._allow_useless, at_most=forecast.cost)
         if self._as_json:
             console.say_json(_document(answer))
             return
-        console.say(f"  {describe(answer)}")
+        console.say(f"  {describe(answer, total=self._session.total)}")
         for note in answer.notes:
             console.say(f"  note: {note}")
         if self._interactive:
@@ -150,7 +168,7 @@ class Prompt:
         match word:
             case "forecast":
                 forecast = self._session.forecast(rest, allow_useless=self._allow_useless)
-                console.say(f"  {describe(forecast)}")
+                console.say(f"  {describe(forecast, total=self._session.total)}")
             case "budget":
                 say_budget(self._session)
             case "history":
@@ -168,8 +186,11 @@ class Prompt:
             digits = 0 if past.kind == "size" else 4
             value = "" if past.value is None else f"{past.value:.{digits}f}"
             when = past.when[:19].replace("T", " ")
-            rows.append((str(past.sequence), when, past.what, value, past.kind, f"{past.cost:.4g}"))
-        console.table(("entry", "when (UTC)", "question", "value", "kind", "cost"), rows, right=(0, 3, 5))
+            cost = _part(past.cost, self._session.total)
+            rows.append((str(past.sequence), when, past.what, value, past.kind, cost))
+        console.table(
+            ("entry", "when (UTC)", "question", "value", "kind", "of the budget"), rows, right=(0, 3, 5)
+        )
 
     def _synthetic(self, rest: str) -> None:
         from pyarrow import csv
@@ -359,7 +380,7 @@ def _forecast_each(opened: Session, texts: Sequence[str], *, as_json: bool, allo
         return 0
     for text, forecast in zip(texts, forecasts, strict=True):
         console.say(text)
-        console.say(f"  {describe(forecast)}")
+        console.say(f"  {describe(forecast, total=opened.total)}")
     say_budget(opened)
     return 0
 
@@ -373,7 +394,7 @@ def _ask_each(opened: Session, texts: Sequence[str], *, as_json: bool, allow_use
             some = texts[start : start + AT_ONCE]
             for text, answer in zip(some, opened.ask_many(some, allow_useless=allow_useless), strict=True):
                 answers.append(_document(answer))
-                code = max(code, _say(text, answer, as_json=as_json))
+                code = max(code, _say(text, answer, total=opened.total, as_json=as_json))
     finally:
         if as_json:
             console.say_json({"session": opened.key, "answers": answers})
@@ -390,7 +411,7 @@ def _document(answer: SessionAnswer | Refusal) -> dict[str, Any]:
     return document
 
 
-def _say(text: str, answer: SessionAnswer | Refusal, *, as_json: bool) -> int:
+def _say(text: str, answer: SessionAnswer | Refusal, *, total: float, as_json: bool) -> int:
     """One answer or refusal; its exit code."""
     from maquette.sessions import Refusal
 
@@ -399,7 +420,7 @@ def _say(text: str, answer: SessionAnswer | Refusal, *, as_json: bool) -> int:
         return answer.exit_code
     if not as_json:
         console.say(text)
-        console.say(f"  {describe(answer)}")
+        console.say(f"  {describe(answer, total=total)}")
         for note in answer.notes:
             console.say(f"  note: {note}")
     return 0

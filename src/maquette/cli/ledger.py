@@ -76,6 +76,9 @@ def show(
     questions: Annotated[
         bool, typer.Option("--questions", help="Also list questions that cost nothing, answered in sessions.")
     ] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also show amounts as they are counted, and the kinds of noise.")
+    ] = False,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Write spending over time as .svg, .png, .html or .json.")
     ] = None,
@@ -99,7 +102,7 @@ def show(
         if as_json:
             console.say_json(_summary(book) | {"payments": payments})
         else:
-            _show(book, payments, questions=questions)
+            _show(book, payments, questions=questions, details=details)
             if plot is not None:
                 console.say(f"wrote {plot}")
 
@@ -182,13 +185,15 @@ def recover(location: Location, as_json: AsJson = False) -> None:
     Example:
       maquette ledger recover people.ledger
     """
+    from maquette.accounting.affordable import percent_of
     from maquette.accounting.budget import UNITS
     from maquette.accounting.ledger import Ledger
 
     done = Ledger.recover(location)
     with Ledger.open(location) as book:
-        summary = _summary(book)
-    charged, unit = done.charged.units / UNITS, summary["unit"]
+        summary, total = _summary(book), book.total_units
+        standing = standing_of(book)
+    charged, share = done.charged.units / UNITS, percent_of(done.charged.units, total)
     if as_json:
         lost = {
             "lost": str(done.lost),
@@ -199,13 +204,13 @@ def recover(location: Location, as_json: AsJson = False) -> None:
         console.say_json(summary | lost)
         return
     console.say(
-        f"lost: entries after {done.agreed.seq}, up to {done.lost.seq}; {unit} {charged:.6g} is charged"
+        f"lost: entries after {done.agreed.seq}, up to {done.lost.seq}; {share} of the ledger is charged"
     )
     if done.exceeded:
         console.say(
             "  this copy was also used on its own: together, both copies may have spent more than the total"
         )
-    console.say(f"  {unit} {summary['left']:.6g} is left of {summary['total']:.6g}")
+    console.say(f"  {standing}")
 
 
 @app.command("settle")
@@ -228,31 +233,34 @@ def settle(
       maquette ledger settle people.ledger
       maquette ledger settle people.ledger release-1c63851c363ff10a59d0
     """
+    from maquette.accounting.affordable import percent_of
     from maquette.accounting.budget import UNITS
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
         ending = _to_settle(book, keys or [], every=every)
-        reservations = {one.entry.key: one.left.units / UNITS for one in book.open_envelopes()}
-        before = book.balance().left_units
+        reservations = {one.entry.key: one.left.units for one in book.open_envelopes()}
+        before, total = book.balance().left_units, book.total_units
         for key in ending:
             book.settle(key)
         summary = _summary(book) | {
             "settled": ending,
             "given_back": (book.balance().left_units - before) / UNITS,
         }
+        back, standing = percent_of(book.balance().left_units - before, total), standing_of(book)
     if as_json:
         console.say_json(
-            summary | {"open": {key: amount for key, amount in reservations.items() if key not in ending}}
+            summary
+            | {"open": {key: units / UNITS for key, units in reservations.items() if key not in ending}}
         )
     elif ending:
-        unit, back = summary["unit"], summary["given_back"]
-        console.say(
-            f"ended {', '.join(ending)}: {unit} {back:.6g} was returned, {summary['left']:.6g} is left"
-        )
+        console.say(f"ended {', '.join(ending)}: {back} of the ledger was returned")
+        console.say(f"  {standing}")
     elif reservations:
         console.table(
-            ("reserved", "key"), [(f"{amount:.6g}", key) for key, amount in reservations.items()], right=(0,)
+            ("reserved", "key"),
+            [(percent_of(units, total), key) for key, units in reservations.items()],
+            right=(0,),
         )
         console.say("name the keys to end, or --all; a run that still uses one is refused at its next step")
     else:
@@ -282,11 +290,26 @@ def paid_so_far(location: str) -> str:
 
     try:
         with Ledger.open(location) as book:
-            summary = _summary(book)
+            return standing_of(book)
     except LedgerError:
         return ""
-    unit, reserved = summary["unit"], summary["reserved"]
-    return f"{unit} {summary['spent']:.6g} of {summary['total']:.6g} is spent and {reserved:.6g} reserved"
+
+
+def standing_of(book: Ledger) -> str:
+    """Spent, reserved and left in percent, and what the rest is good for."""
+    from maquette.accounting.affordable import affordable_epsilon, percent_of
+    from maquette.accounting.budget import Cost
+    from maquette.results import wording
+
+    balance = book.balance()
+    parts = {
+        "spent": balance.charged_units,
+        "reserved": balance.reserved_units,
+        "left": balance.left_units,
+    }
+    said = ", ".join(f"{percent_of(units, balance.total_units)} {name}" for name, units in parts.items())
+    rest = Cost(balance.left_units, balance.slack_left)
+    return f"{said}; {wording.further(affordable_epsilon(book.budget, rest), book.budget.delta)}"
 
 
 def _summary(book: Ledger) -> dict[str, Any]:
@@ -338,41 +361,57 @@ def _state(is_envelope: bool, is_settled: bool, is_answered: bool) -> str:
     return "answered" if is_answered else "paid, not answered"
 
 
-def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool) -> None:
+def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool, details: bool) -> None:
     summary = _summary(book)
-    share, reserved = summary["spent"] / summary["total"], summary["reserved"] / summary["total"]
-    way = "" if book.budget.pure else f", counted by {WAYS[book.budget.accounting]}"
-    console.say(f"Ledger '{book.name}': {book.budget}, {book.relation} neighbours{way}")
-    pending = f", {100 * reserved:.1f} % reserved" if reserved else ""
-    console.say(f"  {console.bar(share, reserved)} {100 * share:.1f} % spent{pending}")
-    pending = f", {summary['reserved']:.6g} reserved" if reserved else ""
-    spent = f"{summary['unit']} {summary['spent']:.6g} spent{pending}"
-    console.say(f"  {spent}, {summary['left']:.6g} left of {summary['total']:.6g}")
+    total = summary["total"]
+    console.say(f"Ledger '{book.name}': {book.budget} in all, {book.relation} neighbours")
+    console.say(f"  {console.bar(summary['spent'] / total, summary['reserved'] / total)}")
+    console.say(f"  {standing_of(book)}")
+    if details:
+        way = "" if book.budget.pure else f", by {WAYS[book.budget.accounting]}"
+        amounts = ", ".join(f"{summary[part]:.6g} {part}" for part in ("spent", "reserved", "left"))
+        console.say(f"  counted in {summary['unit']}{way}: {amounts} of {total:.6g}")
     if not payments:
         console.say("  nothing was paid yet")
         return
     console.say()
     shown = [p for p in payments if questions or p["asked"] not in _FREE]
-    rows = [
-        (
-            str(p["sequence"]),
-            p["created"][:19].replace("T", " "),
-            ("  " if p["parent"] else "") + _label(p),
-            f"{p['amount']:.6g}",
-            f"{p['state']}, holds {p['reserved']:.6g}" if p["reserved"] else p["state"],
-            p["key"],
-        )
-        for p in shown
-    ]
-    console.table(("entry", "when (UTC)", "paid for", summary["unit"], "state", "key"), rows, right=(0, 3))
+    _say_payments(shown, summary, details=details)
     if len(shown) < len(payments):
         console.say(
             f"  and {len(payments) - len(shown):,} questions that cost nothing; --questions lists them"
         )
     console.say()
-    if reserved:
+    if summary["reserved"]:
         console.say("  maquette ledger settle ends open reservations and gives back what they hold")
     console.say(f"  receipt {summary['receipt']}")
+
+
+def _say_payments(payments: list[dict[str, Any]], summary: dict[str, Any], *, details: bool) -> None:
+    """One line each, in percent of the ledger; with details also as counted, with the kind of noise."""
+    from maquette.accounting.affordable import percent_of
+    from maquette.accounting.budget import UNITS
+
+    total = round(summary["total"] * UNITS)
+
+    def share(amount: float) -> str:
+        return percent_of(round(amount * UNITS), total)
+
+    head = ("entry", "when (UTC)", "paid for", "of the ledger", "state", "key")
+    extra = (summary["unit"], "noise")
+    rows = [
+        (
+            str(p["sequence"]),
+            p["created"][:19].replace("T", " "),
+            ("  " if p["parent"] else "") + _label(p),
+            share(p["amount"]),
+            f"{p['state']}, holds {share(p['reserved'])}" if p["reserved"] else p["state"],
+            p["key"],
+            *((f"{p['amount']:.6g}", p["tag"]) if details else ()),
+        )
+        for p in payments
+    ]
+    console.table((*head, *(extra if details else ())), rows, right=(0, 3, 6) if details else (0, 3))
 
 
 _FREE = ("test", "note")

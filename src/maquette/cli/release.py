@@ -280,6 +280,7 @@ def _say_interrupted(ledger: str | None, *, drawing: str) -> None:
 def _say_release(result: Release, place: Path, *, as_json: bool) -> None:
     from maquette.results.document import dump
     from maquette.results.folder import REPORT
+    from maquette.results.report import account_in_words
 
     if as_json:
         console.say_json({"folder": str(place), "headline": result.headline} | dump(result))
@@ -288,10 +289,8 @@ def _say_release(result: Release, place: Path, *, as_json: bool) -> None:
     console.facts(result.facts())
     if result.account is not None:
         account = result.account
-        used = console.bar(account.spent / account.total, account.reserved / account.total)
-        pending = f", {account.reserved:.6g} reserved" if account.reserved else ""
-        left = 100 * account.left / account.total
-        console.say(f"  {used} {left:.1f} % left in the ledger ({account.unit} {account.left:.6g}{pending})")
+        console.say(f"  {console.bar(account.spent / account.total, account.reserved / account.total)}")
+        console.say(f"  the ledger: {account_in_words(account, delta=result.budget.delta)}")
     for note in result.notes:
         console.say(f"  note: {note}")
     console.say(f"wrote {place}; read {place / REPORT} in a browser")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from maquette import _check
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, share_of_slack
-from maquette.accounting.events import PureEvent
+from maquette.accounting.affordable import percent_of, release_cost, what_fits
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost
 from maquette.accounting.gaussian import log_ratio
 from maquette.accounting.ledger import Entry, Ledger
-from maquette.accounting.ledger.entry import reserved_note
 from maquette.domain import Relation
 from maquette.errors import (
     BudgetExceeded,
@@ -154,15 +152,31 @@ def check_covered(request: Request, book: Ledger, key: str, prepared: Prepared) 
         return
     _check_slack(request, book, cost, prepared)
     if cost.units > balance.left_units:
-        unit, needed, rest = book.budget.unit, cost.units / UNITS, balance.left_units / UNITS
         raise BudgetExceeded(
-            f"this release needs {unit}={needed:g}, but ledger '{book.name}' has {unit}={rest:g} left"
-            f"{reserved_note(balance.reserved_units, unit)}; ask for a smaller epsilon, or repeat an "
-            "earlier request, which is free",
-            unit=unit,
-            needed=needed,
-            left=rest,
+            refusal_of("this release", book, cost)
+            + what_fits(book.budget, Cost(balance.left_units, balance.slack_left), delta=request.budget.delta)
+            + "; an earlier request can be repeated, which is free",
+            unit=book.budget.unit,
+            needed=cost.units / UNITS,
+            left=balance.left_units / UNITS,
         )
+
+
+def refusal_of(what: str, book: Ledger, cost: Cost) -> str:
+    """How much is needed and left, in percent of the ledger."""
+    balance = book.balance()
+    needed, rest, reserved = (
+        percent_of(units, balance.total_units)
+        for units in (cost.units, balance.left_units, balance.reserved_units)
+    )
+    note = (
+        f" ({reserved} more is reserved by releases or sessions that have not ended; maquette ledger settle gives "
+        "back what they do not need)"
+    )
+    return (
+        f"{what} needs {needed} of ledger '{book.name}', and {rest} is left"
+        f"{note if balance.reserved_units else ''}: "
+    )
 
 
 def _check_slack(request: Request, book: Ledger, cost: Cost, prepared: Prepared) -> None:
@@ -212,17 +226,14 @@ def reserve(request: Request, book: Ledger, key: str) -> Entry:
 
 def cost_of(request: Request, book: Ledger) -> Cost:
     """The whole budget in what the ledger counts; its share of the slack goes by its share of the total."""
-    if request.budget.pure:
-        return PureEvent(Fraction(request.budget.total_units, UNITS), "release").cost(book.budget.unit)
-    if book.budget.pure:
+    if not request.budget.pure and book.budget.pure:
         raise LedgerError(
             f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
             "ledger that was made with one"
         )
-    if book.budget.accounting != request.budget.accounting:
+    if not request.budget.pure and book.budget.accounting != request.budget.accounting:
         raise LedgerError(
             f"ledger '{book.name}' was made by another process in the meantime and counts by "
             f"{book.budget.accounting}; ask again"
         )
-    units = request.budget.total_units
-    return Cost(units, min(share_of_slack(book.budget, units), request.budget.slack_units))
+    return release_cost(request.budget, book.budget)

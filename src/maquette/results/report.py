@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maquette.accounting.affordable import epsilon_for_units, percent_of
+from maquette.accounting.unit import UNITS, Unit
 from maquette.domain import Attribute
 from maquette.domain.attribute import MISSING, OTHER, Kind
 from maquette.results import plots, wording
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
     from maquette.results.release import Release
+    from maquette.results.statements import Account
 
 
 # The table at a glance: the shares of every attribute, with error bars where an error is proved.
@@ -124,6 +127,20 @@ def template(name: str) -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template(name)
+
+
+# The ledger as it stood when the release was finished.
+
+
+def account_in_words(account: Account, *, delta: float) -> str:
+    """Spent, reserved and left in percent, and the epsilon that one more release with this delta could have."""
+    total, spent, reserved = (round(x * UNITS) for x in (account.total, account.spent, account.reserved))
+    left = 0 if account.left == 0 else total - spent - reserved
+    parts = {"spent": spent, "reserved": reserved, "left": left}
+    said = ", ".join(f"{percent_of(units, total)} {name}" for name, units in parts.items())
+    unit = Unit(account.unit)
+    at = 0.0 if unit.is_pure else delta
+    return f"{said}; {wording.further(epsilon_for_units(left, unit, delta=at), at)}"
 
 
 MOST_GROUPS = 16

@@ -33,11 +33,32 @@ ENTRY_LABELS = {
 """Entries of a ledger that ask the table nothing by themselves."""
 
 
+EVENT_LABELS = {
+    "laplace": "noisy answers",
+    "gaussian": "noisy answers",
+    "smoothed": "noisy answers",
+    "cube": "noisy answers",
+    "pure": "noisy answers",
+    "composed": "several noisy answers",
+    "selection": "choosing queries",
+    "sparse": "epoch of tests",
+    "analyst": "share of an analyst",
+}
+"""Kinds of noise, for payments of which no more is known."""
+
+
 def payment(question: str | None, tag: str) -> str:
-    """What was paid for: the question as a reader would call it, and the kind of noise."""
-    if question in ENTRY_LABELS:
-        return ENTRY_LABELS[question]
-    return tag if question is None else f"{QUESTION_LABELS.get(question, question)} ({tag})"
+    """What was paid for, as a reader would call it."""
+    if question is None:
+        return EVENT_LABELS.get(tag, tag)
+    return ENTRY_LABELS.get(question) or QUESTION_LABELS.get(question, question)
+
+
+def further(epsilon: float | None, delta: float) -> str:
+    """What the rest of a ledger is good for: the largest epsilon of one more release."""
+    if epsilon is None:
+        return "nothing more can be released"
+    return f"one more release could have up to {budget(epsilon, delta)}"
 
 
 def big(value: int | float) -> str:

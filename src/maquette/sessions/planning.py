@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from maquette.accounting.affordable import percent_of
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.unit import UNITS
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, UselessAnswer
 from maquette.gate.online import Guess, OnlineCurator, epoch_cost
@@ -267,8 +269,9 @@ class SessionPlanner:
             raise UselessAnswer(self._why_useless(forecast.error), error=forecast.error)
         if forecast.refusal is not None:
             raise BudgetExceeded(
-                f"this question may need {unit}={forecast.cost:.6g}, but the session has {unit}="
-                f"{forecast.left:.6g} left for it; earlier questions stay free, new ones need another session",
+                f"this question may take {self._share(forecast.cost)} of the session's budget, and "
+                f"{self._share(forecast.left)} is left for it; earlier questions stay free, new ones need another "
+                "session",
                 unit=unit,
                 needed=forecast.cost,
                 left=forecast.left,
@@ -283,6 +286,9 @@ class SessionPlanner:
                 needed=needed,
                 left=at_most,
             )
+
+    def _share(self, amount: float) -> str:
+        return percent_of(round(amount * UNITS), self.rules.budget.total_units)
 
     def _why_useless(self, error: float) -> str:
         """What is wrong with an error that says nothing, and what would help."""

@@ -11,11 +11,12 @@ import json
 import math
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from maquette import _check
+from maquette.accounting.affordable import largest_epsilon, percent_of
 from maquette.accounting.budget import UNITS, Budget, Cost, share_of_slack
 from maquette.accounting.events import PureEvent
 from maquette.accounting.gaussian import half_square_of_rho
@@ -36,6 +37,7 @@ from maquette.mechanisms.online import (
     textbook_settings,
 )
 from maquette.questions.measurement import Size
+from maquette.releasing.payment import refusal_of
 
 MECHANISMS = ("direct", "median", "pmw")
 UPDATES = ("refit", "step")
@@ -206,6 +208,8 @@ def warn_renamed(old: str, new: str) -> None:
 def reserve(ledger: Ledger, key: str, domain: Domain, rules: Rules, *, share: float | None) -> None:
     """Set the budget of a session aside in the ledger, out of the analyst's share where there is one."""
     parent = None if rules.analyst is None or share is None else _reserve_share(ledger, rules, share)
+    if parent is None and ledger.find(key) is None:
+        _check_covered(ledger, rules)
     body = {name: value for name, value in rules.facts(domain).items() if name != "domain"}
     entry = ledger.reserve(
         key,
@@ -225,6 +229,27 @@ def reserve(ledger: Ledger, key: str, domain: Domain, rules: Rules, *, share: fl
         )
 
 
+def _check_covered(ledger: Ledger, rules: Rules) -> None:
+    """Refuse a session that the ledger cannot pay for, and say which one it can."""
+    balance, cost = ledger.balance(), rules.cost(ledger)
+    if cost.units <= balance.left_units:
+        return
+
+    def fits(epsilon: float) -> bool:
+        smaller = replace(rules, budget=replace(rules.budget, epsilon=epsilon)).cost(ledger)
+        return smaller.units <= balance.left_units and smaller.slack <= balance.slack_left
+
+    epsilon = largest_epsilon(fits)
+    at = f" with delta={rules.budget.delta:g}" if rules.budget.delta else ""
+    raise BudgetExceeded(
+        refusal_of("this session", ledger, cost)
+        + ("nothing more fits" if epsilon is None else f"a session with epsilon={epsilon:g}{at} fits"),
+        unit=ledger.budget.unit,
+        needed=cost.units / UNITS,
+        left=balance.left_units / UNITS,
+    )
+
+
 def _reserve_share(ledger: Ledger, rules: Rules, share: float) -> str:
     """The analyst's part of the total: a cap and a promise, for all sessions in that name."""
     analyst, units = rules.analyst, math.floor(Fraction(str(share)) * ledger.total_units)
@@ -233,8 +258,8 @@ def _reserve_share(ledger: Ledger, rules: Rules, share: float) -> str:
     if needed > units and ledger.find(name) is None:
         unit = ledger.budget.unit
         raise BudgetExceeded(
-            f"the session needs {unit}={needed / UNITS:g}, but a share of {share:g} holds {unit}={units / UNITS:g}; "
-            "give a larger share, or a session with a smaller epsilon",
+            f"the session needs {percent_of(needed, ledger.total_units)} of ledger '{ledger.name}', but the analyst's "
+            f"share is {percent_of(units, ledger.total_units)}; give a larger share, or the session a smaller epsilon",
             unit=unit,
             needed=needed / UNITS,
             left=units / UNITS,

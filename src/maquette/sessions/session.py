@@ -159,6 +159,11 @@ class Session:
         return self._planner.rules.budget.unit
 
     @property
+    def budget(self) -> Budget:
+        """What the whole session may spend."""
+        return self._planner.rules.budget
+
+    @property
     def total(self) -> float:
         return self._planner.rules.budget.total_units / UNITS
 
