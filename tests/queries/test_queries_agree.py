@@ -51,6 +51,16 @@ def test_rows_histogram_and_definition_agree(asked, seeds):
         assert (answers * factor == expected).all()
 
 
+@settings(quick, max_examples=60)
+@given(asked=any_queries())
+def test_what_every_class_inherits_agrees_with_its_own_shorter_way(asked):
+    rows = rows_of(asked.domain, range(asked.domain.size))
+    assert (mq.Queries.columns_of(asked, rows) == asked.columns_of(rows)).all()
+    by_cells, own = list(mq.Queries.query_keys(asked)), list(asked.query_keys())
+    assert [key is None for key in by_cells] == [key is None for key in own]
+    assert len(set(by_cells)) == len(set(own))
+
+
 @quick
 @given(asked=any_queries())
 def test_the_columns_are_the_answers_on_single_records(asked):

@@ -115,9 +115,10 @@ def sets_of(mask: NDArray[np.bool_]) -> list[NDArray[np.intp]] | None:
 
 def keys_by_cells(queries: Queries) -> Iterator[Key | None]:
     """Keys from the weights on every cell of the attributes that the queries look at."""
-    shape = tuple(queries.domain[name].size for name in queries.attributes)
-    for row in queries.columns_of(all_cells(shape, queries.attributes)):
-        yield array_key(queries.domain, queries.attributes, row.reshape(shape), queries.denominator)
+    names = queries.attributes or queries.domain.names[:1]  # constants look at no attribute
+    shape = tuple(queries.domain[name].size for name in names)
+    for row in queries.columns_of(all_cells(shape, names)):
+        yield array_key(queries.domain, names, row.reshape(shape), queries.denominator)
 
 
 def all_cells(shape: tuple[int, ...], names: Margin) -> dict[str, NDArray[np.int64]]:
