@@ -70,6 +70,8 @@ PET_NAMES = frozenset(
 QUESTIONS = ("is", "has", "was", "are", "may", "can", "must", "needs")
 ALLOWED: dict[str, str] = {
     "expected": "Forecast.expected, the expected error in plans and their JSON",
+    "mechanisms/base.py:expected": "public field of a forecast, a key of what `maquette plan --json` prints",
+    "mechanisms/base.py:stated": "public field of a forecast, a key of what `maquette plan --json` prints",
     "queries/predicates.py:given": "public parameter of boxes()",
     "results/statements.py:asked": "a field of the stored release.json",
     "results/release.py:measured": "public property of Release",

@@ -130,22 +130,22 @@ def test_every_way_of_post_processing_keeps_its_statement(mechanism, post):
         assert error <= outcome.guarantee.alpha
         assert facts["moved_counts"] <= facts["noise_level_counts"] + facts["size_drift_counts"]
         assert (outcome.database is None) == (post == "none")
-    level = postprocess.stated(facts["noise_level_counts"], facts["size_drift_counts"], facts["post"])
+    level = postprocess.error_after(facts["noise_level_counts"], facts["size_drift_counts"], facts["post"])
     assert outcome.guarantee.alpha <= level / outcome.size.divisor + 1e-6
 
 
 def test_a_fit_that_strays_too_far_is_not_released():
     task = task_for(prefixes(DOMAIN, "a"))
-    draft = postprocess.Draft(
+    noisy = postprocess.NoisyAnswers(
         counts=np.array([0.0, 4000.0, 0.0, 4000.0, 4000.0])[: task.queries.count],
         level=10.0,
-        drift=0.0,
+        size_error=0.0,
         size=Size(4000, None, None),
         law="made up",
     )
-    outcome = postprocess.finish(task, draft)
+    outcome = postprocess.finish(task, noisy)
     assert outcome.parameters["post"] == "none"
-    assert outcome.answers.fractions == pytest.approx(draft.counts / 4000, abs=1e-8)
+    assert outcome.answers.fractions == pytest.approx(noisy.counts / 4000, abs=1e-8)
     assert outcome.guarantee.alpha == pytest.approx(10 / 4000, abs=1e-8)
 
 

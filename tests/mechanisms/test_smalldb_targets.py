@@ -281,7 +281,7 @@ def bound_at(share: Fraction, asked: Task, n: int) -> float:
     parts = sizing.Split(asked.price * share, asked.price * (1 - share))
     epsilon = float(asked.unit.selection_epsilon(parts.answers))
     small, route = SMALLDB.prepare(replace(asked, rows=8)).draw_for(n=n, epsilon=epsilon)
-    least = n - 2 * parts.drift(asked)
+    least = n - 2 * parts.size_error(asked)
     return error_bound(small, route, asked, n=least, epsilon=epsilon).alpha if least >= 1 else math.inf
 
 

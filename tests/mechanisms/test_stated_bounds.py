@@ -143,7 +143,7 @@ def by_tree(made: Made) -> float:
     """Two levels of 16 branches over 40 cells; every prefix is a sum of nodes, none with a weight above 1."""
     levels, branches = 2, 16
     scale = levels * (2 if made.public else 1) / made.paid("tables")
-    nodes = proved.tree_nodes(levels, branches, total_known=made.public)
+    nodes = proved.tree_nodes(levels, branches, total_is_public=made.public)
     return made.of_size(proved.chernoff(np.ones(nodes), scale, 40, made.beta) + 2 * made.off)
 
 

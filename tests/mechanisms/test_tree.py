@@ -72,7 +72,9 @@ def test_the_coefficients_of_every_prefix_stay_below_the_bound(size, branches, k
     variance = 0.0 if known else 800.0
     columns = np.array([fitted(unit, size, branches, 0.0, variance) for unit in np.eye(nodes)])
     coefficients = np.cumsum(columns, axis=1)
-    bound = theory.tree_nodes(levels=len(tree_widths(size, branches)), branches=branches, total_known=known)
+    bound = theory.tree_nodes(
+        levels=len(tree_widths(size, branches)), branches=branches, total_is_public=known
+    )
     assert (coefficients**2).sum(axis=0).max() <= bound + 1e-9
     assert np.abs(coefficients).max() <= 1 + 1e-9
     from_total = np.cumsum(fitted(np.zeros(nodes), size, branches, 1.0, variance))

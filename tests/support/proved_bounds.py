@@ -114,7 +114,7 @@ def weights_concentrated(*, n: float, rho: float, universe: int, k: int, rounds:
     )
 
 
-def tree_nodes(levels: int, branches: int, *, total_known: bool) -> int:
+def tree_nodes(levels: int, branches: int, *, total_is_public: bool) -> int:
     """Measured nodes that add up to any prefix: half the branches per level, at the top only if the total is known."""
     half = (branches + 1) // 2
-    return levels * half if total_known else (levels - 1) * half + branches - 1
+    return levels * half if total_is_public else (levels - 1) * half + branches - 1

@@ -354,7 +354,7 @@ def test_one_cell_is_no_choice():
 def test_a_bound_above_one_is_called_vacuous():
     bound = smalldb.best(facts(2**64, 1e9), n=100, epsilon=0.1, beta=0.05)
     assert bound.vacuous
-    assert bound.stated == 1.0
+    assert bound.clipped == 1.0
     assert bound.alpha > 1
 
 
@@ -472,10 +472,10 @@ def test_the_closed_form():
 def test_counts_by_a_released_size_pay_for_its_drift():
     known = facts(16, 100)
     terms = {"rows": 60, "epsilon": 1, "beta": 0.05, "only": "a"}
-    certain = smalldb.counts_from_released_size(known, size=1e5, drift=0, **terms)
+    certain = smalldb.counts_from_released_size(known, size=1e5, size_error=0, **terms)
     assert certain == pytest.approx(21089.24810, abs=1e-4)
-    drifting = smalldb.counts_from_released_size(known, size=1e5, drift=10, **terms)
+    drifting = smalldb.counts_from_released_size(known, size=1e5, size_error=10, **terms)
     alpha = existence.sampling(rows=60, log_queries=math.log(100))
     assert drifting == pytest.approx(certain + 10 * alpha + 10)
     with pytest.raises(ParameterError, match="drift"):
-        smalldb.counts_from_released_size(known, size=1e5, drift=-1, **terms)
+        smalldb.counts_from_released_size(known, size=1e5, size_error=-1, **terms)

@@ -130,7 +130,7 @@ def test_the_published_exponent_doubles_the_requirement():
 
 def test_a_released_total_adds_its_drift():
     assert roth.usefulness(eta=0.1, total=1000) == 100
-    assert roth.usefulness(eta=0.1, total=1000, drift=7) == 107
+    assert roth.usefulness(eta=0.1, total=1000, size_error=7) == 107
 
 
 def test_rows_for_a_target():

@@ -309,11 +309,11 @@ def test_size_bounds():
 
 
 def test_certificate():
-    assert certificate.certified_alpha(largest=40, margin=10, size=1000, drift=0) == 0.05
-    assert certificate.certified_alpha(largest=40, margin=10, size=1100, drift=100) == 0.05
-    assert certificate.certified_alpha(largest=-30, margin=10, size=1000, drift=0) == 0
-    assert certificate.certified_alpha(largest=5, margin=1, size=90, drift=100) == 1
-    assert certificate.certified_alpha(largest=2000, margin=1, size=1000, drift=0) == 1
+    assert certificate.certified_alpha(largest=40, margin=10, size=1000, size_error=0) == 0.05
+    assert certificate.certified_alpha(largest=40, margin=10, size=1100, size_error=100) == 0.05
+    assert certificate.certified_alpha(largest=-30, margin=10, size=1000, size_error=0) == 0
+    assert certificate.certified_alpha(largest=5, margin=1, size=90, size_error=100) == 1
+    assert certificate.certified_alpha(largest=2000, margin=1, size=1000, size_error=0) == 1
 
 
 def test_rows_from_weights():
@@ -323,8 +323,8 @@ def test_rows_from_weights():
     assert postprocess.sampling_error(log_queries=0.0, rows=100, beta=0.05) == pytest.approx(
         math.sqrt(math.log(40) / 200)
     )
-    assert postprocess.consistent_error(noise=3, drift=1) == 7
-    assert postprocess.shifted_error(noise=3, shift=2, drift=1) == 6
+    assert postprocess.consistent_error(noise=3, size_error=1) == 7
+    assert postprocess.shifted_error(noise=3, shift=2, size_error=1) == 6
 
 
 # --- directions and the inverse ---

@@ -15,7 +15,7 @@ from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
-from maquette.mechanisms.postprocess import Draft
+from maquette.mechanisms.postprocess import NoisyAnswers
 from maquette.models.answers import Answers
 from maquette.models.fits import answer_histogram, project_simplex
 from maquette.models.histogram import HistogramModel
@@ -43,24 +43,24 @@ class PreparedDirect(Prepared):
 
     @cached_property
     def _parts(self) -> sizing.Split:
-        way = postprocess.route(self.task)
-        return sizing.split(self.task, self._level, lambda e, t: postprocess.stated(e, t, way))
+        method = postprocess.method_for(self.task)
+        return sizing.split(self.task, self._level, lambda e, t: postprocess.error_after(e, t, method))
 
     def _foresee(self) -> Forecast:
         task, parts, count = self.task, self._parts, self.task.queries.count
-        way, law = postprocess.route(task), self._law(parts.answers)
+        method, law = postprocess.method_for(task), self._law(parts.answers)
         tables = len(shape.margins_of(task.queries) or task.queries.classes)
         typical = law.max_quantile(count=count, beta=0.5, denominator=task.queries.denominator)
-        typical += parts.drift(task, beta=0.5)
+        typical += parts.size_error(task, beta=0.5)
         return Forecast(
             self.mechanism.name,
-            postprocess.in_advance(self._level(parts.answers), parts.drift(task), way, n=self.n),
+            postprocess.in_advance(self._level(parts.answers), parts.size_error(task), method, n=self.n),
             min(typical / self.n, 1.0),
             postprocess.seconds(task, n=self.n, cells=count, tables=tables),
             self.megabytes,
-            way != "none" and shape.gives_rows(task.queries),
+            method != "none" and shape.gives_rows(task.queries),
             None,
-            (_describe(law), postprocess.EXPECTED),
+            (_describe(law), postprocess.EXPECTED_NOTE),
         )
 
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
@@ -68,22 +68,22 @@ class PreparedDirect(Prepared):
         task, parts = self.task, self._parts
         progress("measuring the workload", 0.0)
         size = curator.size(price=parts.size)
-        measured = curator.measure(task.queries, noise=self.mechanism.ask(parts.answers, task.unit))
+        measurement = curator.measure(task.queries, noise=self.mechanism.ask(parts.answers, task.unit))
         progress("making the answers consistent", 0.5)
         count, denominator = task.queries.count, task.queries.denominator
-        beta = sizing.rest_of(task.beta, task.relation)
-        draft = Draft(
-            counts=measured.counts,
-            level=measured.noise.max_quantile(count=count, beta=beta, denominator=denominator),
-            drift=sizing.drift(size, task.beta),
+        beta = sizing.beta_for_answers(task.beta, task.relation)
+        noisy = NoisyAnswers(
+            counts=measurement.counts,
+            level=measurement.noise.max_quantile(count=count, beta=beta, denominator=denominator),
+            size_error=sizing.size_error(size, task.beta),
             size=size,
-            law=_describe(measured.noise),
+            law=_describe(measurement.noise),
             deviations=None
-            if isinstance(measured.noise, Cube)
-            else np.broadcast_to(measured.noise.deviation / size.divisor, (count,)),
+            if isinstance(measurement.noise, Cube)
+            else np.broadcast_to(measurement.noise.deviation / size.divisor, (count,)),
             parameters={"draws": count},
         )
-        done = postprocess.finish(task, draft)
+        done = postprocess.finish(task, noisy)
         progress("making the answers consistent", 1.0)
         return done
 
@@ -99,7 +99,7 @@ class PreparedDirect(Prepared):
         task = self.task
         return self._law(price).max_quantile(
             count=task.queries.count,
-            beta=sizing.rest_of(task.beta, task.relation),
+            beta=sizing.beta_for_answers(task.beta, task.relation),
             denominator=task.queries.denominator,
         )
 
@@ -166,26 +166,26 @@ class PreparedHistogram(Prepared):
 
     @cached_property
     def _parts(self) -> sizing.Split:
-        way = _way(self.task)
+        method = _way(self.task)
         return sizing.split(
             self.task,
             lambda price: self._level(self._law(price), self._beta),
-            lambda e, t: postprocess.stated(e, t, way),
+            lambda e, t: postprocess.error_after(e, t, method),
         )
 
     def _foresee(self) -> Forecast:
         task, parts, n = self.task, self._parts, self.n
         cells, law = shape.universe(task.queries), self._law(parts.answers)
-        typical = self._level(law, 0.5) + parts.drift(task, beta=0.5)
+        typical = self._level(law, 0.5) + parts.size_error(task, beta=0.5)
         return Forecast(
             self.mechanism.name,
-            postprocess.in_advance(self._level(law, self._beta), parts.drift(task), _way(task), n=n),
+            postprocess.in_advance(self._level(law, self._beta), parts.size_error(task), _way(task), n=n),
             min(typical / n, 1.0),
             postprocess.measuring(n=n, cells=cells, tables=1, answers=cells + task.queries.count),
             self.megabytes,
             True,
             None,
-            (_describe_cells(law), postprocess.EXPECTED),
+            (_describe_cells(law), postprocess.EXPECTED_NOTE),
         )
 
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
@@ -193,13 +193,13 @@ class PreparedHistogram(Prepared):
         task, parts = self.task, self._parts
         progress("measuring the histogram", 0.0)
         size = curator.size(price=parts.size)
-        measured = curator.measure(self._cells, noise=self.mechanism.ask(parts.answers, task.unit))
+        measurement = curator.measure(self._cells, noise=self.mechanism.ask(parts.answers, task.unit))
         progress("answering from the histogram", 0.5)
         model = HistogramModel.from_noisy(
             task.queries.domain,
             task.queries.attributes,
-            measured.values,
-            independent(measured.noise),
+            measurement.values,
+            independent(measurement.noise),
             size,
         )
         done = self._release(model)
@@ -209,15 +209,15 @@ class PreparedHistogram(Prepared):
     def _release(self, model: HistogramModel) -> Outcome:
         task, size, queries = self.task, model.size, self.task.queries
         level = self._level(model.noise, self._beta)
-        drift = sizing.drift(size, task.beta)
+        size_error = sizing.size_error(size, task.beta)
         unbiased = np.clip(answer_histogram(queries, model.cells), 0.0, size.divisor)
         projected = project_simplex(model.cells, total=float(size.divisor))
-        values, moved = unbiased, 0.0
+        values, shift = unbiased, 0.0
         if task.post != "none":
             smooth = answer_histogram(queries, projected)
             away = float(np.abs(smooth - unbiased).max())
-            if away <= level + drift:
-                values, moved = smooth, away
+            if away <= level + size_error:
+                values, shift = smooth, away
         answers = Answers.from_fractions(values / size.divisor)
         rows, facts = postprocess.make_rows(
             task,
@@ -226,13 +226,13 @@ class PreparedHistogram(Prepared):
             answers,
             lambda counts: answer_histogram(queries, counts.reshape(model.cells.shape)),
         )
-        how = "projected to non-negative cells" if moved else "unbiased, clipped to [0, 1]"
+        how = "projected to non-negative cells" if shift else "unbiased, clipped to [0, 1]"
         return Outcome(
             answers=answers,
             database=rows,
             size=size,
             guarantee=postprocess.guarantee(
-                direct.shifted_error(noise=level, shift=moved, drift=drift),
+                direct.shifted_error(noise=level, shift=shift, size_error=size_error),
                 size,
                 task.beta,
                 f"{_describe_cells(model.noise)}; {how}",
@@ -241,8 +241,8 @@ class PreparedHistogram(Prepared):
             parameters={
                 "cells": model.cells.size,
                 "noise_level_counts": level,
-                "size_drift_counts": drift,
-                "moved_counts": moved,
+                "size_drift_counts": size_error,
+                "moved_counts": shift,
             }
             | facts,
             model=model,
@@ -254,21 +254,21 @@ class PreparedHistogram(Prepared):
 
     @property
     def _beta(self) -> float:
-        return sizing.rest_of(self.task.beta, self.task.relation)
+        return sizing.beta_for_answers(self.task.beta, self.task.relation)
 
     def _law(self, price: Fraction) -> IndependentLaw:
         task = self.task
-        asked = self.mechanism.ask(price, task.unit)
-        return independent(asked.law(self._cells.sensitivity(task.relation), unit=task.unit))
+        request = self.mechanism.ask(price, task.unit)
+        return independent(request.law(self._cells.sensitivity(task.relation), unit=task.unit))
 
     def _level(self, noise: IndependentLaw, beta: float) -> float:
         """The largest noise of any answer, in counts, the size being exact."""
         queries = self.task.queries
-        found = shape.profile(queries)
+        profile = shape.profile(queries)
         return noise.histogram_quantile(
             universe=shape.universe(queries),
-            cells=found.cells,
-            counts=found.counts,
+            cells=profile.cells,
+            counts=profile.counts,
             distinct=shape.distinct(queries),
             beta=beta,
         )

@@ -24,7 +24,9 @@ from maquette.theory import direct
 
 MOST_ROWS = 10**7
 """Rows of a small database unless another number is asked for."""
-EXPECTED = "expected: median of the largest noise plus median error of a private size, before post-processing"
+EXPECTED_NOTE = (
+    "expected: median of the largest noise plus median error of a private size, before post-processing"
+)
 
 ANSWERS_ONLY = (
     "answers only, no rows: the universe that the queries look at is too large for a histogram, the class of "
@@ -33,13 +35,13 @@ ANSWERS_ONLY = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draft:
+class NoisyAnswers:
     """Measured answers before post-processing, with what is proved about them."""
 
     counts: NDArray[np.float64]
     level: float
     """No measured answer is off by more than this, in counts."""
-    drift: float
+    size_error: float
     """The released size is not off by more than this."""
     size: Size
     law: str
@@ -52,7 +54,7 @@ class Draft:
     model: Any = None
 
 
-def route(task: Task) -> str:
+def method_for(task: Task) -> str:
     """Which post-processing a task gets: none, simplex, lp or l2. Public inputs only.
 
     Least squares wherever a histogram can be fitted; for marginals over a larger universe each by itself.
@@ -76,21 +78,21 @@ def refusal(task: Task) -> str | None:
     return None
 
 
-def stated(level: float, drift: float, way: str) -> float:
+def error_after(level: float, size_error: float, method: str) -> float:
     """The error in counts that can be stated in advance, after post-processing."""
-    match way:
+    match method:
         case "none":
-            return level + drift
+            return level + size_error
         case "simplex":
-            return direct.consistent_error(noise=level, drift=drift)
+            return direct.consistent_error(noise=level, size_error=size_error)
         case _:
-            return direct.fitted_error(noise=level, drift=drift)
+            return direct.fitted_error(noise=level, size_error=size_error)
 
 
-def in_advance(level: float, drift: float, way: str, *, n: int) -> float:
+def in_advance(level: float, size_error: float, method: str, *, n: int) -> float:
     """The stated error as a fraction of n records, for the lowest size that may be released; 1 if vacuous."""
-    least = n - drift
-    return 1.0 if least < 1 else min(1.0, stated(level, drift, way) / least + 0.5 / GRID)
+    least = n - size_error
+    return 1.0 if least < 1 else min(1.0, error_after(level, size_error, method) / least + 0.5 / GRID)
 
 
 def guarantee(error: float, size: Size, beta: float, words: str) -> Guarantee:
@@ -101,48 +103,48 @@ def guarantee(error: float, size: Size, beta: float, words: str) -> Guarantee:
     return Guarantee(alpha, beta, words)
 
 
-def finish(task: Task, draft: Draft) -> Outcome:
+def finish(task: Task, noisy: NoisyAnswers) -> Outcome:
     """Post-process, make rows, and state the error of the answers that are released.
 
-    Accuracy: measured answers are within level + drift (as fractions of the released size); projected ones within
-        2 level + drift, and within level + drift + how far they really moved. Answers of a fitted histogram are
-        released only if they stay within level + drift of the measured ones.
+    Accuracy: measured answers are within level + size_error (as fractions of the released size); projected ones within
+        2 level + size_error, and within level + size_error + how far they really moved. Answers of a fitted histogram are
+        released only if they stay within level + size_error of the measured ones.
     """
-    way = route(task)
-    fitted = _fit(task, draft, way) if way != "none" and shape.gives_rows(task.queries) else None
-    found = None
-    if fitted is not None and way in ("lp", "l2"):
-        found = _from_fit(task, draft, fitted)
-    if found is None and way != "none" and shape.is_marginals(task.queries):
-        way, found = "simplex", _each_margin(task, draft)
-    if found is None:
-        way, found = "none", (np.clip(draft.counts, 0.0, draft.size.divisor), 0.0)
-    values, moved = found
-    answers = Answers.from_fractions(values / draft.size.divisor)
-    error = direct.shifted_error(noise=draft.level, shift=moved, drift=draft.drift)
-    error = min(error, stated(draft.level, draft.drift, way))
-    rows, facts = _rows(task, draft, fitted, answers)
-    words = f"{draft.law}; {_WAYS[way]}"
+    method = method_for(task)
+    histogram = _fit(task, noisy, method) if method != "none" and shape.gives_rows(task.queries) else None
+    adjusted = None
+    if histogram is not None and method in ("lp", "l2"):
+        adjusted = _from_fit(task, noisy, histogram)
+    if adjusted is None and method != "none" and shape.is_marginals(task.queries):
+        method, adjusted = "simplex", _each_margin(task, noisy)
+    if adjusted is None:
+        method, adjusted = "none", (np.clip(noisy.counts, 0.0, noisy.size.divisor), 0.0)
+    values, shift = adjusted
+    answers = Answers.from_fractions(values / noisy.size.divisor)
+    error = direct.shifted_error(noise=noisy.level, shift=shift, size_error=noisy.size_error)
+    error = min(error, error_after(noisy.level, noisy.size_error, method))
+    rows, facts = _rows(task, noisy, histogram, answers)
+    words = f"{noisy.law}; {_METHODS[method]}"
     return Outcome(
         answers=answers,
         database=rows,
-        size=draft.size,
-        guarantee=guarantee(error, draft.size, task.beta, words),
-        deviations=draft.deviations,
-        parameters=draft.parameters
+        size=noisy.size,
+        guarantee=guarantee(error, noisy.size, task.beta, words),
+        deviations=noisy.deviations,
+        parameters=noisy.parameters
         | facts
         | {
-            "post": way,
-            "noise_level_counts": draft.level,
-            "size_drift_counts": draft.drift,
-            "moved_counts": moved,
+            "post": method,
+            "noise_level_counts": noisy.level,
+            "size_drift_counts": noisy.size_error,
+            "moved_counts": shift,
         },
-        notes=draft.notes if rows is not None else (*draft.notes, ANSWERS_ONLY),
-        model=draft.model,
+        notes=noisy.notes if rows is not None else (*noisy.notes, ANSWERS_ONLY),
+        model=noisy.model,
     )
 
 
-_WAYS = {
+_METHODS = {
     "none": "answers as measured, clipped to [0, 1]",
     "simplex": "each marginal projected to non-negative cells of the released size",
     "lp": "answers of a histogram with the smallest largest deviation",
@@ -150,55 +152,55 @@ _WAYS = {
 }
 
 
-def _each_margin(task: Task, draft: Draft) -> tuple[NDArray[np.float64], float]:
+def _each_margin(task: Task, noisy: NoisyAnswers) -> tuple[NDArray[np.float64], float]:
     """Every margin by itself; returns the answers and the largest shift."""
-    asked = shape.margins_of(task.queries)
-    assert asked is not None
-    values = np.empty_like(draft.counts)
+    margins = shape.margins_of(task.queries)
+    assert margins is not None
+    values = np.empty_like(noisy.counts)
     shifts = [0.0]
-    for _, place, _ in asked:
-        theta = simplex_shift(draft.counts[place], total=draft.size.divisor)
-        np.maximum(draft.counts[place] - theta, 0.0, out=values[place])
+    for _, place, _ in margins:
+        theta = simplex_shift(noisy.counts[place], total=noisy.size.divisor)
+        np.maximum(noisy.counts[place] - theta, 0.0, out=values[place])
         shifts.append(abs(theta))
     return values, max(shifts)
 
 
 def _from_fit(
-    task: Task, draft: Draft, fitted: NDArray[np.float64]
+    task: Task, noisy: NoisyAnswers, histogram: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float] | None:
     """The histogram's answers, or None if they are so far from the measured ones that the bound would suffer."""
     mapped = histogram_map(task.queries)
     assert mapped is not None
-    values = mapped.forward(fitted)
-    moved = float(np.abs(values - np.clip(draft.counts, 0.0, draft.size.divisor)).max())
-    return (values, moved) if moved <= draft.level + draft.drift else None
+    values = mapped.forward(histogram)
+    shift = float(np.abs(values - np.clip(noisy.counts, 0.0, noisy.size.divisor)).max())
+    return (values, shift) if shift <= noisy.level + noisy.size_error else None
 
 
-def _fit(task: Task, draft: Draft, way: str) -> NDArray[np.float64] | None:
+def _fit(task: Task, noisy: NoisyAnswers, method: str) -> NDArray[np.float64] | None:
     mapped = histogram_map(task.queries)
     if mapped is None:
         return None
-    total = float(draft.size.divisor)
-    if way == "lp":
-        solved = fit_largest(mapped, draft.counts, total=total)
+    total = float(noisy.size.divisor)
+    if method == "lp":
+        solved = fit_largest(mapped, noisy.counts, total=total)
         if solved is not None:
             return solved[0]
     exact = shape.fits_exactly(task.queries)
     fit = fit_squares if exact else fit_entropic
     return fit(
-        mapped, draft.counts, total=total, weights=draft.weights, rounds=shape.fit_rounds(task.queries)
+        mapped, noisy.counts, total=total, weights=noisy.weights, rounds=shape.fit_rounds(task.queries)
     )
 
 
 def _rows(
-    task: Task, draft: Draft, fitted: NDArray[np.float64] | None, answers: Answers
+    task: Task, noisy: NoisyAnswers, histogram: NDArray[np.float64] | None, answers: Answers
 ) -> tuple[SmallDatabase | None, dict[str, Any]]:
     """Rows of the fitted histogram, and how far their answers lie from the released ones."""
-    if fitted is None:
+    if histogram is None:
         return None, {}
     mapped = histogram_map(task.queries)
     assert mapped is not None
-    return make_rows(task, fitted, draft.size, answers, mapped.forward)
+    return make_rows(task, histogram, noisy.size, answers, mapped.forward)
 
 
 def make_rows(
@@ -217,8 +219,8 @@ def make_rows(
 
     tried = [(gap(counts), counts) for counts in (systematic(weights, m), largest_remainder(weights, m))]
     counts = min(tried, key=lambda pair: pair[0])[1]
-    made = database(task.queries.domain, task.queries.attributes, counts)
-    return made, {"rows": m}
+    rows = database(task.queries.domain, task.queries.attributes, counts)
+    return rows, {"rows": m}
 
 
 def allowed_only(task: Task, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -229,8 +231,8 @@ def allowed_only(task: Task, weights: NDArray[np.float64]) -> NDArray[np.float64
 
     attributes = task.queries.attributes
     cells = constraints.compile(task.queries.domain, attributes).on_cells(attributes)
-    kept = np.where(cells, weights.reshape(cells.shape), 0.0)
-    return (kept if (kept > 0).any() else cells.astype(np.float64)).reshape(weights.shape)
+    allowed = np.where(cells, weights.reshape(cells.shape), 0.0)
+    return (allowed if (allowed > 0).any() else cells.astype(np.float64)).reshape(weights.shape)
 
 
 # What a mechanism made, brought to the domain's constraints, whatever it knows of them. Post-processing:
@@ -261,10 +263,10 @@ def _with_zeros(outcome: Outcome, queries: Queries) -> Outcome:
     """Zero for the cells of marginals that no record has; the promise grows by how far an answer was moved."""
     if outcome.scored_draw is not None or isinstance(outcome.answers, Unlisted):
         return outcome  # what is judged or read from rows as they are
-    answers, moved = forbidden.cleared(outcome.answers, queries)
+    answers, shift = forbidden.cleared(outcome.answers, queries)
     promised = outcome.guarantee
     return replace(
-        outcome, answers=answers, guarantee=replace(promised, alpha=min(1.0, promised.alpha + moved))
+        outcome, answers=answers, guarantee=replace(promised, alpha=min(1.0, promised.alpha + shift))
     )
 
 
@@ -284,10 +286,10 @@ def expanded(outcome: Outcome, merged: Merged) -> Outcome:
     deviations = outcome.deviations
     notes = outcome.notes
     if merged.saved:
-        told = f"{merged.saved:,} of {len(merged.source):,} queries"
+        repeats = f"{merged.saved:,} of {len(merged.source):,} queries"
         notes = (
             *notes,
-            f"{told} repeat another one, are its complement or count all records or none: not asked again",
+            f"{repeats} repeat another one, are its complement or count all records or none: not asked again",
         )
     return replace(
         outcome,
@@ -301,11 +303,11 @@ def expanded(outcome: Outcome, merged: Merged) -> Outcome:
 # Rough time and memory, so that a plan can say "minutes, not hours". Rates measured on two shared cores.
 
 
-COUNTED = 1e8
+_COUNTS_PER_SECOND = 1e8
 """Cell increments per second while counting rows."""
-DRAWN = 5e6
+_DRAWS_PER_SECOND = 5e6
 """Noisy values per second: drawn, compressed and stored in the ledger."""
-PASSED = 3e8
+_ELEMENTS_PER_SECOND = 3e8
 """Elements per second of plain array passes."""
 _PASSES = 25
 _ARRAYS = 9
@@ -315,20 +317,25 @@ _LIBRARIES = 250
 def seconds(task: Task, *, n: int, cells: int, tables: int) -> float:
     """Counting the tables, noise for the cells, and post-processing with a fit where there is one."""
     fit = 0.0
-    if route(task) != "none" and shape.gives_rows(task.queries):
-        fit = shape.fit_rounds(task.queries) * shape.fit_pass(task.queries) / PASSED
+    if method_for(task) != "none" and shape.gives_rows(task.queries):
+        fit = shape.fit_rounds(task.queries) * shape.fit_pass(task.queries) / _ELEMENTS_PER_SECOND
     return measuring(n=n, cells=cells, tables=tables, answers=cells) + fit
 
 
 def measuring(*, n: int, cells: int, tables: int, answers: int) -> float:
     """Counting the tables, noise for the cells, a few passes over the answers."""
-    return START_SECONDS + n * tables / COUNTED + cells / DRAWN + _PASSES * answers / PASSED
+    return (
+        START_SECONDS
+        + n * tables / _COUNTS_PER_SECOND
+        + cells / _DRAWS_PER_SECOND
+        + _PASSES * answers / _ELEMENTS_PER_SECOND
+    )
 
 
 def megabytes(task: Task, *, cells: int) -> float:
     """The tables and answers at their peak, and the histogram where one is fitted."""
-    fitted = shape.universe(task.queries) if shape.gives_rows(task.queries) else 0
-    return holding(cells + fitted)
+    histogram = shape.universe(task.queries) if shape.gives_rows(task.queries) else 0
+    return holding(cells + histogram)
 
 
 def holding(cells: int) -> float:

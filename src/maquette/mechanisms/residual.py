@@ -16,8 +16,8 @@ from maquette.accounting.budget import SLACK_UNITS
 from maquette.domain import Domain, Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Task, Traits
-from maquette.mechanisms.postprocess import Draft
-from maquette.mechanisms.shape import Asked
+from maquette.mechanisms.postprocess import NoisyAnswers
+from maquette.mechanisms.shape import WeightedMargin
 from maquette.models.residual import ResidualModel, below, cell_variance
 from maquette.queries.base import MAX_ANSWERS, Margin
 from maquette.queries.counting import projected_axes, ripple, shift_squared
@@ -45,7 +45,7 @@ class Allocation:
 
 
 def allocate(
-    domain: Domain, asked: Sequence[Asked], *, relation: Relation, price: Fraction, per: Weighting
+    domain: Domain, margins: Sequence[WeightedMargin], *, relation: Relation, price: Fraction, per: Weighting
 ) -> Allocation:
     """Variances s_A that minimise the weighted sum of variances of all cells, at a total of `price` in rho.
 
@@ -55,37 +55,37 @@ def allocate(
     Guarantee: sum over A of shift_A / (2 s_A) <= price in exact rationals, with the shifts of the axes that the
         gate will really project out (`queries/residual.py`).
     """
-    weights = _weights(domain, asked, per)
-    parts = tuple(part for part in below(domain, [a.margin for a in asked]) if part)
+    weights = _weights(domain, margins, per)
+    parts = tuple(part for part in below(domain, [a.margin for a in margins]) if part)
     shapes = [tuple(domain[name].size for name in part) for part in parts]
     pull = [weights[part] for part in parts]
     target = price * _ROOM
 
-    def moved(variances: Sequence[Fraction]) -> list[Fraction]:
+    def shifts_at(variances: Sequence[Fraction]) -> list[Fraction]:
         pairs = zip(shapes, variances, strict=True)
         return [shift_squared(sizes, relation, projected_axes(sizes, s)) for sizes, s in pairs]
 
     def cost(variances: Sequence[Fraction]) -> Fraction:
-        return _rho(moved(variances), variances)
+        return _rho(shifts_at(variances), variances)
 
     shifts = [shift_squared(sizes, relation, range(len(sizes))) for sizes in shapes]
     variances = _closed_form(shifts, pull, target)
     for _ in range(4):  # the axes depend on the variances and the best variances on the axes
         if target * _NEARLY <= cost(variances) <= target:
             break
-        variances = _closed_form(moved(variances), pull, target)
-    variances = _fitted(variances, cost, target)
+        variances = _closed_form(shifts_at(variances), pull, target)
+    variances = _scaled_to(variances, cost, target)
     return Allocation(parts, tuple(variances), cost(variances))
 
 
-def _fitted(
+def _scaled_to(
     variances: list[Fraction], cost: Callable[[Sequence[Fraction]], Fraction], target: Fraction
 ) -> list[Fraction]:
     """All variances times one factor, the smallest that the price allows: the cost never rises in the factor."""
-    found = cost(variances)
-    if target * _NEARLY <= found <= target:
+    price = cost(variances)
+    if target * _NEARLY <= price <= target:
         return variances
-    low, high = 0.5 * float(found / target), 1.0
+    low, high = 0.5 * float(price / target), 1.0
     while cost(_scaled(variances, high)) > target:
         low, high = high, 2 * high
     while high > low * (1 + 1e-6):
@@ -105,16 +105,16 @@ class PreparedResidual(Prepared):
     mechanism: ResidualMechanism
 
     @cached_property
-    def _asked(self) -> list[Asked]:
+    def _margins(self) -> list[WeightedMargin]:
         return shape.margins_of(self.task.queries) or []
 
     def _refuse(self) -> str | None:
         queries, domain = self.task.queries, self.task.queries.domain
         if not shape.is_marginals(queries):
             return "it is for workloads of marginals only"
-        if sum(2 ** len(a.margin) for a in self._asked) > MOST_PARTS * 8:
+        if sum(2 ** len(a.margin) for a in self._margins) > MOST_PARTS * 8:
             return "the marginals have too many sets of attributes below them"
-        cells = sum(domain.cells(part) for part in below(domain, [a.margin for a in self._asked]))
+        cells = sum(domain.cells(part) for part in below(domain, [a.margin for a in self._margins]))
         if cells > MAX_ANSWERS:
             return f"the tables below the workload have {cells:,} cells, more than {MAX_ANSWERS:,}"
         return shape.too_many(queries) or postprocess.refusal(self.task)
@@ -126,49 +126,49 @@ class PreparedResidual(Prepared):
     @cached_property
     def plan(self) -> ResidualPlan:
         """The share of the size by its effect: residual noise scales with the square root of what is left."""
-        task, domain, asked = self.task, self.task.queries.domain, self._asked
+        task, domain, margins = self.task, self.task.queries.domain, self._margins
         per = self.mechanism.per
-        whole = allocate(domain, asked, relation=task.relation, price=task.price, per=per)
-        beta = sizing.rest_of(task.beta, task.relation)
-        level = _level(domain, asked, _as_floats(whole, wider=0.0), beta)
-        way = postprocess.route(task)
+        whole = allocate(domain, margins, relation=task.relation, price=task.price, per=per)
+        beta = sizing.beta_for_answers(task.beta, task.relation)
+        level = _level(domain, margins, _as_floats(whole, wider=0.0), beta)
+        method = postprocess.method_for(task)
         parts = sizing.split(
             task,
             lambda price: level * math.sqrt(task.price / price),
-            lambda e, t: postprocess.stated(e, t, way),
+            lambda e, t: postprocess.error_after(e, t, method),
         )
         if not parts.size:
             return ResidualPlan(parts, whole)
         return ResidualPlan(
-            parts, allocate(domain, asked, relation=task.relation, price=parts.answers, per=per)
+            parts, allocate(domain, margins, relation=task.relation, price=parts.answers, per=per)
         )
 
     def _foresee(self) -> Forecast:
-        task, plan, asked = self.task, self.plan, self._asked
-        way = postprocess.route(task)
-        level, drift = plan.level(task, asked), plan.parts.drift(task)
-        typical = plan.level(task, asked, beta=0.5) + plan.parts.drift(task, beta=0.5)
+        task, plan, margins = self.task, self.plan, self._margins
+        method = postprocess.method_for(task)
+        level, size_error = plan.level(task, margins), plan.parts.size_error(task)
+        typical = plan.level(task, margins, beta=0.5) + plan.parts.size_error(task, beta=0.5)
         tables = len(plan.allocation.parts)
         return Forecast(
             self.mechanism.name,
-            postprocess.in_advance(level, drift, way, n=self.n),
+            postprocess.in_advance(level, size_error, method, n=self.n),
             min(typical / self.n, 1.0),
             postprocess.seconds(task, n=self.n, cells=task.queries.count, tables=tables),
             self.megabytes,
-            way != "none" and shape.gives_rows(task.queries),
+            method != "none" and shape.gives_rows(task.queries),
             None,
-            (_LAW, postprocess.EXPECTED),
+            (_LAW, postprocess.EXPECTED_NOTE),
         )
 
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Measure all residuals in one payment, reconstruct, post-process."""
         progress("measuring residuals", 0.0)
         margins, variances = self.plan.request()
-        measured = curator.measure_residuals(margins, variances=variances)
-        size = _size(curator, measured)
+        residuals = curator.measure_residuals(margins, variances=variances)
+        size = _size(curator, residuals)
         progress("putting the margins together", 0.5)
-        model = ResidualModel.from_tables(self.task.queries.domain, measured, size)
-        done = postprocess.finish(self.task, self._draft(model))
+        model = ResidualModel.from_tables(self.task.queries.domain, residuals, size)
+        done = postprocess.finish(self.task, self._noisy_answers(model))
         progress("putting the margins together", 1.0)
         return done
 
@@ -176,31 +176,31 @@ class PreparedResidual(Prepared):
         """One per axis that a projection may remove; planned, what the variances of this task take, and one more."""
         domain = self.task.queries.domain
         if not planned:
-            return sum(len(part) for part in below(domain, [a.margin for a in self._asked]))
+            return sum(len(part) for part in below(domain, [a.margin for a in self._margins]))
         gap = Fraction(0)
         for margin, variance in zip(*self.plan.request(), strict=True):
             sizes = tuple(domain[name].size for name in margin)
             gap += ripple(sizes, variance, projected_axes(sizes, variance))
         return math.ceil(gap * SLACK_UNITS) + 1
 
-    def _draft(self, model: ResidualModel) -> Draft:
-        task, asked = self.task, self._asked
+    def _noisy_answers(self, model: ResidualModel) -> NoisyAnswers:
+        task, margins = self.task, self._margins
         domain, size = task.queries.domain, model.size
         counts = np.empty(task.queries.count)
         deviations = np.empty(task.queries.count, dtype=np.float32)
         fits = shape.gives_rows(task.queries)
         weights = np.ones(task.queries.count if fits else 1)
-        for margin, place, _ in asked:
+        for margin, place, _ in margins:
             counts[place] = model.table(margin).ravel()
             deviation = model.deviation(margin)
             deviations[place] = deviation / size.divisor
             if fits:
                 weights[place] = 1 / max(deviation, 1e-9) ** 2
-        level = _level(domain, asked, model.variances, sizing.rest_of(task.beta, task.relation))
-        return Draft(
+        level = _level(domain, margins, model.variances, sizing.beta_for_answers(task.beta, task.relation))
+        return NoisyAnswers(
             counts=counts,
             level=level,
-            drift=sizing.drift(size, task.beta),
+            size_error=sizing.size_error(size, task.beta),
             size=size,
             law=_LAW,
             weights=weights / weights.max(),
@@ -248,48 +248,52 @@ class ResidualPlan:
             return [(), *margins], [1 / (2 * self.parts.size), *variances]
         return margins, variances
 
-    def level(self, task: Task, asked: Sequence[Asked], beta: float | None = None) -> float:
+    def level(self, task: Task, margins: Sequence[WeightedMargin], beta: float | None = None) -> float:
         wider = float(task.unit.smoothing)
         variances = _as_floats(self.allocation, wider=wider)
         if self.parts.size:
             variances[()] = float(1 / (2 * self.parts.size)) + wider
-        share = sizing.rest_of(task.beta, task.relation) if beta is None else beta
-        return _level(task.queries.domain, asked, variances, share)
+        share = sizing.beta_for_answers(task.beta, task.relation) if beta is None else beta
+        return _level(task.queries.domain, margins, variances, share)
 
 
-def _size(curator: Curator, measured: Sequence[Residual]) -> Size:
+def _size(curator: Curator, residuals: Sequence[Residual]) -> Size:
     """The empty margin where the size is private, else the public size."""
-    for residual in measured:
+    for residual in residuals:
         if not residual.margin:
             noise = Gaussian(1 / (2 * residual.variance), residual.variance)
             return Size(int(residual.values), noise, residual.receipt)
     return curator.size(price=Fraction(0))
 
 
-def _level(domain: Domain, asked: Sequence[Asked], variances: Mapping[Margin, float], beta: float) -> float:
+def _level(
+    domain: Domain, margins: Sequence[WeightedMargin], variances: Mapping[Margin, float], beta: float
+) -> float:
     return draws.gaussian_mixture(
-        variances=[cell_variance(domain, variances, a.margin) for a in asked],
-        log_counts=[math.log(domain.cells(a.margin)) for a in asked],
+        variances=[cell_variance(domain, variances, a.margin) for a in margins],
+        log_counts=[math.log(domain.cells(a.margin)) for a in margins],
         beta=beta,
     )
 
 
 def _as_floats(allocation: Allocation, *, wider: float) -> dict[Margin, float]:
-    found = {part: float(s) + wider for part, s in zip(allocation.parts, allocation.variances, strict=True)}
-    return {(): 0.0} | found
+    variances = {
+        part: float(s) + wider for part, s in zip(allocation.parts, allocation.variances, strict=True)
+    }
+    return {(): 0.0} | variances
 
 
-def _weights(domain: Domain, asked: Sequence[Asked], per: Weighting) -> dict[Margin, float]:
+def _weights(domain: Domain, margins: Sequence[WeightedMargin], per: Weighting) -> dict[Margin, float]:
     """v_A for every set below the workload."""
-    found: dict[Margin, float] = {}
-    for margin, _, weight in asked:
+    totals: dict[Margin, float] = {}
+    for margin, _, weight in margins:
         sizes = {name: domain[name].size for name in margin if domain[name].size > 1}
         scale = weight / (math.prod(sizes.values()) if per == "marginal" else 1)
         for order in range(len(sizes) + 1):
             for part in combinations(sizes, order):
                 share = math.prod(size - 1 if n in part else 1 / size for n, size in sizes.items())
-                found[part] = found.get(part, 0.0) + scale * share
-    return found
+                totals[part] = totals.get(part, 0.0) + scale * share
+    return totals
 
 
 def _closed_form(shifts: Sequence[Fraction], weights: Sequence[float], rho: Fraction) -> list[Fraction]:

@@ -25,7 +25,7 @@ from maquette.mechanisms.base import (
     Traits,
 )
 from maquette.mechanisms.smalldb import (
-    EXPECTED,
+    EXPECTED_NOTE,
     SMALLDB,
     PreparedSmallDb,
     draw,
@@ -86,17 +86,17 @@ class PreparedRoth(Prepared):
         """The bound and the typical error for a total weight of n."""
         task, n, parts = self.task, self.n, self._smalldb.parts
         epsilon = float(task.unit.selection_epsilon(parts.answers))
-        asked, route = self._smalldb.draw_for(n=n, epsilon=epsilon)
-        least = max(n - 2 * parts.drift(task) - 1.0, 1.0)
+        question, route = self._smalldb.draw_for(n=n, epsilon=epsilon)
+        least = max(n - 2 * parts.size_error(task) - 1.0, 1.0)
         return Forecast(
             self.mechanism.name,
-            error_bound(asked, route, task, n=least, epsilon=epsilon).alpha,
-            typical_error(asked, route, n=n, epsilon=epsilon),
-            1.0 if route is None else route.seconds(asked.m),
+            error_bound(question, route, task, n=least, epsilon=epsilon).alpha,
+            typical_error(question, route, n=n, epsilon=epsilon),
+            1.0 if route is None else route.seconds(question.m),
             self.megabytes,
             True,
             None,
-            (f"{sampler_words(asked)}, m={asked.m}, weighed by {task.weight}", EXPECTED),
+            (f"{sampler_words(question)}, m={question.m}, weighed by {task.weight}", EXPECTED_NOTE),
         )
 
     def run(self, curator: Curator, *, rng: np.random.Generator, progress: Progress) -> Outcome:
@@ -109,19 +109,21 @@ class PreparedRoth(Prepared):
         task, weight, parts = self.task, self._weight, self._smalldb.parts
         total = curator.total(weight, price=parts.size)
         epsilon = float(task.unit.selection_epsilon(parts.answers))
-        asked, route = self._smalldb.draw_for(n=total.divisor, epsilon=epsilon)
-        drawn = draw(curator, replace(asked, weight=weight), price=parts.answers, progress=progress)
-        database = fill(drawn, task, rng)  # every row stands for the same share of the total
-        drift = sizing.drift(total, task.beta) + 1.0  # released rounded up
-        bound = error_bound(asked, route, task, n=max(total.value - drift, 1.0), epsilon=float(drawn.epsilon))
+        question, route = self._smalldb.draw_for(n=total.divisor, epsilon=epsilon)
+        sample = draw(curator, replace(question, weight=weight), price=parts.answers, progress=progress)
+        database = fill(sample, task, rng)  # every row stands for the same share of the total
+        size_error = sizing.size_error(total, task.beta) + 1.0  # released rounded up
+        bound = error_bound(
+            question, route, task, n=max(total.value - size_error, 1.0), epsilon=float(sample.epsilon)
+        )
         return Outcome(
             answers=database.answer_all(task.queries),
             database=database,
             size=total,
             guarantee=Guarantee(bound.alpha, task.beta, f"{bound.words}; of the total weight"),
-            parameters=draw_parameters(drawn, total, bound)
-            | _usefulness(weight, total, eta=bound.alpha, drift=drift, beta=task.beta),
-            scored_draw=drawn,
+            parameters=draw_parameters(sample, total, bound)
+            | _usefulness(weight, total, eta=bound.alpha, size_error=size_error, beta=task.beta),
+            scored_draw=sample,
         )
 
 
@@ -149,13 +151,17 @@ def _table(part: Single) -> Margin:
     return part.edges[0] if isinstance(part, Forest) else part.attributes  # a forest looks at pairs of bits
 
 
-def _usefulness(weight: Weighting, total: Size, *, eta: float, drift: float, beta: float) -> dict[str, Any]:
-    stated = theory.usefulness(eta=min(eta, 1.0), total=total.divisor + drift, drift=drift)
+def _usefulness(
+    weight: Weighting, total: Size, *, eta: float, size_error: float, beta: float
+) -> dict[str, Any]:
+    useful_counts = theory.usefulness(
+        eta=min(eta, 1.0), total=total.divisor + size_error, size_error=size_error
+    )
     return {
         "weight": weight.attribute,
         "unit of weight": weight.bound,
         "grid of weights": str(Fraction(1, weight.grid)),
-        "relative usefulness": {"eta": eta, "beta": beta, "counts": stated},
+        "relative usefulness": {"eta": eta, "beta": beta, "counts": useful_counts},
     }
 
 

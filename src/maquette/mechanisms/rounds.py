@@ -83,18 +83,18 @@ class PreparedRounds(Prepared):
         return sizing.split_for_shares(self.task, n=self.n)
 
     def _foresee(self) -> Forecast:
-        drift = self.parts.drift(self.task)
-        # the released size may lie a drift below n, and the true one is only known to lie a drift below that
-        seen = self._outlook(n=self.n - 2 * drift, drift=drift)
+        size_error = self.parts.size_error(self.task)
+        # the released size may lie its error below n, and the true one is only known to lie its error below that
+        outlook = self._outlook(n=self.n - 2 * size_error, size_error=size_error)
         return Forecast(
             self.mechanism.name,
-            min(1.0, seen.error),
-            1.0 if seen.error >= 1 else seen.error * seen.typical,
-            seen.seconds,
+            min(1.0, outlook.error),
+            1.0 if outlook.error >= 1 else outlook.error * outlook.typical,
+            outlook.seconds,
             self.megabytes,
             True,
             None,
-            (seen.note, "expected: from simulation, no promise"),
+            (outlook.note, "expected: from simulation, no promise"),
         )
 
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
@@ -105,7 +105,7 @@ class PreparedRounds(Prepared):
         return self._learn_and_answer(curator, mapped, size, progress)
 
     @abstractmethod
-    def _outlook(self, *, n: float, drift: float) -> Outlook: ...
+    def _outlook(self, *, n: float, size_error: float) -> Outlook: ...
 
     @abstractmethod
     def _learn_and_answer(
@@ -140,17 +140,17 @@ def finish(
     facts: Mapping[str, Any],
 ) -> Outcome:
     """Answers, and rows from the learnt weights."""
-    made, more = postprocess.make_rows(task, weights * size.divisor, size, answers, mapped.forward)
+    database, more = postprocess.make_rows(task, weights * size.divisor, size, answers, mapped.forward)
     return Outcome(
         answers=answers,
-        database=made,
+        database=database,
         size=size,
         guarantee=guarantee,
         parameters={**facts, **more},
     )
 
 
-def stated(task: Task, error: float, size: Size, words: str) -> Guarantee:
+def guarantee_or_none(task: Task, error: float, size: Size, words: str) -> Guarantee:
     """A guarantee, or that there is none."""
     if error >= 1 or size.value < 1:
         return Guarantee(1.0, task.beta, f"vacuous: {words}")
@@ -195,9 +195,9 @@ def row_of(mapped: HistogramMap, index: int) -> NDArray[np.float64]:
 def single(queries: Queries, mapped: HistogramMap, index: int) -> Queries:
     """One query of a workload as a class of its own."""
     piece, _ = place_of(mapped, index)
-    kept = [name for axis, name in enumerate(queries.attributes) if axis not in piece.gone]
+    names = [name for axis, name in enumerate(queries.attributes) if axis not in piece.gone]
     row: Any = row_of(mapped, index).ravel()[None, :]
-    return weights(queries.domain, row, attributes=kept)
+    return weights(queries.domain, row, attributes=names)
 
 
 # Multiplicative weights without privacy: how a hypothesis learns a table that everybody may see. For

@@ -27,7 +27,7 @@ _WORK = 4e9
 """Elements that a fit may pass over, in all its rounds, before it is cut short."""
 
 
-class Asked(NamedTuple):
+class WeightedMargin(NamedTuple):
     """One margin of a workload: where its answers stand and how much its errors matter."""
 
     margin: Margin
@@ -35,17 +35,19 @@ class Asked(NamedTuple):
     weight: float
 
 
-def margins_of(queries: Queries) -> list[Asked] | None:
+def margins_of(queries: Queries) -> list[WeightedMargin] | None:
     """The margins of a workload that consists of marginals only, else None."""
-    found: list[Asked] = []
+    margins: list[WeightedMargin] = []
     start = 0
     for part in queries.parts:
         if not isinstance(part.queries, Marginals):
             return None
         for margin, place in part.queries.slices.items():
-            found.append(Asked(margin, slice(start + place.start, start + place.stop), part.weight))
+            margins.append(
+                WeightedMargin(margin, slice(start + place.start, start + place.stop), part.weight)
+            )
         start += part.queries.count
-    return found
+    return margins
 
 
 def is_marginals(queries: Queries) -> bool:
@@ -105,7 +107,7 @@ _Value = TypeVar("_Value")
 _More = ParamSpec("_More")
 
 
-def remembered(
+def cached_by_queries(
     compute: Callable[Concatenate[Queries, _More], _Value],
 ) -> Callable[Concatenate[Queries, _More], _Value]:
     """Cache a function for the last few workloads; for one that cannot be hashed it is computed each time."""
@@ -122,31 +124,31 @@ def remembered(
     return look_up
 
 
-@remembered
+@cached_by_queries
 def distinct(queries: Queries) -> int:
     """The number of queries after merging duplicates and complements and dropping constants."""
     return queries.distinct()
 
 
-@remembered
+@cached_by_queries
 def merged(queries: Queries) -> Merged:
     """The queries that are asked for a workload: copies, complements and constants once or not at all."""
     return merge(queries)
 
 
-@remembered
+@cached_by_queries
 def sensitivities(queries: Queries) -> dict[Relation, Sensitivity]:
     """Under both relations."""
     return {relation: queries.sensitivity(relation) for relation in Relation}
 
 
-@remembered
+@cached_by_queries
 def profile(queries: Queries) -> Profile:
     """The distinct total weights of the queries over the universe, and how many queries have each."""
-    asked = margins_of(queries)
-    if asked is not None:
+    margins = margins_of(queries)
+    if margins is not None:
         whole = universe(queries)
-        sizes = [queries.domain.cells(a.margin) for a in asked]
+        sizes = [queries.domain.cells(a.margin) for a in margins]
         cells, place = np.unique(whole / np.array(sizes, dtype=float), return_inverse=True)
         return Profile(cells, np.bincount(place, weights=sizes).astype(float))
     cells, counts = np.unique(query_cells(queries), return_counts=True)

@@ -19,12 +19,12 @@ SIZE_BETA = 0.1
 """The part of beta that is set aside for the number of records, where that is private."""
 
 
-def drift(size: Size, beta: float) -> float:
+def size_error(size: Size, beta: float) -> float:
     """How far the released number of records lies from the true one, out of the share of beta set aside for it."""
     return 0.0 if size.noise is None else size.noise.quantile(beta * SIZE_BETA)
 
 
-def rest_of(beta: float, relation: Relation) -> float:
+def beta_for_answers(beta: float, relation: Relation) -> float:
     """What is left of beta for the answers."""
     return beta if relation is Relation.REPLACE_ONE else beta * (1 - SIZE_BETA)
 
@@ -36,7 +36,7 @@ class Split:
     size: Fraction
     answers: Fraction
 
-    def drift(self, task: Task, beta: float | None = None) -> float:
+    def size_error(self, task: Task, beta: float | None = None) -> float:
         """How far the released size will lie from the true one; 0 where it is public."""
         if not self.size:
             return 0.0
@@ -44,29 +44,29 @@ class Split:
         return law_at(self.size, unit=task.unit).quantile(share)
 
 
-def split(task: Task, level: Callable[[Fraction], float], stated: Callable[[float, float], float]) -> Split:
+def split(task: Task, level: Callable[[Fraction], float], error: Callable[[float, float], float]) -> Split:
     """Nothing for a public size; else the share for which the stated error is smallest. Public inputs only.
 
-    `level` is the noise level at a price, `stated` the error in counts out of noise level and drift.
+    `level` is the noise level at a price, `error` the error in counts out of noise level and size error.
     """
     if size_is_public(task):
         return Split(Fraction(0), task.price)
     options = [_part(task.price, share) for share in SIZE_SHARES]
-    return min(options, key=lambda option: stated(level(option.answers), option.drift(task)))
+    return min(options, key=lambda option: error(level(option.answers), option.size_error(task)))
 
 
 def split_for_shares(task: Task, *, n: int) -> Split:
     """The share that suits errors in fractions which fall like 1 / (epsilon n), n the records that are surely there.
 
     Fractions of a hypothesis or of a small database do not depend on the released size; what is proved about them
-    does: the released size may lie a drift below the true one, and the true one is only known to lie a drift below
+    does: the released size may lie its error below the true one, and the true one is only known to lie its error below
     that. n is public, or a guess.
     """
 
     def epsilon(price: Fraction) -> float:
         return float(price) if task.unit.is_pure else math.sqrt(price)
 
-    return split(task, epsilon, lambda strength, drift: -strength * (n - 2 * drift))
+    return split(task, epsilon, lambda strength, size_error: -strength * (n - 2 * size_error))
 
 
 def size_is_public(task: Task) -> bool:

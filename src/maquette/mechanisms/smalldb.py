@@ -40,7 +40,7 @@ TYPICAL: dict[Base, float] = {"tree": 2.0, "flat": 2.5, "sequence": 2.5}
 """Largest error over thresholds times sqrt(epsilon n): mean over four shapes of data (uniform, two bumps, Zipf,
 spikes), 2^12 and 2^20 cells, epsilon n = 100, 1,000 and 10,000; 144 draws (sequence: 48, 2^12 cells, up to 1,000).
 Single draws lie between 0.5 and 9. `python -m benchmarks smalldb` measures these and the following anew."""
-EXPECTED = "expected: from simulation, no promise"
+EXPECTED_NOTE = "expected: from simulation, no promise"
 TYPICAL_TRELLIS = 1.5
 """The same for a trellis: windows of three of 40 cells, epsilon n = 200 and 1,000, 12 draws."""
 
@@ -103,20 +103,20 @@ class PreparedSmallDb(Prepared):
     def _foresee(self) -> Forecast:
         task, n = self.task, self.n
         epsilon = float(task.unit.selection_epsilon(self.parts.answers))
-        asked, route = self.draw_for(n=n, epsilon=epsilon)
-        # the released size may lie a drift below n, and the true one is only known to lie a drift below that
-        least = max(n - 2 * self.parts.drift(task), 1.0)
-        bound = error_bound(asked, route, task, n=least, epsilon=epsilon)
+        question, route = self.draw_for(n=n, epsilon=epsilon)
+        # the released size may lie its error below n, and the true one is only known to lie its error below that
+        least = max(n - 2 * self.parts.size_error(task), 1.0)
+        bound = error_bound(question, route, task, n=least, epsilon=epsilon)
         guarantee = self._guarantee(bound)
         return Forecast(
             self.mechanism.name,
             bound.alpha,
-            typical_error(asked, route, n=n, epsilon=epsilon),
-            1.0 if route is None else route.seconds(asked.m),
+            typical_error(question, route, n=n, epsilon=epsilon),
+            1.0 if route is None else route.seconds(question.m),
             self.megabytes,
             True,
             None,
-            (f"{sampler_words(asked)}, m={asked.m}", *target_words(guarantee), EXPECTED),
+            (f"{sampler_words(question)}, m={question.m}", *target_words(guarantee), EXPECTED_NOTE),
         )
 
     def _run(self, curator: Gate, rng: np.random.Generator, progress: Progress) -> Outcome:
@@ -124,20 +124,20 @@ class PreparedSmallDb(Prepared):
         task = self.task
         size = curator.size(price=self.parts.size)
         epsilon = float(task.unit.selection_epsilon(self.parts.answers))
-        asked, route = self.draw_for(n=size.divisor, epsilon=epsilon)
-        drawn = draw(curator, asked, price=self.parts.answers, progress=progress)
-        database = fill(drawn, task, rng)
-        least = max(size.value - sizing.drift(size, task.beta), 1.0)
-        bound = error_bound(asked, route, task, n=least, epsilon=float(drawn.epsilon))
+        question, route = self.draw_for(n=size.divisor, epsilon=epsilon)
+        sample = draw(curator, question, price=self.parts.answers, progress=progress)
+        database = fill(sample, task, rng)
+        least = max(size.value - sizing.size_error(size, task.beta), 1.0)
+        bound = error_bound(question, route, task, n=least, epsilon=float(sample.epsilon))
         guarantee = self._guarantee(bound)
         return Outcome(
             answers=database.answer_all(task.queries),
             database=database,
             size=size,
             guarantee=guarantee,
-            parameters=draw_parameters(drawn, size, bound),
+            parameters=draw_parameters(sample, size, bound),
             notes=target_words(guarantee),
-            scored_draw=drawn if shape.too_many(task.queries) else None,
+            scored_draw=sample if shape.too_many(task.queries) else None,
         )
 
     def draw_for(self, *, n: int, epsilon: float) -> tuple[Draw, Route | None]:
@@ -157,7 +157,7 @@ class PreparedSmallDb(Prepared):
 
     def _rows(self, route: Route, *, n: int, epsilon: float) -> int:
         most = route.most_rows()
-        if route.counted and self.mechanism.by == "expected":
+        if route.has_counter and self.mechanism.by == "expected":
             return min(max(1, math.ceil(ROWS_FACTOR * math.sqrt(epsilon * n))), most)
         return theory.best(
             route.facts,
@@ -228,18 +228,18 @@ class SmallDb(Mechanism):
         return plain if self.by == "expected" else plain | {"by": self.by}
 
 
-def draw(curator: Gate, asked: Draw, *, price: Fraction, progress: Progress) -> Drawn:
+def draw(curator: Gate, question: Draw, *, price: Fraction, progress: Progress) -> Drawn:
     """Ask the gate; how far it has come depends on the table, and is shown to the table's holder by the gate alone."""
     progress("drawing a small database", 0.0)
-    found = curator.draw(asked, price=price)
+    bound = curator.draw(question, price=price)
     progress("drawing a small database", 1.0)
-    return found
+    return bound
 
 
-def fill(drawn: Drawn, task: Task, rng: np.random.Generator) -> SmallDatabase:
+def fill(sample: Drawn, task: Task, rng: np.random.Generator) -> SmallDatabase:
     """Rows of the attributes that the queries look at; nothing is drawn for the others. Post-processing."""
-    codes, queries = drawn.columns(rng), task.queries
-    blank = np.zeros(drawn.draw.m, np.uint8)  # of an attribute that is named and changes no query
+    codes, queries = sample.columns(rng), task.queries
+    blank = np.zeros(sample.draw.m, np.uint8)  # of an attribute that is named and changes no query
     return SmallDatabase(
         {
             a.name: np.asarray(codes.get(a.name, blank)).astype(np.min_scalar_type(a.size - 1))
@@ -264,20 +264,20 @@ class DrawBound:
         return math.ceil(needed) if math.isfinite(needed) else None
 
 
-def error_bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsilon: float) -> DrawBound:
+def error_bound(question: Draw, route: Route | None, task: Task, *, n: float, epsilon: float) -> DrawBound:
     """B(m) for the base that is drawn from, with what the rounding of the score adds."""
     if route is None:
         return DrawBound(
             1.0, "none for public candidates: how good the best of them is depends on the table", None
         )
     public = sizing.size_is_public(task)
-    beta = task.beta if public else sizing.rest_of(task.beta, Relation.ADD_REMOVE)
+    beta = task.beta if public else sizing.beta_for_answers(task.beta, Relation.ADD_REMOVE)
     span = route.facts.span
-    mass, rounding = route.log_mass(asked.m), span / asked.resolution
+    mass, rounding = route.log_mass(question.m), span / question.resolution
     paid = epsilon * (1 - 1e-12)
-    found = theory.error(
+    bound = theory.error(
         route.facts,
-        rows=asked.m,
+        rows=question.m,
         n=n,
         epsilon=paid,
         beta=beta,
@@ -287,7 +287,7 @@ def error_bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsil
     )
 
     def needs(alpha: float) -> float:
-        existence, _ = theory.nearest(route.facts, rows=asked.m, only=theory.WITHOUT_ITSELF)
+        existence, _ = theory.nearest(route.facts, rows=question.m, only=theory.WITHOUT_ITSELF)
         return theory.records_at(
             existence=existence,
             log_range=mass,
@@ -299,10 +299,10 @@ def error_bound(asked: Draw, route: Route | None, task: Task, *, n: float, epsil
         )
 
     return DrawBound(
-        found.alpha,
-        f"SmallDB, B(m) at m={asked.m}: existence {found.existence:.3g} (form {found.form}) + selection "
-        f"{found.selection:.3g} ({sampler_words(asked)})",
-        found.existence,
+        bound.alpha,
+        f"SmallDB, B(m) at m={question.m}: existence {bound.existence:.3g} (form {bound.form}) + selection "
+        f"{bound.selection:.3g} ({sampler_words(question)})",
+        bound.existence,
         needs,
     )
 
@@ -321,16 +321,16 @@ def target_words(guarantee: Guarantee) -> tuple[str, ...]:
     )
 
 
-def typical_error(asked: Draw, route: Route | None, *, n: int, epsilon: float) -> float | None:
+def typical_error(question: Draw, route: Route | None, *, n: int, epsilon: float) -> float | None:
     """From simulation: about factor / sqrt(epsilon n), the factor growing with the root of the number of blocks."""
     if route is None:
         return None
     scale = math.sqrt(epsilon * n)
-    if not route.counted:
-        spread = math.sqrt(route.log_mass(asked.m))
-        return min(1.0, 0.5 / asked.m + 2 * (spread + 1) / scale**2)
+    if not route.has_counter:
+        spread = math.sqrt(route.log_mass(question.m))
+        return min(1.0, 0.5 / question.m + 2 * (spread + 1) / scale**2)
     factor = sum(_factor(part, base) ** 2 for part, base in route.parts) ** 0.5 or TYPICAL_TRELLIS
-    return min(1.0, factor / scale * max(ROWS_FACTOR * scale / asked.m, 1.0))
+    return min(1.0, factor / scale * max(ROWS_FACTOR * scale / question.m, 1.0))
 
 
 def _factor(part: Single, base: Base) -> float:
@@ -352,20 +352,20 @@ def _up(value: float) -> float:
     return round(math.ceil(value / step * (1 - 1e-12)) * step, 12)
 
 
-def sampler_words(asked: Draw) -> str:
-    return f"{asked.structure.kind}, {asked.base} base"
+def sampler_words(question: Draw) -> str:
+    return f"{question.structure.kind}, {question.base} base"
 
 
-def draw_parameters(drawn: Drawn, size: Size, bound: DrawBound) -> dict[str, Any]:
-    asked = drawn.draw
+def draw_parameters(sample: Drawn, size: Size, bound: DrawBound) -> dict[str, Any]:
+    question = sample.draw
     return {
-        "sampler": asked.structure.kind,
-        "base": asked.base,
+        "sampler": question.structure.kind,
+        "base": question.base,
         "sampling": "exact: whole numbers and random bits, no floating point between scores and draw",
-        "m": asked.m,
-        "epsilon of the draw": str(drawn.epsilon),
-        "weight per level": str(drawn.weight),
-        "levels per count": asked.resolution,
+        "m": question.m,
+        "epsilon of the draw": str(sample.epsilon),
+        "weight per level": str(sample.weight),
+        "levels per count": question.resolution,
         "B(m)": bound.alpha,
         "size": "public" if size.public else "noisy",
     }

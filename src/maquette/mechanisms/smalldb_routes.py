@@ -83,7 +83,7 @@ class Route:
     """Cells of every attribute of the structure (or, enumerated, the number of atoms)."""
 
     @property
-    def counted(self) -> bool:
+    def has_counter(self) -> bool:
         """Drawn by a counter, so that m may be as large as is good."""
         return not isinstance(self.structure, Listed)
 
@@ -147,7 +147,7 @@ class Route:
 
     def seconds(self, m: int) -> float:
         """About how long a draw takes on a typical table: bands are narrower than m + 1 counts."""
-        if not self.counted:
+        if not self.has_counter:
             return 0.1 + self.steps(m) / 1e8
         narrow = (min(TYPICAL_WIDTH, m + 1) / (m + 1)) ** 2.5
         if isinstance(self.structure, Trellis):
@@ -177,24 +177,24 @@ def find_route(queries: Queries, *, base: Base | None = None, rows: int | None =
     return _for_rows(routes_of(queries, base), rows)
 
 
-@shape.remembered
+@shape.cached_by_queries
 def routes_of(queries: Queries, base: Base | None) -> tuple[Route, ...]:
     """The exact samplers for a class: its counter, or enumeration and a trellis."""
-    structure = _counted(queries)
+    structure = _countable(queries)
     if structure is not None:
         sizes = tuple(queries.domain[name].size for name in structure.attributes)
         facts = _facts(queries, math.prod(sizes))
         return (Route(structure, structure.bases[0] if base is None else base, facts, sizes),)
     if not listable(queries):
         return ()
-    found = atoms(queries)
-    facts = _facts(queries, found.count)
+    cells = atoms(queries)
+    facts = _facts(queries, cells.count)
     if facts.vc is None:
-        facts = replace(facts, vc=_vc(found))
+        facts = replace(facts, vc=_vc(cells))
     structures: list[Listed | Trellis] = [Listed(queries)]
-    if readable(found):
+    if readable(cells):
         structures.append(Trellis(queries))
-    routes = [Route(s, s.bases[0] if base is None else base, facts, (found.count,)) for s in structures]
+    routes = [Route(s, s.bases[0] if base is None else base, facts, (cells.count,)) for s in structures]
     return tuple(route for route in routes if route.refusal(LEAST_LISTED) is None)
 
 
@@ -234,18 +234,22 @@ def instead(queries: Queries, unit: Unit) -> str:
     return "histogram-laplace" if shape.holds_histogram(queries) else "laplace"
 
 
-def _counted(queries: Queries) -> Single | Blocks | None:
+def _countable(queries: Queries) -> Single | Blocks | None:
     """A class with a counter, or classes with counters on disjoint attributes."""
-    found: list[Single] = []
+    countable: list[Single] = []
     for part in queries.classes:
         singles = _marginals(part) if isinstance(part, Marginals) else [_single(part)]
         if singles is None or None in singles:
             return None
-        found += [single for single in singles if single is not None]
-    names = [name for single in found for name in single.attributes]
+        countable += [single for single in singles if single is not None]
+    names = [name for single in countable for name in single.attributes]
     if not names or len(set(names)) < len(names):
         return None
-    return found[0] if len(found) == 1 else Blocks(tuple((single, single.bases[0]) for single in found))
+    return (
+        countable[0]
+        if len(countable) == 1
+        else Blocks(tuple((single, single.bases[0]) for single in countable))
+    )
 
 
 def _single(queries: Queries) -> Single | None:
@@ -268,26 +272,26 @@ def _single(queries: Queries) -> Single | None:
 def _marginals(queries: Marginals) -> list[Single | None] | None:
     """One-way marginals as histograms, one by one; binary attributes in two-way marginals as a forest."""
     sizes = {name: queries.domain[name].size for name in queries.attributes}
-    wanted = [tuple(name for name in margin if sizes[name] > 1) for margin in queries.margins]
-    edges = tuple(margin for margin in wanted if len(margin) == 2)
+    margins = [tuple(name for name in margin if sizes[name] > 1) for margin in queries.margins]
+    edges = tuple(margin for margin in margins if len(margin) == 2)
     tied = {name for edge in edges for name in edge}
-    singles = [margin[0] for margin in wanted if len(margin) == 1]
-    if any(len(margin) > 2 for margin in wanted) or any(sizes[name] != 2 for name in tied):
+    singles = [margin[0] for margin in margins if len(margin) == 1]
+    if any(len(margin) > 2 for margin in margins) or any(sizes[name] != 2 for name in tied):
         return None
-    found: list[Single | None] = [
+    countable: list[Single | None] = [
         Nested(name, tuple((c, c) for c in range(sizes[name])), sizes[name])
         for name in dict.fromkeys(singles)
         if name not in tied and sizes[name] <= MOST_CELLS
     ]
-    if len(found) < len({name for name in singles if name not in tied}):
+    if len(countable) < len({name for name in singles if name not in tied}):
         return None
     if tied:
         names = tuple(name for name in queries.attributes if name in tied)
         pairs = tuple(dict.fromkeys((edge[0], edge[1]) for edge in edges))
         if rooted(names, pairs) is None:
             return None
-        found.append(Forest(names, pairs, tuple(name for name in names if name in singles)))
-    return found
+        countable.append(Forest(names, pairs, tuple(name for name in names if name in singles)))
+    return countable
 
 
 def _facts(queries: Queries, cells: int) -> Facts:
@@ -297,12 +301,12 @@ def _facts(queries: Queries, cells: int) -> Facts:
     return replace(facts_of(queries), universe=cells)
 
 
-def _vc(found: Atoms) -> int | None:
+def _vc(cells: Atoms) -> int | None:
     """The VC dimension of a class with few weights, by search."""
-    if found.denominator != 1 or found.weights.size > MOST_SEARCHED:
+    if cells.denominator != 1 or cells.weights.size > MOST_SEARCHED:
         return None
-    kept = np.unique(found.weights, axis=0)
-    return len(largest(splits_of(kept, 1, HALF), len(kept)).splits)
+    patterns = np.unique(cells.weights, axis=0)
+    return len(largest(splits_of(patterns, 1, HALF), len(patterns)).splits)
 
 
 def _steps(part: Single, base: Base, cells: int, m: int) -> int:

@@ -56,9 +56,9 @@ def plan_survey(
     domain: Domain, attributes: Margin, *, price: Fraction, reach: float, relation: Relation, failure: float
 ) -> SurveyPlan | None:
     """Tables for answers within `reach` records on a part of `price`; None where no table would tell enough."""
-    told = [domain[name] for name in attributes if domain[name].size > 1]
-    ones = tuple(Binned((a.name,), (cuts,)) for a in told for cuts in _resolutions(a))
-    pairs = math.comb(len(told), 2)
+    varying = [domain[name] for name in attributes if domain[name].size > 1]
+    ones = tuple(Binned((a.name,), (cuts,)) for a in varying for cuts in _resolutions(a))
+    pairs = math.comb(len(varying), 2)
     if not ones:
         return None
     one = _variance(len(ones), price * ONES_SHARE, relation)
@@ -93,9 +93,11 @@ def _cuts(attribute: Attribute, one: One) -> Cuts:
     if (attribute.size <= _LISTED and not _ordered(attribute)) or len(one.cuts) <= BINS:
         return one.cuts
     noise = np.sqrt(np.maximum(np.diagonal(one.covariance), 0.0))
-    held = np.where(one.estimate > 2 * noise, one.estimate, 0.0)
-    held = held + max(float(held.sum()), 1.0) / (1000 * len(held))  # so that empty stretches are cut too
-    share = held / held.sum()
+    records = np.where(one.estimate > 2 * noise, one.estimate, 0.0)
+    records = records + max(float(records.sum()), 1.0) / (
+        1000 * len(records)
+    )  # so that empty stretches are cut too
+    share = records / records.sum()
     reached = np.floor(np.cumsum(share) * BINS - 1e-9)
     heavy = share[:-1] > 1 / BINS
     after = np.flatnonzero((np.diff(reached) > 0) | heavy) + 1
@@ -145,7 +147,7 @@ def median_strategy(
 ) -> MedianStrategy:
     """A strategy for k questions about these attributes (or all) at a price in `unit`; from public numbers only."""
     names = tuple(domain.names if attributes is None else attributes)
-    found = online.median(
+    parameters = online.median(
         unit=unit,
         price=price,
         n=n,
@@ -156,6 +158,8 @@ def median_strategy(
         size_error=size_error,
         grid=grid,
     )
-    space = version_space_for(domain, rows=found.rows, kind=kind, attributes=names)
+    space = version_space_for(domain, rows=parameters.rows, kind=kind, attributes=names)
     exact = isinstance(space, VersionSpace)
-    return MedianStrategy(found, space, exact and found.run.certain and math.isfinite(found.run.error))
+    return MedianStrategy(
+        parameters, space, exact and parameters.run.certain and math.isfinite(parameters.run.error)
+    )

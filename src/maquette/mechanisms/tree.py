@@ -61,19 +61,21 @@ class PreparedTree(Prepared):
     def _parts(self) -> sizing.Split:
         task = self.task
         return sizing.split(
-            task, lambda price: _level(task, _law(task, price)), lambda e, t: _stated(task, e, t)
+            task, lambda price: _level(task, _law(task, price)), lambda e, t: _error_in_counts(task, e, t)
         )
 
     def _foresee(self) -> Forecast:
         task, parts, n = self.task, self._parts, self.n
         cells, count = shape.universe(task.queries), task.queries.count
         law = _law(task, parts.answers)
-        level, drift = _level(task, law), parts.drift(task)
+        level, size_error = _level(task, law), parts.size_error(task)
         typical = _typical(task, law) / n
-        typical = typical / (1 + RISING * typical) + parts.drift(task, beta=0.5) / n
+        typical = typical / (1 + RISING * typical) + parts.size_error(task, beta=0.5) / n
         return Forecast(
             self.mechanism.name,
-            postprocess.in_advance(_stated(task, level, drift) - drift, drift, "none", n=n),
+            postprocess.in_advance(
+                _error_in_counts(task, level, size_error) - size_error, size_error, "none", n=n
+            ),
             min(typical, 1.0),
             postprocess.measuring(n=n, cells=2 * cells, tables=len(_widths(task)), answers=2 * cells + count),
             self.megabytes,
@@ -158,20 +160,20 @@ def _level(task: Task, law: IndependentLaw) -> float:
     """The largest noise of any answer before it is made to rise, in counts; a range is two prefixes."""
     public = task.relation is Relation.REPLACE_ONE
     level = law.tree_quantile(
-        nodes=theory.tree_nodes(levels=len(_widths(task)), branches=BRANCHES, total_known=public),
+        nodes=theory.tree_nodes(levels=len(_widths(task)), branches=BRANCHES, total_is_public=public),
         log_queries=math.log(shape.universe(task.queries)),
-        beta=sizing.rest_of(task.beta, task.relation),
+        beta=sizing.beta_for_answers(task.beta, task.relation),
     )
     return level * _prefixes_per_answer(task)
 
 
-def _stated(task: Task, level: float, drift: float) -> float:
+def _error_in_counts(task: Task, level: float, size_error: float) -> float:
     """The error in counts of the released size.
 
-    Accuracy: a prefix is off by its noise, by what the total adds to the fit (at most its own drift), and by the
+    Accuracy: a prefix is off by its noise, by what the total adds to the fit (at most its own error), and by the
         division by the released size (once more); a range by twice that.
     """
-    return level + 2 * drift * _prefixes_per_answer(task)
+    return level + 2 * size_error * _prefixes_per_answer(task)
 
 
 def _prefixes_per_answer(task: Task) -> int:
@@ -186,7 +188,7 @@ def _typical(task: Task, law: IndependentLaw) -> float:
 def _release(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> Outcome:
     leaves = _leaves(task, levels, size)
     answers = Answers.from_fractions(answer_histogram(task.queries, leaves) / size.divisor)
-    law, drift = _released_law(task, levels), sizing.drift(size, task.beta)
+    law, size_error = _released_law(task, levels), sizing.size_error(size, task.beta)
     level = _level(task, law)
     rows, facts = _rows(task, leaves, size, answers)
     return Outcome(
@@ -194,7 +196,7 @@ def _release(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> Outcome:
         database=rows,
         size=size,
         guarantee=postprocess.guarantee(
-            _stated(task, level, drift),
+            _error_in_counts(task, level, size_error),
             size,
             task.beta,
             f"{_describe(task, law)}; least squares, made to rise",
@@ -203,7 +205,7 @@ def _release(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> Outcome:
             "levels": len(levels),
             "branches": BRANCHES,
             "noise_level_counts": level,
-            "size_drift_counts": drift,
+            "size_drift_counts": size_error,
         }
         | facts,
         notes=() if rows is not None else (NO_ROWS,),
@@ -214,16 +216,16 @@ def _leaves(task: Task, levels: tuple[NoisyTable, ...], size: Size) -> NDArray[n
     """Counts of the cells whose prefixes rise from 0 to the released size."""
     attribute = attribute_of(task.queries)
     assert attribute is not None
-    fitted = fits.fit_tree(
+    counts = fits.fit_tree(
         [table.values.astype(np.float64) for table in levels],
         [float(table.variance) for table in levels],
         branches=BRANCHES,
         total=float(size.value),
         total_variance=0.0 if size.noise is None else size.noise.variance,
     )
-    sums = np.cumsum(fitted)
+    sums = np.cumsum(counts)
     rising = fits.rising(sums[: attribute.cells]).clip(0.0, size.divisor)
-    rest = fitted[attribute.cells :].clip(0.0, None)  # missing and unknown values are in no prefix
+    rest = counts[attribute.cells :].clip(0.0, None)  # missing and unknown values are in no prefix
     return np.concatenate([np.diff(rising, prepend=0.0), rest])
 
 

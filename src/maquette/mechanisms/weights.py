@@ -66,8 +66,8 @@ class _Learnt:
 class PreparedMwem(PreparedRounds):
     """MWEM for one workload."""
 
-    def _outlook(self, *, n: float, drift: float) -> Outlook:
-        plan = self._plan(n=n, drift=drift)
+    def _outlook(self, *, n: float, size_error: float) -> Outlook:
+        plan = self._plan(n=n, size_error=size_error)
         note = f"{plan.rounds} rounds, {float(plan.share):.0%} of the price on choosing"
         seconds = rounds.seconds(self.task, rounds=plan.rounds) + _replaying(self.task, plan.rounds)
         return Outlook(plan.error, MWEM_TYPICAL, seconds, note)
@@ -76,10 +76,10 @@ class PreparedMwem(PreparedRounds):
         self, curator: Curator, mapped: HistogramMap, size: Size, progress: Progress
     ) -> Outcome:
         """Answers from a fit to all that was measured."""
-        drift = sizing.drift(size, self.task.beta)
-        least = size.value - drift
-        plan = self._plan(n=least, drift=drift)
-        learnt = self._learn(curator, mapped, plan, size, drift, progress)
+        size_error = sizing.size_error(size, self.task.beta)
+        least = size.value - size_error
+        plan = self._plan(n=least, size_error=size_error)
+        learnt = self._learn(curator, mapped, plan, size, size_error, progress)
         progress("fitting all measurements", 0.0)
         return self._release(mapped, plan, learnt, size, least)
 
@@ -89,7 +89,7 @@ class PreparedMwem(PreparedRounds):
         mapped: HistogramMap,
         plan: _Plan,
         size: Size,
-        drift: float,
+        size_error: float,
         progress: Progress,
     ) -> _Learnt:
         task, price = self.task, self.parts.answers
@@ -108,10 +108,10 @@ class PreparedMwem(PreparedRounds):
             if query.distinct() == 0:  # constant: known without measuring, so only the selection is in doubt
                 best = (0.0, answers.fractions, weights)
                 continue
-            measured = curator.measure(query, noise=measuring)
-            value = min(max(float(measured.counts[0]) / size.divisor, 0.0), 1.0)
-            noise = independent(measured.noise)
-            width = (self._width(noise, plan.rounds) + drift) / size.divisor
+            measurement = curator.measure(query, noise=measuring)
+            value = min(max(float(measurement.counts[0]) / size.divisor, 0.0), 1.0)
+            noise = independent(measurement.noise)
+            width = (self._width(noise, plan.rounds) + size_error) / size.divisor
             reached = abs(value - float(answers.fractions[index])) + width
             if best is None or reached < best[0]:
                 best = (reached, answers.fractions, weights)
@@ -128,35 +128,35 @@ class PreparedMwem(PreparedRounds):
         task = self.task
         start = Dense.uniform(task.queries.domain, task.queries.attributes)
         weights = start.refit(learnt.released).weights
-        fitted = np.clip(mapped.forward(weights), 0.0, 1.0)
-        moved = float(np.abs(fitted - learnt.answers).max())
+        fit_answers = np.clip(mapped.forward(weights), 0.0, 1.0)
+        shift = float(np.abs(fit_answers - learnt.answers).max())
         # fractions of the released size on one side, of a size that the table surely has on the other
-        proved = theory.mwem_seen(n=max(least, 1.0), gap=learnt.gap + 1 / GRID, lost=plan.selection)
-        if proved + moved > plan.error:
-            weights, fitted, moved = learnt.weights, learnt.answers, 0.0
-        kind = "a fit to all measurements" if moved > 0 else "the hypothesis with the smallest measured gap"
+        proved = theory.mwem_afterwards(n=max(least, 1.0), gap=learnt.gap + 1 / GRID, lost=plan.selection)
+        if proved + shift > plan.error:
+            weights, fit_answers, shift = learnt.weights, learnt.answers, 0.0
+        kind = "a fit to all measurements" if shift > 0 else "the hypothesis with the smallest measured gap"
         words = f"MWEM with replay, {plan.rounds} rounds; {kind}"
         return rounds.finish(
             task,
             mapped,
             size,
             weights=weights,
-            answers=Answers.from_fractions(fitted),
-            guarantee=rounds.stated(task, min(proved + moved, plan.error), size, words),
+            answers=Answers.from_fractions(fit_answers),
+            guarantee=rounds.guarantee_or_none(task, min(proved + shift, plan.error), size, words),
             facts={
                 "rounds": plan.rounds,
                 "share of selection": str(plan.share),
                 "smallest measured gap and its width": learnt.gap,
-                "moved by the fit": moved,
+                "moved by the fit": shift,
             },
         )
 
-    def _plan(self, *, n: float, drift: float) -> _Plan:
+    def _plan(self, *, n: float, size_error: float) -> _Plan:
         """Rounds and share by the bound at a size that the table surely has. Public or released numbers only."""
-        plans = [self._best(share, n=n, drift=drift) for share in SHARES]
+        plans = [self._best(share, n=n, size_error=size_error) for share in SHARES]
         return min(plans, key=lambda plan: plan.error)
 
-    def _best(self, share: Fraction, *, n: float, drift: float) -> _Plan:
+    def _best(self, share: Fraction, *, n: float, size_error: float) -> _Plan:
         task, fixed = self.task, self.mechanism.fixed
         if n < 1:
             count = fixed or 1
@@ -169,7 +169,7 @@ class PreparedMwem(PreparedRounds):
                 log_universe=math.log(shape.universe(task.queries)),
                 rounds=count,
                 lost=selection,
-                width=width + drift + 2 * n / GRID,
+                width=width + size_error + 2 * n / GRID,
             )
 
         count = fixed or theory.best_rounds(error, most=rounds.most(task)).rounds
@@ -185,13 +185,13 @@ class PreparedMwem(PreparedRounds):
             epsilon=choosing if task.unit.is_pure else bounded,
             log_candidates=math.log(task.queries.count),
             rounds=count,
-            beta=sizing.rest_of(task.beta, task.relation) / 2,
+            beta=sizing.beta_for_answers(task.beta, task.relation) / 2,
         )
         return lost + 1, self._width(law_near(measuring, unit=task.unit), count)
 
     def _width(self, law: IndependentLaw, count: int) -> float:
         """What no measurement is off by; a 0/1 query of a workload with fractional weights is measured in counts."""
-        beta = sizing.rest_of(self.task.beta, self.task.relation) / 2
+        beta = sizing.beta_for_answers(self.task.beta, self.task.relation) / 2
         return law.max_quantile_on_grids(count=count, beta=beta, denominator=self.task.queries.denominator)
 
 
@@ -230,7 +230,7 @@ MW_TYPICAL = 0.3
 class PreparedWeights(PreparedRounds):
     """Multiplicative weights for one workload."""
 
-    def _outlook(self, *, n: float, drift: float) -> Outlook:
+    def _outlook(self, *, n: float, size_error: float) -> Outlook:
         best = self._best(n=n)
         seconds = rounds.seconds(self.task, rounds=best.rounds)
         return Outlook(best.error, MW_TYPICAL, seconds, f"{best.rounds} rounds of signed selection")
@@ -240,7 +240,7 @@ class PreparedWeights(PreparedRounds):
     ) -> Outcome:
         """Answers from the average of the weights of all rounds."""
         task = self.task
-        best = self._best(n=size.value - sizing.drift(size, task.beta))
+        best = self._best(n=size.value - sizing.size_error(size, task.beta))
         average = self._learn(curator, mapped, best.rounds, progress)
         words = f"multiplicative weights, {best.rounds} rounds of signed selection, average of the rounds"
         return rounds.finish(
@@ -249,7 +249,7 @@ class PreparedWeights(PreparedRounds):
             size,
             weights=average,
             answers=Answers.from_fractions(mapped.forward(average)),
-            guarantee=rounds.stated(task, best.error, size, words),
+            guarantee=rounds.guarantee_or_none(task, best.error, size, words),
             facts={"rounds": best.rounds, "step": self._step(best.rounds)},
         )
 
@@ -301,7 +301,7 @@ class PreparedWeights(PreparedRounds):
             n=n,
             log_universe=self._log_universe,
             log_queries=math.log(task.queries.count),
-            beta=sizing.rest_of(task.beta, task.relation),
+            beta=sizing.beta_for_answers(task.beta, task.relation),
             rounds=count,
             rounding=1 + 2 * n / GRID,
         )

@@ -79,15 +79,19 @@ def certify_classes(
     """
     measurement = curator.class_errors(names, distribution.released(names), price=price)
     share = beta if size.public else beta * (1 - sizing.SIZE_BETA)
-    margin, drift = measurement.noise.lower_quantile(beta=share), sizing.drift(size, beta)
-    found: list[ClassCertificate] = []
+    margin, size_error = measurement.noise.lower_quantile(beta=share), sizing.size_error(size, beta)
+    certificates: list[ClassCertificate] = []
     for name, value in zip(names, measurement.values.tolist(), strict=True):
         tables = CLASSES[name].tables(distribution.domain, distribution.sets)
         scale = float(max(table.scale for table in tables))
-        alpha = direct.certified_alpha(largest=float(value), margin=margin, size=size.value, drift=drift)
+        alpha = direct.certified_alpha(
+            largest=float(value), margin=margin, size=size.value, size_error=size_error
+        )
         counts = max(0.0, float(value) + margin) * scale
-        found.append(ClassCertificate(name, alpha * scale, together, counts, scale, distribution.source))
-    return tuple(found)
+        certificates.append(
+            ClassCertificate(name, alpha * scale, together, counts, scale, distribution.source)
+        )
+    return tuple(certificates)
 
 
 def share_of_beta(beta: float, certificates: int) -> float:
@@ -99,15 +103,15 @@ def share_of_beta(beta: float, certificates: int) -> float:
 
 
 def certify_draw(
-    curator: Curator, queries: Queries, drawn: Drawn, *, size: Size, price: Fraction, beta: float
+    curator: Curator, queries: Queries, sample: Drawn, *, size: Size, price: Fraction, beta: float
 ) -> Certificate:
     """The same for a drawn database, by the score of its class: no answer is listed.
 
     Guarantee: `price`, through the gate.
     Accuracy: as `certify`; where records weigh, fractions are of their total weight, which is released rounded up.
     """
-    measurement = curator.score_of(drawn, price=price)
-    rounding = 0.0 if drawn.draw.weight is None else 1.0
+    measurement = curator.score_of(sample, price=price)
+    rounding = 0.0 if sample.draw.weight is None else 1.0
     (bound,) = _bounds(measurement, (_all(queries),), size=size, beta=beta, rounding=rounding)
     return Certificate(bound.alpha, beta, bound.counts)
 
@@ -122,22 +126,26 @@ def _bounds(
     """The bound of every group, from its measured largest error."""
     share = beta if size.public else beta * (1 - sizing.SIZE_BETA)
     margin = measurement.noise.lower_quantile(beta=share, count=len(groups))
-    drift = rounding + sizing.drift(size, beta)
+    size_error = rounding + sizing.size_error(size, beta)
     return tuple(
         GroupCertificate(
             group.name,
             group.stop - group.start,
-            direct.certified_alpha(largest=float(value), margin=margin, size=size.value, drift=drift),
+            direct.certified_alpha(
+                largest=float(value), margin=margin, size=size.value, size_error=size_error
+            ),
             max(0.0, float(value) + margin),
         )
         for group, value in zip(groups, measurement.values.tolist(), strict=True)
     )
 
 
-def expected(forecast: Forecast, task: Task, *, price: Fraction, n: int, drift: float = 0.0) -> float | None:
+def expected_alpha(
+    forecast: Forecast, task: Task, *, price: Fraction, n: int, size_error: float = 0.0
+) -> float | None:
     """What a certificate at this price is expected to state on a table of n records; None where nothing is known.
 
-    The expected largest error, and what the noise of its measurement may hide; `drift` is how far n may be off.
+    The expected largest error, and what the noise of its measurement may hide; `size_error` is how far n may be off.
     """
     if forecast.expected is None or not price:
         return None
@@ -145,7 +153,7 @@ def expected(forecast: Forecast, task: Task, *, price: Fraction, n: int, drift: 
     public = task.relation is Relation.REPLACE_ONE and task.weight is None
     share = task.beta if public else task.beta * (1 - sizing.SIZE_BETA)
     margin = law_at(price, unit=task.unit).lower_quantile(beta=share)
-    return direct.certified_alpha(largest=largest * n, margin=margin, size=n, drift=drift)
+    return direct.certified_alpha(largest=largest * n, margin=margin, size=n, size_error=size_error)
 
 
 def worth_buying(certified: float | None, guaranteed: float | None) -> bool:

@@ -20,8 +20,7 @@ from maquette.mechanisms.base import POSTS, Forecast, Mechanism, Prepared, Task
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals
 from maquette.questions.measurement import Size
-from maquette.releasing.certify import SHARE, worth_buying
-from maquette.releasing.certify import expected as expected_certificate
+from maquette.releasing.certify import SHARE, expected_alpha, worth_buying
 from maquette.releasing.class_choice import useful_classes
 from maquette.releasing.registry import MECHANISMS
 from maquette.releasing.request import Request
@@ -221,12 +220,12 @@ def decide(
     if not request.certified or choice.prepared.n != n:
         bought = prepare(replace(request, certified=True), mechanism, n=n)
     without = prepare(replace(request, certified=False), mechanism, n=n)
-    hoped = expected_certificate(
+    hoped = expected_alpha(
         bought.prepared.forecast,
         bought.prepared.task,
         price=bought.request.prices[1],
         n=n,
-        drift=size_error,
+        size_error=size_error,
     )
     if not worth_buying(hoped, without.prepared.forecast.guaranteed):
         return without
@@ -242,7 +241,7 @@ def is_still_certified(choice: Choice, *, size: Size) -> bool:
     request = choice.request
     again = request.certified and not request.bought and not choice.mechanism.traits.projects_noise
     if again and not size.public:
-        choice = decide(choice, n=size.divisor, size_error=sizing.drift(size, request.beta))
+        choice = decide(choice, n=size.divisor, size_error=sizing.size_error(size, request.beta))
     return bool(choice.request.prices[1])
 
 
@@ -315,7 +314,7 @@ def plan(
             return replace(bought.forecast, stated="certificate" if share else "guarantee")
         without = prepare_with(mechanism, 0.0)
         price = without.task.price - bought.task.price
-        hoped = expected_certificate(bought.forecast, bought.task, price=price, n=n)
+        hoped = expected_alpha(bought.forecast, bought.task, price=price, n=n)
         if worth_buying(hoped, without.forecast.guaranteed):
             return replace(bought.forecast, stated="certificate")
         return replace(without.forecast, stated="guarantee")

@@ -119,8 +119,8 @@ class Request:
 
     @property
     def _divided(self) -> tuple[Fraction, Fraction, Fraction]:
-        asked = (SHARE if self.certified else 0) if self.certificate is None else self.certificate
-        share, classes = Fraction(str(asked)), Fraction(str(CLASS_SHARE)) if self.bought else Fraction(0)
+        whole = (SHARE if self.certified else 0) if self.certificate is None else self.certificate
+        share, classes = Fraction(str(whole)), Fraction(str(CLASS_SHARE)) if self.bought else Fraction(0)
         rest, certificate, more = split(self.budget.total_units, [1 - share - classes, share, classes])
         return Fraction(rest, UNITS), Fraction(certificate, UNITS), Fraction(more, UNITS)
 

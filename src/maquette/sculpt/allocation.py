@@ -213,7 +213,7 @@ def dense_noise(task: Task, *, n: int, price: Fraction) -> NDArray[np.float64] |
     return np.array(noise) if n >= DENSE_SIGNAL * float(np.median(noise)) else None
 
 
-def _is_out_of_reach(task: Task, margins: list[shape.Asked], *, n: int, price: Fraction) -> bool:
+def _is_out_of_reach(task: Task, margins: list[shape.WeightedMargin], *, n: int, price: Fraction) -> bool:
     """Would the signal not even dominate if each marginal had the whole price? Saves planning for all of them."""
     least = 0.5 * math.sqrt(1 / (2 * float(price)))
     cells = float(np.median([task.queries.domain.cells(m.margin) for m in margins]))

@@ -346,7 +346,7 @@ def _dense_outcome(
         shift = max(shift, float(np.abs(fractions[place] - possible).max()) * n)
     level, size_error = (outcome.parameters[key] for key in ("noise_level_counts", "size_drift_counts"))
     text = "discrete Gaussian noise in the residual basis; cells near zero as the synthetic rows have them"
-    error = direct.shifted_error(noise=level, shift=shift, drift=size_error)
+    error = direct.shifted_error(noise=level, shift=shift, size_error=size_error)
     return replace(
         outcome,
         answers=Answers.from_fractions(fractions),

@@ -50,7 +50,7 @@ def histogram_discrete_laplace(
     Accuracy: the answer of q is sum_i q_i h_i + (S_q/N)(n - sum_i h_i): coefficients q_i - S_q/N. Chernoff
         with the exact cumulant of discrete Laplace noise, psi(s) = -ln(1 - (sinh(s/2)/sinh(1/(2 scale)))^2),
         and the union bound over k; psi is even and convex, so 0/1 weights of the same S_q are the worst.
-    Holds when: independent draws on the whole numbers; the known size is exact (else add its drift).
+    Holds when: independent draws on the whole numbers; the known size is exact (else add its error).
     """
     _check.positive(scale=scale)
     _check.whole(universe=universe)
@@ -165,7 +165,7 @@ def histogram_gaussian(
 # moves by at most 1.
 
 
-def tree_nodes(*, levels: int, branches: int, total_known: bool) -> int:
+def tree_nodes(*, levels: int, branches: int, total_is_public: bool) -> int:
     """D: measured nodes that add up to any prefix.
 
     Accuracy: at most half of the branches (rounded up) per level, taking the complement inside the parent; at the top
@@ -174,7 +174,7 @@ def tree_nodes(*, levels: int, branches: int, total_known: bool) -> int:
     """
     _check.whole(levels=levels, branches=branches)
     half = (branches + 1) // 2
-    return levels * half if total_known else (levels - 1) * half + max(branches - 1, 1)
+    return levels * half if total_is_public else (levels - 1) * half + max(branches - 1, 1)
 
 
 def tree_laplace(*, scale: float, nodes: int, log_queries: float, beta: float) -> float:
@@ -233,7 +233,7 @@ def size_gaussian(*, sigma: float, beta: float) -> float:
 # What post-processing can add to the error, and how much rows can lose against weights.
 
 
-def consistent_error(*, noise: float, drift: float = 0.0) -> float:
+def consistent_error(*, noise: float, size_error: float = 0.0) -> float:
     """Error in counts of the cells of a table after its projection to the simplex of the released size.
 
     Accuracy: if every cell's noise is at most e and the released size is off by at most t, every projected
@@ -245,27 +245,27 @@ def consistent_error(*, noise: float, drift: float = 0.0) -> float:
         c'/n^ - c/n = (c' - c + f (n - n^)) / n^ with 0 <= f = c/n <= 1. If n < n^ the signs are exchanged.
     Holds when: the cells partition the records.
     """
-    return 2 * noise + drift
+    return 2 * noise + size_error
 
 
-def fitted_error(*, noise: float, drift: float = 0.0) -> float:
+def fitted_error(*, noise: float, size_error: float = 0.0) -> float:
     """Error in counts of answers that stay within e + t of the measured ones, divided by the released size.
 
     Accuracy: |a' - f n^| <= |a' - a| + |a - q(x)| + |q(x) - f n^| <= (e + t) + e + t. The linear program of Dwork
         et al. 2009 stays within e + t, because n^/n times the true histogram does.
     Holds when: always, where the distance to the measured answers was checked.
     """
-    return 2 * noise + 2 * drift
+    return 2 * noise + 2 * size_error
 
 
-def shifted_error(*, noise: float, shift: float, drift: float = 0.0) -> float:
+def shifted_error(*, noise: float, shift: float, size_error: float = 0.0) -> float:
     """Error in counts of answers that post-processing moved by at most `shift` from the measured ones.
 
     Accuracy: |a' - q(x)| <= |a' - a| + |a - q(x)| <= shift + noise; dividing by n^ instead of n adds at most
-        the drift of n^.
+        the error of n^.
     Holds when: always; `shift` is public, computed after the fact.
     """
-    return noise + shift + drift
+    return noise + shift + size_error
 
 
 def sampling_error(*, log_queries: float, rows: int, beta: float) -> float:
@@ -294,17 +294,17 @@ def projection_rmse(*, n: int, rho: float, queries: float, log_universe: float) 
 # The certified error of a finished release, from its privately measured largest error.
 
 
-def certified_alpha(*, largest: float, margin: float, size: float, drift: float) -> float:
+def certified_alpha(*, largest: float, margin: float, size: float, size_error: float) -> float:
     """The fraction that every query of the workload is within.
 
     `largest` is the noisy largest error in counts, `margin` a bound on how far its noise can have lowered it,
-    `size` the released number of records, `drift` a bound on how far that lies above the true one (0 if public).
+    `size` the released number of records, `size_error` a bound on how far that lies above the true one (0 if public).
 
-    Accuracy: max_q |q(x) - n f_q(y)| <= largest + margin and n >= size - drift give
-        max_q |f_q(x) - f_q(y)| <= (largest + margin) / (size - drift), except with the sum of the two failures.
+    Accuracy: max_q |q(x) - n f_q(y)| <= largest + margin and n >= size - size_error give
+        max_q |f_q(x) - f_q(y)| <= (largest + margin) / (size - size_error), except with the sum of the two failures.
     Holds when: n >= 1. Returns 1 where nothing better is known.
     """
-    least = size - drift
+    least = size - size_error
     if least <= 0 or math.isnan(largest):
         return 1.0
     return min(1.0, max(0.0, largest + margin) / least)

@@ -60,13 +60,13 @@ class Facts:
             _check.whole(least=0, vc=self.vc)
         if self.shape not in (None, "thresholds", "intervals"):
             raise ParameterError(f"expected shape thresholds or intervals, got shape={self.shape!r}")
-        if not any(math.isfinite(given) for given in self._finite()):
+        if not any(math.isfinite(size) for size in self._finite()):
             raise ParameterError("a class without end needs a VC dimension, a cover or a shape")
 
     def _finite(self) -> list[float]:
         covered = [log_size for _, log_size in self.covers]
-        known = [0.0] if self.vc is not None or self.shape is not None or self.parts else []
-        return [self.log_queries, *covered, *known]
+        limits = [0.0] if self.vc is not None or self.shape is not None or self.parts else []
+        return [self.log_queries, *covered, *limits]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,28 +154,30 @@ def forms(facts: Facts, *, n: int | None = None, only: str = LETTERS) -> list[Fo
 
 
 def _general(facts: Facts) -> list[Form]:
-    found: list[Form] = []
+    forms_here: list[Form] = []
     if math.isfinite(facts.log_queries):
-        found.append(Form("a", "sampling", lambda m: sampling(rows=m, log_queries=facts.log_queries)))
+        forms_here.append(Form("a", "sampling", lambda m: sampling(rows=m, log_queries=facts.log_queries)))
     if facts.universe < _ROUNDABLE:
-        found.append(Form("b", "rounding", lambda m: rounding(rows=m, universe=facts.universe)))
-    return found
+        forms_here.append(Form("b", "rounding", lambda m: rounding(rows=m, universe=facts.universe)))
+    return forms_here
 
 
 def _by_vc(facts: Facts, n: int | None) -> list[Form]:
     if facts.vc is None:
         return []
     d, support = facts.vc, facts.universe if n is None else min(n, facts.universe)
-    found = [Form("e", "VC dimension", lambda m: vc_bounds.free_error(rows=m, vc=d), single_valley=False)]
+    forms_here = [
+        Form("e", "VC dimension", lambda m: vc_bounds.free_error(rows=m, vc=d), single_valley=False)
+    ]
     if vc_bounds.log_growth(vc=d, points=support) < facts.log_queries:
-        found.append(
+        forms_here.append(
             Form(
                 "d",
                 "VC dimension on the support",
                 lambda m: vc_bounds.support_error(rows=m, vc=d, points=support),
             )
         )
-    return found
+    return forms_here
 
 
 def _by_shape(facts: Facts) -> list[Form]:
@@ -254,17 +256,17 @@ def log_tree(*, universe: int, rows: int) -> float:
     return _worst(rows, (universe - 1).bit_length(), {})
 
 
-def _worst(rows: int, height: int, known: dict[tuple[int, int], float]) -> float:
+def _worst(rows: int, height: int, cache: dict[tuple[int, int], float]) -> float:
     """W_height(rows); only two numbers of rows occur at each height."""
     if rows == 0 or height == 0:
         return 0.0
     if rows == 1:
         return height * math.log(2)
-    if (rows, height) not in known:
+    if (rows, height) not in cache:
         halves = (rows // 2, rows - rows // 2)
-        below = sum(_worst(half, height - 1, known) - _log_central(half) for half in halves)
-        known[rows, height] = rows * math.log(4) + below
-    return known[rows, height]
+        below = sum(_worst(half, height - 1, cache) - _log_central(half) for half in halves)
+        cache[rows, height] = rows * math.log(4) + below
+    return cache[rows, height]
 
 
 def _log_central(a: int) -> float:
@@ -331,8 +333,8 @@ def disjoint_parts(queries: Queries) -> list[Queries]:
     groups = _connected(piece.attributes for piece in pieces)
     if len(groups) < 2:
         return []
-    found = [[piece for piece in pieces if set(piece.attributes) <= names] for names in groups]
-    parts = [group[0] if len(group) == 1 else union(*group) for group in found if group]
+    by_attributes = [[piece for piece in pieces if set(piece.attributes) <= names] for names in groups]
+    parts = [group[0] if len(group) == 1 else union(*group) for group in by_attributes if group]
     return [part for part in parts if part.distinct()]
 
 
@@ -353,10 +355,10 @@ def _shape(queries: Queries) -> Shape | None:
 def _pieces(queries: Queries) -> list[Queries]:
     """Marginals one by one, so that they can be told apart; a class that looks at nothing is left out."""
     if isinstance(queries, Marginals):
-        told = [
+        margins = [
             margin for margin in queries.margins if prod(queries.domain[name].size for name in margin) > 1
         ]
-        return [Marginals(queries.domain, (margin,)) for margin in told]
+        return [Marginals(queries.domain, (margin,)) for margin in margins]
     return [queries] if queries.attributes else []
 
 

@@ -159,6 +159,6 @@ def free_error(*, rows: int, vc: int) -> float:
 def free_rows(*, alpha: float, vc: int) -> int:
     """The smallest m with `free_error` <= alpha."""
     _check.positive(alpha=alpha)
-    found = search.smallest(lambda rows: free_error(rows=rows, vc=vc) <= alpha)
-    assert found is not None  # the error falls to 0
-    return found
+    rows = search.smallest(lambda rows: free_error(rows=rows, vc=vc) <= alpha)
+    assert rows is not None  # the error falls to 0
+    return rows

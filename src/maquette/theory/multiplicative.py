@@ -120,7 +120,7 @@ def mwem(*, n: float, log_universe: float, rounds: int, lost: float, width: floa
     return learning(log_universe=log_universe, rounds=rounds) + (lost + 2 * width) / n
 
 
-def mwem_seen(*, n: float, gap: float, lost: float) -> float:
+def mwem_afterwards(*, n: float, gap: float, lost: float) -> float:
     """Largest error of the hypothesis of one round of MWEM after it ran: gap + lost/n.
 
     Holds when: `gap` is the measured gap of the query that was chosen, plus the width of the measurement, as

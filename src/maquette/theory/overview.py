@@ -78,21 +78,21 @@ def records(setting: Setting, *, alpha: float) -> dict[str, int | None]:
     needed = smalldb.records(
         setting.facts, alpha=alpha, epsilon=setting.epsilon, beta=setting.beta, only=only
     )
-    found: dict[str, int | None] = {"smalldb": needed.whole}
+    needs: dict[str, int | None] = {"smalldb": needed.whole}
     for name, error in _noises(setting).items():
-        found[name] = search.records(lambda n, error=error: error(replace(setting, n=n)), alpha=alpha)
-    return found
+        needs[name] = search.records(lambda n, error=error: error(replace(setting, n=n)), alpha=alpha)
+    return needs
 
 
 def curve(setting: Setting, axis: Axis, *, points: int = 41) -> list[dict[str, float | str]]:
     """Guaranteed errors along one axis, three decades around the setting, the others held fixed."""
-    found: list[dict[str, float | str]] = []
-    for value, moved in _along(setting, axis, points):
-        found += [
+    lines: list[dict[str, float | str]] = []
+    for value, changed in _along(setting, axis, points):
+        lines += [
             {"axis": axis, "value": value, "mechanism": name, "alpha": alpha}
-            for name, alpha in mechanisms(moved).items()
+            for name, alpha in mechanisms(changed).items()
         ]
-    return found
+    return lines
 
 
 def _along(setting: Setting, axis: Axis, points: int) -> Iterator[tuple[float, Setting]]:
@@ -124,7 +124,7 @@ def _best(setting: Setting, **chosen: str) -> smalldb.Bound:
 
 def _smalldb(setting: Setting) -> list[Line]:
     best = _best(setting)
-    found = [Line("SmallDB", "best of all forms", best.alpha, best.rows, f"form {best.form}")]
+    lines = [Line("SmallDB", "best of all forms", best.alpha, best.rows, f"form {best.form}")]
     letters = sorted({form.letter for form in existence.forms(setting.facts)})
     if setting.n_public:
         letters = sorted(
@@ -132,14 +132,14 @@ def _smalldb(setting: Setting) -> list[Line]:
         )
     for letter in letters:
         bound = _best(setting, only=letter)
-        found.append(Line("SmallDB", f"form {letter}", bound.alpha, bound.rows, _WORDS[letter]))
+        lines.append(Line("SmallDB", f"form {letter}", bound.alpha, bound.rows, _WORDS[letter]))
     if math.isfinite(setting.facts.log_queries):
         plain = _best(setting, base="sequences", only="a")
-        found.append(
+        lines.append(
             Line("SmallDB", "sequences", plain.alpha, plain.rows, "|X|^m instead of multisets, form a")
         )
-        found.append(Line("SmallDB", "closed form", _closed_form(setting), None, "no search over m"))
-    return found
+        lines.append(Line("SmallDB", "closed form", _closed_form(setting), None, "no search over m"))
+    return lines
 
 
 def _closed_form(setting: Setting) -> float:
@@ -156,23 +156,23 @@ def _noises(setting: Setting) -> dict[str, Callable[[Setting], float]]:
     """Direct mechanisms that can run here, by their names in the planner."""
     if not math.isfinite(setting.facts.log_queries):
         return {}
-    found: dict[str, Callable[[Setting], float]] = {}
+    errors: dict[str, Callable[[Setting], float]] = {}
     if setting.facts.log_queries < _LARGEST_HISTOGRAM:
-        found |= {
+        errors |= {
             "laplace": lambda s: direct.laplace(**_terms(s)),
             "linf": lambda s: direct.linf(**_terms(s)),
         }
         if setting.delta:
-            found["gaussian"] = lambda s: direct.gaussian_one_shot(delta=s.delta, **_terms(s))
+            errors["gaussian"] = lambda s: direct.gaussian_one_shot(delta=s.delta, **_terms(s))
     if setting.log_universe < _LARGEST_HISTOGRAM:
-        found["histogram-laplace"] = lambda s: direct.histogram_laplace(
+        errors["histogram-laplace"] = lambda s: direct.histogram_laplace(
             universe=s.facts.universe, **_terms(s)
         )
         if setting.delta:
-            found["histogram-gaussian"] = lambda s: direct.histogram_gaussian(
+            errors["histogram-gaussian"] = lambda s: direct.histogram_gaussian(
                 delta=s.delta, universe=s.facts.universe, **_terms(s)
             )
-    return found
+    return errors
 
 
 def _terms(setting: Setting) -> dict[str, float]:

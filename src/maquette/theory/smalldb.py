@@ -41,7 +41,7 @@ class Bound:
         return self.alpha >= 1
 
     @property
-    def stated(self) -> float:
+    def clipped(self) -> float:
         """What may be stated: never above 1."""
         return min(1.0, self.alpha)
 
@@ -109,10 +109,10 @@ def nearest(facts: Facts, *, rows: int, n: float | None = None, only: str = LETT
     """
     _check_letters(only)
     _check.whole(rows=rows)
-    known = _exact(n)
-    least = [(form.alpha(rows), form.letter) for form in existence.forms(facts, n=known, only=only)]
-    if known is not None and "c" in only:
-        least.append((existence.itself(rows=rows, n=known), "c"))
+    exact_n = _exact(n)
+    least = [(form.alpha(rows), form.letter) for form in existence.forms(facts, n=exact_n, only=only)]
+    if exact_n is not None and "c" in only:
+        least.append((existence.itself(rows=rows, n=exact_n), "c"))
     if not least:
         raise ParameterError(
             f"none of the forms {', '.join(only)} bounds a small database of {rows} rows here"
@@ -129,11 +129,11 @@ def rows_for(facts: Facts, *, alpha: float, n: float | None = None, only: str = 
     _check.positive(alpha=alpha)
     if alpha >= 1:
         return 1, "a"  # every fraction is within 1
-    known = _exact(n)
-    found = [(_rows(form, alpha), form.letter) for form in existence.forms(facts, n=known, only=only)]
-    if known is not None and "c" in only:
-        found.append((known, "c"))
-    reached = [(m, letter) for m, letter in found if m is not None]
+    exact_n = _exact(n)
+    options = [(_rows(form, alpha), form.letter) for form in existence.forms(facts, n=exact_n, only=only)]
+    if exact_n is not None and "c" in only:
+        options.append((exact_n, "c"))
+    reached = [(m, letter) for m, letter in options if m is not None]
     if not reached:
         raise ParameterError(f"no number of rows reaches alpha={alpha!r} by the forms {', '.join(only)}")
     return min(reached)
@@ -187,14 +187,14 @@ def best(
     _check.fraction(beta=beta)
     if facts.universe == 1:
         return Bound(0.0, 1, "b", 0.0, 0.0)
-    known = _exact(n) if n_public else None
+    exact_n = _exact(n) if n_public else None
     price = 2 * facts.span / (epsilon * n)
     candidates = {
         _argmin(facts, form, price, base, most_rows, log_range)
-        for form in existence.forms(facts, n=known, only=only)
+        for form in existence.forms(facts, n=exact_n, only=only)
     }
-    if known is not None and known <= most_rows and "c" in only:
-        candidates.add(known)
+    if exact_n is not None and exact_n <= most_rows and "c" in only:
+        candidates.add(exact_n)
     if not candidates:
         raise ParameterError(f"none of the forms {', '.join(only)} bounds this class; see the letters a to h")
     bounds = [
@@ -237,12 +237,12 @@ def records(
     if facts.universe == 1:
         return Records(1.0, 1, "b")
     general = only.replace("c", "")
-    found = [
+    options = [
         _records(facts, form, alpha, epsilon, beta, base) for form in existence.forms(facts, only=general)
     ]
     if "c" in only:
-        found.append(_records_of_itself(facts, alpha, epsilon, beta, base))
-    reached = [r for r in found if r is not None]
+        options.append(_records_of_itself(facts, alpha, epsilon, beta, base))
+    reached = [r for r in options if r is not None]
     if not reached:
         raise ParameterError(f"no number of records gives alpha={alpha!r} by the forms {', '.join(only)}")
     return min(reached, key=lambda r: (r.n, r.rows))
@@ -267,7 +267,7 @@ def counts_from_released_size(
     *,
     rows: int,
     size: float,
-    drift: float,
+    size_error: float,
     epsilon: float,
     beta: float,
     base: Base = "multisets",
@@ -275,13 +275,13 @@ def counts_from_released_size(
 ) -> float:
     """Error in counts when the fractions are multiplied by a released, noisy size.
 
-    Accuracy: (size + t) alpha_m + (2D/epsilon) (ln|R_m| + ln(1/beta)) + t, where t = `drift` bounds |size - n|.
-    Holds when: add/remove-one; fails with probability beta plus that of the drift's bound. m must not depend on the
+    Accuracy: (size + t) alpha_m + (2D/epsilon) (ln|R_m| + ln(1/beta)) + t, where t = `size_error` bounds |size - n|.
+    Holds when: add/remove-one; fails with probability beta plus that of the bound on the size. m must not depend on the
         true n.
     """
     _check.positive(epsilon=epsilon)
-    if not drift >= 0:
-        raise ParameterError(f"expected drift >= 0, got drift={drift!r}")
+    if not size_error >= 0:
+        raise ParameterError(f"expected size_error >= 0, got size_error={size_error!r}")
     bound = error(
         facts,
         rows=rows,
@@ -292,7 +292,7 @@ def counts_from_released_size(
         base=base,
         only=only.replace("c", ""),
     )
-    return max(size + drift, 0.0) * bound.existence + bound.selection + drift
+    return max(size + size_error, 0.0) * bound.existence + bound.selection + size_error
 
 
 def closed_form_counts(
@@ -424,7 +424,7 @@ def relative_records(
     return Records(needed * ROTH_EXPONENT / exponent, rows, letter)
 
 
-def usefulness(*, eta: float, total: float, drift: float = 0.0) -> float:
-    """The error in counts that relative usefulness states: eta ||x||, plus the drift of a released total."""
+def usefulness(*, eta: float, total: float, size_error: float = 0.0) -> float:
+    """The error in counts that relative usefulness states: eta ||x||, plus the error of a released total."""
     _check.positive(eta=eta, total=total)
-    return eta * total + drift
+    return eta * total + size_error
