@@ -469,13 +469,13 @@ def test_the_closed_form():
     assert smalldb.closed_form_counts(n=1e6, **terms) == pytest.approx(leading + extra)
 
 
-def test_counts_by_a_released_size_pay_for_its_drift():
+def test_counts_by_a_released_size_pay_for_its_error():
     known = facts(16, 100)
     terms = {"rows": 60, "epsilon": 1, "beta": 0.05, "only": "a"}
     certain = smalldb.counts_from_released_size(known, size=1e5, size_error=0, **terms)
     assert certain == pytest.approx(21089.24810, abs=1e-4)
-    drifting = smalldb.counts_from_released_size(known, size=1e5, size_error=10, **terms)
+    uncertain = smalldb.counts_from_released_size(known, size=1e5, size_error=10, **terms)
     alpha = existence.sampling(rows=60, log_queries=math.log(100))
-    assert drifting == pytest.approx(certain + 10 * alpha + 10)
-    with pytest.raises(ParameterError, match="drift"):
+    assert uncertain == pytest.approx(certain + 10 * alpha + 10)
+    with pytest.raises(ParameterError, match="size_error"):
         smalldb.counts_from_released_size(known, size=1e5, size_error=-1, **terms)

@@ -128,7 +128,7 @@ def test_the_published_exponent_doubles_the_requirement():
         roth.relative_records(known, eta=0.1, epsilon=1, beta=0.05, exponent=1.0)
 
 
-def test_a_released_total_adds_its_drift():
+def test_a_released_total_adds_its_error():
     assert roth.usefulness(eta=0.1, total=1000) == 100
     assert roth.usefulness(eta=0.1, total=1000, size_error=7) == 107
 

@@ -107,8 +107,8 @@ def finish(task: Task, noisy: NoisyAnswers) -> Outcome:
     """Post-process, make rows, and state the error of the answers that are released.
 
     Accuracy: measured answers are within level + size_error (as fractions of the released size); projected ones within
-        2 level + size_error, and within level + size_error + how far they really moved. Answers of a fitted histogram are
-        released only if they stay within level + size_error of the measured ones.
+        2 level + size_error, and within level + size_error + how far they really moved. Answers of a fitted
+        histogram are released only if they stay within level + size_error of the measured ones.
     """
     method = method_for(task)
     histogram = _fit(task, noisy, method) if method != "none" and shape.gives_rows(task.queries) else None

@@ -30,20 +30,9 @@ from numpy.typing import NDArray
 from maquette.accounting.events import RESERVED
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
-from maquette.queries import (
-    Boxes,
-    Conjunctions,
-    Halfspaces,
-    Marginals,
-    Predicate,
-    Predicates,
-    Prefixes,
-    Ranges,
-    Weights,
-    Workload,
-    names,
-)
+from maquette.queries import Workload, names
 from maquette.queries.base import MAX_ANSWERS, Margin, Queries, TableQueries, check_size
+from maquette.queries.forms import READERS
 
 RECORDS = 2**32
 FACTORS = 2**30
@@ -59,17 +48,6 @@ MOST_WORDS = 2**20
 """Characters of what the ledger is told about a question."""
 _SMALLEST_VARIANCE = Fraction(1, 2**40)
 _RESERVED = RESERVED | {"ask", "terms", "query", "guess"}
-_KNOWN = (
-    Boxes,
-    Conjunctions,
-    Halfspaces,
-    Marginals,
-    Predicate,
-    Predicates,
-    Prefixes,
-    Ranges,
-    Weights,
-)
 
 
 def check_type(value: object, kind: type | tuple[type, ...], what: str) -> None:
@@ -136,7 +114,7 @@ def check_queries(domain: Domain, queries: object) -> None:
     check_type(queries, Queries, "queries")
     queries = cast("Queries", queries)
     parts = queries.classes if type(queries) is Workload else (queries,)  # a foreign class might name others
-    if not all(type(part) in _KNOWN for part in parts):
+    if not all(type(part) in READERS and type(part) is not Workload for part in parts):
         raise ParameterError("expected queries of a known kind; other weights enter through weights()")
     if queries.domain is not domain and queries.domain.fingerprint != domain.fingerprint:
         raise ParameterError("expected queries over the table's own domain; build them from table.domain")

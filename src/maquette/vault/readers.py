@@ -24,8 +24,15 @@ Progress = Callable[[float], None]
 
 TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 PARQUET = (".parquet", ".pq")
-ARROW = (".arrow", ".feather", ".ipc")
 DATABASE = (".duckdb", ".db")
+FILES: dict[str, Callable[[Path], Source]] = {
+    ".parquet": ParquetFile,
+    ".pq": ParquetFile,
+    ".arrow": ArrowFile,
+    ".feather": ArrowFile,
+    ".ipc": ArrowFile,
+}
+"""Files that state their own columns, by the ending of their name: a new kind of file is one line here."""
 
 
 class ReadOptions(TypedDict, total=False):
@@ -120,11 +127,10 @@ def _open_file(path: Path, text: _Text) -> Source:
         delimiter = "\t" if ".tsv" in name and text.delimiter == "," else text.delimiter
         return DelimitedFile(path, delimiter, text.encoding)
     text.check_unused()
-    if name.endswith(PARQUET):
-        return ParquetFile(path)
-    if name.endswith(ARROW):
-        return ArrowFile(path)
-    endings = ", ".join((*TEXT, *PARQUET, *ARROW, *DATABASE))
+    for ending, read in FILES.items():
+        if name.endswith(ending):
+            return read(path)
+    endings = ", ".join((*TEXT, *FILES, *DATABASE))
     raise SourceError(f"cannot tell what {path} is from its name; it should end in one of {endings}")
 
 
