@@ -26,7 +26,9 @@ from support.privacy_replay import SOURCES, SURVEY, check_replay, neighbours_of,
 from support.query_cases import SCALE, plain_distinct, plain_sensitivity
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
-FILES = re.findall(r"^`src/(maquette/[\w/]+)\.py`:\n\n```python\n(.*?)^```", PAGE, re.M | re.S)
+FILES = re.findall(
+    r"^`src/(maquette/[\w/]+)\.py`:\n\n<!-- .*? -->\n\n```python\n(.*?)^```", PAGE, re.M | re.S
+)
 LINES = re.findall(r"^    (\S+): (\S+),$", PAGE, re.M)
 
 
