@@ -16,6 +16,7 @@ from maquette.cli import (
     dimension,
     domain,
     evaluate,
+    export,
     ledger,
     release,
 )
@@ -35,6 +36,7 @@ app.add_typer(ledger.app, name="ledger")
 app.add_typer(audit.app, name="audit")
 release.register(app)
 answer.register(app)
+export.register(app)
 ask.register(app)
 evaluate.register(app)
 bound.register(app)

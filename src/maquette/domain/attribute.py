@@ -279,6 +279,11 @@ class Attribute:
         low, high = self._borders(codes)
         return np.ceil(low), np.where(codes == self.cells - 1, np.floor(high), np.ceil(high) - 1)
 
+    def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The smallest and the largest value that each declared cell of a numeric attribute can hold."""
+        codes = np.arange(self.cells)
+        return self._whole_numbers(codes) if self.integer else self._borders(codes)
+
     def label(self, code: int) -> str:
         """A cell in words, for reports and messages."""
         if code == self.null_cell:

@@ -340,6 +340,11 @@ class Predicates(SetQueries):
         return {"kind": self.kind, "where": [one.sql for one in self.predicates]}
 
 
+def of_condition(domain: Domain, given: Condition) -> SetQueries:
+    """The query that counts the records meeting a condition on cells."""
+    return _Conditions(domain, (given,))
+
+
 def where(domain: Domain, predicate: str) -> Predicate:
     """The query that counts the records satisfying an SQL predicate over declared attributes."""
     return Predicate(domain, predicate)

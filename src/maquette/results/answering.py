@@ -64,7 +64,7 @@ class Estimate:
 def answer(release: Release, query: str | Queries) -> Answer:
     """Answer one query; see `Release.answer`."""
     single, text, notes = _read(release, query)
-    _check_attributes(release, single)
+    check_attributes(release, single)
     result = _cut(release, single) if _is_cut(single) else estimate(release, single)
     if result is None:
         raise ReleaseError(_not_covered(release, single))
@@ -96,7 +96,7 @@ def _cut(release: Release, query: Predicate) -> Estimate | None:
     except WorkloadError:  # too long to be said
         both = ()
     for end in both:
-        _check_attributes(release, end)
+        check_attributes(release, end)
     sides = [result for end in both if (result := _side(release, end)) is not None]
     if len(sides) < 2:
         return _as_read(estimate(release, query))
@@ -257,7 +257,7 @@ def _combine(
     else:  # every answer is the rows' own, and so is their sum
         assert release.database is not None
         value = float(answer_from(release.database, query).fractions[0])
-    alpha, beta = _bound(release, indices)
+    alpha, beta = workload_bound(release, indices)
     total = float(np.abs(weights).sum())
     note = None if len(indices) < 2 else f"summed from {len(indices):,} released answers, whose errors add up"
     how = "guaranteed in advance" if release.certificate is None else "certified"
@@ -284,7 +284,7 @@ def _of_rows(release: Release, query: Queries) -> str:
     return f"not in the released workload: read from the synthetic rows, no error is proved for it; {hint(query)}"
 
 
-def _check_attributes(release: Release, query: Queries) -> None:
+def check_attributes(release: Release, query: Queries) -> None:
     """Refuse a query about attributes that no measurement of the release looked at."""
     gone = [name for name in query.attributes if name not in release.measured]
     if gone:
@@ -311,7 +311,7 @@ def _estimate(value: float, error: float, beta: float, source: Source, note: str
     return Estimate(value, error, beta, source, note)
 
 
-def _bound(release: Release, indices: NDArray[Any]) -> tuple[float, float]:
+def workload_bound(release: Release, indices: NDArray[Any]) -> tuple[float, float]:
     """The error that holds for all of these answers together, and how likely it is exceeded."""
     if release.certificate is None:
         return release.stated.alpha, release.stated.beta

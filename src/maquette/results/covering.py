@@ -207,6 +207,11 @@ def _parts(product: Product, table: ClassTable) -> int:
     )
 
 
+def error_of(product: Product, bound: Bound) -> float:
+    """The error of another conjunction by the same class and table."""
+    return bound.certificate.error_on(bound.table) * _parts(product, bound.table)
+
+
 def _statement(bounds: Sequence[Bound]) -> str:
     """By what a sum of conjunctions is covered, in words."""
     says = list(dict.fromkeys(f"certified for {bound.question_class.says}" for bound in bounds))

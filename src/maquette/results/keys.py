@@ -62,7 +62,7 @@ def _cells(domain: Domain, margin: Margin, start: int, stop: int) -> dict[str, p
     """Cells start .. stop-1 of one table in the order of its answers: the last attribute runs fastest."""
     shape = tuple(domain[name].size for name in margin)
     codes = np.unravel_index(np.arange(start, stop), shape)
-    columns = {TABLE: _dictionary(np.zeros(stop - start, dtype=np.int8), [", ".join(margin)])}
+    columns = {TABLE: word_column(np.zeros(stop - start, dtype=np.int8), [", ".join(margin)])}
     for i, (name, code) in enumerate(zip(margin, codes, strict=True), start=1):
         columns[value_column(i)] = _labels(domain, name, code)
     return columns
@@ -72,9 +72,9 @@ def _labels(domain: Domain, name: str, codes: NDArray[Any]) -> pa.Array:
     """The labels of these codes; only those that occur are put into words."""
     attribute = domain[name]
     if attribute.size <= BATCH:
-        return _dictionary(codes.astype(np.int32), label_list(domain, name))
+        return word_column(codes.astype(np.int32), label_list(domain, name))
     there, places = np.unique(codes, return_inverse=True)
-    return _dictionary(places.astype(np.int32), [attribute.label(int(code)) for code in there])
+    return word_column(places.astype(np.int32), [attribute.label(int(code)) for code in there])
 
 
 def label_list(domain: Domain, name: str) -> list[str]:
@@ -83,10 +83,26 @@ def label_list(domain: Domain, name: str) -> list[str]:
     return [attribute.label(code) for code in range(attribute.size)]
 
 
-def _dictionary(indices: NDArray[Any], words: list[str]) -> pa.Array:
+def word_column(indices: NDArray[Any], words: list[str]) -> pa.Array:
+    """Words by their places in a list."""
     import pyarrow as pa
 
-    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(words, pa.string()))
+    texts = [word.encode() for word in words]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    values = pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
+    return pa.DictionaryArray.from_arrays(number_column(indices), values)
+
+
+def number_column(values: NDArray[Any], *, missing: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Numbers, or true and false, as an Arrow array; pyarrow.array would load pandas to look at them first."""
+    import pyarrow as pa
+
+    validity = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    if values.dtype == np.bool_:
+        data = np.packbits(values, bitorder="little")
+        return pa.Array.from_buffers(pa.bool_(), len(values), [validity, pa.py_buffer(data)])
+    data = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(data.dtype), len(data), [validity, pa.py_buffer(data)])
 
 
 def _batch(names: tuple[str, ...], columns: dict[str, pa.Array], length: int) -> pa.RecordBatch:
@@ -127,7 +143,7 @@ def _with_answers(
     import pyarrow as pa
 
     stop = start + sum(batch.num_rows for batch in batches)
-    table = pa.table(_numbers(release, start, stop))
+    table = pa.table({name: number_column(v) for name, v in _numbers(release, start, stop).items()})
     if batches:
         keys = pa.Table.from_batches(batches)
         for name in keys.column_names:
@@ -136,8 +152,8 @@ def _with_answers(
     error = np.full(stop - start, np.nan, dtype=np.float32)
     for low, high, alpha in errors:
         error[max(low - start, 0) : max(high - start, 0)] = np.nextafter(np.float32(alpha), np.float32(2))
-    table = table.append_column("share", pa.array(shares.astype(np.float32)))
-    return table.append_column("error", pa.array(error, from_pandas=True))
+    table = table.append_column("share", number_column(shares.astype(np.float32)))
+    return table.append_column("error", number_column(error, missing=np.isnan(error)))
 
 
 def _numbers(release: Release, start: int, stop: int) -> dict[str, NDArray[Any]]:

@@ -5,10 +5,12 @@ All of it is public. Nothing here can reach a row of the private table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from html import escape
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +44,9 @@ from maquette.results.statements import (
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from maquette.results.export import Form
+    from maquette.results.tables import ResultTable
 
 
 LARGEST_TABLE = 5_000_000
@@ -172,6 +177,59 @@ class Release:
         from maquette.results.answering import answer
 
         return answer(self, query)
+
+    def table(
+        self,
+        *names: str,
+        by: Sequence[str] | str | None = None,
+        values: str | None = None,
+        where: str | None = None,
+    ) -> ResultTable:
+        """A table of figures by the cells of some attributes, each with its error and how it is known.
+
+        `values` is count(*) by default, or share(), sum(x), mean(x), median(x), quantile(x, 0.9) of a numeric
+        attribute; `where` leaves only records that meet a condition. Costs nothing.
+        """
+        from maquette.results.tables import table
+
+        return table(self, names, by=by, values=values, where=where)
+
+    def sql(self, statement: str) -> ResultTable:
+        """The result of one SELECT over the records, with error columns beside every figure. Costs nothing.
+
+        Any name may stand after FROM. What is supported is in `docs/tables.md`; everything else is refused by name.
+        """
+        from maquette.results.tables import sql
+
+        return sql(self, statement)
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        forms: Sequence[Form] = ("csv",),
+        tables: Sequence[Sequence[str]] = (),
+        replace: bool = False,
+    ) -> Path:
+        """Write rows, answers and tables as plain files with a data dictionary and metadata, whole or not at all.
+
+        `forms` are some of "csv", "parquet" and "xlsx"; `tables` are sets of attributes that get a file of their own.
+        """
+        from maquette.results.export import export
+
+        return export(self, path, forms=forms, tables=tables, replace=replace)
+
+    def small_tables(self) -> list[Margin]:
+        """The sets of one and of two attributes that were measured together, in the order of the domain."""
+        pairs = {
+            pair
+            for margin in self.measured_together
+            for k in (1, 2)
+            for pair in combinations(margin, k)
+            if pair
+        }
+        order = self.domain.index
+        return sorted(pairs, key=lambda names: (len(names), [order(name) for name in names]))
 
     def answers_table(self) -> pyarrow.Table:
         """Every query in words with its answer, and its noise where known, as an Arrow table."""

@@ -1,0 +1,127 @@
+"""`maquette table`, `maquette sql` and `maquette export`: taking figures and files out of a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maquette.cli import console
+from maquette.cli.answer import Folder, PaidBy
+from maquette.cli.options import AsJson
+from maquette.errors import ParameterError
+
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("table")(table)
+    app.command("sql")(sql)
+    app.command("export")(export)
+
+
+def table(
+    folder: Folder,
+    names: Annotated[list[str] | None, typer.Argument(metavar="ATTRIBUTE...", help="To group by.")] = None,
+    values: Annotated[
+        str | None,
+        typer.Option(
+            "--values", help="What to show: count(*), share(), sum(x), mean(x), median(x), quantile(x, 0.9)."
+        ),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", help="Count only records that meet this condition.")
+    ] = None,
+    ledger: PaidBy = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """A table of figures from a release, each with its error. Costs nothing and needs no access to the table.
+
+    \b
+    Example:
+      maquette table people.maquette region --values "mean(age)" --where "sex = 'female'"
+    """
+    from maquette.results.folder import load
+
+    result = load(folder, ledger=ledger).table(*(names or ()), values=values, where=where)
+    _show(result, as_csv=as_csv, as_json=as_json)
+
+
+def sql(
+    folder: Folder,
+    statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT over one table.")],
+    ledger: PaidBy = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a SELECT from a release: counts, shares, sums, means and quantiles by groups, each with its error.
+
+    \b
+    Example:
+      maquette sql people.maquette "select region, count(*), avg(age) from people group by region order by 2 desc"
+    """
+    from maquette.results.folder import load
+
+    _show(load(folder, ledger=ledger).sql(statement), as_csv=as_csv, as_json=as_json)
+
+
+def export(
+    folder: Folder,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
+    csv: Annotated[bool, typer.Option("--csv", help="CSV files (the default).")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Parquet files.")] = False,
+    xlsx: Annotated[bool, typer.Option("--xlsx", help="One Excel workbook.")] = False,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--table", metavar="A,B", help="A table as a file of its own; repeatable."),
+    ] = None,
+    all_tables: Annotated[
+        bool, typer.Option("--all-tables", help="Every table of one and of two attributes that was measured.")
+    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
+    ledger: PaidBy = None,
+) -> None:
+    """Write a release as plain files: rows, answers and tables with their errors, a dictionary of the columns.
+
+    \b
+    Example:
+      maquette export people.maquette -o people-files --csv --table region,sex
+    """
+    from maquette.results.export import export as write
+    from maquette.results.folder import load
+
+    release = load(folder, ledger=ledger)
+    chosen = [tuple(part.strip() for part in text.split(",")) for text in tables or ()]
+    if any(not all(names) for names in chosen):
+        raise ParameterError("expected --table with attributes joined by commas, such as --table region,sex")
+    if all_tables:
+        chosen = list(dict.fromkeys([*chosen, *release.small_tables()]))
+    forms = [form for form, is_wanted in (("csv", csv), ("parquet", parquet), ("xlsx", xlsx)) if is_wanted]
+    place = write(release, output, forms=forms or ["csv"], tables=chosen, replace=replace)  # pyright: ignore[reportArgumentType]
+    written = sorted(path for path in place.rglob("*") if path.is_file())
+    console.say(f"wrote {place}: {len(written)} files")
+    for path in written:
+        console.say(f"  {path.relative_to(place)}  {path.stat().st_size:,} bytes")
+
+
+def _show(result: object, *, as_csv: bool, as_json: bool) -> None:
+    import io
+
+    import pyarrow.csv
+
+    from maquette.results.export import plain_texts
+    from maquette.results.tables import ResultTable
+
+    assert isinstance(result, ResultTable)
+    if as_json:
+        console.say_json({"rows": result.to_pylist(), "notes": list(result.notes)})
+    elif as_csv:
+        buffer = io.BytesIO()
+        pyarrow.csv.write_csv(plain_texts(result.arrow), buffer)
+        console.say(buffer.getvalue().decode().rstrip("\n"))
+        for note in result.notes:
+            typer.echo(note, err=True)
+    else:
+        console.say(repr(result))

@@ -1,0 +1,379 @@
+"""Counts, shares, sums, means and quantiles by groups of records, each between the ends that a release states.
+
+Everything here is arithmetic on released numbers. A figure of a numeric attribute x needs no certificate of its own:
+with cells of values v_1 < ... < v_k, a weighted count is a sum of counts of one-sided conditions,
+
+    sum_t w_t c(x in cell t) = w_1 c(x declared) + sum_t (w_t - w_(t-1)) c(x >= cell t),
+
+so if every one-sided condition is within e of the truth, it is within e times the variation of the weights. Hence, with
+C the share of the records in the group whose value is declared, D = v_k - v_1, and h_t how far a value can lie from v_t
+inside its cell:
+
+    sum    within (min |v_t| + D) e, and the mean of h_t times C for what cells do not tell
+    mean   within D e / (C - e), and the same mean of h_t: the true mean less the stated one is sum (v_t - mean) c_t / C
+    quantile at level p: not below the border b_t if c(x < b_t) - p C < -e, not above it if that is >= e
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Attribute
+from maquette.errors import ReleaseError, WorkloadError
+from maquette.mechanisms import sizing
+from maquette.queries import condition
+from maquette.queries.condition import Condition, Every, Leaf, Runs
+from maquette.queries.predicates import Predicate, of_condition, where
+from maquette.results.answering import check_attributes, estimate, workload_bound
+from maquette.results.covering import Bound, Product, error_of
+from maquette.results.distribution import marginal_places
+
+if TYPE_CHECKING:
+    from maquette.results.release import Release
+
+Floats = NDArray[np.float64]
+
+MAX_GROUPS = 2_000_000
+"""Cells of a table that is put into a frame."""
+MAX_SINGLE = 5_000
+"""Questions that are answered one by one where no statement covers a whole table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One number for every group, between `lower` and `upper`; those are NaN where nothing is stated."""
+
+    value: Floats
+    lower: Floats
+    upper: Floats
+
+    @property
+    def error(self) -> Floats:
+        """The farther of both ends."""
+        return np.maximum(self.value - self.lower, self.upper - self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Released shares of the records in every group (rows) and cell of an attribute (columns).
+
+    Any one-sided set of a row's cells is within `errors` of the row, NaN where nothing is stated.
+    """
+
+    values: Floats
+    errors: Floats
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The records that meet a condition, by the cells of some attributes."""
+
+    release: Release
+    by: tuple[str, ...]
+    predicate: Predicate | None
+
+    @classmethod
+    def of(cls, release: Release, by: Sequence[str], text: str | None) -> Grouping:
+        """Checked: attributes of the release, a condition that is exact on cells, not too many groups."""
+        domain = release.domain
+        names = tuple(domain[name].name for name in by)
+        if len(set(names)) < len(names):
+            raise WorkloadError("an attribute is named twice among those to group by")
+        if domain.cells(names) > MAX_GROUPS:
+            raise WorkloadError(
+                f"a table over {', '.join(names)} has {domain.cells(names):,} cells, more than the {MAX_GROUPS:,} that "
+                "are put into a frame; group by fewer attributes, or export the release"
+            )
+        predicate = None if text is None else where(domain, text)
+        if predicate is not None:
+            if not predicate.exact:
+                raise WorkloadError(f"{predicate.cuts[0]}; compare with borders of cells in a table")
+            if predicate.condition == condition.NEVER:
+                raise WorkloadError(f"no record can meet the condition {text!r}")
+            check_attributes(release, predicate)
+        grouping = cls(release, names, predicate)
+        for name in names:
+            if name not in release.measured:
+                raise ReleaseError(
+                    f"'{name}' is not in this release, which is about {', '.join(release.measured)}"
+                )
+        return grouping
+
+    @cached_property
+    def condition(self) -> Condition:
+        return condition.ALWAYS if self.predicate is None else self.predicate.condition
+
+    @cached_property
+    def leaves(self) -> dict[str, Runs] | None:
+        """The condition as one set of cells for each attribute; None if it is no conjunction."""
+        factors = condition.product(self.condition)
+        return None if factors is None else {leaf.attribute: leaf.runs for leaf in factors}
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """The groups, one row each, as codes of `by`: all cells that the condition leaves."""
+        shape = [self.release.domain[name].size for name in self.by]
+        cells = np.indices(shape).reshape(len(shape), -1).T if shape else np.zeros((1, 0), dtype=np.int64)
+        return np.asarray(cells[self._left], dtype=np.int64)
+
+    @cached_property
+    def _left(self) -> NDArray[np.bool_]:
+        """Which cells of the table over `by` can hold a record that meets the condition."""
+        domain = self.release.domain
+        left = np.ones([domain[name].size for name in self.by], dtype=bool)
+        for axis, name in enumerate(self.by):
+            if self.leaves is not None and name in self.leaves:
+                mask = condition.mask(self.leaves[name], domain[name].size)
+                left &= mask.reshape([-1 if i == axis else 1 for i in range(len(self.by))])
+        return left.ravel()
+
+    # --- figures ---------------------------------------------------------------------------------------------------
+
+    def share(self, declared: str | None = None) -> Figures:
+        """Of all records of the table; with `declared` only those whose value of that attribute is declared."""
+        shares = self._shares(declared)
+        if declared is None:
+            value = shares.values[:, 0]
+        else:
+            value = shares.values[:, : self.release.domain[declared].cells].sum(axis=1)
+        value = np.clip(value, 0.0, 1.0)
+        return Figures(value, np.maximum(value - shares.errors, 0.0), np.minimum(value + shares.errors, 1.0))
+
+    def count(self, declared: str | None = None) -> Figures:
+        """Numbers of records: shares times the number of records in the table, which may be noisy itself."""
+        share, (low, n, high) = self.share(declared), self._size
+        return Figures(share.value * n, share.lower * low, share.upper * high)
+
+    def sum(self, name: str) -> Figures:
+        """The sum of a numeric attribute over the records whose value is declared."""
+        cells, shares = _Cells.of(self.release.domain[name]), self._shares(name)
+        values = shares.values[:, : len(cells.values)]
+        total = values @ cells.values
+        nearest = 0.0 if cells.values[0] <= 0 <= cells.values[-1] else float(np.abs(cells.values).min())
+        off = (nearest + cells.width) * shares.errors
+        off = off + values @ cells.reach + shares.errors * (cells.reach.min() + cells.reach_variation)
+        low, n, high = self._size
+        ends = np.stack(
+            [(total - off) * low, (total - off) * high, (total + off) * low, (total + off) * high]
+        )
+        return Figures(total * n, ends.min(axis=0), ends.max(axis=0))
+
+    def mean(self, name: str) -> Figures:
+        """The mean of a numeric attribute over the records whose value is declared; NaN where there may be none."""
+        cells, shares = _Cells.of(self.release.domain[name]), self._shares(name)
+        values = shares.values[:, : len(cells.values)]
+        inside = values.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = values @ cells.values / inside
+            reach = values @ cells.reach / inside
+            off = (cells.width + cells.reach_variation) * shares.errors / (inside - shares.errors) + reach
+        off = np.where(inside > shares.errors, off, np.nan)
+        lower = np.maximum(value - off, cells.values[0] - cells.reach[0])
+        upper = np.minimum(value + off, cells.values[-1] + cells.reach[-1])
+        return Figures(np.where(inside > 0, value, np.nan), lower, upper)
+
+    def quantile(self, name: str, level: Fraction) -> Figures:
+        """The value below which a share `level` of the records lies, of those whose value is declared."""
+        attribute, p = self.release.domain[name], float(level)
+        shares = self._shares(name)
+        values = np.maximum(shares.values[:, : attribute.cells], 0.0)
+        borders = np.array([attribute.edge(i) for i in range(attribute.cells + 1)])
+        below = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
+        inside = below[:, -1]
+        gap = below - p * inside[:, None]
+        value = np.array([_crossing(row, borders) for row in gap])
+        errors = shares.errors[:, None]
+        low = np.where(gap < -errors, borders, -np.inf).max(axis=1)
+        high = np.where(gap >= errors, borders, np.inf).min(axis=1)
+        stated = ~np.isnan(shares.errors)
+        lower = np.where(stated, np.maximum(low, borders[0]), np.nan)
+        upper = np.where(stated, np.minimum(high, borders[-1]), np.nan)
+        return Figures(np.where(inside > 0, value, np.nan), lower, upper)
+
+    # --- shares of groups --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _size(self) -> tuple[float, float, float]:
+        """The number of records, between its ends."""
+        release = self.release
+        off = sizing.drift(release.size, release.beta)
+        return max(release.size.value - off, 0.0), float(release.size.divisor), release.size.value + off
+
+    def statement(self, name: str | None = None) -> str:
+        """By what the figures are stated."""
+        return self._shares(name).statement
+
+    def _shares(self, name: str | None) -> Shares:
+        if name not in self._cache:
+            whole = [one for one in (self._of_workload(name), self._of_classes(name)) if one is not None]
+            best = min(whole, key=lambda one: float(np.nanmax(one.errors, initial=0.0)), default=None)
+            self._cache[name] = best if best is not None else self._one_by_one(name)
+        return self._cache[name]
+
+    @cached_property
+    def _cache(self) -> dict[str | None, Shares]:
+        return {}
+
+    def _of_workload(self, name: str | None) -> Shares | None:
+        """Groups that are cells of a marginal of the workload: its bound holds for all of them together."""
+        release = self.release
+        margin = tuple(n for n in release.domain.names if n in self.by)
+        places = marginal_places(release.workload)
+        if name is not None or self.predicate is not None or margin not in places or not release.listed:
+            return None
+        place = places[margin]
+        alpha, _ = workload_bound(release, np.array([place.start, place.stop - 1]))
+        if not alpha < 1:
+            return None
+        how = "guaranteed in advance" if release.certificate is None else "certified"
+        table = release.answers.numerators[place] / release.answers.denominator
+        values = self._arranged(table, margin)
+        return Shares(values, np.full(len(values), alpha), f"{how} for every query of the workload")
+
+    def _of_classes(self, name: str | None) -> Shares | None:
+        """Groups that a certified class covers, all from one table."""
+        coverage = self.release.coverage
+        if coverage is None or self.leaves is None or self._product(0, name) is None:
+            return None
+        bound = coverage.bound(self._product(0, name) or ())
+        if bound is None:
+            return None
+        margin = bound.table.margin
+        domain = self.release.domain
+        table = coverage.distribution.table(margin).reshape([domain[n].size for n in margin])
+        table = table / coverage.distribution.denominator
+        for axis, attribute in enumerate(margin):
+            if attribute in self.leaves:
+                mask = condition.mask(self.leaves[attribute], domain[attribute].size)
+                table = table * mask.reshape([-1 if i == axis else 1 for i in range(len(margin))])
+        keep = [n for n in margin if n in self.by or n == name]
+        table = table.sum(axis=tuple(i for i, n in enumerate(margin) if n not in keep))
+        values = self._arranged(table, tuple(keep), name)
+        return Shares(values, self._errors(bound, name), f"certified for {bound.question_class.says}")
+
+    def _errors(self, bound: Bound, name: str | None) -> Floats:
+        """The bound of every group; groups that are single cells of the same attributes have the same."""
+        shared = not set(self.by) & set(self.leaves or ()) and name not in (*self.by, *(self.leaves or ()))
+        groups = range(1) if shared else range(len(self.codes))
+        errors = [max(error_of(product, bound) for product in self._products(i, name)) for i in groups]
+        return np.full(len(self.codes), errors[0]) if shared else np.array(errors)
+
+    def _products(self, group: int, name: str | None) -> list[Product]:
+        """The conjunctions whose errors a row of shares stands for: one-sided in `name`, those that differ."""
+        if name is None or name not in (self.leaves or {}):
+            product = self._product(group, name)
+            return [] if product is None else [product]
+        cells = self.release.domain[name].cells
+        inside = (self.leaves or {})[name]
+        sides = [condition.meet(inside, ((t, cells - 1),)) for t in range(cells)]
+        return [self._product(group, name, runs) or () for runs in dict.fromkeys(sides) if runs]
+
+    def _product(self, group: int, name: str | None, runs: Runs | None = None) -> Product | None:
+        """The conjunction of the condition and one group, and a one-sided set of another attribute."""
+        if self.leaves is None or not len(self.codes):
+            return None
+        sets = dict(self.leaves)
+        for attribute, code in zip(self.by, self.codes[group].tolist(), strict=True):
+            sets[attribute] = ((code, code),)
+        if name is not None and name not in self.by:
+            sets[name] = runs if runs is not None else sets.get(name, ((0, 0),))
+        return tuple(Leaf(attribute, cells) for attribute, cells in sets.items())
+
+    def _arranged(self, table: NDArray[Any], names: tuple[str, ...], name: str | None = None) -> Floats:
+        """A table over `by` (and `name`) with a row for each group, columns for the cells of `name`."""
+        domain = self.release.domain
+        shape = [domain[n].size for n in names]
+        grid = np.asarray(table, dtype=np.float64).reshape(shape)
+        if name is not None and name in self.by:  # the value of a group is its own cell
+            order = [names.index(n) for n in self.by]
+            flat = grid.transpose(order).ravel()[self._left]
+            rows = np.zeros((len(flat), domain[name].size))
+            rows[np.arange(len(flat)), self.codes[:, self.by.index(name)]] = flat
+            return rows
+        order = [names.index(n) for n in (*self.by, *((name,) if name is not None else ()))]
+        columns = 1 if name is None else domain[name].size
+        return grid.transpose(order).reshape(-1, columns)[self._left]
+
+    def _one_by_one(self, name: str | None) -> Shares:
+        """Every group asked for by itself, with whatever is stated about it."""
+        domain = self.release.domain
+        cells = 1 if name is None or name in self.by else domain[name].cells
+        if len(self.codes) * cells > MAX_SINGLE:
+            raise WorkloadError(
+                f"no statement of this release covers a table over {', '.join(self.by) or 'these records'} as a whole, "
+                f"and {len(self.codes) * cells:,} questions are too many to ask one by one; group by fewer attributes"
+            )
+        width = 1 if name is None else domain[name].size
+        values, errors = np.zeros((len(self.codes), width)), np.full(len(self.codes), np.nan)
+        said: dict[str, None] = {}
+        for i, group in enumerate(self.codes.tolist()):
+            leaves = [Leaf(n, ((c, c),)) for n, c in zip(self.by, group, strict=True)]
+            if name is None or name in self.by:
+                place = 0 if name is None else group[self.by.index(name)]
+                values[i, place], errors[i], statement = self._ask(leaves)
+            else:
+                sides = [self._ask([*leaves, Leaf(name, ((t, cells - 1),))]) for t in range(cells)]
+                from_there = np.array([value for value, _, _ in sides])
+                values[i, :cells] = from_there - np.append(from_there[1:], 0.0)
+                errors[i] = max(error for _, error, _ in sides)
+                statement = sides[0][2]
+            said[statement] = None
+        return Shares(values, errors, "; ".join(said))
+
+    def _ask(self, leaves: list[Leaf]) -> tuple[float, float, str]:
+        """The share of the records of the condition and some sets, its error (NaN without one), and how it is known."""
+        asked = condition.simplify(self.release.domain, Every((self.condition, *leaves)))
+        if asked == condition.ALWAYS:
+            return 1.0, 0.0, "all records"
+        if asked == condition.NEVER:
+            return 0.0, 0.0, "no record"
+        result = estimate(self.release, of_condition(self.release.domain, asked))
+        if result is None:
+            raise ReleaseError(
+                "this release holds answers only and does not cover this table; ask for tables of its workload"
+            )
+        statement = result.statement or result.note or f"from the {result.source}"
+        if result.error is None:
+            return result.value, float("nan"), statement
+        about = " (for each cell alone)" if result.alone else ""
+        return result.value, result.error, statement + about
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The declared cells of a numeric attribute as values: the middle of each and how far a value lies from it."""
+
+    values: Floats
+    reach: Floats
+
+    @classmethod
+    def of(cls, attribute: Attribute) -> _Cells:
+        low, high = attribute.ends()
+        return cls((low + high) / 2, (high - low) / 2)
+
+    @property
+    def width(self) -> float:
+        """How far the values go up from the first cell to the last."""
+        return float(self.values[-1] - self.values[0])
+
+    @property
+    def reach_variation(self) -> float:
+        """How much the reach changes from cell to cell, added up."""
+        return float(np.abs(np.diff(self.reach)).sum())
+
+
+def _crossing(gap: Floats, borders: Floats) -> float:
+    """Where a rising broken line through (border, gap) meets 0."""
+    t = int(np.searchsorted(gap, 0.0, side="left"))
+    t = min(max(t, 1), len(borders) - 1)
+    left, right = gap[t - 1], gap[t]
+    part = 0.5 if right <= left else min(max(-left / (right - left), 0.0), 1.0)
+    return float(borders[t - 1] + part * (borders[t] - borders[t - 1]))
