@@ -11,7 +11,7 @@ import pytest
 
 from maquette.domain import Domain
 from maquette.queries import marginals, prefixes
-from maquette.results import Account, Certificate, Guarantee, Spending, answering, plots, report
+from maquette.results import Account, Certificate, Guarantee, Spending, answering, pairs, plots, report
 from maquette.results.report import group_errors
 from support.made_release import toy_domain, toy_release
 
@@ -90,11 +90,11 @@ def test_it_states_what_the_release_states(page):
 
 def test_plots_carry_a_sentence_for_those_who_do_not_see_them(page):
     labels = [a["aria-label"] or "" for tag, a in page.tags if tag == "svg"]
-    assert len(labels) == 1 + 3 + 1
-    assert labels[0].startswith("Errors per group of queries. all queries: certified 2 percentage points")
-    assert labels[1].startswith("Shares of age: [0, 10)")
-    assert "left in the ledger 0.064" in labels[-1]
+    assert len(labels) == 3
+    assert labels[0].startswith("Shares of age: [0, 10)")
     assert all(a.get("role") == "img" for tag, a in page.tags if tag == "svg")
+    (budget,) = [a["aria-label"] or "" for _, a in page.tags if a.get("class") == "stack"]
+    assert budget.replace("\u00a0", " ").endswith("left 64.0 %")
 
 
 def test_headings_do_not_skip_a_level(page):
@@ -219,13 +219,13 @@ def test_it_can_be_written_to_a_file(tmp_path):
 
 
 def test_payments_of_one_kind_are_added_up(page):
-    assert "noisy answers (gaussian) 2 0.035 97.22 %" in page.text
-    assert "certificate (laplace) 1 0.001 2.78 %" in page.text
+    assert "noisy answers 2 35.0 % 97.22 %" in page.text
+    assert "certificate 1 1.0 % 2.78 %" in page.text
 
 
-def test_payments_without_a_question_show_their_tag():
-    assert Spending("laplace", 0.1, "epsilon").label == "laplace"
-    assert Spending("laplace", 0.1, "epsilon", asked="something new").label == "something new (laplace)"
+def test_payments_have_plain_labels():
+    assert Spending("laplace", 0.1, "epsilon").label == "noisy answers"
+    assert Spending("laplace", 0.1, "epsilon", asked="something new").label == "something new"
 
 
 def test_crumbs_of_a_budget_are_nothing():
@@ -244,3 +244,99 @@ def test_ticks_are_few_and_round(top):
 
 def test_nothing_has_one_tick():
     assert plots.ticks(0.0) == [0.0]
+
+
+def test_errors_are_bars_with_a_length_that_says_something():
+    bars = report.error_bars(toy_release())
+    assert [(bar.name, bar.error) for bar in bars] == [
+        ("All queries", 0.02),
+        ("1-way marginals", 0.01),
+        ("2-way marginals", 0.02),
+    ]
+    assert [bar.length for bar in bars] == [100.0, 50.0, 100.0]
+    assert bars[0].records == pytest.approx(0.02 * toy_release().size.divisor)
+
+
+def test_bars_that_say_the_same_are_one():
+    release = toy_release(certificate=Certificate(0.02, 0.05, 10.0), deviations=None)
+    assert [bar.name for bar in report.error_bars(release)] == ["All queries"]
+    nothing = toy_release(certificate=None, guarantee=Guarantee(1.0, 0.05, "vacuous"))
+    assert report.error_bars(nothing) == []
+
+
+def test_the_budget_is_in_percent_and_says_what_it_is_still_good_for(page):
+    from maquette.accounting.affordable import epsilon_for_units
+    from maquette.accounting.unit import UNITS, Unit
+
+    release = toy_release()
+    assert release.account is not None
+    text = report.account_in_words(release.account, delta=1e-6)
+    assert text.startswith("36.0 % spent, 0.0 % reserved, 64.0 % left; ")
+    epsilon = epsilon_for_units(round(0.064 * UNITS), Unit.RHO, delta=1e-6)
+    assert text.endswith(f"one more release could have up to epsilon = {epsilon:g}, delta = 1e-06")
+    assert f"epsilon = {epsilon:g}, delta = 10⁻⁶" in page.text
+
+
+def test_the_columns_are_listed_and_hashes_are_folded_away(page):
+    entries = {entry.name: entry for entry in report.column_entries(toy_release())}
+    assert entries["sex"].values.startswith("Female, Male") or entries["sex"].values.startswith(
+        "Male, Female"
+    )
+    assert "bins" in entries["age"].values
+    source = toy_release().report()
+    digest = source.index(toy_domain().fingerprint)
+    opened, closed = source.rindex("<details>", 0, digest), source.rindex("</details>", 0, digest)
+    assert opened > closed
+
+
+def test_the_example_can_be_asked():
+    release = toy_release()
+    example = report._example(release)
+    assert example in Page(release.report()).text.replace("\u00a0", " ")
+    assert release.answer(example).value >= 0
+
+
+def related_release():
+    """Answers of a two-way table in which one value goes with one other, and a table that is flat."""
+    import dataclasses
+
+    from maquette.models.answers import Answers
+
+    columns = [
+        {"name": "a", "kind": "categorical", "categories": ["x", "y"]},
+        {"name": "b", "kind": "categorical", "categories": ["u", "v"]},
+        {"name": "c", "kind": "categorical", "categories": ["s", "t"]},
+    ]
+    release = toy_release(
+        marginals(Domain.from_dict({"attributes": columns}), k=2), rows=False, model=None, deviations=None
+    )
+    tables = {
+        ("a", "b"): [400, 100, 95, 405],
+        ("a", "c"): [250, 250, 250, 250],
+        ("b", "c"): [0, 495, 250, 255],
+    }
+    numerators = np.concatenate([tables[margin] for margin in release.workload.slices])
+    return dataclasses.replace(release, answers=Answers(numerators, 1000))
+
+
+def test_heat_maps_show_the_strongest_tables_first():
+    maps = pairs.heat_maps(related_release())
+    assert [(one.down, one.across) for one in maps] == [("a", "b"), ("b", "c")]  # the flat one is left out
+    (first, cells), _ = maps[0].rows
+    assert first == "x"
+    assert [cell.text for cell in cells] == ["40.0", "10.0"]
+    assert [cell.tone for cell in cells] == [3, -3]
+    assert maps[0].error == pytest.approx(0.01)
+    assert maps[0].caption == "every cell within 1.0 percentage points"
+
+
+def test_cells_below_their_error_are_pale():
+    maps = {(one.down, one.across): one for one in pairs.heat_maps(related_release())}
+    (_, cells), _ = maps["b", "c"].rows
+    assert [cell.is_sure for cell in cells] == [False, True]
+    assert cells[0].tone == -1
+    assert "faint" in related_release().report()
+
+
+def test_without_marginals_there_is_no_heat_map():
+    assert pairs.heat_maps(toy_release(prefixes(toy_domain(), "age"))) == []

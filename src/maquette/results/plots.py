@@ -14,7 +14,6 @@ QUIET = "var(--quiet)"
 GRID = "var(--line)"
 BAR = "var(--bar)"
 TONES = ("var(--tone-1)", "var(--tone-2)", "var(--tone-3)", "var(--tone-4)", "var(--tone-5)", "var(--tone-6)")
-REST = "var(--rest)"
 FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
 """Widths are laid out before the reader's machine is known: a family with the same widths nearly everywhere."""
 WIDE = 740
@@ -40,15 +39,6 @@ class Bar:
     value: float
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One piece of the budget bar; `tone` None means not spent."""
-
-    label: str
-    amount: float
-    tone: int | None
 
 
 def errors(marks: Sequence[Mark], statements: Sequence[str], *, label: str) -> str:
@@ -170,48 +160,6 @@ def ticks(top: float) -> list[float]:
     unit = 10.0 ** math.floor(math.log10(top))
     step = next(unit * k for k in (0.5, 1, 2, 5) if top / (unit * k) < 4)
     return [round(i * step, 12) for i in range(math.floor(top / step) + 1)]
-
-
-def budget(pieces: Sequence[Piece], unit: str, *, label: str) -> str:
-    """One stacked bar: what was spent on what, and what is left."""
-    names = [piece.label for piece in pieces]
-    tones = [REST if piece.tone is None else TONES[piece.tone % len(TONES)] for piece in pieces]
-    spec = {
-        "data": {
-            "values": [
-                {"label": p.label, "amount": p.amount, "order": i, "row": ""} for i, p in enumerate(pieces)
-            ]
-        },
-        "width": WIDE,
-        "height": 34,
-        "mark": {"type": "bar", "stroke": "var(--page)", "strokeWidth": 1.5},
-        "encoding": {
-            "x": {
-                "field": "amount",
-                "type": "quantitative",
-                "stack": "zero",
-                "title": unit,
-                "scale": {"nice": False},
-                "axis": {"format": ".4~g", "tickCount": 6, "grid": False},
-            },
-            "color": {
-                "field": "label",
-                "type": "nominal",
-                "sort": names,
-                "scale": {"domain": names, "range": tones},
-                "legend": {
-                    "title": None,
-                    "orient": "top",
-                    "columns": 3,
-                    "columnPadding": 48,
-                    "labelLimit": 260,
-                    "symbolType": "square",
-                },
-            },
-            "order": {"field": "order"},
-        },
-    }
-    return _draw(spec, label)
 
 
 def _draw(spec: dict[str, Any], label: str) -> str:

@@ -13,9 +13,11 @@ import numpy as np
 from maquette.accounting.affordable import epsilon_for_units, percent_of
 from maquette.accounting.unit import UNITS, Unit
 from maquette.domain import Attribute
-from maquette.domain.attribute import MISSING, OTHER, Kind
+from maquette.domain.attribute import Kind
 from maquette.results import plots, wording
 from maquette.results.answering import Estimate, estimate
+from maquette.results.pairs import bundles, heat_maps
+from maquette.results.statements import CRUMB
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -93,22 +95,7 @@ def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | N
 
 def bins(attribute: Attribute) -> Iterator[tuple[str, range]]:
     """The cells of an attribute in at most a dozen bars of neighbours, then the overflow and null cells."""
-    width = -(-attribute.cells // MOST_BARS)
-    for start in range(0, attribute.cells, width):
-        stop = min(start + width, attribute.cells)
-        yield _label(attribute, start, stop - 1), range(start, stop)
-    if attribute.overflow_cell is not None:
-        yield OTHER, range(attribute.overflow_cell, attribute.overflow_cell + 1)
-    if attribute.null_cell is not None:
-        yield MISSING, range(attribute.null_cell, attribute.null_cell + 1)
-
-
-def _label(attribute: Attribute, first: int, last: int) -> str:
-    if first == last:
-        return attribute.label(first)
-    if attribute.kind is Kind.NUMERIC:
-        return f"{attribute.edge(first):g} – {attribute.edge(last + 1):g}"
-    return f"{attribute.label(first)} … {attribute.label(last)}"
+    return bundles(attribute, MOST_BARS)
 
 
 # The templates of pages: every value is escaped, and one that is missing is an error.
@@ -165,21 +152,33 @@ class GroupErrors:
 
 def render(release: Release) -> str:
     """The whole page as text."""
-    groups = group_errors(release)
     page = template("report.html.j2").render(
         release=release,
         words=wording,
         odds=math.exp(min(release.budget.epsilon, 50.0)),
-        groups=groups,
-        error_plot=_error_plot(groups),
+        groups=group_errors(release),
+        bars=error_bars(release),
         panels=panels(release),
+        maps=heat_maps(release),
+        columns=column_entries(release),
+        example=_example(release),
         payments=_payments(release),
-        budget_plot=_budget_plot(release),
+        pieces=budget_pieces(release),
+        standing=_standing(release),
         parameters=_flat(release.parameters),
         fingerprint=release.domain.fingerprint,
         workload_hash=_workload_hash(release),
     )
     return page.replace(" %", "\u00a0%")  # a number and its sign stay on one line
+
+
+def _standing(release: Release) -> str | None:
+    """The ledger in words, with the delta as a page writes it."""
+    if release.account is None:
+        return None
+    delta = release.budget.delta
+    text = account_in_words(release.account, delta=delta)
+    return text.replace(f"delta = {delta:g}", f"delta = {wording.small(delta)}") if delta else text
 
 
 def group_errors(release: Release) -> list[GroupErrors]:
@@ -212,18 +211,102 @@ def _typical(release: Release, start: int, stop: int) -> float | None:
     return float(np.median(release.deviations[start:stop]))
 
 
-def _error_plot(groups: list[GroupErrors]) -> str | None:
-    marks = [
-        plots.Mark(group.name, statement, 100 * value)
-        for group in groups
-        for statement, value in group.statements()
-        if value is not None and value > 0
+@dataclass(frozen=True, slots=True)
+class ErrorBar:
+    """One stated error as a bar: for which questions, how much, and how long the bar is."""
+
+    name: str
+    statement: str
+    error: float
+    records: float
+    length: float
+    """Of the bar, in percent of the longest."""
+    typical: float | None
+    """Where the typical noise stands on the same scale, if it is known and on it."""
+
+
+def _statement(group: GroupErrors) -> tuple[str, float]:
+    """What is stated for a group: the certificate where there is one, else the guarantee; infinite for neither."""
+    if group.certified:
+        return CERTIFIED, group.certified
+    return GUARANTEED, math.inf if group.guaranteed is None else group.guaranteed
+
+
+def error_bars(release: Release) -> list[ErrorBar]:
+    """Every stated error: those for classes of questions first, smallest first, then those of the workload's groups."""
+    stated: list[tuple[str, str, float, float | None]] = [
+        (one.says, CERTIFIED, one.alpha, None)
+        for one in sorted(getattr(release, "certificates", ()), key=lambda one: one.alpha)
     ]
-    if not marks:
-        return None
-    shown = [s for s in (CERTIFIED, GUARANTEED, TYPICAL) if any(mark.statement == s for mark in marks)]
-    label = "; ".join(f"{mark.group}: {mark.statement} {mark.points:.3g} percentage points" for mark in marks)
-    return plots.errors(marks, shown, label=f"Errors per group of queries. {label}")
+    groups = [(group.name, *_statement(group), group.typical) for group in group_errors(release)]
+    if len({error for _, _, error, _ in groups}) == 1 and not any(typical for *_, typical in groups):
+        groups = groups[:1]  # the whole workload says it all
+    stated += groups
+    stated = [one for one in stated if 0 < one[2] < 1]
+    longest = max((error for _, _, error, _ in stated), default=1.0)
+    return [
+        ErrorBar(
+            name=name[:1].upper() + name[1:],
+            statement=statement,
+            error=error,
+            records=error * release.size.divisor,
+            length=100 * error / longest,
+            typical=None if typical is None or typical > longest else 100 * typical / longest,
+        )
+        for name, statement, error, typical in stated
+    ]
+
+
+def _example(release: Release) -> str:
+    """A condition that this release can be asked, in the words of its own columns."""
+    from maquette.queries.sql_format import runs_text
+
+    for name in release.measured:
+        attribute = release.domain[name]
+        last = attribute.cells - 1
+        text = runs_text(attribute, ((last // 2 if attribute.kind is Kind.NUMERIC else last, last),))
+        if text is not None:
+            return text
+    return "TRUE"
+
+
+# The columns, as one would look them up.
+
+SHOWN_VALUES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEntry:
+    """One declared column: its kind, its values and whether this release says anything about it."""
+
+    name: str
+    kind: str
+    values: str
+    extra: str
+    """The cells for what is not declared or missing."""
+    measured: bool
+
+
+def column_entries(release: Release) -> list[ColumnEntry]:
+    """The dictionary of columns: what was declared, which is public."""
+    return [
+        ColumnEntry(a.name, str(a.kind), _values(a), _extra(a), a.name in release.measured)
+        for a in release.domain
+    ]
+
+
+def _values(attribute: Attribute) -> str:
+    if attribute.kind is Kind.NUMERIC:
+        low, high = attribute.edge(0), attribute.edge(attribute.cells)
+        return f"{low:g} to {high:g} in {attribute.cells:,} bins"
+    shown = [attribute.label(code) for code in range(min(attribute.cells, SHOWN_VALUES))]
+    more = attribute.cells - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _extra(attribute: Attribute) -> str:
+    cells = {"other": attribute.overflow_cell, "missing": attribute.null_cell}
+    return ", ".join(name for name, cell in cells.items() if cell is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,37 +318,55 @@ class Payment:
     amount: float
     share: float
     """Of what this release spent."""
+    of_ledger: str
+    """Of the whole ledger, in words."""
 
 
 def _payments(release: Release) -> list[Payment]:
     labels = dict.fromkeys(payment.label for payment in release.spending)
     total = math.fsum(payment.amount for payment in release.spending)
+    whole = total if release.account is None else release.account.total
     kinds = []
     for label in labels:
         amounts = [payment.amount for payment in release.spending if payment.label == label]
         amount = math.fsum(amounts)
-        kinds.append(Payment(label, len(amounts), amount, amount / total if total else 0.0))
+        part = percent_of(round(amount * UNITS), round(whole * UNITS))
+        kinds.append(Payment(label, len(amounts), amount, amount / total if total else 0.0, part))
     return kinds
 
 
-def _budget_plot(release: Release) -> str | None:
-    payments = _payments(release)
-    pieces = [plots.Piece(p.label, p.amount, tone) for tone, p in enumerate(payments) if p.amount > 0]
-    unit = release.budget.unit
-    if release.account is not None:
-        here = math.fsum(piece.amount for piece in pieces)
-        before = max(release.account.spent - here, 0.0)
-        unit = release.account.unit
-        if before > 1e-12 * release.account.total:
-            pieces.insert(0, plots.Piece("spent otherwise", before, len(plots.TONES) - 1))
-        if release.account.reserved > 1e-12 * release.account.total:
-            pieces.append(plots.Piece("reserved by others", release.account.reserved, len(plots.TONES) - 1))
-        if release.account.left > 0:
-            pieces.append(plots.Piece("left in the ledger", release.account.left, None))
-    if not any(piece.amount > 0 for piece in pieces):
-        return None
-    label = "; ".join(f"{piece.label} {piece.amount:.4g}" for piece in pieces)
-    return plots.budget(pieces, unit, label=f"Budget in {unit}. {label}")
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One piece of the bar of the budget: its length in percent, and a tone; 0 is what is left."""
+
+    label: str
+    length: float
+    percent: str
+    tone: int
+
+
+def budget_pieces(release: Release) -> list[Piece]:
+    """What the ledger was spent on: here, otherwise, reserved, left. Without a ledger, this release alone."""
+    amounts = [
+        (payment.label, payment.amount, 1 + tone % 5)
+        for tone, payment in enumerate(_payments(release))
+        if payment.amount > 0
+    ]
+    here = math.fsum(amount for _, amount, _ in amounts)
+    account = release.account
+    whole = here if account is None else account.total
+    if account is not None:
+        before = max(account.spent - here, 0.0)
+        if before > CRUMB * account.total:
+            amounts.insert(0, ("spent otherwise", before, 6))
+        if account.reserved > CRUMB * account.total:
+            amounts.append(("reserved by others", account.reserved, 6))
+        if account.left > 0:
+            amounts.append(("left", account.left, 0))
+    return [
+        Piece(label, 100 * amount / whole, percent_of(round(amount * UNITS), round(whole * UNITS)), tone)
+        for label, amount, tone in amounts
+    ]
 
 
 def _flat(parameters: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
