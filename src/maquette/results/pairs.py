@@ -31,8 +31,8 @@ MAX_TABLE_CELLS = 2**21
 MAX_LINES = 7
 """Rows and columns of a heat map, without those of other and missing values."""
 MAX_MAPS = 4
-MAX_CANDIDATES = 8
-"""Maps that are drawn to choose from: those of which more is sure come first."""
+MAX_CANDIDATES = 16
+"""Maps that are made to choose from: noise can look like strength, so the errors decide among them."""
 LEVELS = 3
 """Tones of colour on either side of what independence would give."""
 FULL_TONE = 0.05
@@ -45,7 +45,6 @@ class HeatCell:
 
     text: str
     tone: int
-    value: float
     is_sure: bool
     """Whether its share is above its stated error; otherwise it may be nothing."""
     title: str
@@ -61,11 +60,8 @@ class HeatMap:
     rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
     error: float | None
     """The largest stated error of a cell; None where one has no stated error."""
-
-    @property
-    def sure_share(self) -> float:
-        """The share of the records in cells that are above their stated error."""
-        return sum(cell.value for _, cells in self.rows for cell in cells if cell.is_sure)
+    evidence: float
+    """How much the cells differ from independence beyond their stated errors, added up."""
 
     @property
     def caption(self) -> str:
@@ -83,7 +79,7 @@ def heat_maps(release: Release) -> list[HeatMap]:
     ]
     strengths.sort(key=lambda one: (-one[0], one[1]))
     maps = [_heat_map(release, pair) for strength, pair in strengths[:MAX_CANDIDATES] if strength > 0]
-    return sorted((one for one in maps if one is not None), key=lambda one: one.sure_share < 1 / 2)[:MAX_MAPS]
+    return sorted((one for one in maps if one is not None), key=lambda one: -one.evidence)[:MAX_MAPS]
 
 
 def bundles(attribute: Attribute, most: int) -> Iterator[tuple[str, range]]:
@@ -184,12 +180,14 @@ def _heat_map(release: Release, pair: Margin) -> HeatMap | None:
         for i, (label, _) in enumerate(down)
     )
     stated = [error for error in errors if error is not None]
+    beyond = [abs(e) - error for e, error in zip(excess.flat, errors, strict=True) if error is not None]
     return HeatMap(
         down=pair[0],
         across=pair[1],
         columns=tuple(label for label, _ in across),
         rows=rows,
         error=max(stated) if len(stated) == len(errors) else None,
+        evidence=float(sum(max(one, 0.0) for one in beyond)),
     )
 
 
@@ -211,7 +209,6 @@ def _cell(value: float, error: float | None, excess: float) -> HeatCell:
     return HeatCell(
         text=f"{100 * value:.1f}" if value >= 0.0005 else "0",
         tone=tone,
-        value=value,
         is_sure=is_sure,
         title=f"{wording.percent(value)}, {stated}",
     )
