@@ -49,6 +49,8 @@ def answer(
     for one in answers:
         console.say(one.query)
         console.say(f"  {one}")
+        if one.statement is not None:
+            console.say(f"  {one.statement}")
         for note in one.notes:
             console.say(f"  note: {note}")
 

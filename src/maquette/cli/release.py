@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -138,10 +138,10 @@ def release(
     ] = None,
     post: Annotated[str, typer.Option(help="Post-processing: auto, none, consistent, lp or l2.")] = "auto",
     certificate: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            help="Share of the budget that measures the largest error; 0 for none. Default: 0.05 if the certificate is "
-            "expected to be smaller than the guarantee."
+            help="Share of the budget that measures the largest error; 0 for none. Or what to certify, with commas: "
+            "'workload,two attributes,two ranges'. Default: what is expected to state less than the guarantee."
         ),
     ] = None,
     groups: Annotated[
@@ -185,13 +185,13 @@ def release(
     )
     place = output if output is not None else Path(f"{Path(source).stem}.maquette")
     # a table may take minutes to read: what can be refused before is refused before
-    parameters = {
+    parameters: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "relation": relation,
         "mechanism": _with_target(mechanism, alpha),
         "beta": beta,
-        "certificate": certificate,
+        "certificate": _certificate(certificate),
         "groups": groups,
         "rows": _rows(rows),
         "post": post,
@@ -240,6 +240,16 @@ def _accounting(name: str | None) -> Literal["gaussian", "zcdp"] | None:
         return None
     _check.one_of(("gaussian", "zcdp"), accounting=name)
     return "gaussian" if name == "gaussian" else "zcdp"
+
+
+def _certificate(text: str | None) -> float | list[str] | None:
+    """A share of the budget, or the words for what is certified."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return [word.strip() for word in text.split(",")]
 
 
 def _rows(text: str | None) -> int | Literal["small"] | None:

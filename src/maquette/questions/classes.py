@@ -296,7 +296,7 @@ CLASSES = {
             2,
             Kind.SIDE,
             Kind.ONE,
-            "any comparisons (<, <=, =, <>, >=, >) on two attributes together",
+            "any comparisons on two attributes together",
             1000,
             Fraction(3, 2),
         ),
@@ -305,7 +305,7 @@ CLASSES = {
             3,
             Kind.SIDE,
             Kind.ONE,
-            "any comparisons (<, <=, =, <>, >=, >) on three attributes together",
+            "any comparisons on three attributes together",
         ),
         QuestionClass(
             "two ranges",

@@ -5,7 +5,7 @@ All of it is public. Nothing here can reach a row of the private table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -292,6 +292,10 @@ class Release:
             "total weight" if "weight" in self.parameters else "records": f"{self.size.value:,}"
             + (" (public)" if self.size.public else " (noisy)"),
         }
+        if self.certificates:
+            lines["also certified"] = "; ".join(
+                f"{one.says} within {wording.points(one.alpha)}" for one in useful(self.certificates)
+            )
         if self.guarantee.target is not None:
             lines["asked for"] = _asked_for(self.guarantee)
         if self.checked is not None:
@@ -332,7 +336,18 @@ def headline(release: Release) -> str:
             f"No useful bound is proved for all {wording.big(count)} answers together: "
             "the noise is large for a table of this size."
         )
-    return f"{subject} within {wording.points(bound)} of the truth, except with probability {wording.chance(beta)}."
+    classes = "".join(
+        f", {one.says} within {wording.points(one.alpha)}" for one in useful(release.certificates)
+    )
+    return (
+        f"{subject} within {wording.points(bound)} of the truth{classes}, "
+        f"except with probability {wording.chance(beta)}{' for all of this together' if classes else ''}."
+    )
+
+
+def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
+    """Those certificates of classes that say something."""
+    return [one for one in certificates if one.alpha < 1]
 
 
 def _asked_for(guarantee: Guarantee) -> str:

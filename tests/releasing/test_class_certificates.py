@@ -1,0 +1,288 @@
+"""Certificates of classes of questions: what is bought, what is stated, and that it holds for the worst questions."""
+
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import maquette as mq
+from maquette.accounting.budget import UNITS
+from maquette.questions.class_errors import gaps, largest_gap
+from maquette.questions.classes import CLASSES
+from maquette.releasing import class_choice
+from maquette.releasing.certify import share_of_beta
+from maquette.releasing.planning import choose, decide
+from maquette.releasing.request import Request, read_certificate
+from support.class_cases import conditions
+
+DOMAIN = mq.Domain.from_dict(
+    {
+        "attributes": [
+            {"name": "age", "kind": "ordinal", "size": 9},
+            {"name": "region", "kind": "categorical", "size": 4},
+            {"name": "member", "kind": "boolean", "size": 2},
+            {"name": "score", "kind": "ordinal", "size": 5, "nullable": True},
+        ]
+    }
+)
+PAIRS = mq.marginals(DOMAIN, k=2)
+DEFAULT = ("one attribute", "two attributes", "two ranges")
+
+
+def columns(n, seed=0):
+    rng = np.random.default_rng(seed)
+    age = rng.binomial(8, 0.3 + 0.4 * rng.random(n))
+    region = (age // 3 + rng.integers(0, 2, n)) % 4
+    score = np.where(rng.random(n) < 0.1, -1, (age // 2 + rng.integers(0, 2, n)) % 5)
+    member = (rng.random(n) < 0.2 + 0.08 * age).astype(int)
+    return {
+        "age": age,
+        "region": region,
+        "member": member,
+        "score": [None if s < 0 else int(s) for s in score],
+    }
+
+
+def ledger(epsilon=1.0, delta=1e-6, relation="add-remove"):
+    return mq.Ledger.memory(
+        budget=mq.Budget(epsilon, delta, "gaussian"),
+        relation=mq.Relation(relation),
+        domain_fingerprint=DOMAIN.fingerprint,
+        name="test",
+    )
+
+
+def made(n=2_000, *, queries=PAIRS, book=None, relation="add-remove", **options):
+    table = mq.open(columns(n), domain=DOMAIN, name="people")
+    given = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "sculpt"} | options
+    return mq.release(
+        table, queries, ledger=book or ledger(given["epsilon"], relation=relation), relation=relation, **given
+    )
+
+
+@pytest.fixture(scope="module")
+def release():
+    return made()
+
+
+def universe(n):
+    coded = columns(n)
+    counts = np.zeros(DOMAIN.shape, dtype=np.int64)
+    score = [5 if s is None else s for s in coded["score"]]
+    np.add.at(counts, (coded["age"], coded["region"], coded["member"], score), 1)
+    return counts
+
+
+# --- what is bought -------------------------------------------------------------------------------------------------
+
+
+def test_the_usual_classes_are_bought_where_they_are_expected_to_say_something(release):
+    assert tuple(one.name for one in release.certificates) == DEFAULT
+    assert {one.of for one in release.certificates} == {"answers"}
+    assert release.certificate is not None
+    assert {one.beta for one in release.certificates} == {0.05} == {release.certificate.beta}
+    spent = {one.asked: one.amount for one in release.spending}
+    total = mq.Budget(1.0, 1e-6, "gaussian").total_units / UNITS
+    assert spent["class errors"] == pytest.approx(0.05 * total, rel=0.01)
+    assert spent["largest error"] == pytest.approx(0.05 * total, rel=0.01)
+
+
+def decided(n, *, epsilon=1.0, queries=PAIRS, **options):
+    given = {
+        "certificate": None,
+        "groups": False,
+        "rows": None,
+        "post": "auto",
+        "typical_rows": n,
+        "beta": 0.05,
+    }
+    request = Request.of(queries, epsilon=epsilon, delta=1e-6, mechanism="sculpt", **(given | options))
+    return decide(choose(request), n=n).request
+
+
+def test_public_numbers_decide():
+    assert decided(20_000).bought == DEFAULT
+    assert decided(100).bought == ()
+    assert decided(20_000, epsilon=0.01).bought == ()
+    assert decided(20_000, rows=500).bought == ()
+    assert decided(20_000, certificate=0.05).bought == ()
+    assert decided(20_000, queries=mq.marginals(DOMAIN, k=1)).bought == ("one attribute",)
+    assert decided(20_000, queries=mq.marginals(DOMAIN, k=3)).bought == (
+        "one attribute", "two attributes", "three attributes", "two ranges",
+    )  # fmt: skip
+    assert decided(20_000, queries=mq.prefixes(DOMAIN, "age")).bought == ()
+
+
+def test_words_name_what_is_certified():
+    assert read_certificate(None) == (None, None)
+    assert read_certificate(0.1) == (0.1, ())
+    assert read_certificate("two ranges") == (0.0, ("two ranges",))
+    assert read_certificate(["two ranges", "workload", "one attribute"]) == (
+        0.05,
+        ("one attribute", "two ranges"),
+    )
+    for wrong in ("pairs", ["workload", 1], {"workload": 1}):
+        with pytest.raises(mq.MaquetteError, match="workload"):
+            read_certificate(wrong)
+    with pytest.raises(mq.MaquetteError, match="weight"):
+        Request.of(
+            PAIRS, epsilon=1.0, certificate="one attribute", weight="age", mechanism="roth", beta=0.05,
+            groups=False, rows=None, post="auto", typical_rows=100,
+        )  # fmt: skip
+
+
+def test_requests_without_classes_keep_their_digest():
+    plain = decided(20_000, certificate=0.05)
+    assert decided(20_000, certificate=["workload"]).digest == plain.digest
+    assert decided(20_000, certificate=["workload", "two ranges"]).digest != plain.digest
+    assert replace(decided(20_000), bought=()).digest == decided(20_000).digest
+    whole = sum(decided(20_000).prices) + decided(20_000).class_price
+    assert 0 <= decided(20_000).budget.total_units - whole * UNITS < 2
+
+
+def test_classes_without_the_workload():
+    only = made(3_000, certificate="one attribute")
+    assert only.certificate is None
+    assert [one.name for one in only.certificates] == ["one attribute"]
+    assert {one.asked for one in only.spending} >= {"class errors"}
+    assert "largest error" not in {one.asked for one in only.spending}
+
+
+def test_a_request_in_the_ledger_repeats_as_it_was(monkeypatch):
+    book = ledger()
+    first = made(5_000, book=book)
+    spent = book.balance().charged_units
+    assert first.certificates
+    monkeypatch.setattr(class_choice, "USEFUL", 0.0)  # another version would buy none
+    again = made(5_000, book=book)
+    assert again.certificates == first.certificates
+    assert book.balance().charged_units == spent
+
+
+def test_a_request_of_a_version_without_classes_repeats_without(monkeypatch):
+    book = ledger()
+    with monkeypatch.context() as patch:
+        patch.setattr(class_choice, "USEFUL", 0.0)
+        before = made(5_000, book=book)
+    assert before.certificates == ()
+    assert made(5_000, book=book).certificates == ()
+
+
+# --- what is stated -------------------------------------------------------------------------------------------------
+
+
+def test_answers_come_from_the_tables_that_were_certified(release):
+    """Every condition of the classes has the released share of its table, and the bound of the smallest class."""
+    whole = {one.name: one for one in release.certificates}
+    for text, name in {
+        "age >= 4 and member = 1": "two attributes",
+        "age between 2 and 5 and region in (0, 2)": "two ranges",
+        "age in (1, 3, 5)": "one attribute",
+    }.items():
+        answer = release.answer(text)
+        assert answer.error is not None
+        assert answer.error <= whole[name].alpha
+        assert answer.confidence == pytest.approx(0.95)
+        assert answer.statement
+        rows = mq.where(DOMAIN, text)
+        margin = rows.attributes
+        shares = release.distribution.table(margin) / release.distribution.denominator
+        inside = rows.columns_of(_cells(margin))[0].astype(bool)
+        assert answer.source != "model"
+        assert answer.value == pytest.approx(shares[inside].sum())
+
+
+def _cells(margin):
+    shape = [DOMAIN[name].size for name in margin]
+    return {name: codes.ravel() for name, codes in zip(margin, np.indices(shape), strict=True)}
+
+
+def test_parts_unions_and_negations_add_up(release):
+    one = release.answer("age >= 4 and member = 1")
+    other = release.answer("not (age >= 4 and member = 1)")
+    assert other.error == pytest.approx(one.error)
+    assert other.value == pytest.approx(1 - one.value)
+    either = release.answer("age >= 4 or member = 1")
+    assert either.error == pytest.approx(one.error)  # what neither has is one conjunction
+    outside = release.answer("age >= 4 and member = 1 and region = 2")
+    assert outside.error is not None
+    assert "outside every certified class" in outside.statement
+    assert "would cover it" in " ".join(outside.notes)
+
+
+def test_folders_keep_certificates_and_old_folders_have_none(release, tmp_path):
+    place = release.save(tmp_path / "one", report=True)
+    again = mq.load(place)
+    assert again.certificates == release.certificates
+    assert again.answer("age >= 4 and member = 1") == release.answer("age >= 4 and member = 1")
+    assert "any comparisons on two attributes together" in (place / "report.html").read_text()
+    stored = json.loads((place / "release.json").read_text())
+    assert [one["name"] for one in stored["certificates"]] == list(DEFAULT)
+    without = replace(release, certificates=()).save(tmp_path / "two", report=False)
+    assert "certificates" not in json.loads((without / "release.json").read_text())
+    assert mq.load(without).certificates == ()
+
+
+def test_the_headline_names_the_classes(release):
+    assert "any condition on one attribute within" in release.headline
+    assert "any comparisons on two attributes together within" in release.headline
+
+
+# --- and holds ------------------------------------------------------------------------------------------------------
+
+
+def worst_excess(release, counts):
+    """The largest error of any question of a class over the bound stated for its table, by the worst question."""
+    worst = 0.0
+    n = int(counts.sum())
+    distribution = release.distribution
+    for certificate in release.certificates:
+        for table in CLASSES[certificate.name].tables(DOMAIN, distribution.sets):
+            axes = tuple(i for i, name in enumerate(DOMAIN.names) if name not in table.margin)
+            exact = counts.sum(axis=axes)
+            shares = distribution.table(table.margin).astype(np.int64).reshape(exact.shape)
+            error = (
+                largest_gap(table, gaps(exact, shares, distribution.denominator))
+                / distribution.denominator
+                / n
+            )
+            worst = max(worst, error / max(certificate.error_on(table), 1e-12))
+    return worst
+
+
+@pytest.mark.slow
+@pytest.mark.accuracy
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_no_question_of_a_class_exceeds_its_bound_more_often_than_stated(relation):
+    """Over many releases, with the question picked afterwards that is farthest off; beta as large as half."""
+    runs, beta = 40, 0.5
+    counts = universe(2_000)
+    failed = sum(
+        worst_excess(made(2_000, beta=beta, relation=relation, certificate=["workload", *DEFAULT]), counts)
+        > 1
+        for _ in range(runs)
+    )
+    each = share_of_beta(beta, 4) * 3  # the chance that one of the three classes fails
+    assert failed <= runs * each + 3 * np.sqrt(runs * each)
+
+
+@pytest.mark.slow
+@pytest.mark.accuracy
+def test_every_condition_of_a_class_is_within_the_stated_error():
+    """By enumeration of the conditions in words, through the public answers of a small release."""
+    release = made(4_000, certificate=["workload", "two attributes"])
+    counts = universe(4_000)
+    shares = _joint(release)
+    bounds = {t.margin: release.certificates[0].error_on(t) for t in release.coverage.tables[0][2]}
+    for mask in itertools.islice(conditions("two attributes", DOMAIN), 0, None, 37):
+        true = counts[mask].sum() / counts.sum()
+        assert abs(true - shares[mask].sum()) <= 1.5 * max(bounds.values())
+
+
+def _joint(release):
+    coded = {name: np.asarray(codes) for name, codes in release.database.columns.items()}
+    table = np.zeros(DOMAIN.shape)
+    np.add.at(table, tuple(coded[name] for name in DOMAIN.names), 1)
+    return table / table.sum()
