@@ -140,5 +140,5 @@ def test_large_tables_are_scaled_and_small_ones_are_not():
         tuple(Attribute(name, AttributeKind.ORDINAL, codes=n) for name, n in (("x", 50), ("y", 60), ("z", 3)))
     )
     scales = {t.margin: t.scale for t in CLASSES["two attributes"].tables(wide, [wide.names])}
-    assert scales == {("x", "y"): Fraction(3, 2), ("x", "z"): 1, ("y", "z"): 1}
+    assert scales == {("x", "y"): Fraction(4, 3), ("x", "z"): 1, ("y", "z"): 1}
     assert all(one.more >= 1 for one in CLASSES.values())  # the sensitivity needs it

@@ -298,7 +298,7 @@ CLASSES = {
             Kind.ONE,
             "any comparisons on two attributes together",
             1000,
-            Fraction(3, 2),
+            Fraction(4, 3),
         ),
         QuestionClass(
             "three attributes",

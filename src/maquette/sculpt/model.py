@@ -96,10 +96,39 @@ class SculptModel:
             if groups
             else 0.0
         )
-        width = (noise + size_tail(self.size, beta)) / self.size.divisor
-        middle = float((weights * table.counts).sum()) / self.size.divisor
+        total, error = self.total(beta=beta)
+        middle = float((weights * table.counts).sum()) / total
+        # c / n is off m / total by (c - m) / total + (c / n) (total - n) / total: the total counts by the share
+        most = (middle + noise / total) / (1 - error / total) if error < total else 1.0
+        width = (noise + min(max(most, 0.0), 1.0) * error) / total
         value = min(max(float((weights * table.shares).sum()), middle - width), middle + width)
         return value, width + abs(value - middle)
+
+    def total(self, *, beta: float) -> tuple[float, float]:
+        """The number of records and how far it may be off, out of the share of beta set aside for it.
+
+        The sums of the one-way tables know it better than the question about the size does. Under Gaussian noise all
+        of them are averaged by their precision, under Laplace noise the best one is taken. Accuracy: the tables of one
+        attribute are all measured in the first stage, so that weights and choice follow from variances that were fixed
+        before any of their noise was drawn.
+        """
+        if self.size.noise is None:
+            return float(self.size.divisor), 0.0
+        one_way = [table for table in self.tables if len(table.bins.margin) == 1]
+        values = [float(self.size.value), *(float(table.counts.sum()) for table in one_way)]
+        variances = [self.size.noise.variance, *(len(table.counts) * table.variance for table in one_way)]
+        share = beta * SIZE_SHARE
+        if self.pure:
+            best = int(np.argmin(variances))
+            if best == 0:
+                return max(values[0], 1.0), size_tail(self.size, beta)
+            table = one_way[best - 1]
+            law = law_of_variance(table.variance, pure=True)
+            return max(values[best], 1.0), law.sum_quantile([(float(len(table.counts)), 1.0)], beta=share)
+        precisions = 1 / np.array(variances)
+        law = law_of_variance(float(1 / precisions.sum()), pure=False)
+        mean = float((precisions * np.array(values)).sum() / precisions.sum())
+        return max(mean, 1.0), law.sum_quantile([(1.0, 1.0)], beta=share)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The parts that are stored: JSON and arrays."""
