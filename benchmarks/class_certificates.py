@@ -1,0 +1,150 @@
+"""Certificates of classes of questions: stated against true errors, what they cost, and how often they hold.
+
+Stated against true: one release of all marginals of a table, three-way where that is affordable, with the classes that
+are bought by default there. The true largest error of each class is computed from the private table by the kernels of
+the gate. A ratio of 1.2 says that the certificate states a fifth more than the worst question of the class is off.
+
+Coverage: many releases of a small generated table, and in each the question of every class that is farthest off,
+picked with the private table at hand. Stated is a chance beta that any bound of any class is exceeded.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+
+import maquette as mq
+from benchmarks import tables
+from maquette.gate.handle import Table
+from maquette.questions.class_errors import gaps, largest_gap
+from maquette.questions.classes import CLASSES
+from maquette.results.statements import ClassCertificate
+
+TABLES = {"titanic": 3, "salary": 3, "adult": 3, "nist_acs": 3, "chicago_taxi": 2}
+"""Tables by name, with the order of the marginals that are released."""
+EPSILONS = (0.1, 1.0, 10.0)
+DELTA = 1e-9
+NAMES = ("one attribute", "two attributes", "three attributes", "two ranges")
+RUNS, RECORDS, BETA = 200, 2000, 0.2
+_STEP = "measuring the largest error"
+
+
+def run(data: Path | None = None) -> list[dict[str, Any]]:
+    """All tables at all budgets, then the coverage."""
+    ratios = [] if data is None else [f for name in TABLES for e in EPSILONS for f in stated(name, e, data)]
+    return [*ratios, coverage("add-remove"), coverage("replace-one")]
+
+
+def stated(name: str, epsilon: float, data: Path) -> list[dict[str, Any]]:
+    """One release with all four classes: every bound beside the truth."""
+    table = _open(name, data)
+    order = TABLES[name]
+    names = [one for one in NAMES if CLASSES[one].order <= order]
+    at: dict[str, float] = {}
+
+    def follow(step: str, share: float) -> None:
+        if step == _STEP:
+            at["begin" if share == 0 else "end"] = time.process_time()
+
+    began = time.process_time()
+    release = mq.release(
+        table,
+        mq.marginals(table.domain, k=order),
+        epsilon=epsilon,
+        delta=DELTA,
+        mechanism="sculpt",
+        certificate=["workload", *names],
+        ledger=_ledger(table, epsilon),
+        progress=follow,
+    )
+    whole = time.process_time() - began
+    records = _records(table)
+    common = {"table": name, "records": records, "epsilon": epsilon, "marginals": order}
+    figures = [_ratio(release, one, table, records) | common for one in release.certificates]
+    cost = {
+        "what": f"processor time of all certificates of {name} at epsilon {epsilon:g}",
+        "seconds of the release": round(whole, 2),
+        "seconds of the certificates": round(at["end"] - at["begin"], 2),
+        "share": round((at["end"] - at["begin"]) / whole, 3),
+    }
+    return [*figures, cost | common]
+
+
+def _ratio(release: mq.Release, certificate: ClassCertificate, table: Table, records: int) -> dict[str, Any]:
+    true = max(error for error, _ in _errors(release, certificate, table))
+    return {
+        "what": f"stated over true error, {certificate.name}, {release.budget.epsilon:g}",
+        "class": certificate.name,
+        "stated points": round(100 * certificate.alpha, 3),
+        "true points": round(100 * true / records, 3),
+        "ratio": round(certificate.alpha * records / max(true, 1e-9), 3),
+        "of": certificate.of,
+    }
+
+
+def _errors(release: mq.Release, certificate: ClassCertificate, table: Table) -> list[tuple[float, float]]:
+    """For every table of a class the largest error in records, and the bound that is stated for it."""
+    distribution = release.distribution
+    assert distribution is not None
+    engine = table._engine  # a benchmark may look at the private table
+    found: list[tuple[float, float]] = []
+    for one in CLASSES[certificate.name].tables(table.domain, distribution.sets):
+        exact = engine.margins([one.margin])[one.margin]
+        shares = distribution.table(one.margin).astype(np.int64).reshape(exact.shape)
+        gap = largest_gap(one, gaps(exact, shares, distribution.denominator)) / distribution.denominator
+        found.append((gap, certificate.error_on(one)))
+    return found
+
+
+def coverage(relation: str) -> dict[str, Any]:
+    """In how many releases the worst question of some class is farther off than its bound says."""
+    made = tables.chain(RECORDS, 5, levels=5)
+    table = made.open()
+    failed = 0
+    for _ in range(RUNS):
+        release = mq.release(
+            table,
+            mq.marginals(table.domain, k=3),
+            epsilon=1.0,
+            delta=1e-6,
+            mechanism="sculpt",
+            beta=BETA,
+            relation=relation,
+            certificate=["workload", *NAMES],
+            ledger=_ledger(table, 1.0, delta=1e-6, relation=relation),
+        )
+        failed += any(
+            error > bound * RECORDS
+            for certificate in release.certificates
+            for error, bound in _errors(release, certificate, table)
+        )
+    low, high = binomtest(failed, RUNS).proportion_ci(0.95, "exact")
+    return {
+        "what": f"releases with a question beyond its certified class bound, {relation}",
+        "beta": BETA,
+        "releases": RUNS,
+        "failures": failed,
+        "interval": [float(f"{low:.3g}"), float(f"{high:.3g}")],
+    }
+
+
+def _open(name: str, data: Path) -> Table:
+    place = next(file for file in (data / f"{name}.csv", data / f"{name}.parquet") if file.exists())
+    return mq.open(place, domain=mq.Domain.load(data / f"{name}.domain.json"))
+
+
+def _records(table: Table) -> int:
+    return table._engine.size()
+
+
+def _ledger(table: Table, epsilon: float, *, delta: float = DELTA, relation: str = "add-remove") -> mq.Ledger:
+    return mq.Ledger.memory(
+        budget=mq.Budget(epsilon, delta, "gaussian"),
+        relation=mq.Relation(relation),
+        domain_fingerprint=table.domain.fingerprint,
+        name="benchmark",
+    )
