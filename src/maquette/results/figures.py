@@ -204,7 +204,7 @@ class Grouping:
     def _size(self) -> tuple[float, float, float]:
         """The number of records, between its ends."""
         release = self.release
-        off = sizing.drift(release.size, release.beta)
+        off = sizing.size_error(release.size, release.beta)
         return max(release.size.value - off, 0.0), float(release.size.divisor), release.size.value + off
 
     def statement(self, name: str | None = None) -> str:
