@@ -106,7 +106,7 @@ def test_the_prompt_writes_synthetic_rows(desk, tmp_path):
 
 def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
     from maquette.cli import ask as asking
-    from maquette.cli import ask as prompt
+    from maquette.cli import prompt
 
     lines = iter(["sex = 'Male'", "sex = 'Male'", "sex = 'Male'", ":quit"])
     agreed = iter([False, True, False, True])  # not the size; the size but not the question; the question

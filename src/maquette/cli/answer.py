@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from maquette.cli import console
+from maquette.cli.completion import with_hint
 from maquette.cli.options import AsJson
+from maquette.errors import WorkloadError
 
 Folder = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
 PaidBy = Annotated[
@@ -42,7 +44,10 @@ def answer(
     from maquette.results.folder import load
 
     release = load(folder, ledger=ledger)
-    answers = [release.answer(text) for text in predicates]
+    try:
+        answers = [release.answer(text) for text in predicates]
+    except WorkloadError as error:
+        raise WorkloadError(with_hint(release.domain, str(error))) from None
     if as_json:
         console.say_json([asdict(one) for one in answers])
         return

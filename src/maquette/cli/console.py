@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -67,31 +68,103 @@ def progress(*, quiet: bool) -> Generator[Progress]:
         yield _lines()
 
 
-def _lines() -> Progress:
-    shown: set[str] = set()
+SPOKEN_EVERY = 10.0
+"""Seconds between two lines about the same stage, where there is no terminal."""
+SURE_AFTER = 2.0
+"""Seconds of a stage after which its speed says something about the rest."""
 
-    def tell(what: str, _share: float) -> None:
-        if what not in shown:
-            shown.add(what)
-            typer.echo(f"{what} ...", err=True)
+
+class Stage:
+    """One stage of long work: how far it is, and how long the rest takes at the speed that was seen so far."""
+
+    def __init__(self, now: float) -> None:
+        self.started = self._last_at = now
+        self._first: tuple[float, float] | None = None
+        self.share = 0.0
+
+    def reach(self, share: float, now: float) -> None:
+        """Note how far it is; the speed counts from the first report, which may be above zero."""
+        self._first = self._first or (share, now)
+        self.share, self._last_at = share, now
+
+    def remaining(self, now: float) -> float | None:
+        """Seconds to its end; None while too little was seen to say so honestly."""
+        share, since = self._first or (0.0, now)
+        passed, done = self._last_at - since, self.share - share
+        if now - self.started < SURE_AFTER or passed <= 0 or done <= 0 or self.share >= 1:
+            return None
+        return max((1 - self.share) * passed / done - (now - self._last_at), 0.0)
+
+
+def duration(seconds: float) -> str:
+    """A time in words: 8 s, 3 min, 2.5 h."""
+    if seconds < 100:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _split(what: str) -> tuple[str, str]:
+    """The name of a stage and what it says about itself, which changes as it goes on."""
+    name, _, detail = what.partition(": ")
+    return name, detail
+
+
+def _lines(clock: Callable[[], float] = time.monotonic) -> Progress:
+    """One line when a stage begins, and one every ten seconds while it goes on."""
+    stages: dict[str, Stage] = {}
+    spoken: dict[str, float] = {}
+
+    def tell(what: str, share: float) -> None:
+        (name, detail), now = _split(what), clock()
+        if name not in stages:
+            stages[name], spoken[name] = Stage(now), now
+            typer.echo(f"{name} ...", err=True)
+        stage = stages[name]
+        stage.reach(share, now)
+        if now - spoken[name] < SPOKEN_EVERY or share >= 1:
+            return
+        spoken[name] = now
+        rest = stage.remaining(now)
+        left = "" if rest is None else f", about {duration(rest)} left"
+        typer.echo(f"{name}: {detail or f'{100 * share:.0f} %'}{left}", err=True)
 
     return tell
 
 
 @contextmanager
 def _live() -> Generator[Progress]:
+    """A bar for every stage, under one clock for all; a stage that says nothing of its share moves all the same."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[rest]}"),
+    )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         tasks: dict[str, Any] = {}
+        stages: dict[str, Stage] = {}
+        whole = bars.add_task("in all", total=None, rest="")
+
+        def finish_others(name: str) -> None:
+            for other, task in tasks.items():
+                if other != name and not bars.tasks[bars.task_ids.index(task)].finished:
+                    bars.update(task, total=1.0, completed=1.0, rest="done")
 
         def tell(what: str, share: float) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=1.0)
-            bars.update(tasks[what], completed=share)
+            (name, detail), now = _split(what), time.monotonic()
+            if name not in tasks:
+                stages[name] = Stage(now)
+                tasks[name] = bars.add_task(name, total=None, rest="")
+                finish_others(name)
+            stages[name].reach(share, now)
+            rest = stages[name].remaining(now)
+            words = detail if rest is None else f"about {duration(rest)} left"
+            bars.update(tasks[name], total=1.0 if share > 0 else None, completed=share, rest=words)
+            bars.update(whole, rest=f"stage {len(tasks)}")
 
         yield tell
 

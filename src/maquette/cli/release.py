@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from maquette.cli.options import Accounting, LedgerPlace, Source, TotalDelta, To
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
+    from maquette.accounting.budget import Budget
     from maquette.mechanisms.smalldb import SmallDb
     from maquette.releasing.planning import Requirement
     from maquette.results import Release
@@ -49,6 +51,12 @@ def plan(
     where: options.Predicates = None,
     workload: options.WorkloadFile = None,
     weight: options.WeightName = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="A ledger, to see how much of it such a release would take.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also list the mechanisms that cannot do this, and why.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Rank the mechanisms by their error, from public inputs only. Spends nothing, opens no table.
@@ -57,6 +65,8 @@ def plan(
     Example:
       maquette plan --domain people.domain.json --marginals 3 --n 20000 --epsilon 1 --delta 1e-9
     """
+    from maquette.accounting.budget import Budget
+    from maquette.cli.plan_view import say_plan
     from maquette.domain import Domain
     from maquette.releasing.planning import plan as make_plan
     from maquette.releasing.planning import required
@@ -82,8 +92,28 @@ def plan(
     ranked = make_plan(queries, n=n, epsilon=epsilon, weight=weight, **public)
     if as_json:
         console.say_json(ranked.to_dict())
-    else:
-        console.say(str(ranked))
+        return
+    say_plan(ranked, queries, every=every)
+    if ledger is not None:
+        _say_share(ledger, Budget(epsilon, delta))
+
+
+def _say_share(location: str, budget: Budget) -> None:
+    """How much of a ledger a release with this budget takes, and whether it is there."""
+    from maquette.accounting.affordable import percent_of, release_cost, what_fits
+    from maquette.accounting.budget import Cost
+    from maquette.accounting.ledger import Ledger
+
+    with Ledger.open(location) as book:
+        if not budget.pure and book.budget.pure:
+            console.say(f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta")
+            return
+        balance = book.balance()
+        cost = release_cost(replace(budget, accounting=book.budget.accounting), book.budget)
+        rest = Cost(balance.left_units, balance.slack_left)
+        share, left = (percent_of(u, balance.total_units) for u in (cost.units, balance.left_units))
+        fits = "" if cost.units <= rest.units else f": {what_fits(book.budget, rest, delta=budget.delta)}"
+        console.say(f"It takes {share} of ledger '{book.name}', of which {left} is left{fits}.")
 
 
 def _say_required(requirements: Sequence[Requirement], *, as_json: bool) -> None:
@@ -199,6 +229,7 @@ def release(
         "typical_rows": TYPICAL_ROWS if typical_rows is None else typical_rows,
     }
     way = _accounting(accounting)
+    started = datetime.now(UTC).replace(microsecond=0)
     request = Request.of(queries, **parameters)
     check_place(place, replace=replace, key=key or request.key)
     check_ledger(ledger, place)
@@ -223,7 +254,7 @@ def release(
     except KeyboardInterrupt as stopped:
         _say_interrupted(ledger, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
-    _say_release(result, place, as_json=as_json)
+    _say_release(result, place, is_repeat=result.created < started, as_json=as_json)
 
 
 def check_ledger(ledger: str | None, place: Path) -> None:
@@ -287,7 +318,7 @@ def _say_interrupted(ledger: str | None, *, drawing: str) -> None:
     )
 
 
-def _say_release(result: Release, place: Path, *, as_json: bool) -> None:
+def _say_release(result: Release, place: Path, *, is_repeat: bool, as_json: bool) -> None:
     from maquette.results.document import dump
     from maquette.results.folder import REPORT
     from maquette.results.report import account_in_words
@@ -295,6 +326,8 @@ def _say_release(result: Release, place: Path, *, as_json: bool) -> None:
     if as_json:
         console.say_json({"folder": str(place), "headline": result.headline} | dump(result))
         return
+    if is_repeat:
+        console.say(f"Paid for before, on {result.created:%Y-%m-%d at %H:%M} UTC: this repeat was free.")
     console.say(result.headline)
     console.facts(result.facts())
     if result.account is not None:

@@ -179,14 +179,14 @@ def _heat_map(release: Release, pair: Margin) -> HeatMap | None:
         )
         for i, (label, _) in enumerate(down)
     )
-    stated = [error for error in errors if error is not None]
+    bounds = [error for error in errors if error is not None]
     beyond = [abs(e) - error for e, error in zip(excess.flat, errors, strict=True) if error is not None]
     return HeatMap(
         down=pair[0],
         across=pair[1],
         columns=tuple(label for label, _ in across),
         rows=rows,
-        error=max(stated) if len(stated) == len(errors) else None,
+        error=max(bounds) if len(bounds) == len(errors) else None,
         evidence=float(sum(max(one, 0.0) for one in beyond)),
     )
 
@@ -205,10 +205,10 @@ def _cell(value: float, error: float | None, excess: float) -> HeatCell:
     is_sure = error is not None and value > error
     most = LEVELS if is_sure else 1
     tone = int(np.clip(round(LEVELS * excess / FULL_TONE), -most, most))
-    stated = "no stated error" if error is None else f"± {wording.points(error)}"
+    statement = "no stated error" if error is None else f"± {wording.points(error)}"
     return HeatCell(
         text=f"{100 * value:.1f}" if value >= 0.0005 else "0",
         tone=tone,
         is_sure=is_sure,
-        title=f"{wording.percent(value)}, {stated}",
+        title=f"{wording.percent(value)}, {statement}",
     )

@@ -234,16 +234,16 @@ def _statement(group: GroupErrors) -> tuple[str, float]:
 
 def error_bars(release: Release) -> list[ErrorBar]:
     """Every stated error: those for classes of questions first, smallest first, then those of the workload's groups."""
-    stated: list[tuple[str, str, float, float | None]] = [
+    rows: list[tuple[str, str, float, float | None]] = [
         (one.says, CERTIFIED, one.alpha, None)
         for one in sorted(getattr(release, "certificates", ()), key=lambda one: one.alpha)
     ]
     groups = [(group.name, *_statement(group), group.typical) for group in group_errors(release)]
     if len({error for _, _, error, _ in groups}) == 1 and not any(typical for *_, typical in groups):
         groups = groups[:1]  # the whole workload says it all
-    stated += groups
-    stated = [one for one in stated if 0 < one[2] < 1]
-    longest = max((error for _, _, error, _ in stated), default=1.0)
+    rows += groups
+    rows = [one for one in rows if 0 < one[2] < 1]
+    longest = max((error for _, _, error, _ in rows), default=1.0)
     return [
         ErrorBar(
             name=name[:1].upper() + name[1:],
@@ -253,7 +253,7 @@ def error_bars(release: Release) -> list[ErrorBar]:
             length=100 * error / longest,
             typical=None if typical is None or typical > longest else 100 * typical / longest,
         )
-        for name, statement, error, typical in stated
+        for name, statement, error, typical in rows
     ]
 
 
@@ -284,18 +284,19 @@ class ColumnEntry:
     values: str
     extra: str
     """The cells for what is not declared or missing."""
-    measured: bool
+    is_measured: bool
 
 
 def column_entries(release: Release) -> list[ColumnEntry]:
     """The dictionary of columns: what was declared, which is public."""
     return [
-        ColumnEntry(a.name, str(a.kind), _values(a), _extra(a), a.name in release.measured)
+        ColumnEntry(a.name, str(a.kind), values_in_words(a), _extra(a), a.name in release.measured)
         for a in release.domain
     ]
 
 
-def _values(attribute: Attribute) -> str:
+def values_in_words(attribute: Attribute) -> str:
+    """The declared values of a column: all of a few, the first of many, the bounds of numbers."""
     if attribute.kind is Kind.NUMERIC:
         low, high = attribute.edge(0), attribute.edge(attribute.cells)
         return f"{low:g} to {high:g} in {attribute.cells:,} bins"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from maquette import _check
 from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger, Receipt
-from maquette.domain import Relation
+from maquette.domain import Domain, Relation
 from maquette.errors import (
     BudgetExceeded,
     KeyReused,
@@ -157,6 +157,10 @@ class Session:
     @property
     def unit(self) -> str:
         return self._planner.rules.budget.unit
+
+    @property
+    def domain(self) -> Domain:
+        return self._planner.curator.domain
 
     @property
     def budget(self) -> Budget:
