@@ -140,6 +140,6 @@ def test_marginals_of_no_attribute_are_refused(own, monkeypatch):
         mq.release(table(), mq.marginals(DOMAIN, k=0), epsilon=1.0, ledger="memory")
     unread(monkeypatch)
     usual = ("--domain", own.domain, "--epsilon", 1, "--marginals", 0)
-    refused(call("release", own.table, *usual, "--ledger", own.ledger), "--marginals as 1 or more")
-    refused(call("plan", *usual, "--n", 100), "--marginals as 1 or more")
+    refused(call("release", own.table, *usual, "--ledger", own.ledger), "--marginals 1 or more")
+    refused(call("plan", *usual, "--n", 100), "--marginals 1 or more")
     assert not own.ledger.exists()

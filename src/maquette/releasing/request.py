@@ -187,17 +187,17 @@ class Request:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def read_certificate(given: object) -> tuple[float | None, tuple[str, ...] | None]:
+def read_certificate(certificate: object) -> tuple[float | None, tuple[str, ...] | None]:
     """The share for the workload's certificate and the classes to certify, as `certificate=` says them.
 
     A number is a share for the workload alone, words are "workload" and classes of questions, None leaves both to the
     planner.
     """
-    if given is None:
+    if certificate is None:
         return None, None
-    if isinstance(given, (int, float)):
-        return given, ()
-    words = [given] if isinstance(given, str) else given
+    if isinstance(certificate, (int, float)):
+        return certificate, ()
+    words = [certificate] if isinstance(certificate, str) else certificate
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
         raise ParameterError(
             f"expected certificate as a share of the budget or as words out of {', '.join([WORKLOAD, *CLASSES])}"
