@@ -138,7 +138,9 @@ def _say(setting: Setting, *, alpha: float | None, plot: Path | None, as_json: b
             document |= {"alpha": alpha, "rows_needed": needed}
         console.say_json(document | ({"plot": str(plot)} if plot is not None else {}))
         return
-    console.say(f"Largest error over all queries, except with probability {setting.beta:g}")
+    console.say(
+        f"Largest error over all queries in percentage points, except with probability {100 * setting.beta:g} %"
+    )
     console.table(
         ["", "bound", "error", "m", "remark"],
         [
@@ -154,7 +156,7 @@ def _say(setting: Setting, *, alpha: float | None, plot: Path | None, as_json: b
         right=(2, 3),
     )
     if alpha is not None:
-        console.say(f"\nRows needed for an error of {alpha:g}")
+        console.say(f"\nRows needed for an error of {100 * alpha:g} percentage points")
         shown = {name: "none suffices" if n is None else f"{n:,}" for name, n in needed.items()}
         console.facts(shown)
     if plot is not None:
@@ -164,7 +166,7 @@ def _say(setting: Setting, *, alpha: float | None, plot: Path | None, as_json: b
 def _error(alpha: float, *, in_counts: bool) -> str:
     if in_counts:
         return f"{alpha:,.0f} rows"
-    return f"{alpha:.4g}" if alpha < 1 else f"none ({alpha:.3g})"
+    return f"{100 * alpha:.4g}" if alpha < 1 else "none"
 
 
 # The plot of `maquette bound`: guaranteed error against n, epsilon and the number of queries.

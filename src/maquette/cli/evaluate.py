@@ -86,6 +86,7 @@ def _say(evaluation: Evaluation) -> None:
     console.say(evaluation.warning)
     console.say(f"{evaluation.workload}, {evaluation.mechanism}, {evaluation.records:,} records")
     console.say(f"table: {evaluation.table}")
+    console.say("errors in percentage points; L1 is the sum over a whole marginal")
     head = ("group", "of", "largest", "mean", "mean L1", "stated", "within it", "intervals that held")
     rows: list[tuple[str, ...]] = []
     for group in evaluation.groups:
@@ -111,7 +112,7 @@ def _say(evaluation: Evaluation) -> None:
     for one in evaluation.worst[:3]:
         worse = one.answers if one.rows is None else one.rows
         console.say(
-            f"  among the worst: {', '.join(one.attributes)}: L1 {worse.l1:.4g}, largest {worse.largest:.4g}"
+            f"  among the worst: {', '.join(one.attributes)}: L1 {_cell(worse.l1)}, largest {_cell(worse.largest)}"
         )
 
 
@@ -120,7 +121,8 @@ def _figures(errors: Errors) -> tuple[str, str, str]:
 
 
 def _cell(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
+    """An error in percentage points."""
+    return "–" if value is None else f"{100 * value:.4g}"
 
 
 def _share(value: float | None) -> str:

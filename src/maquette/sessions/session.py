@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from maquette import _check
+from maquette.accounting.affordable import percent_of
 from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger, Receipt
 from maquette.domain import Domain, Relation
@@ -380,9 +381,9 @@ class Session:
         try:
             yield
         except Unplannable as error:
-            rest = self.settle()
+            rest = percent_of(round(self.settle() * UNITS), self.budget.total_units)
             raise MechanismError(
-                f"{error}; no question can be answered, so the session is ended and {self.unit}={rest:.6g} went back "
+                f"{error}; no question can be answered, so the session is ended and {rest} of its budget went back "
                 "to the ledger: open another with a larger alpha or a larger epsilon"
             ) from None
 
