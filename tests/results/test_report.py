@@ -257,6 +257,21 @@ def test_errors_are_bars_with_a_length_that_says_something():
     assert bars[0].records == pytest.approx(0.02 * toy_release().size.divisor)
 
 
+def test_certificates_of_classes_come_first():
+    from maquette.questions.classes import CLASSES
+    from maquette.results.statements import ClassCertificate
+
+    first, second = list(CLASSES)[:2]
+    certificates = (
+        ClassCertificate(first, 0.04, 0.05, 20.0, 1.0, "rows"),
+        ClassCertificate(second, 0.03, 0.05, 15.0, 1.0, "rows"),
+    )
+    bars = report.error_bars(toy_release(certificates=certificates))
+    assert [bar.error for bar in bars[:2]] == [0.03, 0.04]
+    assert bars[0].name.lower() == CLASSES[second].says.lower()
+    assert bars[1].length == 100.0
+
+
 def test_bars_that_say_the_same_are_one():
     release = toy_release(certificate=Certificate(0.02, 0.05, 10.0), deviations=None)
     assert [bar.name for bar in report.error_bars(release)] == ["All queries"]

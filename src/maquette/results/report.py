@@ -236,7 +236,7 @@ def error_bars(release: Release) -> list[ErrorBar]:
     """Every stated error: those for classes of questions first, smallest first, then those of the workload's groups."""
     rows: list[tuple[str, str, float, float | None]] = [
         (one.says, CERTIFIED, one.alpha, None)
-        for one in sorted(getattr(release, "certificates", ()), key=lambda one: one.alpha)
+        for one in sorted(release.certificates, key=lambda one: one.alpha)
     ]
     groups = [(group.name, *_statement(group), group.typical) for group in group_errors(release)]
     if len({error for _, _, error, _ in groups}) == 1 and not any(typical for *_, typical in groups):
