@@ -87,7 +87,6 @@ LEFT: dict[str, int] = {
     "mechanisms": 90,
     "questions": 21,
     "releasing": 3,
-    "results": 3,
     "samplers": 55,
     "theory": 22,
 }

@@ -172,10 +172,10 @@ def _by_classes(release: Release, query: Queries, beta: float) -> Estimate | Non
         _from_workload(release, query) if release.certificate is not None else None,
         _from_model(release, query, beta),
     ]
-    stated = [result for result in able if result is not None and result.error is not None]
-    if not stated:
+    with_error = [result for result in able if result is not None and result.error is not None]
+    if not with_error:
         return None
-    return replace(min(stated, key=_width), beta=release.beta)
+    return replace(min(with_error, key=_width), beta=release.beta)
 
 
 def _of_class(release: Release, query: Queries, covered: Covered) -> Estimate:

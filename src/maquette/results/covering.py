@@ -94,37 +94,37 @@ class Coverage:
         free = self._as_any(query)
         if not isinstance(query, SetQueries) or query.count != 1:
             return free
-        asked = query.conditions[0]
-        found = [free, self._sum(asked, negated=False)]
-        opposite = condition.simplify(query.domain, condition.opposite(query.domain, asked))
-        found.append(self._sum(opposite, negated=True))
-        best = min((one for one in found if one is not None), key=lambda one: one.error, default=None)
+        target = query.conditions[0]
+        options = [free, self._sum(target, negated=False)]
+        opposite = condition.simplify(query.domain, condition.opposite(query.domain, target))
+        options.append(self._sum(opposite, negated=True))
+        best = min((one for one in options if one is not None), key=lambda one: one.error, default=None)
         if best is None or best.error > _LARGE:
-            found.append(self._between(asked))
-        return min((one for one in found if one is not None), key=lambda one: one.error, default=None)
+            options.append(self._between(target))
+        return min((one for one in options if one is not None), key=lambda one: one.error, default=None)
 
     def _as_any(self, query: Queries) -> Covered | None:
         """A query with any weights between 0 and 1, where a class has every condition on its attributes.
 
         A sum with such weights is largest where each of them is 0 or 1: for a set.
         """
-        found = [
+        options = [
             (certificate.error_on(table), question_class, table)
             for certificate, question_class, tables in self.tables
             if question_class.free
             for table in tables
             if set(query.attributes) <= set(table.margin)
         ]
-        if not found or query.domain.cells(query.attributes) > MAX_COMPARED_CELLS:
+        if not options or query.domain.cells(query.attributes) > MAX_COMPARED_CELLS:
             return None
-        error, question_class, table = min(found, key=lambda one: one[0])
+        error, question_class, table = min(options, key=lambda one: one[0])
         weights = cell_weights(query, table.margin)
         shares = self.distribution.table(table.margin) / self.distribution.denominator
         return Covered(float((weights * shares).sum()), error, f"certified for {question_class.says}")
 
-    def _sum(self, asked: Condition, *, negated: bool) -> Covered | None:
+    def _sum(self, target: Condition, *, negated: bool) -> Covered | None:
         """A sum of conjunctions that are covered, or what such a sum leaves of all records."""
-        terms = list(_terms(self.distribution, asked))
+        terms = list(_terms(self.distribution, target))
         if not terms:
             return None
         bounds: list[Bound] = []
@@ -141,13 +141,13 @@ class Coverage:
     def bound(self, product: Product) -> Bound | None:
         """The smallest bound of a conjunction over all classes and tables."""
         names = {leaf.attribute for leaf in product}
-        found: list[Bound] = []
+        options: list[Bound] = []
         for certificate, question_class, tables in self.tables:
             inside = [table for table in tables if names <= set(table.margin)]
             for table in inside:
-                found.append(Bound(certificate, question_class, table, _parts(product, table)))
+                options.append(Bound(certificate, question_class, table, _parts(product, table)))
         domain = self.distribution.domain
-        return min(found, key=lambda one: (one.error, domain.cells(one.table.margin)), default=None)
+        return min(options, key=lambda one: (one.error, domain.cells(one.table.margin)), default=None)
 
     def share(self, product: Product, table: ClassTable) -> float:
         """The released share of the records in a conjunction, from one table."""
@@ -161,9 +161,9 @@ class Coverage:
                 counts = counts.compress(condition.mask(runs, domain[name].size), axis=axis).sum(axis=axis)
         return int(counts) / self.distribution.denominator
 
-    def _between(self, asked: Condition) -> Covered | None:
+    def _between(self, target: Condition) -> Covered | None:
         """A conjunction on too many attributes, between the bounds of its parts."""
-        product = condition.product(asked)
+        product = condition.product(target)
         if product is None or not 1 < len(product) <= MAX_LEAVES:
             return None
         parts: list[tuple[frozenset[int], float, float]] = []
@@ -221,13 +221,13 @@ def _statement(bounds: Sequence[Bound]) -> str:
     return f"put together from {total:,} questions whose errors add up, {' or '.join(says)}"
 
 
-def _terms(distribution: Distribution, asked: Condition) -> Iterator[tuple[int, Product]]:
+def _terms(distribution: Distribution, target: Condition) -> Iterator[tuple[int, Product]]:
     """A condition as a sum of conjunctions with signs: its products, less what they have in common, and so on.
 
     None where they are too many.
     """
     domain = distribution.domain
-    products = _products(asked)
+    products = _products(target)
     if products is None or not products:
         return
     for length in range(1, len(products) + 1):
@@ -238,15 +238,15 @@ def _terms(distribution: Distribution, asked: Condition) -> Iterator[tuple[int, 
                 yield (-1) ** (length + 1), factors
 
 
-def _products(asked: Condition) -> list[Product] | None:
+def _products(target: Condition) -> list[Product] | None:
     """The conjunctions of which a condition is the union; None where they are too many."""
-    if isinstance(asked, Leaf):
-        return [(asked,)]
-    inner = [_products(part) for part in asked.parts]
+    if isinstance(target, Leaf):
+        return [(target,)]
+    inner = [_products(part) for part in target.parts]
     if any(one is None for one in inner):
         return None
     lists = [one for one in inner if one is not None]
-    if isinstance(asked, Some):
+    if isinstance(target, Some):
         joined = [product for one in lists for product in one]
         return joined if len(joined) <= MAX_TERMS else None
     if math.prod(map(len, lists)) > MAX_TERMS:

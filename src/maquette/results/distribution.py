@@ -83,8 +83,8 @@ class Distribution:
         if self.source == "answers":
             return ReleasedTables(self.sets, {m: self.table(m) for m in needed}, self.denominator)
         assert self.database is not None
-        counted = count_margins(self.domain, self.database.columns, needed)
-        return ReleasedTables(self.sets, {m: t.ravel() for m, t in counted.items()}, self.denominator)
+        by_margin = count_margins(self.domain, self.database.columns, needed)
+        return ReleasedTables(self.sets, {m: t.ravel() for m, t in by_margin.items()}, self.denominator)
 
 
 def distribution_of(

@@ -209,8 +209,8 @@ def parse(
 
 def _parse_certificates(data: Any) -> tuple[ClassCertificate, ...]:
     """Those whose rules this version knows; what others cover cannot be said here, so they say nothing."""
-    given = read(tuple[ClassCertificate, ...], data, where="certificates")
-    for one in given:
+    certificates = read(tuple[ClassCertificate, ...], data, where="certificates")
+    for one in certificates:
         if (
             one.name not in CLASSES
             or not 1 <= one.scale < float("inf")
@@ -220,7 +220,7 @@ def _parse_certificates(data: Any) -> tuple[ClassCertificate, ...]:
             raise ReleaseError(
                 f"expected a certificate of a known class with a scale and a bound, got {one.name!r:.80}"
             )
-    return tuple(one for one in given if one.rules == RULES)
+    return tuple(one for one in certificates if one.rules == RULES)
 
 
 def to_text(document: dict[str, Any]) -> str:

@@ -193,9 +193,9 @@ class Grouping:
         errors = shares.errors[:, None]
         low = np.where(gap < -errors, borders, -np.inf).max(axis=1)
         high = np.where(gap >= errors, borders, np.inf).min(axis=1)
-        stated = ~np.isnan(shares.errors)
-        lower = np.where(stated, np.maximum(low, borders[0]), np.nan)
-        upper = np.where(stated, np.minimum(high, borders[-1]), np.nan)
+        has_error = ~np.isnan(shares.errors)
+        lower = np.where(has_error, np.maximum(low, borders[0]), np.nan)
+        upper = np.where(has_error, np.minimum(high, borders[-1]), np.nan)
         return Figures(np.where(inside > 0, value, np.nan), lower, upper)
 
     # --- shares of groups --------------------------------------------------------------------------------------------
@@ -330,12 +330,12 @@ class Grouping:
 
     def _ask(self, leaves: list[Leaf]) -> tuple[float, float, str]:
         """The share of the records of the condition and some sets, its error (NaN without one), and how it is known."""
-        asked = condition.simplify(self.release.domain, Every((self.condition, *leaves)))
-        if asked == condition.ALWAYS:
+        target = condition.simplify(self.release.domain, Every((self.condition, *leaves)))
+        if target == condition.ALWAYS:
             return 1.0, 0.0, "all records"
-        if asked == condition.NEVER:
+        if target == condition.NEVER:
             return 0.0, 0.0, "no record"
-        result = estimate(self.release, of_condition(self.release.domain, asked))
+        result = estimate(self.release, of_condition(self.release.domain, target))
         if result is None:
             raise ReleaseError(
                 "this release holds answers only and does not cover this table; ask for tables of its workload"

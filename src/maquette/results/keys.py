@@ -174,12 +174,12 @@ def float32_up(values: NDArray[Any]) -> NDArray[np.float32]:
 
 def _stated_errors(release: Release) -> list[tuple[int, int, float]]:
     """Which error is stated for which answers: that of the whole workload, or of a group where that is smaller."""
-    stated = [(0, release.workload.count, release.stated.alpha)]
+    bounds = [(0, release.workload.count, release.stated.alpha)]
     if release.certificate is not None:
         named = {group.name: group.alpha for group in release.certificate.groups}
-        stated += [
+        bounds += [
             (group.start, group.stop, min(named[group.name], release.certificate.alpha))
             for group in release.workload.groups()
             if group.name in named
         ]
-    return [(start, stop, alpha) for start, stop, alpha in stated if alpha < 1]
+    return [(start, stop, alpha) for start, stop, alpha in bounds if alpha < 1]

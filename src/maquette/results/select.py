@@ -246,8 +246,8 @@ def _attribute(domain: Domain, node: SqlTree) -> str:
     if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
         raise _refuse(f"{_spelling(node)} in place of an attribute")
     word = str(node.this.this)
-    found = names.attribute(domain, word) if node.this.args.get("quoted") else names.find(domain, word)
-    return found.name
+    attribute = names.attribute(domain, word) if node.this.args.get("quoted") else names.find(domain, word)
+    return attribute.name
 
 
 def _numeric(domain: Domain, node: SqlTree) -> str:

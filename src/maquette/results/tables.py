@@ -141,7 +141,7 @@ def sql(release: Release, text: str) -> ResultTable:
 
     selection = parse_select(release.domain, text)
     grouping = Grouping.of(release, selection.by, selection.where)
-    keys, columns, taken = _keys(grouping), dict[str, pa.Array](), dict[str, None]()
+    keys, columns, statements = _keys(grouping), dict[str, pa.Array](), dict[str, None]()
     for item in selection.items:
         if item.figure is None:
             columns[_free(item.name, columns)] = keys[item.attribute or ""]
@@ -152,8 +152,8 @@ def sql(release: Release, text: str) -> ResultTable:
         columns[f"{name} error"] = _numbers(figures.error)
         columns[f"{name} lower"] = _numbers(figures.lower)
         columns[f"{name} upper"] = _numbers(figures.upper)
-        taken[grouping.statement(item.attribute)] = None
-    columns[KNOWN_BY] = _same("; ".join(taken), len(grouping.codes))
+        statements[grouping.statement(item.attribute)] = None
+    columns[KNOWN_BY] = _same("; ".join(statements), len(grouping.codes))
     whole = _ordered(pa.table(columns), grouping, selection)
     limited = whole if selection.limit is None else whole.slice(0, selection.limit)
     return ResultTable(limited, _notes(grouping, selection.items))
@@ -224,7 +224,7 @@ def _notes(grouping: Grouping, items: Sequence[Item]) -> tuple[str, ...]:
 
 
 def _free(name: str, columns: dict[str, Any]) -> str:
-    """The name, or with a number behind it if it is taken."""
+    """The name, or with a number behind it if it is statements."""
     number = 2
     free = name
     while free in columns:
