@@ -7,7 +7,7 @@ first failure. Mutants that survive are listed with their line: each is a test t
 meaning. Written by hand because mutation tools run the whole suite for each mutant, which takes twenty minutes here.
 
     python -m benchmarks.mutation --each 4                     # all trusted modules
-    python -m benchmarks.mutation --each 20 --only gate/sparse # one of them, closer
+    python -m benchmarks.mutation --each 20 --only questions/sparse # one of them, closer
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "tests/gate/test_payloads_are_released.py",
         "tests/gate/test_curator_pays_first.py",
         "tests/gate/test_curator_keeps_secrets.py",
-        "tests/gate/test_scores.py",
-        "tests/gate/test_payload.py",
+        "tests/questions/test_scores.py",
+        "tests/questions/test_payload.py",
         "tests/gate/test_bounds.py",
         "tests/gate/test_prices.py",
         "tests/gate/test_handle.py",

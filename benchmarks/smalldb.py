@@ -62,13 +62,13 @@ def column(codes: NDArray[Any], size: int) -> Column:
 
 
 def weight(epsilon: float) -> Fraction:
-    return pricing(price=Fraction(str(epsilon)), unit=Unit.EPSILON, resolution=1, what="benchmark").base
+    return pricing(price=Fraction(str(epsilon)), unit=Unit.EPSILON, resolution=1, what="benchmark").decay
 
 
 def draw(counter: Any, epsilon: float) -> tuple[Any, int]:
     """One database and how many levels were counted."""
     levels: list[int] = []
-    slices = Slices(counter, base=weight(epsilon), report=levels.append)
+    slices = Slices(counter, decay=weight(epsilon), report=levels.append)
     return slices.draw(Uniform(SystemBits())), len(levels)
 
 

@@ -33,7 +33,6 @@ RINGS: dict[int, tuple[str, ...]] = {
         "domain",
         "queries",
         "questions",
-        "models/answers",
     ),
     1: ("gate", "vault", "accounting", "releasing/payment"),
     2: ("samplers",),

@@ -13,6 +13,7 @@ from maquette.gate import prices
 from maquette.gate.prices import pricing
 from maquette.queries.base import Sensitivity
 from maquette.questions.noise import law_at
+from maquette.questions.rounding import sigma_of
 
 pytestmark = pytest.mark.law
 
@@ -34,7 +35,7 @@ def test_gaussian_noise_costs_its_price_and_not_more(price, square, denominator)
     assert cost.units >= floor_units(price) * (1 - 1e-9) - 1
     variance = plan.law.sigma_squared * denominator**2
     assert plan.event.mu_squared == square * denominator**2 / (variance - Fraction(9, 4))
-    assert Fraction(prices.sigma_of(variance)) ** 2 == variance
+    assert Fraction(sigma_of(variance)) ** 2 == variance
     assert plan.event.log_ratio == 3 * Fraction(22, 10**20)
     planned = law_at(price, moved, unit=Unit.HALF_MU_SQUARED, denominator=denominator)
     assert math.isclose(planned.sigma_squared, plan.law.sigma_squared, rel_tol=1e-2 if price < 1e-8 else 1e-3)

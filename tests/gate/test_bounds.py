@@ -11,20 +11,20 @@ import pytest
 from maquette.accounting.budget import Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError, MechanismError, ParameterError, SourceError, WorkloadError
-from maquette.gate import sparse
-from maquette.gate.curator import _project
+from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
-from maquette.gate.online import Guess, OnlineCurator
 from maquette.models.answers import Answers
 from maquette.queries import marginals, prefixes, weights, where
 from maquette.queries.base import Group
 from maquette.queries.counting import MAX_DENOMINATOR
 from maquette.queries.marginals import Binned, Marginals
-from maquette.questions import bounds
+from maquette.questions import bounds, sparse
 from maquette.questions import tables as public_tables
-from maquette.questions.draws import Candidates, Draw, Drawn, Forest, Listed, Nested, Thresholds
+from maquette.questions.draws import Candidates, Draw, DrawnDatabase, Forest, Listed, Nested, Thresholds
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
+from maquette.questions.residuals import project
+from maquette.questions.steps import Guess
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MOST_NESTED
 from maquette.samplers.noise import SystemNoise
@@ -92,8 +92,8 @@ def _curator(
     return Borrowed(table, book, key="key", budget=budget, noise=noise or SystemNoise()), book
 
 
-def _drawn(structure: Any, base: Any, m: int, *values: Any, weight: Any = None) -> Drawn:
-    return Drawn(
+def _drawn(structure: Any, base: Any, m: int, *values: Any, weight: Any = None) -> DrawnDatabase:
+    return DrawnDatabase(
         Draw(structure, base, m, 1, weight), list(values), Fraction(1), Fraction(1, 2), Receipt(1, "0" * 64)
     )
 
@@ -285,8 +285,8 @@ def test_a_projection_at_its_limit_stays_exact():
         along = np.where(np.arange(size) == 0, 1, -1)
         signs = signs * along.reshape(tuple(size if i == axis else 1 for i in range(len(shape))))
     table = largest * signs
-    exact, _ = _project(table.astype(object), axes)
-    found, _ = _project(table, axes)
+    exact, _ = project(table.astype(object), axes)
+    found, _ = project(table, axes)
     place = np.unravel_index(int(np.abs(found).argmax()), shape)
     assert int(found[place]) == int(exact[place])
     assert (found == exact).all()

@@ -17,9 +17,10 @@ from maquette.gate import prices
 from maquette.gate.curator import Curator
 from maquette.queries import marginals
 from maquette.questions import bounds
-from maquette.questions.draws import Candidates, Draw, Drawn, Thresholds
+from maquette.questions.draws import Candidates, Draw, DrawnDatabase, Thresholds
 from maquette.questions.measurement import Receipt
 from maquette.samplers import check
+from maquette.vault import statistics
 from support.gate_arguments import STRATEGIES, TABLES, methods
 from support.gate_fuzz import fuzz
 from support.gate_world import BUDGETS, DOMAIN, Pair, draws_on_tape
@@ -105,8 +106,8 @@ def _more_noise_for_more_records(patch: pytest.MonkeyPatch) -> None:
 
 
 def _twice_the_score(patch: pytest.MonkeyPatch) -> None:
-    real = gate.count_errors
-    patch.setattr(gate, "count_errors", lambda *args: 2 * real(*args))
+    real = statistics.count_errors
+    patch.setattr(statistics, "count_errors", lambda *args: 2 * real(*args))
 
 
 CATALOGUE = {
@@ -141,8 +142,8 @@ def test_a_planted_bug_is_caught(name, monkeypatch):
         fuzz(range(300, 360), methods=bug.methods)
 
 
-def _drawn(structure, rows: int) -> Drawn:
-    return Drawn(
+def _drawn(structure, rows: int) -> DrawnDatabase:
+    return DrawnDatabase(
         Draw(structure, "flat", 2), [np.zeros(rows, np.int64)], Fraction(1), Fraction(1, 2), Receipt(1, "0")
     )
 

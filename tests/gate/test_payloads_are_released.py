@@ -14,15 +14,15 @@ import pytest
 from maquette.accounting.budget import Budget, Cost
 from maquette.domain import Relation
 from maquette.gate import curator as gate
-from maquette.gate import sparse
-from maquette.gate.barrier import pack, unpack
-from maquette.gate.online import OnlineCurator
+from maquette.gate.curator import OnlineCurator
 from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
 from maquette.queries.marginals import full
+from maquette.questions import sparse
 from maquette.questions.draws import Draw, Listed
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.noise import NoiseRequest
+from maquette.questions.payload import pack, unpack
 from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import weighting
 from support.privacy_cases import mixed
@@ -140,7 +140,7 @@ def last_payload_is(arrays, ledger) -> bool:
 
 
 def test_a_table_stored_before_its_projection_is_noticed(monkeypatch):
-    monkeypatch.setattr(gate, "_relative", lambda table, axes: table.ravel())
+    monkeypatch.setattr(gate, "relative", lambda table, axes: table.ravel())
     ask, stored = QUESTIONS["measure_residuals"]
     noticed = 0
     for _ in range(5):
@@ -153,7 +153,7 @@ def test_residuals_read_from_a_ledger_that_stored_whole_tables_are_the_same(monk
     """Ledgers of earlier versions hold the tables before the projection; they answer as they did."""
     curator, ledger = fresh()
     with monkeypatch.context() as earlier:
-        earlier.setattr(gate, "_relative", lambda table, axes: table.ravel())
+        earlier.setattr(gate, "relative", lambda table, axes: table.ravel())
         first = QUESTIONS["measure_residuals"][0](curator)
     again = OnlineCurator(table_of(TINY, HISTOGRAM), ledger, key="session", budget=BUDGET)
     for old, new in zip(first, QUESTIONS["measure_residuals"][0](again), strict=True):

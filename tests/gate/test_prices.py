@@ -13,8 +13,8 @@ from maquette.errors import ParameterError
 from maquette.gate import prices as calibrate
 from maquette.queries.base import Sensitivity
 from maquette.questions.bounds import WIDEST
+from maquette.questions.rounding import float_up, sigma_of, sqrt_up
 from maquette.samplers.laws import exp_minus
-from maquette.samplers.noise import float_up, sqrt_up
 
 pytestmark = pytest.mark.law
 
@@ -70,7 +70,7 @@ def test_laplace_noise_is_never_too_little(l1, epsilon, denominator):
 @given(l2_squared=sizes, rho=prices, denominator=denominators)
 def test_gaussian_noise_is_never_too_little(l2_squared, rho, denominator):
     plan = calibrate.gaussian(_sensitivity(l2_squared, l2_squared), rho=rho, denominator=denominator)
-    drawn = calibrate.sigma_of(plan.law.sigma_squared * denominator**2)
+    drawn = sigma_of(plan.law.sigma_squared * denominator**2)
     assert l2_squared * denominator**2 / (2 * Fraction(drawn) ** 2) <= rho
     assert plan.law.sigma_squared == Fraction(drawn) ** 2 / denominator**2
     assert plan.event.cost(Unit.RHO).units <= rho * UNITS

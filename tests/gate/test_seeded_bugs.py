@@ -172,7 +172,7 @@ def _(patch):
 
 @bug("add/remove shift of residuals under replace-one", checks.exactly("residuals, some axes", REP))
 def _(patch):
-    changed(patch, gate, "shift_squared", lambda real: lambda sizes, relation, axes: real(sizes, AR, axes))
+    changed(patch, prices, "shift_squared", lambda real: lambda sizes, relation, axes: real(sizes, AR, axes))
 
 
 @bug("the curator asks for the wrong relation", MARGINALS)
@@ -222,17 +222,17 @@ def _tame_or_wild(curator):
 
 @bug("a score of sensitivity 2 charged as 1", checks.exactly("largest error by group, pure"))
 def _(patch):
-    changed(patch, gate, "count_errors", lambda real: lambda *args: 2 * real(*args))
+    changed(patch, statistics, "count_errors", lambda real: lambda *args: 2 * real(*args))
 
 
 @bug("groups charged as one largest error", checks.exactly("largest error by group, rho"))
 def _(patch):
-    changed(patch, gate, "_one_per", lambda real: lambda groups: real(1))
+    changed(patch, gate, "one_each", lambda real: lambda numbers: real(1))
 
 
 @bug("classes of questions charged as one", checks.exactly("class errors, pure"))
 def _(patch):
-    changed(patch, gate, "_one_per", lambda real: lambda groups: real(1))
+    changed(patch, gate, "one_each", lambda real: lambda numbers: real(1))
 
 
 @bug("the error over a class by the records of another table", checks.exactly("class errors, rho"))
@@ -329,7 +329,7 @@ def _(patch):
 @bug("the certificate without noise", checks.exactly("largest error, pure"))
 def _(patch):
     def largest_error(self, queries, answers, *, groups=None, price):
-        errors = self._errors(queries, answers)
+        errors = statistics.errors_of(self._engine, queries, answers)
         return LargestError(np.array([errors.max()]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
 
     patch.setattr(Curator, "largest_error", largest_error)
@@ -341,18 +341,18 @@ def _(patch):
         scale = math.prod(table.shape[a] for a in axes)
         return table * scale, scale
 
-    patch.setattr(gate, "_project", project)
+    patch.setattr(gate, "project", project)
 
 
 @bug("axes projected whose ripple is not negligible", checks.exactly("residuals, no axes"))
 def _(patch):
-    patch.setattr(gate, "projected_axes", lambda sizes, variance: tuple(range(len(sizes))))
-    patch.setattr(gate, "ripple", lambda sizes, variance, axes: Fraction(0))
+    patch.setattr(prices, "projected_axes", lambda sizes, variance: tuple(range(len(sizes))))
+    patch.setattr(prices, "ripple", lambda sizes, variance, axes: Fraction(0))
 
 
 @bug("the sampler's gap is not charged to delta", checks.exactly("residuals, all axes"))
 def _(patch):
-    patch.setattr(gate, "ripple", lambda sizes, variance, axes: Fraction(0))
+    patch.setattr(prices, "ripple", lambda sizes, variance, axes: Fraction(0))
 
 
 @bug("noise of another table's answer reused from a cache", checks.exactly("laplace"))

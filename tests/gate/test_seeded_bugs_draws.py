@@ -7,7 +7,7 @@ import pytest
 
 from maquette.domain import Relation
 from maquette.gate import curator as gate
-from maquette.gate import tables
+from maquette.gate import prices
 from maquette.gate.curator import Curator
 from maquette.questions.measurement import LargestError, Receipt, Size
 from maquette.questions.noise import law_at
@@ -62,7 +62,7 @@ def total_in_cells(patch):
 
 def one_node_per_level(patch):
     """A replaced record moves two nodes of every level; the gate charges for one."""
-    patch.setattr(tables, "table_sensitivity", lambda relation: 1)
+    patch.setattr(prices, "table_sensitivity", lambda relation: 1)
 
 
 def exact_judgement(patch):

@@ -21,9 +21,11 @@ from maquette.accounting.ledger import Ledger
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError
-from maquette.gate import sparse
+from maquette.gate import prices
+from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
-from maquette.gate.online import OnlineCurator, epoch_cost
+from maquette.gate.plans import add_noise
+from maquette.gate.prices import epoch_cost
 from maquette.queries import marginals, weights, where
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.noise import Gaussian, Laplace
@@ -184,7 +186,7 @@ def test_only_one_query_with_weights_up_to_one_is_tested():
 )
 def test_impossible_terms_are_refused(terms):
     with pytest.raises(ParameterError):
-        sparse.plan(terms, unit=Unit.EPSILON)
+        prices.plan_epoch(terms, unit=Unit.EPSILON)
 
 
 def test_the_threshold_survives_a_restart_and_is_not_drawn_again(tmp_path):
@@ -323,8 +325,8 @@ def test_values_of_fractional_queries_carry_noise_stretched_to_their_denominator
     """The law is in counts, the numerators are over the denominator: the deviation grows with it, and no faster."""
     variance, scale = Fraction(50), Fraction(7, 2)
     noise = Given(0, 0)
-    sparse.add_noise(5, Gaussian(Fraction(1, 100), variance), denominator=denominator, noise=noise)
-    sparse.add_noise(5, Laplace(Fraction(2, 7), scale), denominator=denominator, noise=noise)
+    for law in (Gaussian(Fraction(1, 100), variance), Laplace(Fraction(2, 7), scale)):
+        add_noise(np.array([5]), law, denominator=denominator, source=noise)
     sigma, drawn = noise.scales
     assert (
         variance * denominator**2

@@ -10,8 +10,10 @@ from scipy import stats
 
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
-from maquette.gate import sparse
+from maquette.gate import prices
+from maquette.gate.plans import EpochPlan
 from maquette.queries import weights, where
+from maquette.questions import sparse
 from maquette.questions.measurement import EpochTerms
 from support.online_variants import EPSILON, law, pairs, probability, transcripts, variants
 from support.privacy_conformance import TINY
@@ -53,7 +55,7 @@ def worst_loss(plan, cap: int, length: int, threshold: int, *, moves=(-1, 0, 1))
     ],
 )
 def test_no_transcript_of_an_epoch_loses_more_than_was_charged(cap, first, second):
-    plan = sparse.plan(EpochTerms(5, cap, first, second, None), unit=Unit.EPSILON)
+    plan = prices.plan_epoch(EpochTerms(5, cap, first, second, None), unit=Unit.EPSILON)
     charged = plan.event.cost(Unit.EPSILON).units / 10**12
     assert charged <= float(first + second) + 1e-9
     loss = worst_loss(plan, cap, 4, 5)
@@ -62,20 +64,20 @@ def test_no_transcript_of_an_epoch_loses_more_than_was_charged(cap, first, secon
 
 
 def test_the_sum_over_thresholds_sees_too_little_noise():
-    plan = sparse.plan(EpochTerms(5, 2, Fraction(1, 3), Fraction(2, 3), None), unit=Unit.EPSILON)
-    unscaled = sparse.Plan(plan.threshold_scale, plan.test_scale / 2, None, plan.event)
+    plan = prices.plan_epoch(EpochTerms(5, 2, Fraction(1, 3), Fraction(2, 3), None), unit=Unit.EPSILON)
+    unscaled = EpochPlan(plan.threshold_scale, plan.test_scale / 2, None, plan.event)
     assert worst_loss(unscaled, 2, 4, 5) > plan.event.cost(Unit.EPSILON).units / 10**12
-    plan = sparse.plan(EpochTerms(5, 1, Fraction(1, 2), Fraction(1, 2), None), unit=Unit.EPSILON)
-    bare = sparse.Plan(Fraction(1, 100), plan.test_scale, None, plan.event)
+    plan = prices.plan_epoch(EpochTerms(5, 1, Fraction(1, 2), Fraction(1, 2), None), unit=Unit.EPSILON)
+    bare = EpochPlan(Fraction(1, 100), plan.test_scale, None, plan.event)
     assert worst_loss(bare, 1, 7, 5, moves=(1,)) > plan.event.cost(Unit.EPSILON).units / 10**12
 
 
 def test_probabilities_of_the_specification():
-    continuous = sparse.plan(EpochTerms(1, 1, Fraction(1, 2), Fraction(1, 2), None), unit=Unit.EPSILON)
+    continuous = prices.plan_epoch(EpochTerms(1, 1, Fraction(1, 2), Fraction(1, 2), None), unit=Unit.EPSILON)
     assert (continuous.threshold_scale, continuous.test_scale) == (2, 4)
     # stretched to a fine grid the discrete law is the continuous one
     fine = 200
-    stretched = sparse.Plan(
+    stretched = EpochPlan(
         continuous.threshold_scale * fine, continuous.test_scale * fine, None, continuous.event
     )
     found = [

@@ -7,7 +7,7 @@ import pytest
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import MechanismError, ParameterError
-from maquette.gate.online import epoch_cost
+from maquette.gate.prices import epoch_cost
 from maquette.mechanisms import online
 from maquette.mechanisms.online import PublicNumbers, worth_testing
 from maquette.questions.measurement import Size

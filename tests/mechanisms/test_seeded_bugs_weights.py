@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from maquette.domain import Relation
-from maquette.gate import curator as gate
 from maquette.gate import prices
-from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
+from maquette.mechanisms.weights import MultiplicativeWeights, Mwem, PreparedMwem, PreparedWeights
 from maquette.theory import multiplicative
+from maquette.vault import statistics
 from support import privacy_checks as checks
 from support.privacy_cases import DELTA, steps
 from support.privacy_conformance import mechanism_case
@@ -23,8 +23,8 @@ MEASURING = checks.of_case(mechanism_case("mwem", queries=steps, delta=DELTA, us
 
 def sensitivity_of_two(patch):
     """Scores in half counts, charged as counts."""
-    real = gate.signed_errors
-    patch.setattr(gate, "signed_errors", lambda *args: 2 * real(*args))
+    real = statistics.signed_errors
+    patch.setattr(statistics, "signed_errors", lambda *args: 2 * real(*args))
 
 
 def monotone(patch):
@@ -40,34 +40,34 @@ def monotone(patch):
 
 def rounds_by_the_true_size(patch):
     """T from the number of rows instead of its paid estimate."""
-    real = MultiplicativeWeights.run
+    real = PreparedWeights._learn
 
-    def run(self, curator, task, **options):
-        return real(replace(self, fixed=1 + curator._engine.size()), curator, task, **options)
+    def learn(self, curator, mapped, count, progress):
+        return real(self, curator, mapped, 1 + curator._engine.size(), progress)
 
-    patch.setattr(MultiplicativeWeights, "run", run)
+    patch.setattr(PreparedWeights, "_learn", learn)
 
 
 def stops_when_it_is_good_enough(patch):
     """A round fewer where the table's own error is small."""
-    real = Mwem._learn
+    real = PreparedMwem._learn
 
-    def learn(self, curator, task, mapped, plan, *rest):
+    def learn(self, curator, mapped, plan, *rest):
         enough = curator._engine.size() == 0
-        return real(self, curator, task, mapped, replace(plan, rounds=1) if enough else plan, *rest)
+        return real(self, curator, mapped, replace(plan, rounds=1) if enough else plan, *rest)
 
-    patch.setattr(Mwem, "_learn", learn)
+    patch.setattr(PreparedMwem, "_learn", learn)
 
 
 def widths_by_the_true_size(patch):
     """A public parameter that looks at the rows."""
-    real = MultiplicativeWeights._learn
+    real = PreparedWeights._learn
 
     def learn(self, curator, *rest):
         average = real(self, curator, *rest)
         return average * (1 + 1e-9 * curator._engine.size())
 
-    patch.setattr(MultiplicativeWeights, "_learn", learn)
+    patch.setattr(PreparedWeights, "_learn", learn)
 
 
 BUGS = [

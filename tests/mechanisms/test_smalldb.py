@@ -262,7 +262,7 @@ def test_the_law_of_the_specification(base, expected):
     """X = {0, 1, 2}, two thresholds, x = (3, 1, 0), m = 2, epsilon = 1: the score without rounding (resolution m)."""
     case = listed(base, ((1, 0, 0), (1, 1, 0)), m=2, resolution=2)
     counter: ListedCounter = case.counter((3, 1, 0))
-    weight = pricing(price=Fraction(1), unit=Unit.EPSILON, resolution=2, what="test").base
+    weight = pricing(price=Fraction(1), unit=Unit.EPSILON, resolution=2, what="test").decay
     masses = [
         w * weight ** counter.level(case.given(s)) for s, w in zip(case.smalls, case.weights, strict=True)
     ]

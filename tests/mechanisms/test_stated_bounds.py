@@ -18,9 +18,9 @@ import pytest
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
-from maquette.models.answers import GRID
 from maquette.queries import marginals, prefixes, weights
 from maquette.queries.base import Queries
+from maquette.questions.answers import GRID
 from maquette.releasing.registry import MECHANISMS
 from support import proved_bounds as proved
 

@@ -9,13 +9,13 @@ import pytest
 from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.gate.scores import count_errors
 from maquette.models import answers as held
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries import boxes, marginals, union, weights
 from maquette.queries import merging as cutting
 from maquette.queries.marginals import Marginals
 from maquette.questions.digests import answers_digest
+from maquette.questions.scores import count_errors
 from support.privacy_doubles import table_of
 from support.seeded import SeededCurator
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from maquette.samplers.brackets import Uniform, Wide
+from maquette.samplers.brackets import Bracket, Uniform
 from maquette.samplers.slices import Slices
 from support.draw_cases import CASES, Case, law
 from support.seeded import SeededBits
@@ -27,7 +27,7 @@ def some_tables(case: Case, count: int) -> list[tuple[int, ...]]:
     return [tuple(int(x) for x in table) for table in [np.zeros(case.universe, dtype=int), *drawn]]
 
 
-def whole(mass: Wide) -> int:
+def whole(mass: Bracket) -> int:
     assert mass.low == mass.high
     value = Fraction(mass.low) * Fraction(2) ** mass.exponent
     assert value.denominator == 1
@@ -77,7 +77,7 @@ def test_masses_equal_brute_force_at_every_level(case):
 def test_draws_have_the_stated_law(case):
     for seed, table in enumerate(some_tables(case, 8)[::3]):
         uniform = Uniform(SeededBits(seed))
-        slices = Slices(case.counter(table), base=BASE, report=lambda _: None)
+        slices = Slices(case.counter(table), decay=BASE, report=lambda _: None)
         drawn = Tally(tuple(sorted(case.rows(slices.draw(uniform)))) for _ in range(DRAWS))
         assert p_value(case, table, drawn) > FALSE_ALARM
 
@@ -106,6 +106,6 @@ def test_the_check_sees_a_draw_at_another_base():
     case = CASES[0]
     table = (1, 5, 0, 2)
     uniform = Uniform(SeededBits(3))
-    slices = Slices(case.counter(table), base=BASE**2, report=lambda _: None)
+    slices = Slices(case.counter(table), decay=BASE**2, report=lambda _: None)
     drawn = Tally(tuple(sorted(case.rows(slices.draw(uniform)))) for _ in range(DRAWS))
     assert p_value(case, table, drawn) < FALSE_ALARM

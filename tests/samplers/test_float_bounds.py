@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import chi2
 
 from maquette.samplers import float_bounds, trees
-from maquette.samplers.brackets import Scale, Uniform, Wide
+from maquette.samplers.brackets import Bracket, Scale, Uniform
 from maquette.samplers.lists import Column
-from maquette.samplers.ordered import Thresholds, quick_mass
+from maquette.samplers.ordered import Thresholds, float_mass
 from maquette.samplers.slices import Slices
 from support.draw_cases import CASES, law
 from support.seeded import SeededBits
@@ -31,7 +31,7 @@ def column_of(values: np.ndarray, size: int) -> Column:
     return Column.of(codes, counts, cells=size, size=size)
 
 
-def value(mass: Wide) -> tuple[Fraction, Fraction]:
+def value(mass: Bracket) -> tuple[Fraction, Fraction]:
     unit = Fraction(2) ** mass.exponent
     return mass.low * unit, mass.high * unit
 
@@ -67,8 +67,8 @@ def test_entries_too_far_apart_give_up_the_quick_bounds_and_not_the_draw():
     counter = Thresholds(column_of(values, size), Scale(12, 1), "flat")
     band = counter.column.band(12, -200, 200)
     assert band is not None
-    assert quick_mass(band, "flat") is None
-    rows = Slices(counter, base=Fraction(3, 4), report=lambda _: None).draw(Uniform(SeededBits(1)))
+    assert float_mass(band, "flat") is None
+    rows = Slices(counter, decay=Fraction(3, 4), report=lambda _: None).draw(Uniform(SeededBits(1)))
     assert len(rows) == 12
 
 
@@ -91,7 +91,7 @@ def test_draws_keep_their_law_when_the_quick_bounds_are_loose(case, monkeypatch)
 
     monkeypatch.setattr(type(counter), "mass", counting)
     uniform, draws, base = Uniform(SeededBits(5)), 2000, Fraction(3, 4)
-    slices = Slices(counter, base=base, report=lambda _: None)
+    slices = Slices(counter, decay=base, report=lambda _: None)
     drawn = Tally(tuple(sorted(case.rows(slices.draw(uniform)))) for _ in range(draws))
     expected = law(case, table, base)
     total = sum(expected.values())
@@ -107,7 +107,7 @@ def test_tables_that_are_not_kept_give_the_same_masses_and_draws(size, monkeypat
     band = column_of(shapes(size, 300)[1], size).band(20, -300, 300)
     assert band is not None
     kept = trees.TreePaths(band)
-    monkeypatch.setattr(trees, "KEPT", 0)
+    monkeypatch.setattr(trees, "MAX_TABLE_NUMBERS", 0)
     anew = trees.TreePaths(band)
     assert anew.count == kept.count
     assert kept._tables

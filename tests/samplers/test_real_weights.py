@@ -40,7 +40,7 @@ def worst_loss(case: Case, reach: int) -> tuple[bool, int, int]:
     """Does any database pass e on any pair within `reach` grid steps; how many pairs; the farthest levels."""
     most = 9 if case.universe == 3 else 5
     known = list(product(range(most), repeat=case.universe))
-    base = pricing(price=Fraction(1), unit=Unit.EPSILON, resolution=case.resolution, what="test").base
+    base = pricing(price=Fraction(1), unit=Unit.EPSILON, resolution=case.resolution, what="test").decay
     counters = ((table, case.counter(table)) for table in known)
     levels = {t: [counter.level(case.given(s)) for s in case.smalls] for t, counter in counters}
     masses = {

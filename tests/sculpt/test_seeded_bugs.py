@@ -10,7 +10,8 @@ import pytest
 from maquette.accounting.budget import Cost
 from maquette.accounting.events import SelectionEvent
 from maquette.domain import Relation
-from maquette.gate import tables
+from maquette.gate import curator as gate
+from maquette.gate import prices
 from maquette.gate.curator import Curator
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import Size
@@ -39,18 +40,18 @@ REPLAYED = checks.of_case(mechanism_case("sculpt", queries=pairs, delta=DELTA, r
 
 def wrong_l2(patch):
     """Replace-one moves two cells of a table, charged as one."""
-    patch.setattr(tables, "table_sensitivity", lambda relation: 1)
+    patch.setattr(prices, "table_sensitivity", lambda relation: 1)
 
 
 def halved_noise(patch):
     """Half the noise that was paid for."""
-    real = tables.plan_tables
+    real = prices.plan_tables
 
     def plan(*args, **options):
         made = real(*args, **options)
-        return replace(made, drawn=tuple(spread / 2 for spread in made.drawn))
+        return replace(made, widths=tuple(width / 2 for width in made.widths))
 
-    patch.setattr(tables, "plan_tables", plan)
+    patch.setattr(prices, "plan_tables", plan)
 
 
 def counted_twice(patch):
@@ -67,30 +68,30 @@ def counted_twice(patch):
 
 def wrong_score(patch):
     """A vector of distances charged like one distance."""
-    real = tables.distance_sensitivity
-    patch.setattr(tables, "distance_sensitivity", lambda count, relation: real(1, relation))
+    real = gate.distance_sensitivity
+    patch.setattr(gate, "distance_sensitivity", lambda count, relation: real(1, relation))
 
 
 def permute_and_flip(patch):
     """Permute-and-flip run in rho and charged like the exponential mechanism."""
-    real = tables.plan_choices
+    real = prices.plan_choices
 
     def plan(**options):
         return replace(real(**options), method="permute-and-flip")
 
-    patch.setattr(tables, "plan_choices", plan)
+    patch.setattr(prices, "plan_choices", plan)
 
 
 def choices_at_one_price(patch):
     """Several choices, one of them paid."""
-    real = tables.plan_choices
+    real = prices.plan_choices
 
     def plan(*, count, price, relation, unit):
         made = real(count=1, price=price, relation=relation, unit=unit)
         free = SelectionEvent(Fraction(0), made.event.events[0].method)
         return replace(made, event=replace(made.event, events=(*made.event.events, *[free] * (count - 1))))
 
-    patch.setattr(tables, "plan_choices", plan)
+    patch.setattr(prices, "plan_choices", plan)
 
 
 def unpaid_size(patch):

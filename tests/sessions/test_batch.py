@@ -9,7 +9,7 @@ import pytest
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, UselessAnswer, WorkloadError
-from maquette.gate import online
+from maquette.gate import curator as gate
 from maquette.sessions import Refusal, SessionAnswer
 from maquette.sessions.planning import MAX_BATCH
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
@@ -118,7 +118,7 @@ def test_what_cannot_be_read_is_told_before_anything_is_asked(monkeypatch):
 
 @pytest.mark.slow
 def test_a_batch_ends_with_the_first_far_guess_and_never_exceeds_the_cap(monkeypatch):
-    monkeypatch.setattr(online.OnlineCurator, "_far", lambda self, score, held, denominator: True)
+    monkeypatch.setattr(gate.OnlineCurator, "_far", lambda self, score, held, denominator: True)
     session, ledger = opened(monkeypatch, 1, people(4000), {**TESTS, "epsilon": 8.0})
     session.ask_many(TEXTS)
     run = 0

@@ -9,8 +9,9 @@ import pytest
 from maquette.accounting.budget import Budget
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, UselessAnswer
-from maquette.gate import online, sparse
+from maquette.gate import curator as gate
 from maquette.gate.handle import Table
+from maquette.questions import sparse
 from maquette.sessions import shared
 from support.online_cases import PEOPLE, book, columns
 from support.online_tape import charges, check_inputs, taped
@@ -184,7 +185,7 @@ def test_the_replay_catches_a_refusal_after_the_look(monkeypatch):
     """The refusal oracle: testing first and refusing the far ones only tells far from near for nothing."""
     codes = columns(ROWS, seed=4)
     options = CASES["as needed"]
-    real = online.OnlineCurator._look
+    real = gate.OnlineCurator._look
 
     def peeking(self, queries, guess, held):
         exact = int(self._engine.answer(queries)[0])
@@ -192,7 +193,7 @@ def test_the_replay_catches_a_refusal_after_the_look(monkeypatch):
             raise BudgetExceeded("no", unit="epsilon", needed=0, left=0)
         return real(self, queries, guess, held)
 
-    monkeypatch.setattr(online.OnlineCurator, "_look", peeking)
+    monkeypatch.setattr(gate.OnlineCurator, "_look", peeking)
     first, tape = run(monkeypatch, codes, None, Relation.ADD_REMOVE, options)
     differs = False
     for turn in range(2):

@@ -14,10 +14,13 @@ from maquette.accounting.ledger.transaction import Transaction
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import KeyReused, LedgerError, MechanismError
-from maquette.gate import online, sparse, tables
-from maquette.gate.online import Guess, OnlineCurator
+from maquette.gate import prices
+from maquette.gate.curator import OnlineCurator
+from maquette.gate.plans import VariancePlan
 from maquette.queries import where
-from maquette.questions.measurement import EpochTerms
+from maquette.questions import sparse, steps
+from maquette.questions.measurement import EpochTerms, GuessOutcome
+from maquette.questions.steps import Guess
 from support.online_survey import weigh
 from support.online_variants import probability
 from support.privacy_conformance import TINY
@@ -85,7 +88,7 @@ def draws_values_afresh(folder) -> bool:
 
 
 def charges_what_it_loses(folder) -> bool:
-    plan = sparse.plan(EpochTerms(2, 1, Fraction(1, 2), Fraction(1, 2), None), unit=Unit.EPSILON)
+    plan = prices.plan_epoch(EpochTerms(2, 1, Fraction(1, 2), Fraction(1, 2), None), unit=Unit.EPSILON)
     charged = plan.event.cost(Unit.EPSILON).units / UNITS
     here, there = (probability(s, (0, 0, 1), threshold=2, plan=plan) for s in ((2, 2, 3), (3, 3, 2)))
     return np.log(here / there) <= charged
@@ -95,7 +98,7 @@ def stores_before_it_shows(folder) -> bool:
     curator = curator_at(folder / "d.ledger", noise=Loud())
     curator.open_epoch(TERMS)
     shown = curator.test(QUERY, guess=0)
-    stored = [online.tested(s) for s in curator_at(folder / "d.ledger").catch_up() if s.ask == "test"]
+    stored = [steps.outcome_of(s) for s in curator_at(folder / "d.ledger").catch_up() if s.ask == "test"]
     steps = list(Ledger.open(folder / "d.ledger").children("session"))
     return len(steps) == 2 and not stored and shown.value is not None
 
@@ -114,7 +117,7 @@ def ends_a_batch_with_the_first_far_guess(folder) -> bool:
 def _test_all_of_them(self, guesses):
     values = [self._look(one.queries, one.guess, self._open) for one in guesses]
     records = [self._record("test", one, {"guess": i}, number=self._step + i) for i, one in enumerate(values)]
-    return [online.tested(self._follow(e)) for e in self._ledger.record_all(records, parent=self._key)]
+    return [steps.outcome_of(self._follow(e)) for e in self._ledger.record_all(records, parent=self._key)]
 
 
 def keeps_out_of_an_epoch_that_another_process_closed(folder) -> bool:
@@ -137,7 +140,7 @@ def surveys_for_what_it_charges(_folder) -> bool:
 
 
 def _draw_half(self, noise, counts):
-    narrow = replace(self, drawn=tuple(spread / 2 for spread in self.drawn))
+    narrow = replace(self, widths=tuple(width / 2 for width in self.widths))
     return _DRAW(narrow, noise, counts)
 
 
@@ -146,16 +149,23 @@ def _charge_for_one(domain, binned, variances, **options):
     return replace(plan, event=replace(plan.event, l2_squared=plan.event.l2_squared / len(binned)))
 
 
-_DRAW, _PLAN = tables.TablePlan.draw, tables.plan_tables
+def _only_what_is_compared(self, exact, law, denominator=1):
+    """Noise for thresholds and tests, none for values."""
+    is_value = self._open is not None and law is self._open.epoch.answer_noise
+    return exact if is_value else _PLUS_NOISE(self, exact, law, denominator)
+
+
+_PLUS_NOISE = OnlineCurator._plus_noise
+_DRAW, _PLAN = VariancePlan.draw, prices.plan_tables
 
 BUGS = {
     "the tables of a survey carry half their noise": (
         surveys_for_what_it_charges,
-        lambda patch: patch.setattr(tables.TablePlan, "draw", _draw_half),
+        lambda patch: patch.setattr(VariancePlan, "draw", _draw_half),
     ),
     "the tables of a survey are charged as one": (
         surveys_for_what_it_charges,
-        lambda patch: patch.setattr(tables, "plan_tables", _charge_for_one),
+        lambda patch: patch.setattr(prices, "plan_tables", _charge_for_one),
     ),
     "a batch goes on after a far guess": (
         ends_a_batch_with_the_first_far_guess,
@@ -175,7 +185,7 @@ BUGS = {
     ),
     "the value is the one that was compared": (
         draws_values_afresh,
-        lambda patch: patch.setattr(sparse, "add_noise", lambda exact, law, *, denominator, noise: exact),
+        lambda patch: patch.setattr(OnlineCurator, "_plus_noise", _only_what_is_compared),
     ),
     "the tests are not charged": (
         charges_what_it_loses,
@@ -186,7 +196,7 @@ BUGS = {
         lambda patch: patch.setattr(
             OnlineCurator,
             "test",
-            lambda self, queries, *, guess: online.GuessOutcome(
+            lambda self, queries, *, guess: GuessOutcome(
                 True, self._look(queries, guess, self._open)[1][0], None
             ),
         ),

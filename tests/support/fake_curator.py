@@ -17,7 +17,7 @@ from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, sum_margin
 from maquette.queries.counting import projected_axes, shift_squared
 from maquette.queries.marginals import Binned
-from maquette.questions.draws import Draw, Drawn
+from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.measurement import LargestError, Measurement, NoisyTable, Receipt, Residual, Size
 from maquette.questions.noise import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest
 from maquette.questions.released import ReleasedTables
@@ -153,10 +153,10 @@ class FakeCurator:
         step = float(self.unit.selection_epsilon(price))
         return int(np.argmax(np.ceil(scores) * step / 2 + self._rng.gumbel(size=len(scores))))
 
-    def draw(self, question: Draw, *, price: Fraction) -> Drawn:
+    def draw(self, question: Draw, *, price: Fraction) -> DrawnDatabase:
         raise NotImplementedError("draws have an exact law of their own: tested through the real gate")
 
-    def score_of(self, draw: Drawn, *, price: Fraction) -> LargestError:
+    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> LargestError:
         raise NotImplementedError("draws have an exact law of their own: tested through the real gate")
 
     def largest_error(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from maquette import queries as q
-from maquette.gate.online import Guess, OnlineCurator
+from maquette.gate.curator import OnlineCurator
 from maquette.models.answers import Answers
 from maquette.queries.base import Group
 from maquette.queries.marginals import Binned
@@ -21,6 +21,7 @@ from maquette.questions.classes import CLASSES as QUESTION_CLASSES
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.released import ReleasedTables
+from maquette.questions.steps import Guess
 from maquette.questions.weighting import Weighting
 from support.gate_world import DOMAIN, OTHER, databases
 
@@ -295,7 +296,7 @@ def drawn(rng: Rng) -> Any:
             )
         case _:
             pass
-    return public.Drawn(asked, values, Fraction(1), Fraction(1, 2), Receipt(1, "0" * 64))
+    return public.DrawnDatabase(asked, values, Fraction(1), Fraction(1, 2), Receipt(1, "0" * 64))
 
 
 def about(rng: Rng) -> Any:

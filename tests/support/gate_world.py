@@ -18,8 +18,8 @@ from maquette.accounting.budget import Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError
 from maquette.gate import curator as gate
+from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
-from maquette.gate.online import OnlineCurator
 from maquette.questions import draws as public
 from maquette.samplers.draw import error_of
 from maquette.samplers.laws import SystemBits
@@ -150,7 +150,7 @@ def draws_on_tape() -> Iterator[None]:
         noise = getattr(engine, "tape", None)
         if noise is None:
             return real(asked, engine, **options)
-        return noise.database(asked, engine, base=options["base"])
+        return noise.database(asked, engine, base=options["decay"])
 
     gate.run = run
     try:

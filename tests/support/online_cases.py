@@ -9,8 +9,8 @@ import numpy as np
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
-from maquette.gate.online import OnlineCurator
 from maquette.queries import where
 from maquette.sessions import Session, session
 from maquette.vault.engine import MemoryEngine

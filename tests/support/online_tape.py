@@ -9,8 +9,8 @@ import numpy as np
 
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
-from maquette.gate.online import OnlineCurator
 from maquette.sessions import session
 from support.privacy_doubles import Call, Divergence, RecordingNoise, ReplayingNoise
 from support.seeded import SeededNoise

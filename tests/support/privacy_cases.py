@@ -22,7 +22,7 @@ from maquette.questions.draws import (
     Base,
     Blocks,
     Draw,
-    Drawn,
+    DrawnDatabase,
     Forest,
     Intervals,
     Listed,
@@ -170,7 +170,7 @@ def _judged(structure: Structure, base: Base, *values: list[int]) -> Callable[[A
     """The largest error of a given database over its class."""
 
     def run(curator: Any) -> Any:
-        drawn = Drawn(
+        drawn = DrawnDatabase(
             Draw(structure, base, len(values[0])),
             [np.array(column) for column in values],
             Fraction(1),

@@ -28,12 +28,12 @@ MOST = 3000
 def on_tape(noise: Any, queries: Queries | None = None) -> Iterator[None]:
     """Let the gate's draws of databases go through a recording or replaying double."""
 
-    def run(asked: public.Draw, engine: Any, *, base: Fraction, bits: Any, report: Any) -> Any:
+    def run(asked: public.Draw, engine: Any, *, decay: Fraction, bits: Any, report: Any) -> Any:
         return noise.database(
             levels_of(asked, engine, queries),
-            base=base,
+            base=decay,
             asked=json.dumps(asked.to_dict(), sort_keys=True),
-            really=lambda: production.run(asked, engine, base=base, bits=bits, report=report),
+            really=lambda: production.run(asked, engine, decay=decay, bits=bits, report=report),
         )
 
     before = gate.run
@@ -46,7 +46,8 @@ def on_tape(noise: Any, queries: Queries | None = None) -> Iterator[None]:
 
 def levels_of(asked: public.Draw, engine: Any, queries: Queries | None) -> np.ndarray:
     """The level of every database of the range: by the counters of the gate itself, or by its definition."""
-    engine, scale = production.weighted_view(engine, asked.weight), production.scale_of(asked)
+    view = production.view_of(asked, engine, Fraction(1, 2))
+    engine, scale = view.table, view.scale
     match asked.structure:
         case public.Thresholds(attribute):
             counter = Thresholds(production.column_of(engine, attribute), scale, asked.base)
@@ -54,7 +55,7 @@ def levels_of(asked: public.Draw, engine: Any, queries: Queries | None) -> np.nd
             return np.array([counter.level(p) for p in places], dtype=np.int64)
         case public.Listed() as listed:
             rows = all_multisets(listed.atoms.count, asked.m)
-            return production.enumerated(listed, rows, asked, engine).levels
+            return production.enumerated(listed, rows, view).levels
         case public.Candidates() as candidates:
             unit = math.ceil(candidates.span * candidates.queries.denominator)
             return production.candidate_levels(candidates, engine, scale, unit=unit)

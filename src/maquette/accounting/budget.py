@@ -114,20 +114,20 @@ class Budget:
     @property
     def weaknesses(self) -> tuple[str, ...]:
         """What one should know before relying on a budget as large as this; nothing for usual ones."""
-        found: list[str] = []
+        notes: list[str] = []
         if self.epsilon > WEAK_EPSILON:
-            found.append(
+            notes.append(
                 f"epsilon={self.epsilon:g} protects hardly anybody: who sees the result may become "
                 f"e^{self.epsilon:g} times surer about a person; take {WEAK_EPSILON} or less, 1 if nothing speaks "
                 "against it"
             )
         if self.delta > WEAK_DELTA:
-            found.append(
+            notes.append(
                 f"delta={self.delta:g} is the chance that the promise does not hold at all, and allows to publish "
                 f"one record in {1 / self.delta:.0f} as it is; take far less than one over the number of records, "
                 "such as 1e-9"
             )
-        return tuple(found)
+        return tuple(notes)
 
     def __str__(self) -> str:
         return f"epsilon={self.epsilon:g}" + ("" if self.pure else f", delta={self.delta:g}")
@@ -167,8 +167,8 @@ def _slack_units(epsilon: float, delta: float) -> int:
 def _gaussian_units(epsilon: float, delta: float) -> int:
     ratio = Fraction(_ratio_units(epsilon), SLACK_UNITS)
     # 1 - K <= e^-K
-    kept = half_square(epsilon=exact(epsilon) - 2 * ratio, delta=exact(delta) * (1 - ratio))
-    return math.floor(kept * UNITS)
+    largest = half_square(epsilon=exact(epsilon) - 2 * ratio, delta=exact(delta) * (1 - ratio))
+    return math.floor(largest * UNITS)
 
 
 def _ratio_units(epsilon: float) -> int:

@@ -96,8 +96,8 @@ def epsilon_cks(*, rho: Number, delta: Number) -> Fraction:
 
     a, term = _order(_best_order(bound))
     tail = _DIGITS.divide(_DIGITS.subtract(term, _log(_delta(delta))), _DIGITS.subtract(a, Decimal(1)))
-    found = _up(_DIGITS.add(_DIGITS.multiply(a, _decimal(exact(rho))), tail))
-    return max(Fraction(0), min(found, epsilon_simple(rho=rho, delta=delta)))
+    value = _up(_DIGITS.add(_DIGITS.multiply(a, _decimal(exact(rho))), tail))
+    return max(Fraction(0), min(value, epsilon_simple(rho=rho, delta=delta)))
 
 
 def rho_cks(*, epsilon: Number, delta: Number) -> Fraction:
@@ -113,8 +113,8 @@ def rho_cks(*, epsilon: Number, delta: Number) -> Fraction:
 
     a, term = _order(_best_order(bound))
     tail = _DIGITS.divide(_DIGITS.subtract(_log(_delta(delta)), term), _DIGITS.subtract(a, Decimal(1)))
-    found = _down(_DIGITS.divide(_DIGITS.add(_decimal(exact(epsilon)), tail), a))
-    return max(found, rho_simple(epsilon=epsilon, delta=delta))
+    value = _down(_DIGITS.divide(_DIGITS.add(_decimal(exact(epsilon)), tail), a))
+    return max(value, rho_simple(epsilon=epsilon, delta=delta))
 
 
 def delta_cks(*, rho: Number, epsilon: Number) -> Fraction:
@@ -123,10 +123,10 @@ def delta_cks(*, rho: Number, epsilon: Number) -> Fraction:
     delta = exp((alpha - 1) (alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1)
     """
     _check.positive(rho=float(rho))
-    size, wanted = float(rho), float(epsilon)
+    size, limit = float(rho), float(epsilon)
 
     def bound(a: float) -> float:
-        return (a - 1) * (a * size - wanted) + _order_term(a)
+        return (a - 1) * (a * size - limit) + _order_term(a)
 
     a, term = _order(_best_order(bound))
     moment = _DIGITS.subtract(_DIGITS.multiply(a, _decimal(exact(rho))), _decimal(exact(epsilon)))
@@ -173,12 +173,12 @@ def gaussian_delta(*, sigma: float, epsilon: float, l2: float = 1.0) -> float:
 
     _check.positive(sigma=sigma, l2=l2)
     half, drift = l2 / (2 * sigma), epsilon * sigma / l2
-    kept_log, taken_log = float(log_ndtr(half - drift)), epsilon + float(log_ndtr(-half - drift))
-    kept, taken = math.exp(kept_log), math.exp(taken_log)
+    first_log, second_log = float(log_ndtr(half - drift)), epsilon + float(log_ndtr(-half - drift))
+    first, second = math.exp(first_log), math.exp(second_log)
     # a logarithm x is right to a few units in its last place, so its exponential to a relative |x| 2^-50;
     # the margin is a thousand times that
-    magnitude = 64 + abs(kept_log) + abs(epsilon) + abs(taken_log)
-    return min(1.0, kept - taken + kept * magnitude * _NORMAL_MARGIN)
+    magnitude = 64 + abs(first_log) + abs(epsilon) + abs(second_log)
+    return min(1.0, first - second + first * magnitude * _NORMAL_MARGIN)
 
 
 def gaussian_sigma(*, epsilon: float, delta: float, l2: float = 1.0) -> float:
@@ -254,10 +254,10 @@ def _log(value: Fraction) -> Decimal:
 
 
 def _up(value: Decimal) -> Fraction:
-    found = Fraction(value)
-    return found + _MARGIN * max(1, abs(found))
+    number = Fraction(value)
+    return number + _MARGIN * max(1, abs(number))
 
 
 def _down(value: Decimal) -> Fraction:
-    found = Fraction(value)
-    return max(Fraction(0), found - _MARGIN * max(1, abs(found)))
+    number = Fraction(value)
+    return max(Fraction(0), number - _MARGIN * max(1, abs(number)))

@@ -94,11 +94,11 @@ def half_square(*, epsilon: Number, delta: Number) -> Fraction:
     It is searched for in floating point, which can cost tightness, never validity, and then moved down until the delta,
     with all digits, is within the wanted one.
     """
-    wanted, size = _decimal(exact(delta)), _decimal(exact(epsilon))
-    guess = Decimal(_guess(float(size), float(wanted)))
+    limit, size = _decimal(exact(delta)), _decimal(exact(epsilon))
+    guess = Decimal(_guess(float(size), float(limit)))
     for less in _STEPS:
         mu = _DIGITS.multiply(guess, _DIGITS.subtract(Decimal(1), less))
-        if mu > _SMALLEST and _delta_up(mu, size) <= wanted:
+        if mu > _SMALLEST and _delta_up(mu, size) <= limit:
             return Fraction(mu) ** 2 / 2
     return Fraction(0)
 
@@ -140,8 +140,8 @@ def _delta_up(mu: Decimal, epsilon: Decimal) -> Decimal:
         difference = _DIGITS.subtract(_DIGITS.add(near, _MARGIN), far)
         return _DIGITS.multiply(_DIGITS.multiply(_density(a), difference), _A_HAIR_MORE)
     # Phi(-a) = 1 - phi(a) M(-a)
-    taken = _DIGITS.add(_DIGITS.subtract(near, _MARGIN), far)
-    return _DIGITS.subtract(_A_HAIR_MORE, _DIGITS.multiply(_density(a), taken))
+    both = _DIGITS.add(_DIGITS.subtract(near, _MARGIN), far)
+    return _DIGITS.subtract(_A_HAIR_MORE, _DIGITS.multiply(_density(a), both))
 
 
 def _density(x: Decimal) -> Decimal:

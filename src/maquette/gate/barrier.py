@@ -10,9 +10,8 @@ testing a threshold, drawing a database) are methods of `Curator` and `OnlineCur
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -24,40 +23,16 @@ from maquette.accounting.events import Event
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.unit import UNITS, Unit
 from maquette.domain import Domain, Relation
-from maquette.errors import BudgetExceeded, LedgerError, ParameterError
+from maquette.errors import BudgetExceeded, LedgerError
 from maquette.gate import prices
 from maquette.gate.handle import Table
-from maquette.queries.base import Queries, Sensitivity
+from maquette.queries.base import Sensitivity
 from maquette.questions import bounds
 from maquette.questions.noise import IndependentLaw, NoiseLaw, NoiseRequest, independent
+from maquette.questions.payload import pack, unpack
 from maquette.receipt import Receipt
 from maquette.samplers.noise import Noise, SystemNoise
 from maquette.vault.engine import Engine
-
-# Released whole numbers as bytes for the ledger: the smallest integer type that holds them.
-
-
-def pack(arrays: Sequence[NDArray[np.int64]]) -> bytes:
-    """Arrays in order, without their shapes' meaning: the request says what they are."""
-    buffer = io.BytesIO()
-    for array in arrays:
-        np.save(buffer, array.astype(_smallest(array)), allow_pickle=False)
-    return buffer.getvalue()
-
-
-def unpack(payload: bytes) -> list[NDArray[np.int64]]:
-    """The arrays of `pack`."""
-    buffer = io.BytesIO(payload)
-    arrays: list[NDArray[np.int64]] = []
-    while buffer.tell() < len(payload):
-        arrays.append(np.load(buffer, allow_pickle=False).astype(np.int64))
-    return arrays
-
-
-def _smallest(array: NDArray[np.int64]) -> type[np.signedinteger]:
-    # not by np.abs, which has no answer for the smallest 64-bit number
-    reach = max(int(array.max(initial=0)), -int(array.min(initial=0)))
-    return next((t for t in (np.int8, np.int16, np.int32) if reach <= np.iinfo(t).max), np.int64)
 
 
 class Barrier:
@@ -160,7 +135,7 @@ class Barrier:
         """
         if note is not None:
             bounds.check_about(note)
-        body = described(event.to_dict() | {"ask": request["ask"]}, note)
+        body = bounds.described(event.to_dict() | {"ask": request["ask"]}, note)
         key = f"{self._key}/{self._step:04d}"
         digest = hashlib.sha256(json.dumps([request, event.to_dict()], sort_keys=True).encode()).hexdigest()
         spent = self._spent_with(event.cost(self._budget.unit))
@@ -202,24 +177,11 @@ class Barrier:
             )
         return spent
 
-    def _check_queries(self, queries: Queries) -> None:
-        bounds.check_queries(self.domain, queries)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}(key={self._key!r}, left={float(self.left):g} {self.unit})"
 
     def __reduce__(self) -> Any:
         raise TypeError("a curator holds the private table and cannot be pickled")
-
-
-def described(own: Mapping[str, Any], note: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the ledger says about a step: the gate's own words, and a note that may add to them but not replace any."""
-    replaced = sorted(set(own) & set(note or {}))
-    if replaced:
-        raise ParameterError(
-            f"a note cannot replace what the gate writes about a step: {', '.join(replaced)}"
-        )
-    return dict(own) | dict(note or {})
 
 
 def _check_owner(table: Table, ledger: Ledger) -> None:

@@ -1,11 +1,11 @@
-"""Every question that can be asked of a private table, one method each on top of `Barrier._ask`: pay, look, return.
+"""Every question that can be asked of a private table, one method each: pay, look, return.
 
-Questions that come one at a time, in epochs of tests, are in `gate/online.py`.
+`Curator` asks on top of `Barrier._ask`. `OnlineCurator` adds questions that come one at a time, in epochs of tests,
+over restarts and from several processes; how it follows its steps in the ledger is in `gate/online.py`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -14,40 +14,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.budget import Budget
-from maquette.accounting.events import Event, GaussianEvent, SmoothedEvent
-from maquette.accounting.gaussian import log_ratio
-from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger import Ledger, Record
 from maquette.domain import Relation
-from maquette.errors import ParameterError
-from maquette.gate import prices, tables
+from maquette.errors import LedgerError, MechanismError
+from maquette.gate import prices
 from maquette.gate.barrier import Barrier
 from maquette.gate.handle import Table
-from maquette.gate.prices import pricing
-from maquette.gate.scores import check_answers, count_errors, signed_errors
-from maquette.models.answers import Answers
+from maquette.gate.online import OpenEpoch, SteppedBarrier
+from maquette.gate.plans import add_noise
 from maquette.queries import canonical_hash
-from maquette.queries.base import Group, Margin, Queries, Sensitivity
-from maquette.queries.counting import projected_axes, ripple, shift_squared
+from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
-from maquette.queries.merging import pieces
-from maquette.questions import bounds
+from maquette.questions import bounds, sparse
+from maquette.questions.answers import Answers
 from maquette.questions.digests import answers_digest, database_digest, tables_request
-from maquette.questions.draws import Draw, Drawn
-from maquette.questions.measurement import LargestError, Measurement, NoisyTable, Residual, Size
-from maquette.questions.noise import IndependentLaw, NoiseRequest
+from maquette.questions.draws import Draw, DrawnDatabase
+from maquette.questions.measurement import (
+    Epoch,
+    EpochTerms,
+    GuessOutcome,
+    LargestError,
+    Measurement,
+    NoisyTable,
+    Residual,
+    Size,
+)
+from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest
 from maquette.questions.released import ClassQuestion, ReleasedTables
-from maquette.questions.tables import check_references, check_tables
+from maquette.questions.residuals import project, relative
+from maquette.questions.scores import check_answers, group_ends, one_each
+from maquette.questions.steps import EPOCH, NOTE, TEST, Guess, Step, check_guess, outcome_of
+from maquette.questions.tables import check_references, check_tables, distance_sensitivity
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight
 from maquette.samplers.draw import error_of, join_words, run, split_words, weighted_view
-from maquette.samplers.noise import sqrt_up
-from maquette.vault.statistics import distances, largest_errors
+from maquette.vault.statistics import distances, errors_of, largest_by_part, largest_errors
+
+Counts = NDArray[np.int64]
 
 STAYS_CHARGED = (
     "interrupted while drawing: the price stays charged in the ledger; "
     "the same request under the same key draws again at no further cost"
 )
-_ACCOUNT_BITS = 100
 
 
 class Curator(Barrier):
@@ -67,7 +75,7 @@ class Curator(Barrier):
         watch: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__(table, ledger, key=key, budget=budget)
-        self._watch: Callable[[int], None] = watch or _unwatched
+        self._watch: Callable[[int], None] = watch or (lambda levels: None)
 
     def size(self, *, price: Fraction, note: Mapping[str, Any] | None = None) -> Size:
         """The number of records.
@@ -76,15 +84,7 @@ class Curator(Barrier):
         """
         if self.relation is Relation.REPLACE_ONE:
             return Size(self._engine.size(), None, None)
-        values, noise, receipt = self._noisy_at(
-            {"ask": "size"},
-            _one_per(1),
-            price,
-            lambda: np.array([self._engine.size()], dtype=np.int64),
-            coordinates=1,
-            note=note,
-        )
-        return Size(int(values[0]), noise, receipt)
+        return self._size_at({"ask": "size"}, price, lambda: self._engine.size(), note=note)
 
     def total(self, weight: Weighting, *, price: Fraction) -> Size:
         """The total weight of the records, in units of the largest weight, rounded up, plus noise.
@@ -93,14 +93,11 @@ class Curator(Barrier):
             a gap of at most 1 wider. The total is private where the number of records is not.
         """
         check_weight(self.domain, weight, [()])
-        values, noise, receipt = self._noisy_at(
+        return self._size_at(
             {"ask": "total", "weight": weight.to_dict()},
-            _one_per(1),
             price,
-            lambda: np.array([-(-weighted_view(self._engine, weight).size() // weight.grid)], dtype=np.int64),
-            coordinates=1,
+            lambda: -(-weighted_view(self._engine, weight).size() // weight.grid),
         )
-        return Size(int(values[0]), noise, receipt)
 
     def measure(
         self, queries: Queries, *, noise: NoiseRequest, note: Mapping[str, Any] | None = None
@@ -109,7 +106,7 @@ class Curator(Barrier):
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
         """
-        self._check_queries(queries)
+        bounds.check_queries(self.domain, queries)
         values, law, receipt = self._noisy(
             {"ask": "measure", "queries": canonical_hash(queries)},
             queries.sensitivity(self.relation),
@@ -129,12 +126,12 @@ class Curator(Barrier):
 
         Guarantee: permute-and-flip for a pure price, the exponential mechanism for a price in rho; sensitivity 1.
         """
-        self._check_queries(queries)
+        bounds.check_queries(self.domain, queries)
         check_answers(answers, queries.count)
         plan = prices.selection(price=price, unit=self.unit)
 
-        def look() -> list[NDArray[np.int64]]:
-            scores = self._errors(queries, answers, signed=signed)
+        def look() -> list[Counts]:
+            scores = errors_of(self._engine, queries, answers, signed=signed)
             chosen = self._noise.select(scores, scale=plan.scale, method=plan.event.method)
             return [np.array([chosen], dtype=np.int64)]
 
@@ -146,7 +143,7 @@ class Curator(Barrier):
         ((chosen,), _) = self._ask(plan.event, request, look)
         return int(chosen[0])
 
-    def draw(self, question: Draw, *, price: Fraction) -> Drawn:
+    def draw(self, question: Draw, *, price: Fraction) -> DrawnDatabase:
         """A small database near the table: SmallDB, drawn exactly.
 
         Guarantee: the exponential mechanism on a score of sensitivity 1 in counts, under both relations, with a public
@@ -154,7 +151,7 @@ class Curator(Barrier):
             draw stays paid, and the same key may draw again.
         """
         check_draw(self.domain, question)
-        plan = pricing(
+        plan = prices.pricing(
             price=price,
             unit=self.unit,
             resolution=question.resolution,
@@ -162,24 +159,19 @@ class Curator(Barrier):
             ledger_unit=self._ledger.budget.unit,
         )
 
-        def look() -> list[NDArray[np.int64]]:
+        def look() -> list[Counts]:
             try:
-                values = run(
-                    question,
-                    self._engine,
-                    base=plan.base,
-                    bits=self._noise.bits,
-                    report=self._watch,
-                )
+                bits = self._noise.bits
+                values = run(question, self._engine, decay=plan.decay, bits=bits, report=self._watch)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(STAYS_CHARGED) from None
             return split_words(values)
 
-        request = {"ask": "draw", "draw": question.to_dict(), "weight": str(plan.base)}
+        request = {"ask": "draw", "draw": question.to_dict(), "weight": str(plan.decay)}
         halves, receipt = self._ask(plan.event, request, look)
-        return Drawn(question, join_words(halves), plan.epsilon, plan.base, receipt)
+        return DrawnDatabase(question, join_words(halves), plan.epsilon, plan.decay, receipt)
 
-    def score_of(self, draw: Drawn, *, price: Fraction) -> LargestError:
+    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> LargestError:
         """The largest error of a drawn database over its class, in counts, plus noise.
 
         Guarantee: `price`. The error is the score that the draw itself used, rounded up to whole counts: sensitivity 1
@@ -188,14 +180,9 @@ class Curator(Barrier):
         check_database(self.domain, draw)
         law = draw.draw
         request = {"ask": "judge", "draw": law.to_dict(), "database": database_digest(draw.values)}
-        values, noise, receipt = self._noisy_at(
-            request,
-            _one_per(1),
-            price,
-            lambda: np.array([error_of(law, draw.values, self._engine)], dtype=np.int64),
-            coordinates=1,
+        return self._errors_at(
+            request, 1, price, lambda: np.array([error_of(law, draw.values, self._engine)], dtype=np.int64)
         )
-        return LargestError(values, noise, receipt)
 
     def largest_error(
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
@@ -205,23 +192,18 @@ class Curator(Barrier):
         Guarantee: each group's largest error has sensitivity 1, so g groups are a vector of L1 sensitivity g and
             L2 sensitivity sqrt(g).
         """
-        self._check_queries(queries)
+        bounds.check_queries(self.domain, queries)
         check_answers(answers, queries.count)
-        parts = [(0, queries.count)] if groups is None else _parts(groups, queries.count)
-
-        def look() -> NDArray[np.int64]:
-            return self._largest(queries, answers, parts)
-
+        parts = [(0, queries.count)] if groups is None else group_ends(groups, queries.count)
         request = {
             "ask": "largest error",
             "queries": canonical_hash(queries),
             "answers": answers_digest(answers.numerators, answers.denominator),
             "groups": parts,
         }
-        values, noise, receipt = self._noisy_at(
-            request, _one_per(len(parts)), price, look, coordinates=len(parts)
+        return self._errors_at(
+            request, len(parts), price, lambda: largest_by_part(self._engine, queries, answers, parts)
         )
-        return LargestError(values, noise, receipt)
 
     def class_errors(
         self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
@@ -232,77 +214,43 @@ class Curator(Barrier):
             are a vector of L1 sensitivity g and L2 sensitivity sqrt(g).
         """
         question = ClassQuestion.of(self.domain, classes, released)
-        values, noise, receipt = self._noisy_at(
-            question.request(),
-            _one_per(len(question.names)),
-            price,
-            lambda: largest_errors(self._engine, question),
-            coordinates=len(question.names),
+        return self._errors_at(
+            question.request(), len(question.names), price, lambda: largest_errors(self._engine, question)
         )
-        return LargestError(values, noise, receipt)
 
     def measure_residuals(
         self, margins: Sequence[Margin], *, variances: Sequence[Fraction]
     ) -> tuple[Residual, ...]:
         """Residuals of margins: integer noise of the given variances on each table, then the means removed.
 
-        Guarantee: rho-zCDP with rho = sum of shift^2 / (2 variance) (`queries/counting.py`); the noises together
-            are one Gaussian in coordinates scaled to variance 1, and that is the event in the ledger. Where mu^2 / 2 is
-            counted the noise is wider by the smoothing, and costs as much as asked. The price is that of the
-            projected tables only, and receipts publish hashes of what is stored: nothing else may be stored.
+        Guarantee: that of `prices.plan_residuals`. The price is that of the projected tables only, and receipts
+            publish hashes of what is stored: nothing else may be stored.
         """
-        bounds.check_margins(self.domain, margins)
-        bounds.check_variances(variances, len(margins), "margin")
-        sizes = [tuple(self.domain[name].size for name in margin) for margin in margins]
-        smoothing = self.unit.smoothing
-        sigmas = [sqrt_up(Fraction(variance) + smoothing) for variance in variances]
-        drawn = [Fraction(sigma) ** 2 for sigma in sigmas]
-        axes = [projected_axes(shape, variance) for shape, variance in zip(sizes, drawn, strict=True)]
-        for shape, removed, sigma in zip(sizes, axes, sigmas, strict=True):
-            bounds.check_projection(shape, removed, sigma)
-        event = self._residual_event(sizes, axes, drawn)
+        plan = prices.plan_residuals(
+            self.domain,
+            margins,
+            variances,
+            relation=self.relation,
+            unit=self.unit,
+            ledger_unit=self._ledger.budget.unit,
+        )
 
-        def look() -> list[NDArray[np.int64]]:
+        def look() -> list[Counts]:
             tables = self._engine.margins(list(margins))
-            return [
-                _relative(self._noise.gaussian(tables[margin].ravel(), sigma=sigma).reshape(shape), removed)
-                for margin, sigma, shape, removed in zip(margins, sigmas, sizes, axes, strict=True)
-            ]
+            noisy = plan.noise.draw(self._noise, [tables[margin].ravel() for margin in margins])
+            shaped = zip(noisy, plan.sizes, plan.axes, strict=True)
+            return [relative(counts.reshape(shape), axes) for counts, shape, axes in shaped]
 
         request = {
             "ask": "residuals",
             "margins": [list(m) for m in margins],
-            "sigmas": [s.hex() for s in sigmas],
+            "sigmas": [s.hex() for s in plan.noise.widths],
         }
-        tables, receipt = self._ask(event, request, look)
+        tables, receipt = self._ask(plan.noise.event, request, look)
+        parts = zip(margins, plan.axes, tables, plan.sizes, plan.noise.variances, strict=True)
         return tuple(
-            Residual(margin, removed, *_project(table.reshape(shape), removed), variance, receipt)
-            for margin, removed, table, shape, variance in zip(
-                margins, axes, tables, sizes, drawn, strict=True
-            )
-        )
-
-    def _residual_event(
-        self, sizes: Sequence[tuple[int, ...]], axes: Sequence[tuple[int, ...]], drawn: Sequence[Fraction]
-    ) -> Event:
-        moved = [shift_squared(s, self.relation, a) for s, a in zip(sizes, axes, strict=True)]
-        gap = sum((_up(ripple(*part)) for part in zip(sizes, drawn, axes, strict=True)), start=Fraction(0))
-
-        def over(less: Fraction) -> Fraction:
-            return sum((_up(m / (v - less)) for m, v in zip(moved, drawn, strict=True)), start=Fraction(0))
-
-        smoothing = max(self.unit.smoothing, self._ledger.budget.unit.smoothing)
-        if smoothing > self.unit.smoothing:
-            prices.check_wide(drawn)
-        if not smoothing:
-            return GaussianEvent(sigma_squared=Fraction(1), l2_squared=over(smoothing), total_variation=gap)
-        ratio = gap + log_ratio(sum(math.prod(shape) for shape in sizes))
-        return SmoothedEvent(
-            sigma_squared=Fraction(1),
-            l2_squared=over(Fraction(0)),
-            mu_squared=over(smoothing),
-            ripple=gap,
-            log_ratio=ratio,
+            Residual(margin, axes, *project(table.reshape(shape), axes), variance, receipt)
+            for margin, axes, table, shape, variance in parts
         )
 
     def measure_tables(
@@ -314,9 +262,9 @@ class Curator(Barrier):
     ) -> tuple[NoisyTable, ...]:
         """Tables in bins, each with noise of its own variance, in one payment: Gaussian for rho, Laplace for epsilon.
 
-        Guarantee: see `gate/tables.py`.
+        Guarantee: that of `prices.plan_tables`.
         """
-        plan = tables.plan_tables(
+        plan = prices.plan_tables(
             self.domain,
             binned,
             variances,
@@ -327,7 +275,7 @@ class Curator(Barrier):
         request = {
             "ask": "tables",
             "tables": [table.to_json() for table in binned],
-            "noise": [spread.hex() for spread in plan.drawn],
+            "noise": [width.hex() for width in plan.widths],
         }
         values, receipt = self._ask(
             plan.event, request, lambda: plan.draw(self._noise, self._engine.binned(binned)), note=note
@@ -338,8 +286,8 @@ class Curator(Barrier):
         )
 
     def distances(
-        self, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]], *, price: Fraction
-    ) -> tuple[NDArray[np.int64], IndependentLaw]:
+        self, binned: Sequence[Binned], references: Sequence[Counts], *, price: Fraction
+    ) -> tuple[Counts, IndependentLaw]:
         """The L1 distance in counts of every private table to a public one, plus noise.
 
         Guarantee: `price`, for a vector of distances that one record moves by 1 each (2 under replace-one).
@@ -349,7 +297,7 @@ class Curator(Barrier):
         request = {"ask": "distances"} | tables_request(binned, references)
         values, law, _ = self._noisy_at(
             request,
-            tables.distance_sensitivity(len(binned), self.relation),
+            distance_sensitivity(len(binned), self.relation),
             price,
             lambda: distances(self._engine, binned, references),
             coordinates=len(binned),
@@ -359,24 +307,24 @@ class Curator(Barrier):
     def select_tables(
         self,
         binned: Sequence[Binned],
-        references: Sequence[NDArray[np.int64]],
-        penalties: NDArray[np.int64],
+        references: Sequence[Counts],
+        penalties: Counts,
         *,
         count: int,
         price: Fraction,
     ) -> tuple[int, ...]:
         """Up to `count` tables far from their references, less a public penalty, no two of them sharing two attributes.
 
-        Guarantee: `price` for all choices together; see `gate/tables.py`.
+        Guarantee: `price` for all choices together, as in `prices.plan_choices`.
         """
         check_tables(self.domain, binned)
         check_references(binned, references)
         bounds.check_numbers(penalties, len(binned), "whole penalties, one per table")
-        plan = tables.plan_choices(count=count, price=price, relation=self.relation, unit=self.unit)
+        plan = prices.plan_choices(count=count, price=price, relation=self.relation, unit=self.unit)
 
-        def look() -> list[NDArray[np.int64]]:
+        def look() -> list[Counts]:
             scores = distances(self._engine, binned, references) - penalties
-            return [tables.choose(self._noise, plan, scores, binned)]
+            return [plan.choose(self._noise, scores, binned)]
 
         request = {"ask": "select tables", "penalties": penalties.tolist()} | tables_request(
             binned, references
@@ -384,62 +332,115 @@ class Curator(Barrier):
         ((chosen,), _) = self._ask(plan.event, request, look)
         return tuple(int(i) for i in chosen)
 
-    def _largest(
-        self, queries: Queries, answers: Answers, parts: Sequence[tuple[int, int]]
-    ) -> NDArray[np.int64]:
-        """The largest error in each part; a long class is counted piece by piece where the rows are in memory."""
-        whole = [(0, queries)]
-        largest = np.zeros(len(parts), dtype=np.int64)
-        for begin, piece in pieces(queries) if self._engine.in_memory else whole:
-            end = begin + piece.count
-            errors = self._errors(piece, Answers(answers.numerators[begin:end], answers.denominator))
-            for i, (start, stop) in enumerate(parts):
-                inside = errors[max(start - begin, 0) : max(stop - begin, 0)]
-                largest[i] = max(largest[i], inside.max(initial=0))
-        return largest
+    def _size_at(
+        self,
+        request: dict[str, Any],
+        price: Fraction,
+        exact: Callable[[], int],
+        *,
+        note: Mapping[str, Any] | None = None,
+    ) -> Size:
+        """One number that a record moves by at most 1, plus noise."""
+        values, noise, receipt = self._noisy_at(
+            request,
+            one_each(1),
+            price,
+            lambda: np.array([exact()], dtype=np.int64),
+            coordinates=1,
+            note=note,
+        )
+        return Size(int(values[0]), noise, receipt)
 
-    def _errors(self, queries: Queries, answers: Answers, *, signed: bool = False) -> NDArray[np.int64]:
-        score = signed_errors if signed else count_errors
-        return score(self._engine.answer(queries), queries.denominator, answers, self._engine.size())
-
-
-def _unwatched(levels: int) -> None:
-    """Nobody follows the draw."""
-
-
-def _parts(groups: Sequence[Group], count: int) -> list[tuple[int, int]]:
-    """Where each group begins and ends; the sensitivity of a vector counts them."""
-    bounds.check_list(groups, Group, "a list of groups of queries")
-    parts = [(group.start, group.stop) for group in groups]
-    for part in parts:
-        bounds.check_list(part, int, "groups that begin and end at whole numbers")
-    if not parts or not all(0 <= start < stop <= count for start, stop in parts):
-        raise ParameterError(f"expected groups inside the {count} queries, none of them empty")
-    return parts
+    def _errors_at(
+        self, request: dict[str, Any], count: int, price: Fraction, exact: Callable[[], Counts]
+    ) -> LargestError:
+        """So many largest errors, each of which a record moves by at most 1, plus noise."""
+        values, noise, receipt = self._noisy_at(request, one_each(count), price, exact, coordinates=count)
+        return LargestError(values, noise, receipt)
 
 
-def _one_per(groups: int) -> Sensitivity:
-    return Sensitivity(Fraction(groups), Fraction(groups), Fraction(1))
+class OnlineCurator(Curator, SteppedBarrier):
+    """Tests guesses against one table, and measures where they fail."""
 
+    def open_epoch(self, terms: EpochTerms) -> Epoch:
+        """Pay for a noisy threshold and for the tests against it.
 
-def _relative(table: NDArray[np.int64], axes: Sequence[int]) -> NDArray[np.int64]:
-    """The table less its first slice along each of `axes`: what the projection keeps of it, and nothing more.
+        Guarantee: see `questions/sparse.py`; the whole epoch is paid when it opens and nothing of it is refunded.
+            Charge and threshold are stored in one transaction, so that no threshold is ever drawn twice for one
+            payment.
+        """
+        if self._open is not None:
+            raise MechanismError("an epoch is open already; test in it until it is closed")
+        plan = prices.plan_epoch(terms, unit=self.unit, ledger_unit=self._ledger.budget.unit)
+        self._spent_with(plan.event.cost(self._budget.unit))  # refuses too much; counted when it is stored
+        shift = self._plus_noise(0, Laplace(terms.threshold_price, plan.threshold_scale))
+        secret = sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS))
+        self._follow(
+            self._store(EPOCH, secret, event=plan.event, more={"terms": sparse.terms_to_dict(terms)})
+        )
+        if self._open is None:
+            raise LedgerError("the ledger did not store the epoch; nothing was tested")
+        return self._open.epoch
 
-    Both maps forget exactly the tables that are constant along one of the axes, so each is a function of the other;
-    this one stays among small whole numbers.
-    """
-    for axis in axes:
-        table = table - table.take([0], axis=axis)
-    return table.ravel()
+    def test(self, queries: Queries, *, guess: int, about: Mapping[str, Any] | None = None) -> GuessOutcome:
+        """Is a guess of one query's answer far from the table? If so, also its value with fresh noise.
 
+        `guess` is a whole number over the query's denominator. The outcome is stored before it is shown; the look was
+        paid for when the epoch opened.
+        """
+        return self.test_all([Guess(queries, guess, {} if about is None else about)])[0]
 
-def _project(table: NDArray[np.int64], axes: Sequence[int]) -> tuple[NDArray[np.int64], int]:
-    """Remove the means over `axes`, in whole numbers: the result is over the product of their sizes."""
-    for axis in axes:
-        table = table * table.shape[axis] - table.sum(axis=axis, keepdims=True)
-    return table, math.prod(table.shape[axis] for axis in axes)
+    def test_all(self, guesses: Sequence[Guess]) -> list[GuessOutcome]:
+        """The same for several guesses in order, up to and with the first that is far off, in one transaction.
 
+        Guarantee: that of the same tests one by one: the guesses are public and fixed beforehand, and whoever would
+            choose the next one after a near outcome may choose it before. None is shown before all are stored; if
+            another process has taken one of the steps (KeyReused), what was looked at is forgotten, unseen.
+        """
+        current = self._open
+        if current is None:
+            raise MechanismError("no epoch is open; open one before testing")
+        bounds.check_list(guesses, Guess, "a list of guesses")
+        for one in guesses:
+            check_guess(self.domain, one, current.epoch, self.relation)
+        records: list[Record] = []
+        for one in guesses:
+            values = self._look(one.queries, one.guess, current)
+            more = bounds.described({"query": canonical_hash(one.queries), "guess": one.guess}, one.about)
+            records.append(self._record(TEST, values, more, number=self._step + len(records)))
+            if values[0][0]:  # at most one of them counts towards the cap, and the next guess may be another
+                break
+        return [outcome_of(step) for step in self._follow_all(records)]
 
-def _up(value: Fraction) -> Fraction:
-    """Rounded up to a fixed grid, so that sums stay short."""
-    return Fraction(math.ceil(value * 2**_ACCOUNT_BITS), 2**_ACCOUNT_BITS)
+    def note(self, what: Mapping[str, Any]) -> Step:
+        """Write down something public at no cost, as a step of its own."""
+        return self.note_all([what])[0]
+
+    def note_all(self, what: Sequence[Mapping[str, Any]]) -> list[Step]:
+        """The same for several things in one transaction; KeyReused if another process has taken one of the steps."""
+        bounds.check_list(what, Mapping, "a list of things to write down, each by name")
+        for one in what:
+            bounds.check_about(one)
+        return self._follow_all(
+            [self._record(NOTE, [], one, number=self._step + i) for i, one in enumerate(what)]
+        )
+
+    def _look(self, queries: Queries, guess: int, current: OpenEpoch) -> list[Counts]:
+        """Near or far, and a value: of the same form for both, so that what is stored takes the same room."""
+        exact = int(self._engine.answer(queries)[0])
+        far = self._far(sparse.score(exact, guess), current, queries.denominator)
+        law = current.epoch.answer_noise
+        value = self._plus_noise(exact, law, queries.denominator) if far and law is not None else 0
+        outcome = [np.array([far], dtype=np.int64)]
+        return outcome if law is None else [*outcome, np.array([value], dtype=np.int64)]
+
+    def _far(self, score: int, current: OpenEpoch, denominator: int) -> bool:
+        """The one place where a score meets the secret threshold."""
+        terms = current.epoch.terms
+        noisy = self._plus_noise(score, Laplace(terms.test_price, current.epoch.test_scale), denominator)
+        shift = sparse.within_reach(current.shift, denominator)
+        return sparse.is_far(noisy, threshold=terms.threshold, shift=shift, denominator=denominator)
+
+    def _plus_noise(self, exact: int, law: IndependentLaw, denominator: int = 1) -> int:
+        values = np.array([exact], dtype=np.int64)
+        return int(add_noise(values, law, denominator=denominator, source=self._noise)[0])

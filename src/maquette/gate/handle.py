@@ -114,7 +114,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
             "this domain is an unreviewed draft: its lists and bounds may be read off the private rows; check "
             'that each is public knowledge, then set "reviewed": true in the domain file'
         )
-    from maquette.vault.readers import open_engine
+    from maquette.vault.readers import ledger_beside, open_engine, public_name
 
     engine = open_engine(
         source,
@@ -126,13 +126,9 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
         memory_limit=memory_limit,
         progress=progress,
     )
-    public = _describe(source, table)
-    return Table(
-        engine,
-        name=public if name is None else name,
-        source=public,
-        ledger_location=_beside(source),
-    )
+    public = public_name(source, table)
+    named = public if name is None else name
+    return Table(engine, name=named, source=public, ledger_location=ledger_beside(source))
 
 
 def draft(
@@ -192,17 +188,6 @@ def _check_domain(domain: object) -> None:
         )
 
 
-def _beside(source: object) -> Path | None:
-    if not isinstance(source, (str, Path)) or any(sign in str(source) for sign in "*?["):
-        return None
-    return Path(f"{source}.ledger")
-
-
-def _describe(source: object, table: str | None) -> str:
-    public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
-    return public if table is None else f"{public}:{table}"
-
-
 # The one look at a private table that nobody pays for: exact answers, for the person who holds the table
 # anyway.
 #
@@ -224,10 +209,10 @@ class Truth:
 
 def is_table_of(table: Table, ledger: Ledger) -> bool:
     """Does a ledger know this table as the one that it pays for? For the eyes of whoever holds both."""
-    known = ledger.commitment
+    commitment = ledger.commitment
     engine = table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
     same = table.domain.fingerprint == ledger.domain_fingerprint
-    return same and known is not None and engine.commitment(ledger.salt, like=known) == known
+    return same and commitment is not None and engine.commitment(ledger.salt, like=commitment) == commitment
 
 
 def exact_answers(table: Table, queries: Queries) -> Truth:

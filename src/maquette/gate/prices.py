@@ -1,16 +1,17 @@
-"""From a price to the noise that it buys. Rounding always goes to the private side: more noise, never less."""
+"""From a price to the noise that it buys: the one place. Rounding goes to the private side: more noise, never less.
+
+Noise that is asked for by its variance (`plan_tables`, `plan_residuals`) is charged what it costs.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
+from maquette.accounting.budget import Cost
 from maquette.accounting.events import (
+    ComposedEvent,
     CubeEvent,
     Event,
     GaussianEvent,
@@ -18,70 +19,41 @@ from maquette.accounting.events import (
     PureEvent,
     SelectionEvent,
     SmoothedEvent,
+    SparseEvent,
 )
 from maquette.accounting.gaussian import SMOOTHING, log_ratio
 from maquette.accounting.unit import UNITS, Unit
+from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.queries.base import Sensitivity
-from maquette.questions.bounds import WIDEST, check_price, check_type, check_width
-from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseLaw, NoiseRequest
+from maquette.gate.plans import (
+    ChoicePlan,
+    EpochPlan,
+    NoisePlan,
+    Pricing,
+    ResidualPlan,
+    SelectionPlan,
+    VariancePlan,
+)
+from maquette.queries.base import Margin, Sensitivity
+from maquette.queries.counting import projected_axes, ripple, shift_squared
+from maquette.queries.marginals import Binned, table_sensitivity
+from maquette.questions import bounds, sparse
+from maquette.questions.measurement import EpochTerms
+from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseRequest, independent
+from maquette.questions.rounding import float_up, grid_up, sqrt_up
+from maquette.questions.tables import check_tables
 from maquette.samplers.laws import exp_minus
-from maquette.samplers.noise import Noise, float_up, sqrt_up
 
-_BASE_BITS = 64
-_LONGEST_RADIUS = 2**23
-"""Radii of the L-infinity noise with their weights, held at once."""
-_NARROWEST = Fraction(25, 4)
-"""V / (V - 9/4) is below pi / 2 from here on."""
+_DECAY_BITS = 64
 
 
 def on_grid(price: Fraction) -> Fraction:
     """A price rounded down to the ledger's grid, so that its cost rounded up is not above it."""
-    check_price(price)
+    bounds.check_price(price)
     units = math.floor(price * UNITS)
     if units < 1:
         raise ParameterError("expected a price of at least 1e-12, the ledger's unit")
     return Fraction(units, UNITS)
-
-
-def _check_moved(sensitivity: Sensitivity) -> None:
-    if not sensitivity.l1:
-        raise ParameterError(
-            "these answers are the same on all neighbouring tables; no noise can be planned for them"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class NoisePlan:
-    """Noise that a price buys on numerators over `denominator`: its law in counts, and the event that is charged."""
-
-    law: NoiseLaw
-    event: Event
-    denominator: int = 1
-
-    def add(self, values: NDArray[np.int64], source: Noise) -> NDArray[np.int64]:
-        """Exact numerators plus this noise."""
-        return add_noise(values, self.law, denominator=self.denominator, source=source)
-
-
-def add_noise(
-    values: NDArray[np.int64], law: NoiseLaw, *, denominator: int = 1, source: Noise
-) -> NDArray[np.int64]:
-    """Exact numerators over `denominator` plus noise of a law in counts: the one place where noise is drawn."""
-    match law:
-        case Laplace(scale=scale):
-            return source.laplace(values, scale=scale * denominator)
-        case Gaussian(sigma_squared=variance):
-            return source.gaussian(values, sigma=sigma_of(variance * denominator**2))
-        case Cube(base=base):
-            return source.cube(values, base=base)
-
-
-def sigma_of(variance: Fraction) -> float:
-    """The double that is the root of a variance, or one whose square is hardly above it where there is none."""
-    root = Fraction(math.isqrt(variance.numerator), math.isqrt(variance.denominator))
-    is_exact = root**2 == variance and Fraction(float(root)) == root
-    return float(root) if is_exact else sqrt_up(variance)
 
 
 def noise(
@@ -97,7 +69,7 @@ def noise(
 
     Guarantee: the price, in pure epsilon for Laplace and L-infinity noise, in `unit` for Gaussian noise.
     """
-    check_type(request, NoiseRequest, "a request for noise, a kind with its price")
+    bounds.check_type(request, NoiseRequest, "a request for noise, a kind with its price")
     match request.kind:
         case "laplace":
             return laplace(sensitivity, epsilon=request.price, denominator=denominator)
@@ -116,7 +88,7 @@ def noise(
                     "the integer L-infinity mechanism needs counting queries, weights 0 or 1; "
                     "use laplace or gaussian for fractional weights"
                 )
-            check_radius(request.price, coordinates)
+            bounds.check_radius(on_grid(request.price), coordinates)
             return cube(epsilon=request.price)
         case _:  # a kind that no annotation allows
             raise ParameterError("expected noise of the kind laplace, gaussian or cube, with its price")
@@ -127,9 +99,9 @@ def laplace(sensitivity: Sensitivity, *, epsilon: Fraction, denominator: int) ->
 
     Guarantee: epsilon-DP (Dwork, McSherry, Nissim and Smith 2006; discrete: Ghosh, Roughgarden and Sundararajan 2009).
     """
-    _check_moved(sensitivity)
+    bounds.check_sensitivity(sensitivity)
     width = Fraction(float_up(sensitivity.l1 * denominator / on_grid(epsilon)))
-    check_width(width)
+    bounds.check_width(width)
     law = Laplace(epsilon, width / denominator)
     return NoisePlan(law, LaplaceEvent(scale=law.scale, l1=sensitivity.l1), denominator)
 
@@ -176,24 +148,15 @@ def charged(
     if not ledger_unit.is_gaussian:
         return gaussian(sensitivity, rho=price, denominator=denominator)
     law = _gaussian_law(sensitivity, price=price, unit=Unit.RHO, denominator=denominator)
-    check_wide([law.sigma_squared * denominator**2])
+    bounds.check_wide([law.sigma_squared * denominator**2])
     return _against_continuous(sensitivity, law, denominator, coordinates)
-
-
-def check_wide(variances: Sequence[Fraction]) -> None:
-    """Refuse noise planned in rho that a ledger in mu^2 / 2 would have to charge more than pi / 2 times as much."""
-    if min(variances, default=_NARROWEST) < _NARROWEST:
-        raise MechanismError(
-            "this ledger counts Gaussian differential privacy and cannot charge noise of less than 2.5 counts that "
-            "was planned in rho; ask for a smaller share, or use a ledger made with accounting 'zcdp'"
-        )
 
 
 def _gaussian_law(sensitivity: Sensitivity, *, price: Fraction, unit: Unit, denominator: int) -> Gaussian:
     """Sigma on the numerators is a double, so that the sampler draws with exactly the variance that is stated."""
-    _check_moved(sensitivity)
+    bounds.check_sensitivity(sensitivity)
     width = sqrt_up(sensitivity.l2_squared * denominator**2 / (2 * on_grid(price)) + unit.smoothing)
-    check_width(width)
+    bounds.check_width(width)
     return Gaussian(price, Fraction(width) ** 2 / denominator**2)
 
 
@@ -211,31 +174,12 @@ def _against_continuous(
 
 
 def cube(*, epsilon: Fraction) -> NoisePlan:
-    """A rational base that is not below exp(-epsilon).
+    """A rational decay that is not below exp(-epsilon).
 
     Guarantee: epsilon-DP for whole-number answers of L-infinity sensitivity 1 (Steinke and Ullman 2016).
     """
     price = on_grid(epsilon)
-    base = Fraction(exp_minus(price, _BASE_BITS)[1], 1 << _BASE_BITS)
-    return NoisePlan(Cube(epsilon, base), CubeEvent(epsilon=price))
-
-
-def check_radius(epsilon: Fraction, coordinates: int) -> None:
-    """Refuse L-infinity noise whose radius cannot be held: about k / epsilon, listed to both sides for 80 bits."""
-    price = on_grid(epsilon)
-    if (60 + math.isqrt(110 * coordinates)) / price > _LONGEST_RADIUS or coordinates / price > WIDEST:
-        raise MechanismError(
-            f"the integer L-infinity mechanism cannot list its radius for {coordinates:,} answers at so small a price; "
-            "use laplace"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SelectionPlan:
-    """A private choice: scores of sensitivity 1 divided by `scale`."""
-
-    scale: float
-    event: SelectionEvent
+    return NoisePlan(Cube(epsilon, _decay(price)), CubeEvent(epsilon=price))
 
 
 def selection(*, price: Fraction, unit: Unit) -> SelectionPlan:
@@ -252,25 +196,150 @@ def selection(*, price: Fraction, unit: Unit) -> SelectionPlan:
     return SelectionPlan(scale, SelectionEvent(epsilon=2 / Fraction(scale), method="exponential"))
 
 
-# From a price to the base of a draw. Rounding goes to the private side: a base nearer to 1, never farther.
+def plan_choices(*, count: int, price: Fraction, relation: Relation, unit: Unit) -> ChoicePlan:
+    """`count` choices of tables in bins at equal prices.
+
+    Guarantee: each is permute-and-flip (epsilon) or the exponential mechanism (rho) on a score of sensitivity 1 or 2.
+    """
+    bounds.check_whole(count, least=1, most=bounds.MOST_CHOICES, what="how many tables to choose")
+    bounds.check_price(price)
+    each = selection(price=Fraction(price) / count, unit=unit)
+    return ChoicePlan(
+        ComposedEvent((each.event,) * count), each.scale * table_sensitivity(relation), each.event.method
+    )
 
 
-_BITS = 64
+def plan_epoch(terms: EpochTerms, *, unit: Unit, ledger_unit: Unit = Unit.EPSILON) -> EpochPlan:
+    """A noisy threshold, tests against it, and the values of guesses far off: see `questions/sparse.py`."""
+    sparse.check_terms(terms)
+    threshold_scale = Fraction(float_up(1 / on_grid(terms.threshold_price)))
+    test_scale = Fraction(float_up(2 * terms.cap / on_grid(terms.test_price)))
+    tests = SparseEvent(threshold_scale=threshold_scale, test_scale=test_scale, cap=terms.cap)
+    if terms.answer_price is None:
+        return EpochPlan(threshold_scale, test_scale, None, tests)
+    cap = Fraction(terms.cap)
+    answers = noise(
+        NoiseRequest.at(terms.answer_price, unit),
+        Sensitivity(cap, cap, Fraction(1)),
+        unit=unit,
+        ledger_unit=ledger_unit,
+        coordinates=terms.cap,
+    )
+    event = ComposedEvent((tests, answers.event))
+    return EpochPlan(threshold_scale, test_scale, independent(answers.law), event)
 
 
-@dataclass(frozen=True, slots=True)
-class Pricing:
-    """Weights base(y) * base**level(y), and the event that pays for them."""
+def epoch_cost(terms: EpochTerms, *, unit: Unit, ledger_unit: Unit) -> tuple[Cost, Fraction]:
+    """What opening an epoch takes from the ledger, and in the curator's own unit: for forecasts. Touches nothing."""
+    event = plan_epoch(terms, unit=unit, ledger_unit=ledger_unit).event
+    return event.cost(ledger_unit), Fraction(event.cost(unit).units, UNITS)
 
-    epsilon: Fraction
-    base: Fraction
-    event: Event
+
+def plan_tables(
+    domain: Domain,
+    tables: Sequence[Binned],
+    variances: Sequence[Fraction],
+    *,
+    relation: Relation,
+    unit: Unit,
+    ledger_unit: Unit | None = None,
+) -> VariancePlan:
+    """What tables with noise of these variances cost together.
+
+    Guarantee: with D = 1 (add/remove-one) or 2 (replace-one), the sum of D / (2 sigma^2) in rho, or of D / scale in
+        epsilon: the tables side by side are one vector, scaled to unit noise. Where mu^2 / 2 is counted the noise is
+        wider than asked by the smoothing, and costs as much as asked. Noise planned in rho for a ledger that counts
+        mu^2 / 2 is drawn as planned, and costs it more.
+    """
+    check_tables(domain, tables)
+    bounds.check_variances(variances, len(tables), "table")
+    shift = table_sensitivity(relation)
+    if unit.is_pure:
+        scales = [sqrt_up(Fraction(v) / 2) for v in variances]
+        l1 = sum((Fraction(shift) / Fraction(s) for s in scales), Fraction(0))
+        event = LaplaceEvent(scale=Fraction(1), l1=grid_up(l1))
+        return VariancePlan(event, tuple(scales), tuple(2 * Fraction(s) ** 2 for s in scales))
+    sigmas, squares = _sigmas(variances, unit)
+
+    def loss(less: Fraction) -> Fraction:
+        return grid_up(sum((shift / (v - less) for v in squares), Fraction(0)))
+
+    cells = sum(table.cells for table in tables)
+    charge = _side_by_side(loss, squares, unit=unit, ledger_unit=ledger_unit or unit, coordinates=cells)
+    return VariancePlan(charge, sigmas, squares)
+
+
+def plan_residuals(
+    domain: Domain,
+    margins: Sequence[Margin],
+    variances: Sequence[Fraction],
+    *,
+    relation: Relation,
+    unit: Unit,
+    ledger_unit: Unit,
+) -> ResidualPlan:
+    """What residuals of margins with noise of these variances cost together.
+
+    Guarantee: rho-zCDP with rho = sum of shift^2 / (2 variance) (`queries/counting.py`); the noises together are one
+        Gaussian in coordinates scaled to variance 1, and that is the event in the ledger. Where mu^2 / 2 is counted
+        the noise is wider by the smoothing, and costs as much as asked.
+    """
+    bounds.check_margins(domain, margins)
+    bounds.check_variances(variances, len(margins), "margin")
+    sizes = tuple(tuple(domain[name].size for name in margin) for margin in margins)
+    sigmas, squares = _sigmas(variances, unit)
+    axes = tuple(projected_axes(*part) for part in zip(sizes, squares, strict=True))
+    for shape, removed, sigma in zip(sizes, axes, sigmas, strict=True):
+        bounds.check_projection(shape, removed, sigma)
+    shifts = [shift_squared(s, relation, a) for s, a in zip(sizes, axes, strict=True)]
+    gap = sum((grid_up(ripple(*part)) for part in zip(sizes, squares, axes, strict=True)), Fraction(0))
+
+    def loss(less: Fraction) -> Fraction:
+        return sum((grid_up(m / (v - less)) for m, v in zip(shifts, squares, strict=True)), Fraction(0))
+
+    cells = sum(math.prod(shape) for shape in sizes)
+    charge = _side_by_side(loss, squares, unit=unit, ledger_unit=ledger_unit, coordinates=cells, gap=gap)
+    return ResidualPlan(VariancePlan(charge, sigmas, squares), sizes, axes)
+
+
+def _sigmas(variances: Sequence[Fraction], unit: Unit) -> tuple[tuple[float, ...], tuple[Fraction, ...]]:
+    """Doubles that buy these variances in `unit`, the smoothing included, and their exact squares."""
+    sigmas = tuple(sqrt_up(Fraction(variance) + unit.smoothing) for variance in variances)
+    return sigmas, tuple(Fraction(sigma) ** 2 for sigma in sigmas)
+
+
+def _side_by_side(
+    loss: Callable[[Fraction], Fraction],
+    variances: Sequence[Fraction],
+    *,
+    unit: Unit,
+    ledger_unit: Unit,
+    coordinates: int,
+    gap: Fraction = Fraction(0),
+) -> Event:
+    """The event of Gaussian noise on several tables, as one vector scaled to variance 1.
+
+    `loss(less)` is the sum of squared shifts over (variance - less), rounded up; `gap` is how far the law of what is
+    released is from that of the exact Gaussian.
+    """
+    smoothing = max(unit.smoothing, ledger_unit.smoothing)
+    if smoothing > unit.smoothing:
+        bounds.check_wide(variances)
+    if not smoothing:
+        return GaussianEvent(sigma_squared=Fraction(1), l2_squared=loss(smoothing), total_variation=gap)
+    return SmoothedEvent(
+        sigma_squared=Fraction(1),
+        l2_squared=loss(Fraction(0)),
+        mu_squared=loss(smoothing),
+        ripple=gap,
+        log_ratio=gap + log_ratio(coordinates),
+    )
 
 
 def pricing(
     *, price: Fraction, unit: Unit, resolution: int, what: str, ledger_unit: Unit = Unit.EPSILON
 ) -> Pricing:
-    """A rational base >= exp(-epsilon / (2 resolution)) with a power of two as denominator.
+    """A rational decay >= exp(-epsilon / (2 resolution)) with a power of two as denominator.
 
     Guarantee: epsilon-DP for levels that move by at most `resolution` between neighbours (the exponential mechanism,
         McSherry and Talwar 2007, with any public base measure); as it has epsilon-bounded range, a price in rho buys
@@ -278,7 +347,11 @@ def pricing(
         counts mu^2 / 2 is charged pi / 2 times as much.
     """
     epsilon = unit.selection_epsilon(on_grid(price))
-    pure = unit.is_pure and ledger_unit.is_pure
-    event = PureEvent(epsilon, what) if pure else SelectionEvent(epsilon, "exponential")
-    base = Fraction(exp_minus(epsilon / (2 * resolution), _BITS)[1], 1 << _BITS)
-    return Pricing(epsilon, base, event)
+    is_pure = unit.is_pure and ledger_unit.is_pure
+    event = PureEvent(epsilon, what) if is_pure else SelectionEvent(epsilon, "exponential")
+    return Pricing(epsilon, _decay(epsilon / (2 * resolution)), event)
+
+
+def _decay(rate: Fraction) -> Fraction:
+    """A rational number not below exp(-rate): rounded up, nearer to 1, never farther."""
+    return Fraction(exp_minus(rate, _DECAY_BITS)[1], 1 << _DECAY_BITS)

@@ -23,7 +23,7 @@ from maquette.mechanisms import shape
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
-from maquette.questions.draws import Draw, Drawn
+from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.measurement import LargestError, Measurement, NoisyTable, Residual, Size
 from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.questions.released import ReleasedTables
@@ -105,11 +105,11 @@ class Curator(Protocol):
         """
         ...
 
-    def draw(self, question: Draw, *, price: Fraction) -> Drawn:
+    def draw(self, question: Draw, *, price: Fraction) -> DrawnDatabase:
         """A small database near the table, drawn exactly by the exponential mechanism."""
         ...
 
-    def score_of(self, draw: Drawn, *, price: Fraction) -> LargestError:
+    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> LargestError:
         """The largest count-scale error of a drawn database over its class, plus noise."""
         ...
 
@@ -188,7 +188,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     model: Any = None
     """A public model that can answer further queries inside what was measured (see models/), or None."""
-    scored_draw: Drawn | None = None
+    scored_draw: DrawnDatabase | None = None
     """The draw that a certificate is measured on, where the answers are not listed or the records weigh."""
 
 

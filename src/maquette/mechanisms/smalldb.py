@@ -24,7 +24,7 @@ from maquette.questions.draws import (
     Base,
     Candidates,
     Draw,
-    Drawn,
+    DrawnDatabase,
     Forest,
     Intervals,
     Nested,
@@ -228,7 +228,7 @@ class SmallDb(Mechanism):
         return plain if self.by == "expected" else plain | {"by": self.by}
 
 
-def draw(curator: Gate, question: Draw, *, price: Fraction, progress: Progress) -> Drawn:
+def draw(curator: Gate, question: Draw, *, price: Fraction, progress: Progress) -> DrawnDatabase:
     """Ask the gate; how far it has come depends on the table, and is shown to the table's holder by the gate alone."""
     progress("drawing a small database", 0.0)
     bound = curator.draw(question, price=price)
@@ -236,7 +236,7 @@ def draw(curator: Gate, question: Draw, *, price: Fraction, progress: Progress) 
     return bound
 
 
-def fill(sample: Drawn, task: Task, rng: np.random.Generator) -> SmallDatabase:
+def fill(sample: DrawnDatabase, task: Task, rng: np.random.Generator) -> SmallDatabase:
     """Rows of the attributes that the queries look at; nothing is drawn for the others. Post-processing."""
     codes, queries = sample.columns(rng), task.queries
     blank = np.zeros(sample.draw.m, np.uint8)  # of an attribute that is named and changes no query
@@ -356,7 +356,7 @@ def sampler_words(question: Draw) -> str:
     return f"{question.structure.kind}, {question.base} base"
 
 
-def draw_parameters(sample: Drawn, size: Size, bound: DrawBound) -> dict[str, Any]:
+def draw_parameters(sample: DrawnDatabase, size: Size, bound: DrawBound) -> dict[str, Any]:
     question = sample.draw
     return {
         "sampler": question.structure.kind,

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from maquette.mechanisms import rounds, shape, sizing
 from maquette.mechanisms.base import Curator, Outcome, Progress, Task
 from maquette.mechanisms.rounds import InRounds, Outlook, PreparedRounds
-from maquette.models.answers import GRID, Answers
+from maquette.models.answers import Answers
 from maquette.models.dense import Dense, Target
 from maquette.models.fits import HistogramMap
 from maquette.models.hypothesis import Released
+from maquette.questions.answers import GRID
 from maquette.questions.measurement import Size
 from maquette.questions.noise import IndependentLaw, NoiseRequest, independent, law_near
 from maquette.theory import multiplicative as theory

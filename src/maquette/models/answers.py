@@ -1,4 +1,4 @@
-"""Released answers: fractions on a fixed grid, so that their error can be scored in whole numbers."""
+"""Small databases and the answers that are read off their rows."""
 
 from __future__ import annotations
 
@@ -16,33 +16,7 @@ from maquette.queries.base import MAX_ANSWERS, Margin, Queries, TableQueries, ch
 from maquette.queries.merging import MAX_PIECE_QUERIES, pieces
 from maquette.queries.predicates import SetQueries
 from maquette.queries.weights import Weights
-
-GRID = 2**30
-"""Answers that do not come from rows are rounded to multiples of 1/GRID."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """One fraction in [0, 1] for every query of a workload, in its order: `numerators` / `denominator`."""
-
-    numerators: NDArray[np.signedinteger[Any]]
-    """In 64 bits; those of rows to a long class in 32 bits, where they fit."""
-    denominator: int
-
-    @classmethod
-    def from_fractions(cls, values: NDArray[Any]) -> Answers:
-        """Round to the grid; outside [0, 1] is clipped, which can only lower an error."""
-        scaled = np.nan_to_num(np.asarray(values, dtype=np.float64))  # a copy; the rest happens in place
-        np.clip(scaled, 0.0, 1.0, out=scaled)
-        scaled *= GRID
-        return cls(np.rint(scaled, out=scaled).astype(np.int64), GRID)
-
-    @property
-    def fractions(self) -> NDArray[np.float64]:
-        return self.numerators / self.denominator
-
-    def __len__(self) -> int:
-        return len(self.numerators)
+from maquette.questions.answers import Answers
 
 
 class Unlisted(Answers):

@@ -93,13 +93,13 @@ class Survey:
         singles: dict[str, list[NoisyTable]] = {}
         pairs: dict[Margin, Two] = {}
         for table in self.tables:
-            match table.asked.margin:
+            match table.binned.margin:
                 case (name,):
                     singles.setdefault(name, []).append(table)
                 case (_, _):
-                    shaped = table.values.reshape(table.asked.shape).astype(np.float64)
-                    first, second = table.asked.cuts
-                    pairs[table.asked.margin] = Two((first, second), shaped, float(table.variance))
+                    shaped = table.values.reshape(table.binned.shape).astype(np.float64)
+                    first, second = table.binned.cuts
+                    pairs[table.binned.margin] = Two((first, second), shaped, float(table.variance))
                 case margin:
                     raise ParameterError(f"a survey has tables over one or two attributes, not {len(margin)}")
         ones = {name: self._estimate(name, tables) for name, tables in singles.items()}
@@ -215,12 +215,12 @@ class Survey:
         every atom with the sum of all, along which the estimates move towards the total in the last step.
         """
         size = self.domain[name].size
-        cuts = tuple(sorted({cut for table in tables for cut in table.asked.cuts[0]}))
+        cuts = tuple(sorted({cut for table in tables for cut in table.binned.cuts[0]}))
         atoms = len(cuts)
         precision, moment = np.zeros((atoms, atoms)), np.zeros(atoms)
         for table in tables:
-            bins = _bin_of_cell(table.asked.cuts[0], size)[np.array(cuts)]
-            design = (bins[None, :] == np.arange(len(table.asked.cuts[0]))[:, None]).astype(np.float64)
+            bins = _bin_of_cell(table.binned.cuts[0], size)[np.array(cuts)]
+            design = (bins[None, :] == np.arange(len(table.binned.cuts[0]))[:, None]).astype(np.float64)
             precision += design.T @ design / float(table.variance)
             moment += design.T @ table.values / float(table.variance)
         covariance = np.linalg.inv(precision)

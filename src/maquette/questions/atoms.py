@@ -136,14 +136,14 @@ def layout(atoms: Atoms) -> Layout:
     first_cells = np.full(atoms.count, len(atoms.of), dtype=np.int64)
     np.minimum.at(first_cells, atoms.of, np.arange(len(atoms.of)))
     orders = [np.arange(atoms.count), np.argsort(first_cells, kind="stable")]
-    return min((_laid_out(atoms, order) for order in orders), key=lambda found: found.states(10))
+    return min((_laid_out(atoms, order) for order in orders), key=lambda layout: layout.states(10))
 
 
 def _laid_out(atoms: Atoms, order: Integers) -> Layout:
     weights = atoms.weights[:, order]
-    held = weights != 0
-    starts = np.where(held.any(axis=1), held.argmax(axis=1), atoms.count)
-    ends = np.where(held.any(axis=1), atoms.count - held[:, ::-1].argmax(axis=1), 0)
+    is_open = weights != 0
+    starts = np.where(is_open.any(axis=1), is_open.argmax(axis=1), atoms.count)
+    ends = np.where(is_open.any(axis=1), atoms.count - is_open[:, ::-1].argmax(axis=1), 0)
     layers = tuple(_layer(weights, starts, ends, place) for place in range(atoms.count + 1))
     return Layout(tuple(order.tolist()), layers, atoms.denominator == 1)
 

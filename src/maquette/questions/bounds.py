@@ -6,7 +6,7 @@ number that the gate computes from a table fits into 64 bits with its sign:
 - A table has at most RECORDS = 2^32 records; the vault opens no larger one.
 - The public factors of a count (the queries' denominator, the grid of weights, the rows of a small database) multiply
   to at most FACTORS = 2^30. So a count times its factors is at most 2^62. Products with more factors are computed in
-  Python's own whole numbers (`gate/scores.py`, `gate/draw`).
+  Python's own whole numbers (`questions/scores.py`, `samplers`).
 - What is added to a count or taken from it (a guess, a reference table, a penalty) is at most SUMMANDS = 2^60
   altogether. A score is then at most 2^62 (a guess) or 2^32 + 2^60 + 2^60 (a distance less a penalty).
 - Noise is at most WIDEST = 2^55 wide: it passes 2^62 with a chance of at most exp(-128). Where it does, the sampler
@@ -20,6 +20,7 @@ look.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, cast
@@ -29,9 +30,9 @@ from numpy.typing import NDArray
 
 from maquette.accounting.events import RESERVED
 from maquette.domain import Domain
-from maquette.errors import ParameterError, WorkloadError
+from maquette.errors import MechanismError, ParameterError, WorkloadError
 from maquette.queries import Workload, names
-from maquette.queries.base import MAX_ANSWERS, Margin, Queries, TableQueries, check_size
+from maquette.queries.base import MAX_ANSWERS, Margin, Queries, Sensitivity, TableQueries, check_size
 from maquette.queries.forms import READERS
 
 RECORDS = 2**32
@@ -46,6 +47,10 @@ MOST_CHOICES = 2**12
 """Private choices in one payment."""
 MOST_WORDS = 2**20
 """Characters of what the ledger is told about a question."""
+_LONGEST_RADIUS = 2**23
+"""Radii of the L-infinity noise with their weights, held at once."""
+_NARROWEST = Fraction(25, 4)
+"""V / (V - 9/4) is below pi / 2 from here on."""
 _SMALLEST_VARIANCE = Fraction(1, 2**40)
 _RESERVED = RESERVED | {"ask", "terms", "query", "guess"}
 
@@ -85,8 +90,8 @@ def check_price(price: object) -> None:
 def check_variances(variances: object, count: int, what: str) -> None:
     """One variance of noise per table, neither vanishing nor too wide."""
     check_list(variances, (int, Fraction), f"one variance per {what} as int or Fraction")
-    given = cast("Sequence[Fraction]", variances)
-    if len(given) != count or not all(_SMALLEST_VARIANCE <= v <= WIDEST**2 for v in given):
+    numbers = cast("Sequence[Fraction]", variances)
+    if len(numbers) != count or not all(_SMALLEST_VARIANCE <= v <= WIDEST**2 for v in numbers):
         raise ParameterError(f"expected {count} variances > 0, one per {what}, from 2^-40 to 2^110")
 
 
@@ -95,6 +100,32 @@ def check_width(width: Fraction | float) -> None:
     if not width <= WIDEST:
         raise ParameterError(
             "this price buys noise beyond 2^55, wider than any table is long; ask for less or pay more for it"
+        )
+
+
+def check_wide(variances: Sequence[Fraction]) -> None:
+    """Refuse noise planned in rho that a ledger in mu^2 / 2 would have to charge more than pi / 2 times as much."""
+    if min(variances, default=_NARROWEST) < _NARROWEST:
+        raise MechanismError(
+            "this ledger counts Gaussian differential privacy and cannot charge noise of less than 2.5 counts that "
+            "was planned in rho; ask for a smaller share, or use a ledger made with accounting 'zcdp'"
+        )
+
+
+def check_sensitivity(sensitivity: Sensitivity) -> None:
+    """Answers that some record moves."""
+    if not sensitivity.l1:
+        raise ParameterError(
+            "these answers are the same on all neighbouring tables; no noise can be planned for them"
+        )
+
+
+def check_radius(epsilon: Fraction, coordinates: int) -> None:
+    """Refuse L-infinity noise whose radius cannot be held: about k / epsilon, listed to both sides for 80 bits."""
+    if (60 + math.isqrt(110 * coordinates)) / epsilon > _LONGEST_RADIUS or coordinates / epsilon > WIDEST:
+        raise MechanismError(
+            f"the integer L-infinity mechanism cannot list its radius for {coordinates:,} answers at so small a price; "
+            "use laplace"
         )
 
 
@@ -128,12 +159,12 @@ def check_queries(domain: Domain, queries: object) -> None:
 def check_margins(domain: Domain, margins: object) -> None:
     """Tables over attributes of the domain, each named once and in order, few enough cells to be held."""
     check_list(margins, tuple, "a list of margins, each a tuple of names")
-    given = cast("Sequence[Margin]", margins)
-    for margin in given:
+    tables = cast("Sequence[Margin]", margins)
+    for margin in tables:
         check_list(margin, str, "a margin as a tuple of names")
         if names.margin(domain, margin) != margin:
             raise WorkloadError("expected the attributes of every margin in the order of the domain")
-    check_cells(sum(domain.cells(margin) for margin in given))
+    check_cells(sum(domain.cells(margin) for margin in tables))
 
 
 def check_cells(cells: int) -> None:
@@ -154,16 +185,28 @@ def check_projection(sizes: Sequence[int], removed: Sequence[int], sigma: float)
 def check_about(about: object) -> None:
     """What the ledger is told about a question: plain data that cannot be taken for what was paid or asked."""
     check_type(about, Mapping, "what is said of a question by name")
-    told = cast("Mapping[str, object]", about)
-    check_list(list(told), str, "names that are texts")
-    taken = sorted(_RESERVED & set(told))
-    if taken:
-        raise ParameterError(f"a note cannot replace what the gate writes about a step: {', '.join(taken)}")
+    note = cast("Mapping[str, object]", about)
+    check_list(list(note), str, "names that are texts")
+    replaced = sorted(_RESERVED & set(note))
+    if replaced:
+        raise ParameterError(
+            f"a note cannot replace what the gate writes about a step: {', '.join(replaced)}"
+        )
     try:
-        length = len(json.dumps(dict(told), allow_nan=False))
+        length = len(json.dumps(dict(note), allow_nan=False))
     except (TypeError, ValueError, RecursionError, OverflowError):
         raise ParameterError(
             "expected what is said of a question as plain texts, finite numbers, lists and objects"
         ) from None
     if length > MOST_WORDS:
         raise ParameterError(f"expected at most {MOST_WORDS:,} characters about a question")
+
+
+def described(own: Mapping[str, Any], note: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the ledger says about a step: the gate's own words, and a note that may add to them but not replace any."""
+    replaced = sorted(set(own) & set(note or {}))
+    if replaced:
+        raise ParameterError(
+            f"a note cannot replace what the gate writes about a step: {', '.join(replaced)}"
+        )
+    return dict(own) | dict(note or {})

@@ -78,16 +78,16 @@ class Family:
         Not always the fewest; never too few.
         """
         declared = meet(runs, ((0, self.cells - 1),))
-        taken = count(declared)
+        cells = count(declared)
         if count(runs) in (0, self.size):
             return 0
         if self.kind is Kind.ANY:
             return 1
         if self.kind is Kind.WHOLE:
             return self.size  # no family of its own: nothing adds up
-        if taken in (0, self.cells):
+        if cells in (0, self.cells):
             return 1
-        ways = [taken, self.cells - taken]  # cells one by one, or all others taken away
+        ways = [cells, self.cells - cells]  # cells one by one, or all others taken away
         if self.kind is Kind.SIDE:
             ends = [end for low, high in declared for end in (low > 0, high < self.cells - 1)]
             ways.append(sum(ends))  # every inner border is the end of a one-sided set
@@ -224,8 +224,8 @@ class QuestionClass:
         if self.free:
             return tuple(ClassTable(margin, (), self._scale(domain, margin)) for margin in margins)
         share = MAX_STEPS // max(len(margins), 1)
-        found = (self._table(domain, margin, share) for margin in margins)
-        return tuple(table for table in found if table is not None)
+        tables = (self._table(domain, margin, share) for margin in margins)
+        return tuple(table for table in tables if table is not None)
 
     def _scale(self, domain: Domain, margin: Margin) -> Fraction:
         return self.more if domain.cells(margin) > self.large else Fraction(1)
@@ -262,15 +262,15 @@ def _margins(domain: Domain, sets: Sequence[Margin], order: int) -> list[Margin]
 
     None where they would be too many.
     """
-    found: set[Margin] = set()
+    candidates: set[Margin] = set()
     if sum(math.comb(len(names), min(order, len(names))) for names in sets) > MAX_TABLES:
         return []
     for names in sets:
         able = [name for name in domain.names if name in names and domain[name].size <= MAX_ATTRIBUTE]
         if able:
-            found.update(itertools.combinations(able, min(order, len(able))))
-    inside = {part for margin in found if len(margin) > 1 for part in _smaller(margin)}
-    return sorted(found - inside, key=lambda margin: [domain.index(name) for name in margin])
+            candidates.update(itertools.combinations(able, min(order, len(able))))
+    inside = {part for margin in candidates if len(margin) > 1 for part in _smaller(margin)}
+    return sorted(candidates - inside, key=lambda margin: [domain.index(name) for name in margin])
 
 
 def _smaller(margin: Margin) -> Iterable[Margin]:

@@ -36,7 +36,7 @@ Run = tuple[int, int]
 class Family:
     """A set with the largest sets inside it."""
 
-    asked: bool
+    is_asked: bool
     """False for the whole attribute where no query asks for it."""
     loose: tuple[tuple[int, int], ...]
     """Runs of cells that no set inside holds: the first cell and how many."""
@@ -50,7 +50,7 @@ class Family:
     @property
     def sets(self) -> int:
         """How many sets are asked for."""
-        return self.asked + sum(part.sets for part in self.inside)
+        return self.is_asked + sum(part.sets for part in self.inside)
 
     @property
     def widest(self) -> int:
@@ -60,10 +60,10 @@ class Family:
 
 def family(runs: Iterable[Run], size: int) -> Family:
     """The tree of a nested family of runs over an attribute of `size` cells."""
-    wanted = sorted(set(runs), key=lambda run: (run[0], -run[1]))
+    ordered = sorted(set(runs), key=lambda run: (run[0], -run[1]))
     whole = (0, size - 1)
-    asked = bool(wanted) and wanted[0] == whole
-    return _tree(whole, wanted[asked:], asked=asked)
+    is_asked = bool(ordered) and ordered[0] == whole
+    return _tree(whole, ordered[is_asked:], is_asked=is_asked)
 
 
 def is_nested(runs: Iterable[Run]) -> bool:
@@ -78,7 +78,7 @@ def is_nested(runs: Iterable[Run]) -> bool:
     return True
 
 
-def _tree(run: Run, inner: list[Run], *, asked: bool) -> Family:
+def _tree(run: Run, inner: list[Run], *, is_asked: bool) -> Family:
     """`inner` holds the sets strictly inside, by first cell, the larger first."""
     parts: list[Family] = []
     loose: list[tuple[int, int]] = []
@@ -92,11 +92,11 @@ def _tree(run: Run, inner: list[Run], *, asked: bool) -> Family:
             stop += 1
         if first > place:
             loose.append((place, first - place))
-        parts.append(_tree(inner[i], inner[i + 1 : stop], asked=True))
+        parts.append(_tree(inner[i], inner[i + 1 : stop], is_asked=True))
         place, i = last + 1, stop
     if place <= run[1]:
         loose.append((place, run[1] - place + 1))
-    return Family(asked, tuple(loose), tuple(parts), run)
+    return Family(is_asked, tuple(loose), tuple(parts), run)
 
 
 ONE = Fraction(1)
@@ -198,18 +198,18 @@ def rooted(attributes: Margin, edges: tuple[tuple[str, str], ...]) -> list[tuple
             return None
         near[one].append(other)
         near[other].append(one)
-    found: list[tuple[str, str]] = []
-    seen: set[str] = set()
+    directed: list[tuple[str, str]] = []
+    visited: set[str] = set()
     for root in attributes:
-        waiting = [] if root in seen else [root]
-        seen.add(root)
+        waiting = [] if root in visited else [root]
+        visited.add(root)
         while waiting:
             name = waiting.pop()
-            new = [other for other in near[name] if other not in seen]
-            seen.update(new)
+            new = [other for other in near[name] if other not in visited]
+            visited.update(new)
             waiting += new
-            found += [(name, other) for other in new]
-    return found if len(found) == len(edges) else None
+            directed += [(name, other) for other in new]
+    return directed if len(directed) == len(edges) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,16 +394,16 @@ class Draw:
     def describe(self) -> str:
         """One line for the ledger."""
         digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
-        weighed = "" if self.weight is None else f"weighed by {self.weight.attribute}, "
+        by_weight = "" if self.weight is None else f"weighed by {self.weight.attribute}, "
         narrow = "" if self.span == 1 else f"weights within {self.span}, "
         return (
-            f"smalldb, {self.structure.kind} over {', '.join(self.structure.attributes)}, {self.base} base, {weighed}"
+            f"smalldb, {self.structure.kind} over {', '.join(self.structure.attributes)}, {self.base} base, {by_weight}"
             f"{narrow}m={self.m}, grid 1/{self.resolution} count, whole numbers, {digest}"
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class DrawnDatabase:
     """A small database from the gate: what its structure makes of `values`, and the law it was drawn from."""
 
     draw: Draw

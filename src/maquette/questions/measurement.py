@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -33,7 +34,7 @@ class Measurement:
 class NoisyTable:
     """A table in bins plus noise; `values` are flat whole counts."""
 
-    asked: Binned
+    binned: Binned
     values: NDArray[np.int64]
     variance: Fraction
     """Of the noise in every bin, by the parameter of its law."""
@@ -70,6 +71,12 @@ class Size:
     @property
     def public(self) -> bool:
         return self.noise is None and not self.unpaid
+
+    @property
+    def known(self) -> bool:
+        """Deprecated: the opposite of `unpaid`."""
+        warnings.warn("Size.known is deprecated; use `not size.unpaid`", DeprecationWarning, stacklevel=2)
+        return not self.unpaid
 
     @classmethod
     def unknown(cls) -> Size:

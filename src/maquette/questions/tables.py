@@ -1,15 +1,21 @@
-"""Checks of tables in bins and of public tables to compare them with, before anything is paid."""
+"""Tables in bins and public tables to compare them with: checks before anything is paid, and the scores' sensitivity.
+
+A score is the L1 distance in whole counts between a private table and a public one. Neighbouring tables move it by
+at most 1 under add/remove-one and 2 under replace-one (`queries/marginals.py`, and the triangle inequality).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import Domain
+from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
-from maquette.queries.marginals import Binned
+from maquette.queries.base import Sensitivity
+from maquette.queries.marginals import Binned, table_sensitivity
 from maquette.questions import bounds
 
 
@@ -41,3 +47,15 @@ def check_references(tables: Sequence[Binned], references: Sequence[NDArray[np.i
         raise ParameterError(f"expected {len(tables)} reference tables")
     for table, reference in zip(tables, references, strict=True):
         bounds.check_numbers(reference, table.cells, "whole reference counts, one per bin")
+
+
+def distance_sensitivity(tables: int, relation: Relation) -> Sensitivity:
+    """Of the vector of the distances of so many tables."""
+    each = Fraction(table_sensitivity(relation))
+    return Sensitivity(tables * each, tables * each**2, each)
+
+
+def without_overlap(tables: Sequence[Binned], left: Sequence[int], chosen: int) -> list[int]:
+    """The numbers in `left` of tables that do not share two attributes with a chosen one."""
+    attributes = set(tables[chosen].margin)
+    return [i for i in left if len(attributes & set(tables[i].margin)) < 2]

@@ -17,7 +17,7 @@ from maquette.mechanisms.base import Curator, Forecast, Task
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Queries
 from maquette.questions.classes import CLASSES
-from maquette.questions.draws import Drawn
+from maquette.questions.draws import DrawnDatabase
 from maquette.questions.measurement import LargestError, Size
 from maquette.questions.noise import law_at
 from maquette.results.distribution import Distribution
@@ -103,7 +103,7 @@ def share_of_beta(beta: float, certificates: int) -> float:
 
 
 def certify_draw(
-    curator: Curator, queries: Queries, sample: Drawn, *, size: Size, price: Fraction, beta: float
+    curator: Curator, queries: Queries, sample: DrawnDatabase, *, size: Size, price: Fraction, beta: float
 ) -> Certificate:
     """The same for a drawn database, by the score of its class: no answer is listed.
 

@@ -28,25 +28,25 @@ class Uniform:
     def __init__(self, bits: Bits) -> None:
         self._bits = bits
         self._pool = 0
-        self._held = 0
+        self._pool_bits = 0
 
     def bits(self, width: int) -> int:
         """A uniform number of `width` bits."""
-        while self._held < width:
-            words = self._bits.words(max(_BUFFER, -(-(width - self._held) // 64)))
-            self._pool |= int.from_bytes(words.tobytes(), "little") << self._held
-            self._held += 64 * len(words)
-        drawn = self._pool & ((1 << width) - 1)
+        while self._pool_bits < width:
+            words = self._bits.words(max(_BUFFER, -(-(width - self._pool_bits) // 64)))
+            self._pool |= int.from_bytes(words.tobytes(), "little") << self._pool_bits
+            self._pool_bits += 64 * len(words)
+        number = self._pool & ((1 << width) - 1)
         self._pool >>= width
-        self._held -= width
-        return drawn
+        self._pool_bits -= width
+        return number
 
     def below(self, limit: int) -> int:
         """A uniform number in 0 .. limit-1, by rejection."""
         width = (limit - 1).bit_length()
-        while (drawn := self.bits(width)) >= limit:
+        while (number := self.bits(width)) >= limit:
             pass
-        return drawn
+        return number
 
     def pick(self, weights: Sequence[int]) -> int:
         """An index with probability exactly weights[i] / sum(weights), for whole numbers of any size."""
@@ -78,7 +78,7 @@ FIRST_PRECISION = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Wide:
+class Bracket:
     """A number from low * 2**exponent to high * 2**exponent."""
 
     low: int
@@ -86,7 +86,7 @@ class Wide:
     exponent: int = 0
 
     @classmethod
-    def whole(cls, value: int) -> Wide:
+    def whole(cls, value: int) -> Bracket:
         return cls(value, value)
 
     @property
@@ -97,26 +97,26 @@ class Wide:
         extra = max(self.high.bit_length() - 60, 0)
         return math.log2(self.high >> extra) + extra + self.exponent
 
-    def __mul__(self, other: Wide) -> Wide:
-        return Wide(self.low * other.low, self.high * other.high, self.exponent + other.exponent)
+    def __mul__(self, other: Bracket) -> Bracket:
+        return Bracket(self.low * other.low, self.high * other.high, self.exponent + other.exponent)
 
-    def cut(self, precision: int) -> Wide:
+    def cut(self, precision: int) -> Bracket:
         """Rounded outwards to about `precision` bits."""
         extra = self.high.bit_length() - precision
         return self if extra <= 0 else self.at(self.exponent + extra)
 
-    def at(self, exponent: int) -> Wide:
+    def at(self, exponent: int) -> Bracket:
         """The same bounds over another power of two, rounded outwards where they must be."""
         shift = exponent - self.exponent
         if shift <= 0:
-            return Wide(self.low << -shift, self.high << -shift, exponent)
-        return Wide(self.low >> shift, -(-self.high >> shift), exponent)
+            return Bracket(self.low << -shift, self.high << -shift, exponent)
+        return Bracket(self.low >> shift, -(-self.high >> shift), exponent)
 
 
-def power(base: Fraction, exponent: int, precision: int) -> Wide:
+def power(base: Fraction, exponent: int, precision: int) -> Bracket:
     """base**exponent for a base whose denominator is a power of two."""
-    square = Wide(base.numerator, base.numerator, 1 - base.denominator.bit_length())
-    result = Wide.whole(1)
+    square = Bracket(base.numerator, base.numerator, 1 - base.denominator.bit_length())
+    result = Bracket.whole(1)
     while exponent:
         if exponent & 1:
             result = (result * square).cut(precision)
@@ -125,15 +125,15 @@ def power(base: Fraction, exponent: int, precision: int) -> Wide:
     return result
 
 
-def one_minus(value: Wide, precision: int) -> Wide:
+def one_minus(value: Bracket, precision: int) -> Bracket:
     """1 - value for a value below 1."""
     exponent = min(value.exponent, -precision)
     aligned = value.at(exponent)
     one = 1 << -exponent
-    return Wide(max(one - aligned.high, 0), one - aligned.low, exponent)
+    return Bracket(max(one - aligned.high, 0), one - aligned.low, exponent)
 
 
-def choose(uniform: Uniform, weights: Callable[[int], Sequence[Wide]]) -> int:
+def choose(uniform: Uniform, weights: Callable[[int], Sequence[Bracket]]) -> int:
     """An index with probability proportional to the weights; `weights(precision)` bounds them ever more finely."""
     precision, word, width = FIRST_PRECISION, 0, 0
     while True:
@@ -144,19 +144,19 @@ def choose(uniform: Uniform, weights: Callable[[int], Sequence[Wide]]) -> int:
         precision *= 2
 
 
-def coin(uniform: Uniform, base: Fraction, exponent: int) -> bool:
-    """True with probability base**exponent, exactly."""
+def coin(uniform: Uniform, decay: Fraction, exponent: int) -> bool:
+    """True with probability decay**exponent, exactly."""
     if exponent == 0:
         return True
 
-    def weights(precision: int) -> list[Wide]:
-        chance = power(base, exponent, precision)
+    def weights(precision: int) -> list[Bracket]:
+        chance = power(decay, exponent, precision)
         return [chance, one_minus(chance, precision)]
 
     return choose(uniform, weights) == 0
 
 
-def _decide(weights: Sequence[Wide], word: int, width: int, precision: int) -> int | None:
+def _decide(weights: Sequence[Bracket], word: int, width: int, precision: int) -> int | None:
     """The index that every real weight within the bounds gives to a uniform number that starts with `word`."""
     top = max(w.exponent + w.high.bit_length() for w in weights if w.high)
     aligned = [w.at(top - precision) for w in weights]

@@ -23,7 +23,7 @@ from maquette.questions.weighting import MOST_CELLS, Weighting
 
 MOST_ROWS = 2**20
 """Rows of a small database that is chosen from a list."""
-MOST_COUNTED = 2**12
+MAX_COUNTER_ROWS = 2**12
 """Rows of one that is counted: layers of as many long numbers are held."""
 MOST_LISTED = 2**28
 """Rows of all databases that are enumerated, together."""
@@ -43,41 +43,41 @@ _STRUCTURES = (
     public.Trellis,
     public.Candidates,
 )
-_COUNTED = _STRUCTURES[:5]
+_WITH_COUNTER = _STRUCTURES[:5]
 
 
-def check_draw(domain: Domain, asked: public.Draw) -> None:
+def check_draw(domain: Domain, question: public.Draw) -> None:
     """A class over the table's own domain, a number of rows that the sampler can hold, weights that fit."""
-    if type(asked) is not public.Draw or type(asked.structure) not in _STRUCTURES:
+    if type(question) is not public.Draw or type(question.structure) not in _STRUCTURES:
         raise ParameterError("expected a draw of a known structure")
-    most = MOST_COUNTED if isinstance(asked.structure, _COUNTED) else MOST_ROWS
-    bounds.check_whole(asked.m, least=1, most=most, what="the rows of a small database")
-    bounds.check_whole(asked.resolution, least=1, most=MOST_RESOLUTION, what="the resolution of a draw")
-    match asked.structure:
+    most = MAX_COUNTER_ROWS if isinstance(question.structure, _WITH_COUNTER) else MOST_ROWS
+    bounds.check_whole(question.m, least=1, most=most, what="the rows of a small database")
+    bounds.check_whole(question.resolution, least=1, most=MOST_RESOLUTION, what="the resolution of a draw")
+    match question.structure:
         case public.Blocks(parts):
             for part, _ in parts:
                 _check_single(domain, part)
         case public.Listed() | public.Trellis() | public.Candidates() as structure:
-            _check_queries(domain, structure, asked.m)
+            _check_queries(domain, structure, question.m)
         case single:
             _check_single(domain, single)
-    if asked.weight is not None:
-        check_weight(domain, asked.weight, tables_of(asked.structure))
-        _check_factors(asked, asked.weight.grid)
+    if question.weight is not None:
+        check_weight(domain, question.weight, tables_of(question.structure))
+        _check_factors(question, question.weight.grid)
 
 
-def check_database(domain: Domain, drawn: public.Drawn) -> None:
+def check_database(domain: Domain, database: public.DrawnDatabase) -> None:
     """A small database of exactly m rows, every code a cell of its class."""
-    bounds.check_type(drawn, public.Drawn, "a drawn database")
-    asked = drawn.draw
-    check_draw(domain, asked)
-    limits, rows = _limits(domain, asked.structure), asked.m
-    if isinstance(asked.structure, public.Candidates):
+    bounds.check_type(database, public.DrawnDatabase, "a drawn database")
+    question = database.draw
+    check_draw(domain, question)
+    limits, rows = _limits(domain, question.structure), question.m
+    if isinstance(question.structure, public.Candidates):
         rows = 1  # the number of a candidate stands for its rows
-    bounds.check_list(drawn.values, np.ndarray, "the columns of a small database as arrays")
-    if len(drawn.values) != len(limits):
+    bounds.check_list(database.values, np.ndarray, "the columns of a small database as arrays")
+    if len(database.values) != len(limits):
         raise ParameterError(f"expected {len(limits)} columns of a small database")
-    for column, size in zip(drawn.values, limits, strict=True):
+    for column, size in zip(database.values, limits, strict=True):
         _check_codes(column, (rows,), size, f"{rows} codes per column of a small database")
 
 
@@ -92,8 +92,8 @@ def check_weight(domain: Domain, weight: Weighting, tables: Iterable[Margin]) ->
     for margin in tables:
         wide = {*margin, weight.attribute}
         if domain.cells(wide) > MOST_CELLS:
-            told = ", ".join(name for name in domain.names if name in wide)
-            raise MechanismError(f"a weighted table over {told} has more than {MOST_CELLS:,} cells")
+            wide_names = ", ".join(name for name in domain.names if name in wide)
+            raise MechanismError(f"a weighted table over {wide_names} has more than {MOST_CELLS:,} cells")
 
 
 def tables_of(structure: public.Structure) -> list[Margin]:
@@ -116,7 +116,7 @@ def _tables(queries: Queries) -> list[Margin]:
 
 
 def _check_single(domain: Domain, part: public.Single) -> None:
-    if type(part) not in _COUNTED[:4]:
+    if type(part) not in _WITH_COUNTER[:4]:
         raise ParameterError("expected a draw of a known structure")
     for name in part.attributes:
         if names.attribute(domain, name).size > MOST_CODES:
@@ -188,17 +188,17 @@ def _check_candidates(domain: Domain, candidates: public.Candidates, m: int) -> 
 
 def _check_codes(codes: object, shape: tuple[int, ...], size: int, what: str) -> None:
     bounds.check_type(codes, np.ndarray, f"{what}, as an array")
-    held = cast("NDArray[Any]", codes)
-    if held.dtype.kind not in "iu" or held.shape != shape:
+    array = cast("NDArray[Any]", codes)
+    if array.dtype.kind not in "iu" or array.shape != shape:
         raise ParameterError(f"expected {what}, in whole numbers")
-    if int(held.min(initial=0)) < 0 or int(held.max(initial=0)) >= size:
+    if int(array.min(initial=0)) < 0 or int(array.max(initial=0)) >= size:
         raise ParameterError(f"expected {what}, each below {size}")
 
 
-def _check_factors(asked: public.Draw, grid: int) -> None:
+def _check_factors(question: public.Draw, grid: int) -> None:
     """Weighed counts are numerators over the grid, and are multiplied by the rows or the queries' denominator."""
-    structure = asked.structure
-    factor = asked.m
+    structure = question.structure
+    factor = question.m
     if isinstance(structure, (public.Listed, public.Trellis, public.Candidates)):
         factor = structure.queries.denominator
     if factor * grid > bounds.FACTORS:

@@ -1,9 +1,14 @@
-"""One draw: look at what the structure needs of the private table, count, draw, hand back whole numbers."""
+"""One draw: look at what the structure needs of the private table, count, draw, hand back whole numbers.
+
+`COUNTERS` has one entry for every structure of `questions/draws.py`: how its databases are counted over a table, and
+how far a given one is off. Nothing else here depends on the structure.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -24,8 +29,61 @@ from maquette.samplers.trellis import TableCounts, Trellis, WeightedTable
 
 Integers = NDArray[np.int64]
 Values = list[NDArray[np.uint64]]
+"""A drawn database, one array of codes per attribute."""
+Codes = Sequence[NDArray[Any]]
+"""A given database in the same form."""
 
 _LOW = np.uint64(2**32 - 1)
+_ANY_DECAY = Fraction(1, 2)
+"""A counter asks for a decay to choose its windows; the level of one database needs none."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a class is counted over: the table as the draw sees it, the base measure, the levels and their decay."""
+
+    table: TableCounts
+    base: public.Base
+    scale: Scale
+    decay: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class CountedClass:
+    """A counter over the private table, and how a database that it drew is read as codes."""
+
+    counter: Counter[Any]
+    codes: Callable[[Any, Uniform], Values]
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """What the sampler does with one kind of structure."""
+
+    count: Callable[[Any, View], CountedClass]
+    error: Callable[[Any, View, Codes], int]
+    """The error of a given database in counts, rounded up: its level at one level per count."""
+
+
+def run(question: public.Draw, table: TableCounts, *, decay: Fraction, bits: Bits, report: Report) -> Values:
+    """Draw from the private table. What is returned has the law of the exponential mechanism, exactly."""
+    uniform, view = Uniform(bits), view_of(question, table, decay)
+    counted_class = COUNTERS[question.structure.kind].count(question.structure, view)
+    return counted_class.codes(
+        Slices(counted_class.counter, decay=decay, report=report).draw(uniform), uniform
+    )
+
+
+def error_of(question: public.Draw, values: Codes, table: TableCounts) -> int:
+    """max over q of |q(x) - (n/m) q(y)| in counts, rounded up, by the score of the database's own class."""
+    view = view_of(question, table, _ANY_DECAY)
+    in_counts = replace(view, scale=replace(view.scale, resolution=1))
+    return COUNTERS[question.structure.kind].error(question.structure, in_counts, values)
+
+
+def view_of(question: public.Draw, table: TableCounts, decay: Fraction) -> View:
+    """The table, weighted where records weigh, with what the question says about levels."""
+    return View(weighted_view(table, question.weight), question.base, scale_of(question), decay)
 
 
 def weighted_view(engine: TableCounts, weight: Weighting | None) -> TableCounts:
@@ -33,77 +91,49 @@ def weighted_view(engine: TableCounts, weight: Weighting | None) -> TableCounts:
     return engine if weight is None else WeightedTable(engine, weight)
 
 
-def scale_of(asked: public.Draw) -> Scale:
-    return Scale(asked.m, asked.resolution, 1 if asked.weight is None else asked.weight.grid)
+def scale_of(question: public.Draw) -> Scale:
+    """From deviations to levels; the counts of weighted records are over the grid of the weights."""
+    grid = 1 if question.weight is None else question.weight.grid
+    return Scale(question.m, question.resolution, grid)
 
 
-def run(asked: public.Draw, table: TableCounts, *, base: Fraction, bits: Bits, report: Report) -> Values:
-    """Draw from the private table. What is returned has the law of the exponential mechanism, exactly."""
-    engine, scale, uniform = weighted_view(table, asked.weight), scale_of(asked), Uniform(bits)
-    match asked.structure:
-        case public.Listed() as listed:
-            rows = all_multisets(listed.atoms.count, asked.m)
-            number = Slices(enumerated(listed, rows, asked, engine), base=base, report=report).draw(uniform)
-            return [rows[number].astype(np.uint64)]
-        case public.Trellis() as trellis:
-            counter = trellis_of(trellis, asked, engine)
-            small = Slices(counter, base=base, report=report).draw(uniform)
-            return [np.array(small, dtype=np.uint64)]
-        case public.Candidates() as candidates:
-            unit = math.ceil(candidates.span * candidates.queries.denominator)
-            levels = candidate_levels(candidates, engine, scale, unit=unit)
-            number = Slices(Listed.of(levels), base=base, report=report).draw(uniform)
-            return [np.array([number], dtype=np.uint64)]
-        case public.Blocks() as blocks:
-            parts = [single(part, kind, engine, scale, base) for part, kind in blocks.parts]
-            small = Slices(Blocks(parts), base=base, report=report).draw(uniform)
-            return joined([codes_of(c, part, asked.m) for c, part in zip(parts, small, strict=True)], uniform)
-        case structure:
-            counter = single(structure, asked.base, engine, scale, base)
-            return codes_of(counter, Slices(counter, base=base, report=report).draw(uniform), asked.m)
+# Sets of cells of one attribute: a database is a sorted list of cells.
 
 
-def single(
-    structure: public.Single, kind: public.Base, engine: TableCounts, scale: Scale, base: Fraction
-) -> Counter[Any]:
-    """The counter of one class over the private table."""
-    match structure:
-        case public.Thresholds(attribute):
-            return Thresholds(column_of(engine, attribute), scale, paths_base(kind))
-        case public.Intervals(attribute):
-            return Intervals(column_of(engine, attribute), scale, paths_base(kind), window_step(base))
-        case public.Nested(attribute) as nested:
-            column = column_of(engine, attribute, cells=nested.size)
-            return Nested(node_of(nested.family, column), column.n, scale)
-        case public.Forest() as forest:
-            return forest_of(forest, engine, scale)
+def _thresholds(structure: public.Thresholds, view: View) -> CountedClass:
+    column = column_of(view.table, structure.attribute)
+    return CountedClass(Thresholds(column, view.scale, _paths_base(view.base)), _one_column)
 
 
-def codes_of(counter: Counter[Any], small: Any, m: int) -> Values:
-    """The drawn database as one array of codes per attribute."""
-    if not isinstance(counter, Forest):
-        return [np.array(small, dtype=np.uint64)]
-    columns = np.zeros((counter.attributes, m), dtype=np.uint64)
-    for column, ones in zip(columns, small, strict=True):
-        column[ones] = 1
-    return list(columns)
+def _intervals(structure: public.Intervals, view: View) -> CountedClass:
+    column = column_of(view.table, structure.attribute)
+    base, step = _paths_base(view.base), window_step(view.decay)
+    return CountedClass(Intervals(column, view.scale, base, step), _one_column)
 
 
-def joined(parts: list[Values], uniform: Uniform) -> Values:
-    """Rows out of the blocks' parts: each block in a random order of its own."""
-    orders = [uniform.shuffled(len(part[0])) for part in parts]
-    return [column[order] for part, order in zip(parts, orders, strict=True) for column in part]
+def _nested(structure: public.Nested, view: View) -> CountedClass:
+    column = column_of(view.table, structure.attribute, cells=structure.size)
+    return CountedClass(Nested(node_of(structure.family, column), column.n, view.scale), _one_column)
 
 
-def paths_base(kind: public.Base) -> Base:
+def _one_column(small: Any, uniform: Uniform) -> Values:
+    return [np.array(small, dtype=np.uint64)]
+
+
+def _cells_error(structure: public.Structure, view: View, values: Codes) -> int:
+    counter = COUNTERS[structure.kind].count(structure, view).counter
+    return counter.level(sorted(int(code) for code in values[0]))
+
+
+def _paths_base(kind: public.Base) -> Base:
     if kind == "product":
         raise AssertionError("a product is the base of several blocks")
     return kind
 
 
-def window_step(base: Fraction) -> int:
+def window_step(decay: Fraction) -> int:
     """Levels over which the weight falls to about a half: a good distance of windows."""
-    return max(1, round(0.7 / max(-math.log(base), 1e-6)))
+    return max(1, round(0.7 / max(-math.log(decay), 1e-6)))
 
 
 def column_of(engine: TableCounts, attribute: str, *, cells: int | None = None) -> Column:
@@ -121,6 +151,24 @@ def node_of(family: Family, column: Column) -> Node:
         column.up_to(last) - column.up_to(first - 1),
         tuple(node_of(part, column) for part in family.inside),
     )
+
+
+# A forest of binary attributes: a database is, for every attribute, the rows that have a one.
+
+
+def _forest(structure: public.Forest, view: View) -> CountedClass:
+    def codes(small: Any, uniform: Uniform) -> Values:
+        columns = np.zeros((len(structure.attributes), view.scale.m), dtype=np.uint64)
+        for column, ones in zip(columns, small, strict=True):
+            column[ones] = 1
+        return list(columns)
+
+    return CountedClass(forest_of(structure, view.table, view.scale), codes)
+
+
+def _forest_error(structure: public.Forest, view: View, values: Codes) -> int:
+    counter = forest_of(structure, view.table, view.scale)
+    return counter.level([np.flatnonzero(column).tolist() for column in values])
 
 
 def forest_of(forest: public.Forest, engine: TableCounts, scale: Scale) -> Forest:
@@ -141,24 +189,66 @@ def forest_of(forest: public.Forest, engine: TableCounts, scale: Scale) -> Fores
     )
 
 
-def enumerated(listed: public.Listed, rows: Integers, asked: public.Draw, engine: TableCounts) -> Listed:
+# Blocks of disjoint attributes: a database is one part per block.
+
+
+def _blocks(structure: public.Blocks, view: View) -> CountedClass:
+    parts = [COUNTERS[part.kind].count(part, replace(view, base=base)) for part, base in structure.parts]
+
+    def codes(small: Any, uniform: Uniform) -> Values:
+        values = [part.codes(own, uniform) for part, own in zip(parts, small, strict=True)]
+        return joined(values, uniform)
+
+    return CountedClass(Blocks([part.counter for part in parts]), codes)
+
+
+def _blocks_error(structure: public.Blocks, view: View, values: Codes) -> int:
+    starts = np.cumsum([0, *(len(part.attributes) for part, _ in structure.parts)]).tolist()
+    places = zip(structure.parts, starts, starts[1:], strict=False)
+    return max(
+        COUNTERS[part.kind].error(part, replace(view, base=base), values[start:stop])
+        for (part, base), start, stop in places
+    )
+
+
+def joined(parts: list[Values], uniform: Uniform) -> Values:
+    """Rows out of the blocks' parts: each block in a random order of its own."""
+    orders = [uniform.shuffled(len(part[0])) for part in parts]
+    return [column[order] for part, order in zip(parts, orders, strict=True) for column in part]
+
+
+# Any class over few atoms: a database is a sorted list of atoms, or its number in a list of all.
+
+
+def _enumeration(structure: public.Listed, view: View) -> CountedClass:
+    rows = all_multisets(structure.atoms.count, view.scale.m)
+    return CountedClass(enumerated(structure, rows, view), lambda number, _: [rows[number].astype(np.uint64)])
+
+
+def enumerated(listed: public.Listed, rows: Integers, view: View) -> Listed:
     """Every multiset of atoms with its level."""
     levels = levels_of(
         rows,
         listed.atoms.weights,
-        atom_records(listed.atoms, engine),
+        atom_records(listed.atoms, view.table),
         unit=listed.atoms.span,
-        scale=scale_of(asked),
+        scale=view.scale,
     )
-    return Listed.of(levels, None if asked.base == "flat" else sequence_weights(rows, listed.atoms.sizes))
+    return Listed.of(levels, None if view.base == "flat" else sequence_weights(rows, listed.atoms.sizes))
 
 
-def trellis_of(trellis: public.Trellis, asked: public.Draw, engine: TableCounts) -> Trellis:
-    """The trellis with the records of every atom."""
-    scale = scale_of(asked)
-    finer = Scale(scale.m, scale.resolution, scale.grid * trellis.atoms.span)
-    records = atom_records(trellis.atoms, engine)
-    return Trellis(trellis.atoms, trellis.layout, records, finer, asked.base == "sequence")
+def _trellis(structure: public.Trellis, view: View) -> CountedClass:
+    finer = replace(view.scale, grid=view.scale.grid * structure.atoms.span)
+    records = atom_records(structure.atoms, view.table)
+    counter = Trellis(structure.atoms, structure.layout, records, finer, view.base == "sequence")
+    return CountedClass(counter, _one_column)
+
+
+def _atoms_error(structure: public.Listed | public.Trellis, view: View, values: Codes) -> int:
+    rows = np.asarray(values[0], dtype=np.int64)[None, :]
+    records, atoms = atom_records(structure.atoms, view.table), structure.atoms
+    levels = levels_of(rows, atoms.weights, records, unit=atoms.denominator, scale=view.scale)
+    return int(levels[0])
 
 
 def atom_records(atoms: Atoms, engine: TableCounts) -> Integers:
@@ -169,6 +259,20 @@ def atom_records(atoms: Atoms, engine: TableCounts) -> Integers:
     return records
 
 
+# Candidates from a public list: a database is its number.
+
+
+def _candidates(structure: public.Candidates, view: View) -> CountedClass:
+    unit = math.ceil(structure.span * structure.queries.denominator)
+    levels = candidate_levels(structure, view.table, view.scale, unit=unit)
+    return CountedClass(Listed.of(levels), lambda number, _: [np.array([number], dtype=np.uint64)])
+
+
+def _candidates_error(structure: public.Candidates, view: View, values: Codes) -> int:
+    unit = structure.queries.denominator
+    return int(candidate_levels(structure, view.table, view.scale, unit=unit)[int(values[0][0])])
+
+
 def candidate_levels(
     candidates: public.Candidates, engine: TableCounts, scale: Scale, *, unit: int
 ) -> Integers:
@@ -177,10 +281,23 @@ def candidate_levels(
     levels: list[int] = []
     for number in range(candidates.count):
         rows = {name: codes[number] for name, codes in candidates.rows.items()}
-        held = np.asarray(candidates.queries.on_rows(rows), dtype=np.int64)
-        gap = int(np.abs(scale.m * exact.astype(object) - n * held.astype(object)).max(initial=0))
+        released = np.asarray(candidates.queries.on_rows(rows), dtype=np.int64)
+        gap = int(np.abs(scale.m * exact.astype(object) - n * released.astype(object)).max(initial=0))
         levels.append(-(-gap * scale.resolution // (scale.m * scale.grid * unit)))
     return np.array(levels, dtype=np.int64)
+
+
+COUNTERS: dict[str, Structured] = {
+    public.Thresholds.kind: Structured(_thresholds, _cells_error),
+    public.Intervals.kind: Structured(_intervals, _cells_error),
+    public.Nested.kind: Structured(_nested, _cells_error),
+    public.Forest.kind: Structured(_forest, _forest_error),
+    public.Blocks.kind: Structured(_blocks, _blocks_error),
+    public.Listed.kind: Structured(_enumeration, _atoms_error),
+    public.Trellis.kind: Structured(_trellis, _atoms_error),
+    public.Candidates.kind: Structured(_candidates, _candidates_error),
+}
+"""By the kind of structure."""
 
 
 def split_words(values: Values) -> list[Integers]:
@@ -195,42 +312,3 @@ def join_words(halves: list[Integers]) -> list[NDArray[Any]]:
         for high, low in zip(halves[::2], halves[1::2], strict=True)
     ]
     return [v.astype(np.int64) if int(v.max(initial=0)) < 2**63 else v for v in joined]
-
-
-# How far a given database is off, by the score of its own class: for certificates.
-
-
-Codes = Sequence[NDArray[Any]]
-_ANY = Fraction(1, 2)
-"""A counter asks for a base to choose its windows; the level of one database needs none."""
-
-
-def error_of(asked: public.Draw, values: Codes, table: TableCounts) -> int:
-    """max over q of |q(x) - (n/m) q(y)| in counts, rounded up: the level at one level per count."""
-    engine = weighted_view(table, asked.weight)
-    scale = Scale(asked.m, 1, 1 if asked.weight is None else asked.weight.grid)
-    match asked.structure:
-        case public.Candidates() as candidates:
-            return int(
-                candidate_levels(candidates, engine, scale, unit=candidates.queries.denominator)[
-                    int(values[0][0])
-                ]
-            )
-        case public.Blocks(parts):
-            starts = np.cumsum([0, *(len(part.attributes) for part, _ in parts)]).tolist()
-            places = zip(parts, starts, starts[1:], strict=False)
-            return max(_one(part, base, engine, scale, values[a:b]) for (part, base), a, b in places)
-        case public.Listed() | public.Trellis() as listed:
-            rows = np.asarray(values[0], dtype=np.int64)[None, :]
-            records, atoms = atom_records(listed.atoms, engine), listed.atoms
-            levels = levels_of(rows, atoms.weights, records, unit=atoms.denominator, scale=scale)
-            return int(levels[0])
-        case structure:
-            return _one(structure, asked.base, engine, scale, values)
-
-
-def _one(part: public.Single, base: public.Base, engine: TableCounts, scale: Scale, values: Codes) -> int:
-    counter = single(part, base, engine, scale, _ANY)
-    if isinstance(counter, Forest):
-        return counter.level([np.flatnonzero(column).tolist() for column in values])
-    return counter.level(sorted(int(code) for code in values[0]))

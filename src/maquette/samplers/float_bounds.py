@@ -1,4 +1,4 @@
-"""Quick bounds of the mass of a band, in floating point with a proven relative error.
+"""Bounds of the mass of a band, in floating point with a proven relative error.
 
 They choose the grid and most buckets of a draw. Where they leave a choice open, whole numbers decide
 (`slices.py`), so the law of a draw does not depend on them: nothing is charged for them.
@@ -8,7 +8,7 @@ u = 2^-53, and errors of positive sums do not cancel or grow: a result after a c
 (1 + u)^(+-k) of the true value. `_tree` and `_flat` count an upper bound k of the operations that lead to their
 result, every input's own rounding included, and the bounds are result * (1 -+ 2 k u) for k u < 1/16. Tables are
 rescaled by powers of two, which is exact. A table with a positive entry below 2^-400 of its largest, or a k that is
-too large, gives up the quick bounds (not the draw): then whole numbers count. So nothing can underflow.
+too large, gives up these bounds (not the draw): then whole numbers count. So nothing can underflow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
-from maquette.samplers.brackets import Wide
+from maquette.samplers.brackets import Bracket
 from maquette.samplers.lists import Band
 
 Floats = NDArray[np.float64]
@@ -36,11 +36,11 @@ _WIDEST = 200
 """Bands of more counts than this are left to whole numbers: their tables would be large, and they are rare."""
 
 
-def tree_mass(band: Band, unit: int) -> Wide | None:
+def tree_mass(band: Band, unit: int) -> Bracket | None:
     """Bounds of the tree mass of a band, times 2**unit; None if there are none."""
     marks = band.marks()
     if len(marks) == 0:
-        return Wide(1, 1, unit)
+        return Bracket(1, 1, unit)
     width = band.width()
     if width > _WIDEST:
         return None
@@ -51,7 +51,7 @@ def tree_mass(band: Band, unit: int) -> Wide | None:
     return _bounds(result, exponent + unit, operations)
 
 
-def flat_mass(band: Band) -> Wide | None:
+def flat_mass(band: Band) -> Bracket | None:
     """Bounds of the number of multisets in a band; None if there are none."""
     marks, rows = band.marks(), np.int64(band.m)
     borders = np.concatenate([np.zeros(1, np.uint64), marks])
@@ -64,15 +64,16 @@ def flat_mass(band: Band) -> Wide | None:
     return _bounds(result, exponent - tilt * band.m, operations)
 
 
-def _bounds(result: float, exponent: int, operations: int) -> Wide | None:
+def _bounds(result: float, exponent: int, operations: int) -> Bracket | None:
+    """The bracket of result * 2**exponent after so many roundings, by the module's bound."""
     if operations < 0 or 16 * operations > 1 << _BITS:
         return None
     if result == 0:
-        return Wide(0, 0)
+        return Bracket(0, 0)
     mantissa, shift = math.frexp(result)
     middle = int(math.ldexp(mantissa, 53)) << 20
     slack = (2 * operations * middle >> _BITS) + 1
-    return Wide(middle - slack, middle + slack, exponent + shift - 73)
+    return Bracket(middle - slack, middle + slack, exponent + shift - 73)
 
 
 @lru_cache(maxsize=16)
@@ -88,7 +89,7 @@ def _shares(m: int) -> Floats:
 
 @numba.njit(cache=True)
 def _rank(cells: Any, boundary: Any) -> Any:
-    """How many entries lie below a boundary."""
+    """How many entries of `cells`, an increasing list, lie below a boundary: by halving."""
     low, high = 0, len(cells)
     while low < high:
         middle = (low + high) // 2
@@ -103,20 +104,29 @@ def _rank(cells: Any, boundary: Any) -> Any:
 def _list_blocks(last: Any, marks: Any, firsts: Any, lasts: Any, blocks: Any) -> Any:
     """All blocks with a marked boundary inside, each before its halves; returns how many.
 
-    Of each: its depth and side, whether its halves are listed, and the fewest and the most rows below its two ends and
-    its middle.
+    `last` is the last cell of the attribute, `marks` are the boundaries that must be checked, `firsts` and `lasts` the
+    least and the largest cell of every row, all increasing. A line of `blocks` gets: depth, side (0 left, 1 right), is
+    the left half listed, is the right half, then the fewest and the most rows below the left end, the right end and
+    the middle. `cells` and `waiting` are a stack of `pending` blocks: their first and last cell; and their depth, side,
+    range of marks and rows below both ends. A step takes one block off the stack, cuts it in its middle, writes its
+    line, and puts those halves on the stack that have a mark inside.
     """
     cells = np.empty((_DEEPEST, 2), dtype=np.uint64)
     waiting = np.empty((_DEEPEST, 8), dtype=np.int64)
     cells[0, 0], cells[0, 1] = 0, last
     waiting[0, :] = (0, 0, 0, len(marks), 0, 0, len(firsts), len(firsts))
-    held, count = 1, 0
-    while held:
-        held -= 1
-        low, high = cells[held, 0], cells[held, 1]
-        depth, side, begin, end = waiting[held, 0], waiting[held, 1], waiting[held, 2], waiting[held, 3]
-        left_low, left_high = waiting[held, 4], waiting[held, 5]
-        right_low, right_high = waiting[held, 6], waiting[held, 7]
+    pending, count = 1, 0
+    while pending:
+        pending -= 1
+        low, high = cells[pending, 0], cells[pending, 1]
+        depth, side, begin, end = (
+            waiting[pending, 0],
+            waiting[pending, 1],
+            waiting[pending, 2],
+            waiting[pending, 3],
+        )
+        left_low, left_high = waiting[pending, 4], waiting[pending, 5]
+        right_low, right_high = waiting[pending, 6], waiting[pending, 7]
         gap = high - low
         cut = low + (gap >> np.uint64(1)) + (gap & np.uint64(1))
         least, most_rows = _rank(lasts, cut), _rank(firsts, cut)
@@ -129,13 +139,13 @@ def _list_blocks(last: Any, marks: Any, firsts: Any, lasts: Any, blocks: Any) ->
         blocks[count, 8], blocks[count, 9] = least, most_rows
         count += 1
         if before > begin:
-            cells[held, 0], cells[held, 1] = low, cut - np.uint64(1)
-            waiting[held, :] = (depth + 1, 0, begin, before, left_low, left_high, least, most_rows)
-            held += 1
+            cells[pending, 0], cells[pending, 1] = low, cut - np.uint64(1)
+            waiting[pending, :] = (depth + 1, 0, begin, before, left_low, left_high, least, most_rows)
+            pending += 1
         if after < end:
-            cells[held, 0], cells[held, 1] = cut, high
-            waiting[held, :] = (depth + 1, 1, after, end, least, most_rows, right_low, right_high)
-            held += 1
+            cells[pending, 0], cells[pending, 1] = cut, high
+            waiting[pending, :] = (depth + 1, 1, after, end, least, most_rows, right_low, right_high)
+            pending += 1
     return count
 
 
@@ -143,6 +153,10 @@ def _list_blocks(last: Any, marks: Any, firsts: Any, lasts: Any, blocks: Any) ->
 def _tree(blocks: Any, shares: Any, tables: Any) -> Any:
     """The mass of the first block; a power of two that was taken out; the operations (-1: entries too far apart).
 
+    `blocks` are the lines of `_list_blocks`, `shares[a]` is C(2a, a) / 4^a, and `tables[depth, side]` is room for one
+    table: its entry [p, q], counted from the fewest rows, is the mass of a block that p rows lie below and q rows up
+    to its end. A step fills the table of one block: for every p and q it sums over the rows s below the middle, each
+    half weighed by its share and, where it has a mark inside, by its own table; then it divides by a power of two.
     Backwards through the list, so that the tables of a block's halves stand at the next depth when it is computed.
     """
     exponent, operations = 0, 0
@@ -183,7 +197,14 @@ def _tree(blocks: Any, shares: Any, tables: Any) -> Any:
 
 @numba.njit(cache=True)
 def _flat(gaps: Any, bounds: Any, tilt: Any, width: Any) -> Any:
-    """Forwards through the runs of cells; every row is weighed by `tilt`, a power of two."""
+    """The number of multisets, every row weighed by `tilt`; a power of two that was taken out; the operations (or -1).
+
+    `gaps[i]` are the cells between the boundaries i and i + 1, `bounds[i]` the fewest and the most rows below boundary
+    i, `tilt` a power of two that keeps numbers near 1, `width` the most counts at one boundary. `ways[p]` is the mass
+    of the databases with p rows more than the fewest below the current boundary, `runs[d]` the mass of d rows in the
+    current gap. A step goes to the next boundary: it fills `runs` for the gap, sums `ways` times `runs` into `sums`,
+    and divides by a power of two.
+    """
     ways, sums, runs = np.zeros(width), np.zeros(width), np.zeros(2 * width + 1)
     ways[0] = 1.0
     exponent, operations = 0, 0

@@ -199,8 +199,8 @@ class SystemBits:
 def below(bits: Bits, limit: int, count: int) -> NDArray[np.int64]:
     """Uniform whole numbers in 0 .. limit-1, exactly, by rejection. `limit` <= 2**62."""
     unfair = 2**64 % limit
-    drawn = np.empty(0, dtype=np.uint64)
-    while len(drawn) < count:
-        words = bits.words(count - len(drawn) + 8)
-        drawn = np.concatenate([drawn, words[words >= unfair]])
-    return (drawn[:count] % np.uint64(limit)).astype(np.int64)
+    fair = np.empty(0, dtype=np.uint64)
+    while len(fair) < count:
+        words = bits.words(count - len(fair) + 8)
+        fair = np.concatenate([fair, words[words >= unfair]])
+    return (fair[:count] % np.uint64(limit)).astype(np.int64)

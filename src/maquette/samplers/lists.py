@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.questions.bounds import EXACT
-from maquette.samplers.brackets import Scale, Uniform, Wide
+from maquette.samplers.brackets import Bracket, Scale, Uniform
 
 Integers = NDArray[np.int64]
 
@@ -55,18 +55,18 @@ class Listed:
         return 0.9
 
     @property
-    def total(self) -> Wide:
+    def total(self) -> Bracket:
         return self.mass(self.top, exact=True)
 
-    def mass(self, level: int, *, exact: bool) -> Wide:
-        held = self._held(level)
-        return Wide.whole(held if self.borders is None else self.borders[held])
+    def mass(self, level: int, *, exact: bool) -> Bracket:
+        within = self._within(level)
+        return Bracket.whole(within if self.borders is None else self.borders[within])
 
     def draw(self, level: int, uniform: Uniform) -> int:
-        held = self._held(level)
+        within = self._within(level)
         if self.borders is None:
-            return int(self.order[uniform.below(held)])
-        return int(self.order[bisect_right(self.borders, uniform.below(self.borders[held])) - 1])
+            return int(self.order[uniform.below(within)])
+        return int(self.order[bisect_right(self.borders, uniform.below(self.borders[within])) - 1])
 
     def draw_any(self, uniform: Uniform) -> int:
         return self.draw(self.top, uniform)
@@ -74,7 +74,7 @@ class Listed:
     def level(self, small: int) -> int:
         return int(self.levels[small])
 
-    def _held(self, level: int) -> int:
+    def _within(self, level: int) -> int:
         return int(np.searchsorted(self.levels[self.order], level, side="right"))
 
 
@@ -98,10 +98,10 @@ def levels_of(rows: Integers, weights: Integers, records: Integers, *, unit: int
     whole: type[Any] = np.int64 if reach < EXACT else object
     parts: list[Integers] = []
     for start in range(0, len(rows), _CHUNK):
-        held = np.zeros((len(rows[start : start + _CHUNK]), len(weights)), dtype=np.int64)
+        sums = np.zeros((len(rows[start : start + _CHUNK]), len(weights)), dtype=np.int64)
         for column in rows[start : start + _CHUNK].T:
-            held += weights[:, column].T
-        gaps = np.abs(scale.m * exact.astype(whole) - n * held.astype(whole)).max(axis=1, initial=0)
+            sums += weights[:, column].T
+        gaps = np.abs(scale.m * exact.astype(whole) - n * sums.astype(whole)).max(axis=1, initial=0)
         levels = -(-gaps * scale.resolution // (scale.m * unit * scale.grid))
         parts.append(levels.astype(np.int64))
     return np.concatenate(parts)
@@ -158,15 +158,17 @@ class Column:
 
     def up_to(self, cell: int) -> int:
         """How many records lie in the declared cells up to one; 0 for cell -1."""
-        held = 0 if cell < 0 else int(np.searchsorted(self.codes, np.uint64(cell), side="right"))
-        return int(self.below[held - 1]) if held else 0
+        place = 0 if cell < 0 else int(np.searchsorted(self.codes, np.uint64(cell), side="right"))
+        return int(self.below[place - 1]) if place else 0
 
     def deviations(self, places: Places, m: int) -> tuple[int, int]:
         """The smallest and the largest D, boundary 0 (where D = 0) included."""
         rows = np.array([p for p in places if p < self.cells], dtype=np.uint64)
-        held = np.searchsorted(self.codes, rows, side="right")
+        places_of_rows = np.searchsorted(self.codes, rows, side="right")
         at_rows = (
-            m * np.where(held > 0, self.below[held - 1], 0) if len(self.codes) else np.zeros(len(rows), int)
+            m * np.where(places_of_rows > 0, self.below[places_of_rows - 1], 0)
+            if len(self.codes)
+            else np.zeros(len(rows), int)
         )
         at_rows = at_rows - self.n * np.searchsorted(rows, rows, side="right")
         at_codes = m * self.below - self.n * np.searchsorted(rows, self.codes, side="right")
@@ -186,8 +188,8 @@ class Column:
     def _cells_of(self, records: Integers, never: int) -> Cells:
         """The first cell with at least so many records up to it."""
         at = np.searchsorted(self.below, records)
-        found = np.append(self.codes, np.uint64(never))[at]
-        return np.where(records <= 0, np.uint64(0), found)
+        cells = np.append(self.codes, np.uint64(never))[at]
+        return np.where(records <= 0, np.uint64(0), cells)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -312,6 +314,8 @@ class FlatPaths:
 
 
 def _step(layer: Layer, cells: int, bounds: tuple[int, int], weights: Weights) -> Layer:
+    """From the masses at one boundary to those at the next, `cells` further: for every number of rows that the bounds
+    allow there, the sum over the rows before of their mass times the ways to put the others into these cells."""
     least, ways = layer
     low, high = bounds
     sums: list[int] = []
@@ -324,10 +328,10 @@ def _step(layer: Layer, cells: int, bounds: tuple[int, int], weights: Weights) -
 @lru_cache(maxsize=4096)
 def _binomials(cells: int, block: int) -> list[int]:
     """C(d + cells - 1, d) for d = 0 .. block."""
-    found = [1]
+    numbers = [1]
     for d in range(1, block + 1):
-        found.append(found[-1] * (cells + d - 1) // d)
-    return found
+        numbers.append(numbers[-1] * (cells + d - 1) // d)
+    return numbers
 
 
 def _run(cells: int, rows: int) -> list[int]:

@@ -6,7 +6,6 @@ samplers, large requests to our table of the same law (see `table.py` for why an
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -45,20 +44,20 @@ class Table:
 
     def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
         """`count` independent draws."""
-        drawn = np.empty(count, dtype=np.int64)
+        numbers = np.empty(count, dtype=np.int64)
         for start in range(0, count, CHUNK):
             words = bits.words(min(CHUNK, count - start))
-            drawn[start : start + len(words)] = self._invert(words, bits)
-        return drawn
+            numbers[start : start + len(words)] = self._invert(words, bits)
+        return numbers
 
     def _invert(self, words: NDArray[np.uint64], bits: Bits) -> NDArray[np.int64]:
         index = np.searchsorted(self._high, words, side="right")
         inside = index < len(self._low)
         clear = inside & (words < self._low[np.where(inside, index, 0)])
-        drawn = index.astype(np.int64) + self._first
+        numbers = index.astype(np.int64) + self._first
         for place in np.flatnonzero(~clear):
-            drawn[place] = self._refine(int(words[place]), bits)
-        return drawn
+            numbers[place] = self._refine(int(words[place]), bits)
+        return numbers
 
     def _refine(self, word: int, bits: Bits) -> int:
         width = 64
@@ -185,20 +184,6 @@ class SystemNoise(TableNoise):
 
     def select(self, scores: Counts, *, scale: float, method: Selection) -> int:
         return _opendp_select(scores, scale, method)
-
-
-def float_up(value: Fraction) -> float:
-    """The smallest double that is not below the value."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def sqrt_up(value: Fraction) -> float:
-    """A double whose square is not below the value, and hardly above it."""
-    root = math.sqrt(float_up(value))
-    while Fraction(root) ** 2 < value:
-        root = math.nextafter(root, math.inf)
-    return root
 
 
 def _opendp() -> Any:

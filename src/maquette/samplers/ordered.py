@@ -17,7 +17,7 @@ from operator import mul
 from typing import Literal, Protocol
 
 from maquette.questions.draws import Family
-from maquette.samplers.brackets import FIRST_PRECISION, Scale, Uniform, Wide, choose
+from maquette.samplers.brackets import FIRST_PRECISION, Bracket, Scale, Uniform, choose
 from maquette.samplers.float_bounds import flat_mass, tree_mass
 from maquette.samplers.lists import FLAT, Band, Column, FlatPaths, Places
 from maquette.samplers.trees import TreePaths, height, place_rows, whole_mass
@@ -41,8 +41,8 @@ def paths(band: Band, base: Base) -> Paths:
     return TreePaths(band) if base == "tree" else FlatPaths.of(band, FLAT[base])
 
 
-def quick_mass(band: Band, base: Base) -> Wide | None:
-    """Quick bounds of what `paths(band, base).count` would be, or None."""
+def float_mass(band: Band, base: Base) -> Bracket | None:
+    """Bounds in floating point of what `paths(band, base).count` would be, or None."""
     match base:
         case "tree":
             return tree_mass(band, 2 * band.m * height((0, band.size)))
@@ -89,20 +89,20 @@ class Thresholds:
         return 0.15 if self.base == "sequence" else 0.7
 
     @property
-    def total(self) -> Wide:
-        return Wide.whole(mass_of_all(self.column.size, self.scale.m, self.base))
+    def total(self) -> Bracket:
+        return Bracket.whole(mass_of_all(self.column.size, self.scale.m, self.base))
 
-    def mass(self, level: int, *, exact: bool) -> Wide:
-        quick = None if exact else self._quick(level)
-        if quick is not None:
-            return quick
-        found = self._paths(level)
-        return Wide.whole(0 if found is None else found.count)
+    def mass(self, level: int, *, exact: bool) -> Bracket:
+        bounds = None if exact else self._float_mass(level)
+        if bounds is not None:
+            return bounds
+        band_paths = self._paths(level)
+        return Bracket.whole(0 if band_paths is None else band_paths.count)
 
     def draw(self, level: int, uniform: Uniform) -> Places:
-        found = self._paths(level)
-        assert found is not None
-        return found.draw(uniform)
+        band_paths = self._paths(level)
+        assert band_paths is not None
+        return band_paths.draw(uniform)
 
     def draw_any(self, uniform: Uniform) -> Places:
         return draw_from(self.column.size, self.scale.m, self.base, uniform)
@@ -115,9 +115,9 @@ class Thresholds:
         reach = self.scale.deviation(level)
         return self.column.band(self.scale.m, -reach, reach)
 
-    def _quick(self, level: int) -> Wide | None:
+    def _float_mass(self, level: int) -> Bracket | None:
         band = self._band(level)
-        return Wide(0, 0) if band is None else quick_mass(band, self.base)
+        return Bracket(0, 0) if band is None else float_mass(band, self.base)
 
     def _paths(self, level: int) -> Paths | None:
         if self._last is None or self._last[0] != level:
@@ -137,7 +137,7 @@ class Intervals:
     base: Base
     step: int
     """Levels between neighbouring windows: for speed only."""
-    _quick: dict[int, list[Wide]] = field(default_factory=dict[int, list[Wide]], init=False)
+    _float_masses: dict[int, list[Bracket]] = field(default_factory=dict[int, list[Bracket]], init=False)
 
     @property
     def top(self) -> int:
@@ -152,18 +152,18 @@ class Intervals:
         return 0.25
 
     @property
-    def total(self) -> Wide:
-        return Wide.whole(mass_of_all(self.column.size, self.scale.m, self.base))
+    def total(self) -> Bracket:
+        return Bracket.whole(mass_of_all(self.column.size, self.scale.m, self.base))
 
-    def mass(self, level: int, *, exact: bool) -> Wide:
+    def mass(self, level: int, *, exact: bool) -> Bracket:
         masses = self._masses(level, exact=exact)
         grid = max(w.exponent + w.high.bit_length() for w in masses) - 2 * FIRST_PRECISION
         exponent = min(w.exponent for w in masses) if exact else grid
         aligned = [w.at(exponent) for w in masses]
-        return Wide(sum(w.low for w in aligned), sum(w.high for w in aligned), exponent)
+        return Bracket(sum(w.low for w in aligned), sum(w.high for w in aligned), exponent)
 
     def draw(self, level: int, uniform: Uniform) -> Places | None:
-        def weights(precision: int) -> list[Wide]:
+        def weights(precision: int) -> list[Bracket]:
             return self._masses(level, exact=precision > FIRST_PRECISION)
 
         low = self._lows(level)[choose(uniform, weights)]
@@ -201,19 +201,19 @@ class Intervals:
     def _band(self, low: int, width: int) -> Band | None:
         return self.column.band(self.scale.m, low, low + width)
 
-    def _masses(self, level: int, *, exact: bool) -> list[Wide]:
+    def _masses(self, level: int, *, exact: bool) -> list[Bracket]:
         if exact:
             return [self._mass(low, level, exact=True) for low in self._lows(level)]
-        if level not in self._quick:
-            self._quick[level] = [self._mass(low, level, exact=False) for low in self._lows(level)]
-        return self._quick[level]
+        if level not in self._float_masses:
+            self._float_masses[level] = [self._mass(low, level, exact=False) for low in self._lows(level)]
+        return self._float_masses[level]
 
-    def _mass(self, low: int, level: int, *, exact: bool) -> Wide:
+    def _mass(self, low: int, level: int, *, exact: bool) -> Bracket:
         band = self._band(low, self._width(level))
         if band is None:
-            return Wide(0, 0)
-        quick = None if exact else quick_mass(band, self.base)
-        return Wide.whole(paths(band, self.base).count) if quick is None else quick
+            return Bracket(0, 0)
+        bounds = None if exact else float_mass(band, self.base)
+        return Bracket.whole(paths(band, self.base).count) if bounds is None else bounds
 
 
 # SmallDB's counter for nested families of cells: histograms, hierarchies, dyadic trees.
@@ -258,12 +258,12 @@ class Nested:
         return 0.15
 
     @property
-    def total(self) -> Wide:
-        return Wide.whole(math.comb(self.scale.m + self.root.family.cells - 1, self.scale.m))
+    def total(self) -> Bracket:
+        return Bracket.whole(math.comb(self.scale.m + self.root.family.cells - 1, self.scale.m))
 
-    def mass(self, level: int, *, exact: bool) -> Wide:
+    def mass(self, level: int, *, exact: bool) -> Bracket:
         layers = self._count(level)
-        return Wide.whole(0 if layers is None else _ways(layers[self.root], self.scale.m))
+        return Bracket.whole(0 if layers is None else _ways(layers[self.root], self.scale.m))
 
     def draw(self, level: int, uniform: Uniform) -> Places:
         layers = self._count(level)
@@ -286,32 +286,34 @@ class Nested:
             1 for cell in small for first, count in node.family.loose if first <= cell < first + count
         )
         rows = loose + sum(k for _, k in below)
-        own = abs(self.scale.m * node.records - self.n * rows) if node.family.asked else 0
+        own = abs(self.scale.m * node.records - self.n * rows) if node.family.is_asked else 0
         return max([own, *(worst for worst, _ in below)]), rows
 
     def _count(self, level: int) -> dict[Node, list[Layer]] | None:
         if self._last[0] != level:
-            found: dict[Node, list[Layer]] = {}
-            done = self._fill(self.root, self.scale.deviation(level), found, root=True)
-            self._last = (level, found if done else None)
+            layers_of: dict[Node, list[Layer]] = {}
+            done = self._fill(self.root, self.scale.deviation(level), layers_of, root=True)
+            self._last = (level, layers_of if done else None)
         return self._last[1]
 
-    def _fill(self, node: Node, reach: int, found: dict[Node, list[Layer]], *, root: bool = False) -> bool:
+    def _fill(
+        self, node: Node, reach: int, layers_of: dict[Node, list[Layer]], *, root: bool = False
+    ) -> bool:
         """Layers of a set: loose cells, then one part after the other. False if nothing is near enough."""
         m = self.scale.m
         low, high = (m, m) if root else (0, m)
-        if node.family.asked and self.n:
+        if node.family.is_asked and self.n:
             low = max(low, -((reach - m * node.records) // self.n))
             high = min(high, (m * node.records + reach) // self.n)
         loose = sum(count for _, count in node.family.loose)
         layers: list[Layer] = [(0, _multisets(loose, high))]
         for part in node.inside:
-            if not self._fill(part, reach, found):
+            if not self._fill(part, reach, layers_of):
                 return False
-            layers.append(_joined(layers[-1], found[part][-1], high))
+            layers.append(_joined(layers[-1], layers_of[part][-1], high))
         first, ways = layers[-1]
         layers[-1] = (max(first, low), ways[max(low - first, 0) :])
-        found[node] = layers
+        layers_of[node] = layers
         return bool(layers[-1][1]) and low <= high
 
 
@@ -347,9 +349,9 @@ def _place(node: Node, rows: int, layers: dict[Node, list[Layer]], uniform: Unif
             ways[k] * _ways([before], rows - first - k)
             for k in range(min(len(ways), max(rows - first, -1) + 1))
         ]
-        given = first + uniform.pick(options)
-        _place(node.inside[i], given, layers, uniform, places)
-        rows -= given
+        share = first + uniform.pick(options)
+        _place(node.inside[i], share, layers, uniform, places)
+        rows -= share
     loose = node.family.loose
     for place in uniform.multiset(rows, sum(count for _, count in loose)) if rows else ():
         for first, count in loose:

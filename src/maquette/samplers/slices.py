@@ -19,7 +19,7 @@ from functools import reduce
 from operator import mul
 from typing import Any, Generic, Protocol, TypeVar
 
-from maquette.samplers.brackets import FIRST_PRECISION, Uniform, Wide, choose, coin, one_minus, power
+from maquette.samplers.brackets import FIRST_PRECISION, Bracket, Uniform, choose, coin, one_minus, power
 
 Small = TypeVar("Small")
 Report = Callable[[int], None]
@@ -49,12 +49,12 @@ class Counter(Protocol[Small]):
         ...
 
     @property
-    def total(self) -> Wide:
+    def total(self) -> Bracket:
         """The base mass of all databases, in the unit of `mass`."""
         ...
 
-    def mass(self, level: int, *, exact: bool) -> Wide:
-        """The base mass of the databases up to a level (see `draw`): quick bounds, or a whole number if `exact`."""
+    def mass(self, level: int, *, exact: bool) -> Bracket:
+        """The base mass of the databases up to a level (see `draw`): whole if `exact`, else floats bound it."""
         ...
 
     def draw(self, level: int, uniform: Uniform) -> Small | None:
@@ -77,13 +77,13 @@ class Counter(Protocol[Small]):
 class Slices(Generic[Small]):
     """A grid of levels for one counter, and draws from it."""
 
-    def __init__(self, counter: Counter[Small], *, base: Fraction, report: Report) -> None:
+    def __init__(self, counter: Counter[Small], *, decay: Fraction, report: Report) -> None:
         self._counter = counter
-        self._base = base
-        self._log_base = math.log2(base.numerator) - math.log2(base.denominator)
+        self._decay = decay
+        self._log_decay = math.log2(decay.numerator) - math.log2(decay.denominator)
         self._report = report
-        self._quick: dict[int, Wide] = {}
-        self._exact: dict[int, Wide] = {}
+        self._float_bounds: dict[int, Bracket] = {}
+        self._exact: dict[int, Bracket] = {}
         self._grid: list[int] = []
         self._grow()
         self._split()
@@ -99,44 +99,44 @@ class Slices(Generic[Small]):
             if small is None:
                 continue
             level = self._counter.level(small)
-            if coin(uniform, self._base, level - self._lowest(bisect_left(self._grid, level))):
+            if coin(uniform, self._decay, level - self._lowest(bisect_left(self._grid, level))):
                 return small
 
     def _lowest(self, shell: int) -> int:
         return self._grid[shell - 1] + 1 if shell else 0
 
-    def _weights(self, precision: int) -> list[Wide]:
-        """Quick bounds first; whole numbers as soon as those leave a choice open."""
+    def _weights(self, precision: int) -> list[Bracket]:
+        """Bounds in floating point first; whole numbers as soon as those leave a choice open."""
         exact = precision > FIRST_PRECISION
-        weights: list[Wide] = []
+        weights: list[Bracket] = []
         for shell, level in enumerate(self._grid):
             low = self._lowest(shell)
-            share = power(self._base, low, precision)
-            share *= one_minus(power(self._base, level + 1 - low, precision), precision)
-            mass = self._whole(level) if exact else self._quick[level]
+            share = power(self._decay, low, precision)
+            share *= one_minus(power(self._decay, level + 1 - low, precision), precision)
+            mass = self._whole(level) if exact else self._float_bounds[level]
             weights.append((share * mass).cut(precision))
-        last = power(self._base, self._lowest(len(self._grid)), precision) * self._counter.total
+        last = power(self._decay, self._lowest(len(self._grid)), precision) * self._counter.total
         return [*weights, last.cut(precision)]
 
-    def _whole(self, level: int) -> Wide:
+    def _whole(self, level: int) -> Bracket:
         if level not in self._exact:
             self._exact[level] = self._counter.mass(level, exact=True)
         return self._exact[level]
 
     def _count(self, level: int) -> float:
-        if level not in self._quick:
-            self._quick[level] = self._counter.mass(level, exact=False)
+        if level not in self._float_bounds:
+            self._float_bounds[level] = self._counter.mass(level, exact=False)
             insort(self._grid, level)
             self._report(len(self._grid))
-        return self._quick[level].log2
+        return self._float_bounds[level].log2
 
     def _grow(self) -> None:
         """Levels from below, because narrow bands are cheap, until the rest hardly matters."""
         best, total, level = -math.inf, self._counter.total.log2, max(self._counter.start, 0)
         while level < self._counter.top:
             mass = self._count(level)
-            best = max(best, mass + level * self._log_base)
-            if total + level * self._log_base < best + TAIL:
+            best = max(best, mass + level * self._log_decay)
+            if total + level * self._log_decay < best + TAIL:
                 return
             level = max(level + 1, int(level * GROWTH))
 
@@ -163,17 +163,17 @@ class Slices(Generic[Small]):
         first = self._lowest(index)
         inside = index < len(self._grid)
         last = self._grid[index] if inside else self._counter.top
-        mass = self._quick[last].log2 if inside else self._counter.total.log2
-        below = self._quick[first - 1].log2 if index else -math.inf
+        mass = self._float_bounds[last].log2 if inside else self._counter.total.log2
+        below = self._float_bounds[first - 1].log2 if index else -math.inf
         gain = (
             mass + math.log2(max(-math.expm1((below - mass) * math.log(2)), 2.0**-60))
             if mass > below
             else -math.inf
         )
         if first >= last:
-            return gain + first * self._log_base, gain + first * self._log_base, None
+            return gain + first * self._log_decay, gain + first * self._log_decay, None
         cut = (first + last) // 2 if inside else min(max(int(first * GROWTH), first + 1), last - 1)
-        return gain + last * self._log_base, gain + first * self._log_base, cut
+        return gain + last * self._log_decay, gain + first * self._log_decay, cut
 
 
 # SmallDB's counter for classes on disjoint blocks of attributes.
@@ -206,15 +206,15 @@ class Blocks:
         return min(counter.acceptance for counter in self.counters)
 
     @property
-    def total(self) -> Wide:
+    def total(self) -> Bracket:
         return reduce(mul, (counter.total for counter in self.counters))
 
-    def mass(self, level: int, *, exact: bool) -> Wide:
-        product = Wide.whole(1)
+    def mass(self, level: int, *, exact: bool) -> Bracket:
+        product = Bracket.whole(1)
         for counter in self.counters:
             part = counter.mass(level, exact=exact)
             if part.high == 0:
-                return Wide(0, 0)
+                return Bracket(0, 0)
             product = product * part if exact else (product * part).cut(2 * FIRST_PRECISION)
         return product
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import accumulate
 from operator import mul
 
-from maquette.samplers.brackets import Scale, Uniform, Wide
+from maquette.samplers.brackets import Bracket, Scale, Uniform
 from maquette.samplers.lists import Band, Places
 
 Edge = tuple[int, int]
@@ -55,11 +55,11 @@ class Forest:
         return 0.1
 
     @property
-    def total(self) -> Wide:
-        return Wide.whole(1 << (self.attributes * self.scale.m))
+    def total(self) -> Bracket:
+        return Bracket.whole(1 << (self.attributes * self.scale.m))
 
-    def mass(self, level: int, *, exact: bool) -> Wide:
-        return Wide.whole(self._count(level)[1])
+    def mass(self, level: int, *, exact: bool) -> Bracket:
+        return Bracket.whole(self._count(level)[1])
 
     def draw(self, level: int, uniform: Uniform) -> Bits:
         reach, (below, _) = self.scale.deviation(level), self._count(level)
@@ -177,17 +177,17 @@ Block = tuple[int, int]
 """The cells from the first to, not including, the second."""
 Table = list[list[int]]
 
-KEPT = 5 * 10**6
+MAX_TABLE_NUMBERS = 5 * 10**6
 """Whole numbers that are held at once, about."""
 
 
 @lru_cache(maxsize=64)
 def centrals(most: int) -> list[int]:
     """C(2a, a) for a = 0 .. most: the weight of a rows on one side."""
-    found = [1]
+    weights = [1]
     for a in range(1, most + 1):
-        found.append(found[-1] * 2 * (2 * a - 1) // a)
-    return found
+        weights.append(weights[-1] * 2 * (2 * a - 1) // a)
+    return weights
 
 
 def middle(block: Block) -> int:
@@ -209,8 +209,8 @@ class TreePaths:
     """The databases of one band, weighed by the tree.
 
     Cost: at most 2 m log2(size) tables of w^2 whole numbers, w^3 / 6 products each, where w is the width of the band,
-        m + 1 at the most: whatever the number of records. Up to about `KEPT` numbers are held; beyond, tables are
-        computed anew when a draw needs them, so that memory stays at log2(size) w^2 numbers.
+        m + 1 at the most: whatever the number of records. `MAX_TABLE_NUMBERS` are held; beyond, tables are computed
+        again when a draw needs them, so that memory stays at log2(size) w^2 numbers.
     """
 
     def __init__(self, band: Band) -> None:
@@ -219,7 +219,7 @@ class TreePaths:
         self._firsts: list[int] = band.firsts.tolist()
         self._lasts: list[int] = band.lasts.tolist()
         self._central = centrals(band.m)
-        self._keep = len(self._marks) * height((0, band.size)) * band.width() ** 2 <= KEPT
+        self._keep = len(self._marks) * height((0, band.size)) * band.width() ** 2 <= MAX_TABLE_NUMBERS
         self._tables: dict[Block, Table] = {}
         self._root = self._table((0, band.size))
 

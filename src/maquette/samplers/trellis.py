@@ -21,7 +21,7 @@ from maquette.errors import MechanismError, ParameterError
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.questions.atoms import Atoms, Integers, Layout
 from maquette.questions.weighting import MOST_CELLS, Weighting
-from maquette.samplers.brackets import Scale, Uniform, Wide
+from maquette.samplers.brackets import Bracket, Scale, Uniform
 
 State = tuple[int, ...]
 """Rows used so far, then the sums of the open queries."""
@@ -69,12 +69,14 @@ class Trellis:
         return 0.15
 
     @property
-    def total(self) -> Wide:
+    def total(self) -> Bracket:
         m, sizes = self.scale.m, self.atoms.sizes
-        return Wide.whole(int(sizes.sum()) ** m if self.sequences else math.comb(m + self.atoms.count - 1, m))
+        return Bracket.whole(
+            int(sizes.sum()) ** m if self.sequences else math.comb(m + self.atoms.count - 1, m)
+        )
 
-    def mass(self, level: int, *, exact: bool) -> Wide:
-        return Wide.whole(self._ways(level)[0].get((0,), 0))
+    def mass(self, level: int, *, exact: bool) -> Bracket:
+        return Bracket.whole(self._ways(level)[0].get((0,), 0))
 
     def draw(self, level: int, uniform: Uniform) -> Small:
         bounds, ways = self._bounds(level), self._ways(level)
@@ -97,9 +99,9 @@ class Trellis:
 
     def level(self, small: Sequence[int]) -> int:
         m, n = self.scale.m, self.n
-        held = self.atoms.weights[:, list(small)].sum(axis=1).tolist()
+        sums = self.atoms.weights[:, list(small)].sum(axis=1).tolist()
         return self.scale.level(
-            max((abs(m * f - n * k) for f, k in zip(self._exact, held, strict=True)), default=0)
+            max((abs(m * f - n * k) for f, k in zip(self._exact, sums, strict=True)), default=0)
         )
 
     def _bounds(self, level: int) -> Bounds:
@@ -113,15 +115,15 @@ class Trellis:
         if self._last is not None and self._last[0] == level:
             return self._last[1]
         bounds, order = self._bounds(level), self.layout.order
-        found: list[list[State]] = [[(0,)]]
+        states: list[list[State]] = [[(0,)]]
         for place in range(len(order)):
-            after = dict.fromkeys(s for state in found[place] for _, s in self._next(place, state, bounds))
-            found.append(list(after))
+            after = dict.fromkeys(s for state in states[place] for _, s in self._next(place, state, bounds))
+            states.append(list(after))
         ways: Ways = [dict[State, int]() for _ in order]
-        ways.append(dict.fromkeys(found[-1], 1))
+        ways.append(dict.fromkeys(states[-1], 1))
         for place in range(len(order) - 1, -1, -1):
             later = ways[place + 1]
-            for state in found[place]:
+            for state in states[place]:
                 total = sum(
                     self._weight(order[place], state[0], c) * later[after]
                     for c, after in self._next(place, state, bounds)
@@ -145,13 +147,13 @@ class Trellis:
         sums = [state[i] if i else 0 for i in move.carried]
         limits = [bounds[q] for q in move.queries]
         for count in range(left if move.last else 0, left + 1):
-            now = [held + count * added for held, added in zip(sums, move.added, strict=True)]
-            if any(held > most for held, (_, most) in zip(now, limits, strict=True)):
+            now = [total + count * added for total, added in zip(sums, move.added, strict=True)]
+            if any(total > most for total, (_, most) in zip(now, limits, strict=True)):
                 return
             ahead = left - count
             enough = zip(now, limits, move.rest, strict=True)
-            if all(held + ahead * more >= least for held, (least, _), more in enough):
-                yield count, (state[0] + count, *(now[i] for i in move.kept))
+            if all(total + ahead * more >= least for total, (least, _), more in enough):
+                yield count, (state[0] + count, *(now[i] for i in move.carried_on))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ class _Move:
     """What each row of the atom adds."""
     rest: list[int]
     """The most that one row of a later atom can add."""
-    kept: list[int]
+    carried_on: list[int]
     """Which of the sums stand in the state after."""
     last: bool
 
@@ -243,8 +245,8 @@ class WeightedTable:
     def values(self, name: str) -> tuple[NDArray[Any], Integers]:
         """Cells of one attribute that hold any weight, increasing, and how much."""
         table = self.margins([(name,)])[(name,)]
-        held = np.flatnonzero(table)
-        return held.astype(np.uint64), table[held]
+        cells = np.flatnonzero(table)
+        return cells.astype(np.uint64), table[cells]
 
     def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
         """Tables over a few attributes each, the weight summed out."""
@@ -260,17 +262,17 @@ class WeightedTable:
 
     def answer(self, queries: Queries) -> Integers:
         """Numerators over the queries' denominator times the grid."""
-        found = [self._answer(part) * (queries.denominator // part.denominator) for part in queries.classes]
-        return np.concatenate(found)
+        answers = [self._answer(part) * (queries.denominator // part.denominator) for part in queries.classes]
+        return np.concatenate(answers)
 
     def _answer(self, queries: Queries) -> Integers:
         if isinstance(queries, TableQueries):
             return np.asarray(queries.from_margins(self.margins(queries.margins)), dtype=np.int64)
         names = queries.attributes
         table = self.margins([names])[names]
-        held = np.nonzero(table)
-        rows = dict(zip(names, held, strict=True))
-        return np.asarray(queries.on_rows(rows, weights=table[held]), dtype=np.int64)
+        cells = np.nonzero(table)
+        rows = dict(zip(names, cells, strict=True))
+        return np.asarray(queries.on_rows(rows, weights=table[cells]), dtype=np.int64)
 
     def _summed(self, table: Integers, margin: Margin) -> Integers:
         return np.tensordot(table, self._weights, axes=([margin.index(self._name)], [0]))

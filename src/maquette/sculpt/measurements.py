@@ -261,7 +261,7 @@ class Measurements:
         estimates: dict[Shape, TableEstimate] = {}
         for shape, noisy, prior in self.tables:
             counts, variance = noisy.values.astype(np.float64), float(noisy.variance)
-            if noisy.asked.groups is None:
+            if noisy.binned.groups is None:
                 estimate = TableEstimate(shape, counts, np.full(len(counts), variance), prior)
             else:
                 refined = self.refined[shape]
@@ -293,7 +293,7 @@ class Measurements:
     def _cell_parts(self, refined: RefinedTable, estimate: TableEstimate) -> CellParts:
         """Parts by all measurements of the refined table, shifted alike to add up to the estimate of their cell."""
         noisy = [
-            t.noisy for t in self.tables if t.shape == refined.shape and t.noisy.asked.groups is not None
+            t.noisy for t in self.tables if t.shape == refined.shape and t.noisy.binned.groups is not None
         ]
         precisions = [1 / float(table.variance) for table in noisy]
         counts = np.average([table.values for table in noisy], axis=0, weights=precisions)

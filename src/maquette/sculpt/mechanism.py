@@ -414,6 +414,6 @@ def _parameters(
         "rows": database.m,
         "two_way_tables": orders[2],
         "three_way_tables": orders[3],
-        "measured_bins": sum(table.asked.cells for table in tables),
+        "measured_bins": sum(table.binned.cells for table in tables),
         "parts_measured_directly": len(parts),
     }

@@ -63,8 +63,8 @@ class SculptModel:
         """Every table once, by its best measurement; `rows` are the released ones."""
         best: dict[Binned, NoisyTable] = {}
         for table in noisy:
-            if table.asked not in best or table.variance < best[table.asked].variance:
-                best[table.asked] = table
+            if table.binned not in best or table.variance < best[table.binned].variance:
+                best[table.binned] = table
         ungrouped = list(dict.fromkeys(bins.ungrouped for bins in best))
         counts_of = dict(zip(ungrouped, count_binned(domain, rows, ungrouped), strict=True))
         tables: list[MeasuredTable] = []

@@ -137,7 +137,7 @@ def _leaves(tree: Sequence[NoisyTable], total: float) -> NDArray[np.float64]:
 
 def _total_of(noisy: Sequence[NoisyTable]) -> float:
     """The number of records by the totals of all tables, each weighted by its precision."""
-    weights = [1 / (table.asked.cells * float(table.variance)) for table in noisy]
+    weights = [1 / (table.binned.cells * float(table.variance)) for table in noisy]
     return float(np.average([float(table.values.sum()) for table in noisy], weights=weights))
 
 

@@ -17,7 +17,8 @@ from maquette.accounting.ledger import Ledger
 from maquette.accounting.unit import UNITS
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, UselessAnswer
-from maquette.gate.online import Guess, OnlineCurator, epoch_cost
+from maquette.gate.curator import OnlineCurator
+from maquette.gate.prices import epoch_cost
 from maquette.mechanisms.online import (
     MAX_FACTOR,
     USELESS,
@@ -27,9 +28,10 @@ from maquette.mechanisms.online import (
     with_larger_budget,
     worth_testing,
 )
-from maquette.models.answers import GRID
 from maquette.queries.forms import from_spec
+from maquette.questions.answers import GRID
 from maquette.questions.measurement import Size
+from maquette.questions.steps import Guess
 from maquette.sessions.question import Forecast, Kind, Question
 from maquette.sessions.rules import Rules
 from maquette.sessions.shared import SessionSurvey, SharedAnswers

@@ -23,8 +23,8 @@ from maquette.errors import (
     ParameterError,
     UselessAnswer,
 )
+from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
-from maquette.gate.online import OnlineCurator
 from maquette.models.answers import only
 from maquette.queries.base import Queries
 from maquette.releasing.payment import open_ledger, require_total, warn_if_weak

@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
-from maquette.gate.online import OnlineCurator, Step, read_step
-from maquette.gate.tables import plan_tables
+from maquette.gate.curator import OnlineCurator
+from maquette.gate.prices import plan_tables
 from maquette.mechanisms.online import PublicNumbers, Settings
 from maquette.mechanisms.strategies import pair_tables
-from maquette.models.answers import GRID
 from maquette.models.survey import Survey
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
+from maquette.questions.answers import GRID
+from maquette.questions.steps import Step, read_step
 from maquette.sessions.question import Question
 from maquette.sessions.state import Source, State, clip, is_near, read_answer
 

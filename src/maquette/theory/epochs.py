@@ -131,7 +131,7 @@ def spend_as_needed(
     """Epochs so cheap that every answer is just within `reach` records, except with probability beta.
 
     Accuracy: simultaneous over k adaptive questions, for as long as the budget pays for epochs.
-    Holds when: the noise is that of `gate/sparse.py`; the guess is public. How long the budget lasts is not said.
+    Holds when: the noise is that of `questions/sparse.py`; the guess is public. How long the budget lasts is not said.
     """
     _check.positive(budget=budget, reach=reach)
     _check.whole(k=k)

@@ -158,3 +158,16 @@ def _open_records(records: Sequence[Any], names: Sequence[str] | None) -> Source
     if names is None:
         names = list(dict.fromkeys(str(name) for record in records for name in record))
     return from_records(cast(Sequence[Mapping[Any, Any]], records), names, "list of records")
+
+
+def ledger_beside(source: object) -> Path | None:
+    """Where the ledger of a file is kept if no other place is named; None for what is no single file."""
+    if not isinstance(source, (str, Path)) or any(sign in str(source) for sign in "*?["):
+        return None
+    return Path(f"{source}.ledger")
+
+
+def public_name(source: object, table: str | None) -> str:
+    """What a source is called in public words: its file name or its type, and the table inside it."""
+    public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
+    return public if table is None else f"{public}:{table}"

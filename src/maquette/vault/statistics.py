@@ -1,4 +1,4 @@
-"""Exact statistics of a private table that are counted a few tables at a time. Private: for the gate alone."""
+"""Exact statistics of a private table that the gate adds noise to or chooses by. Private: for the gate alone."""
 
 from __future__ import annotations
 
@@ -8,16 +8,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.queries.base import Margin
+from maquette.queries.base import Margin, Queries
 from maquette.queries.marginals import Binned
+from maquette.queries.merging import pieces
+from maquette.questions.answers import Answers
 from maquette.questions.class_errors import gaps, largest_error
 from maquette.questions.released import ClassQuestion
+from maquette.questions.scores import count_errors, signed_errors
 from maquette.vault.engine import Engine
 
 TABLES_AT_A_TIME = 2_000
 """Tables in bins that are counted at a time where the rows are in memory; elsewhere all of them in one pass."""
 _CELLS = 2**23
 """Cells that are counted at a time where the rows are in memory; elsewhere all of them in one pass."""
+
+
+def errors_of(
+    engine: Engine, queries: Queries, answers: Answers, *, signed: bool = False
+) -> NDArray[np.int64]:
+    """The error of every released answer in whole counts (`questions/scores.py`)."""
+    score = signed_errors if signed else count_errors
+    return score(engine.answer(queries), queries.denominator, answers, engine.size())
+
+
+def largest_by_part(
+    engine: Engine, queries: Queries, answers: Answers, parts: Sequence[tuple[int, int]]
+) -> NDArray[np.int64]:
+    """The largest error in each part; a long class is counted piece by piece where the rows are in memory."""
+    whole = [(0, queries)]
+    largest = np.zeros(len(parts), dtype=np.int64)
+    for begin, piece in pieces(queries) if engine.in_memory else whole:
+        end = begin + piece.count
+        errors = errors_of(engine, piece, Answers(answers.numerators[begin:end], answers.denominator))
+        for i, (start, stop) in enumerate(parts):
+            inside = errors[max(start - begin, 0) : max(stop - begin, 0)]
+            largest[i] = max(largest[i], inside.max(initial=0))
+    return largest
 
 
 def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]:

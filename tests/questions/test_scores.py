@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from maquette.domain import Relation
 from maquette.errors import ParameterError
-from maquette.gate import scores
-from maquette.gate.scores import check_answers, count_errors, signed_errors
 from maquette.models.answers import Answers
+from maquette.questions import scores
+from maquette.questions.scores import check_answers, count_errors, signed_errors
 from support.privacy_doubles import histograms, neighbours
 
 

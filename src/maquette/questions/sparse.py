@@ -1,4 +1,4 @@
-"""Sparse vector: whether public guesses are far from the table's answers, with a secret noisy threshold.
+"""Terms of a sparse vector: are public guesses far from the table's answers, by a secret noisy threshold?
 
 The score of a guess is |q(x) - guess| in counts. The guess is a public whole number over the query's denominator,
 so the score moves by at most 1 between neighbours, under both relations: q(x) does, and the absolute value does
@@ -18,57 +18,22 @@ the chain's hashes are given out as receipts, and a small whole number could be 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.events import ComposedEvent, Event, SparseEvent
-from maquette.accounting.unit import Unit
 from maquette.errors import ParameterError
-from maquette.gate import prices
-from maquette.queries.base import Sensitivity
 from maquette.questions import bounds
 from maquette.questions.measurement import Epoch, EpochTerms
-from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, NoiseRequest, independent
-from maquette.samplers.noise import Noise, float_up, sqrt_up
+from maquette.questions.noise import Gaussian, Laplace
+from maquette.questions.rounding import sqrt_up
 
 _LARGEST = 2**40
 """Thresholds beyond this many records are a mistake, and could overflow."""
 BLIND_WORDS = 2
 """128 random bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The noise that the terms of an epoch buy, and the event that is charged for it."""
-
-    threshold_scale: Fraction
-    test_scale: Fraction
-    answer_noise: IndependentLaw | None
-    event: Event
-
-
-def plan(terms: EpochTerms, *, unit: Unit, ledger_unit: Unit = Unit.EPSILON) -> Plan:
-    """From prices to scales, rounded to the private side."""
-    _check(terms)
-    threshold_scale = Fraction(float_up(1 / prices.on_grid(terms.threshold_price)))
-    test_scale = Fraction(float_up(2 * terms.cap / prices.on_grid(terms.test_price)))
-    sparse = SparseEvent(threshold_scale=threshold_scale, test_scale=test_scale, cap=terms.cap)
-    if terms.answer_price is None:
-        return Plan(threshold_scale, test_scale, None, sparse)
-    cap = Fraction(terms.cap)
-    together = Sensitivity(cap, cap, Fraction(1))
-    answers = prices.noise(
-        NoiseRequest.at(terms.answer_price, unit),
-        together,
-        unit=unit,
-        ledger_unit=ledger_unit,
-        coordinates=terms.cap,
-    )
-    return Plan(threshold_scale, test_scale, independent(answers.law), ComposedEvent((sparse, answers.event)))
 
 
 def score(exact: int, guess: int) -> int:
@@ -104,18 +69,13 @@ def check_widths(epoch: Epoch, denominator: int) -> None:
     bounds.check_width(max(widths) * denominator)
 
 
-def add_noise(exact: int, law: IndependentLaw, *, denominator: int, noise: Noise) -> int:
-    """A value with fresh noise of the epoch's law, stretched to the query's denominator."""
-    values = np.array([exact], dtype=np.int64)
-    return int(prices.add_noise(values, law, denominator=denominator, source=noise)[0])
-
-
 def seal(shift: int, blind: NDArray[np.uint64]) -> list[NDArray[np.int64]]:
     """The secret of an epoch as the ledger stores it."""
     return [np.array([shift], dtype=np.int64), blind.view(np.int64).copy()]
 
 
 def unseal(arrays: Sequence[NDArray[np.int64]]) -> int:
+    """The noise of the threshold out of what `seal` made."""
     return int(arrays[0][0])
 
 
@@ -129,6 +89,7 @@ def terms_to_dict(terms: EpochTerms) -> dict[str, Any]:
 
 
 def terms_from_dict(data: dict[str, Any]) -> EpochTerms:
+    """The terms of `terms_to_dict`."""
     first, second, third = (None if p is None else Fraction(p) for p in data["prices"])
     if first is None or second is None:
         raise ParameterError("expected the prices of an epoch's threshold and tests")
@@ -139,7 +100,8 @@ def _prices(terms: EpochTerms) -> tuple[Fraction, Fraction, Fraction | None]:
     return terms.threshold_price, terms.test_price, terms.answer_price
 
 
-def _check(terms: EpochTerms) -> None:
+def check_terms(terms: EpochTerms) -> None:
+    """A cap and a threshold that leave 64 bits to the scores."""
     bounds.check_type(terms, EpochTerms, "the terms of an epoch")
     bounds.check_whole(terms.cap, least=1, most=2**20, what="an epoch's cap")
     bounds.check_whole(terms.threshold, least=-_LARGEST, most=_LARGEST, what="a threshold in records")

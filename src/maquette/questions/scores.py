@@ -1,4 +1,4 @@
-"""Errors of released answers on the private table, in whole counts.
+"""Scores of released answers: their errors on a table, in whole counts, and how far one record moves them.
 
 The score of a query is |q(x) - n f| for a released fraction f in [0, 1], rounded up. Its sensitivity is 1:
 adding a record z moves q(x) - n f by q_z - f, replacing one moves it by a difference of two weights, both
@@ -10,14 +10,17 @@ reasons.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import ParameterError
-from maquette.models.answers import Answers
+from maquette.queries.base import Group, Sensitivity
 from maquette.questions import bounds
+from maquette.questions.answers import Answers
 
 
 def check_answers(answers: Answers, count: int) -> None:
@@ -32,6 +35,22 @@ def check_answers(answers: Answers, count: int) -> None:
     outside = (answers.numerators < 0) | (answers.numerators > answers.denominator)
     if bool(np.any(outside)):
         raise ParameterError("expected answers between 0 and 1")
+
+
+def group_ends(groups: Sequence[Group], count: int) -> list[tuple[int, int]]:
+    """Where each group begins and ends; the sensitivity of a vector counts them."""
+    bounds.check_list(groups, Group, "a list of groups of queries")
+    parts = [(group.start, group.stop) for group in groups]
+    for part in parts:
+        bounds.check_list(part, int, "groups that begin and end at whole numbers")
+    if not parts or not all(0 <= start < stop <= count for start, stop in parts):
+        raise ParameterError(f"expected groups inside the {count} queries, none of them empty")
+    return parts
+
+
+def one_each(numbers: int) -> Sensitivity:
+    """Of a vector of so many numbers, each of which one record moves by at most 1."""
+    return Sensitivity(Fraction(numbers), Fraction(numbers), Fraction(1))
 
 
 def count_errors(exact: NDArray[np.int64], denominator: int, answers: Answers, n: int) -> NDArray[np.int64]:
