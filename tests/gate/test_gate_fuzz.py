@@ -123,7 +123,7 @@ CATALOGUE = {
         _without(bounds, "check_whole"), ("open_epoch", "test", "select_tables")
     ),
     "queries of any size and domain": Bug(_without(bounds, "check_queries"), ("select",)),
-    "prices of any kind": Bug(_without(prices, "check_price"), ("size", "measure", "select")),
+    "prices of any kind": Bug(_without(bounds, "check_price"), ("size", "measure", "select")),
     "notes of any kind": Bug(_without(bounds, "check_about"), ("note", "note_all")),
     "margins of any kind": Bug(_without(bounds, "check_margins"), ("measure_residuals",)),
     "a refusal that looks at the table": Bug(_tells_the_count, ("size",)),
