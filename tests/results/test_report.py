@@ -342,7 +342,21 @@ def test_heat_maps_show_the_strongest_tables_first():
     assert [cell.text for cell in cells] == ["40.0", "10.0"]
     assert [cell.tone for cell in cells] == [3, -3]
     assert maps[0].error == pytest.approx(0.01)
-    assert maps[0].caption == "every cell within 1.0 percentage points"
+    assert maps[0].caption == "every cell within 1.0 percentage points, all together"
+
+
+def test_a_map_whose_errors_hold_one_by_one_says_so(monkeypatch):
+    import dataclasses
+
+    real = pairs.estimate
+
+    def for_one_cell(release, query):
+        result = real(release, query)
+        return None if result is None else dataclasses.replace(result, alone=True)
+
+    monkeypatch.setattr(pairs, "estimate", for_one_cell)
+    for one in pairs.heat_maps(related_release()):
+        assert one.caption.startswith("each cell by itself within 1.0 percentage points")
 
 
 def test_cells_below_their_error_are_pale():

@@ -60,6 +60,8 @@ class HeatMap:
     rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
     error: float | None
     """The largest stated error of a cell; None where one has no stated error."""
+    alone: bool
+    """Whether some of these errors hold for its own cell alone, and not for all together."""
     evidence: float
     """How much the cells differ from independence beyond their stated errors, added up."""
 
@@ -67,7 +69,9 @@ class HeatMap:
     def caption(self) -> str:
         if self.error is None:
             return "some cells have no stated error"
-        return f"every cell within {wording.points(self.error)}"
+        if self.alone:
+            return f"each cell by itself within {wording.points(self.error)}: of many cells a few will lie outside"
+        return f"every cell within {wording.points(self.error)}, all together"
 
 
 def heat_maps(release: Release) -> list[HeatMap]:
@@ -187,18 +191,21 @@ def _heat_map(release: Release, pair: Margin) -> HeatMap | None:
         columns=tuple(label for label, _ in across),
         rows=rows,
         error=max(bounds) if len(bounds) == len(errors) else None,
+        alone=any(share[2] for line in shares for share in line if share is not None),
         evidence=float(sum(max(one, 0.0) for one in beyond)),
     )
 
 
-def _share(release: Release, pair: Margin, rows: range, columns: range) -> tuple[float, float | None] | None:
+def _share(
+    release: Release, pair: Margin, rows: range, columns: range
+) -> tuple[float, float | None, bool] | None:
     from maquette.queries import weights
 
     sizes = tuple(release.domain[name].size for name in pair)
     mask = np.zeros(sizes)
     mask[rows.start : rows.stop, columns.start : columns.stop] = 1.0
     result = estimate(release, weights(release.domain, mask.reshape(1, -1), attributes=list(pair)))
-    return None if result is None else (result.value, result.error)
+    return None if result is None else (result.value, result.error, result.alone)
 
 
 def _cell(value: float, error: float | None, excess: float) -> HeatCell:
