@@ -121,4 +121,7 @@ def test_parts_of_a_ledger():
     assert percent_of(123, 1000) == "12.3 %"
     assert percent_of(1, 10**6) == "0.0001 %"
     assert percent_of(0, 5) == "0.0 %"
+    assert (percent_of(12_341, 10**5), percent_of(12_341, 10**5, up=True)) == ("12.3 %", "12.4 %")
+    assert (percent_of(1_231, 10**8), percent_of(1_231, 10**8, up=True)) == ("0.0012 %", "0.0013 %")
+    assert percent_of(0, 5, up=True) == "0.0 %"
     assert percent_of(5, 5) == "100.0 %"

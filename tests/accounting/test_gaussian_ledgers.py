@@ -327,7 +327,7 @@ def test_the_command_line_tells_how_a_ledger_counts(tmp_path):
     )
     assert made.json["accounting"] == "gaussian"
     assert made.json["unit"] == "mu^2/2"
-    assert "Gaussian differential privacy" in call("ledger", "show", own.ledger).out
+    assert "Gaussian differential privacy" in call("ledger", "show", own.ledger, "--details").out
     other = call(
         "ledger", "create", tmp_path / "z", "--domain", own.domain, "--epsilon", 3, "--delta", 1e-9,
         "--accounting", "zcdp", "--json",

@@ -191,7 +191,7 @@ def test_a_budget_that_is_exhausted(own):
     assert own.release("--total-epsilon", 1.5).code == 0
     spent, answers = own.spent(), (own.place / "answers.parquet").read_bytes()
     ended = own.release("--key", "more")
-    refused(ended, "needs epsilon=1", "left", code=3)
+    refused(ended, "needs 66.7 % of ledger", "33.3 % is left", "epsilon=0.5 fits", code=3)
     assert own.spent() == spent
     assert (own.place / "answers.parquet").read_bytes() == answers
 
@@ -205,7 +205,7 @@ def test_a_budget_that_is_exhausted_reads_nothing(own, monkeypatch):
 
     monkeypatch.setattr("maquette.gate.curator.Curator.measure", look)
     monkeypatch.setattr("maquette.gate.curator.Curator.size", look)
-    refused(own.release("--key", "more"), "epsilon", code=3)
+    refused(own.release("--key", "more"), "nothing more fits", code=3)
 
 
 @pytest.mark.slow
@@ -355,7 +355,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_goes_on_for_free(own, monkeypa
     monkeypatch.setattr("maquette.api.certify", interrupt)
     ended = own.release("--certificate", 0.05)
     refused(ended, "interrupted", "pays nothing twice", code=130)
-    assert "of 1 is spent and 0.05 reserved" in ended.err
+    assert "95.0 % spent, 5.0 % reserved" in ended.err
     monkeypatch.undo()
     assert own.release("--certificate", 0.05).code == 0
     assert own.spent() == pytest.approx(1.0)

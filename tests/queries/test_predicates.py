@@ -198,7 +198,7 @@ def test_the_ends_of_a_predicate_too_long_to_say_are_refused():
     domain = Domain((Attribute("c", Kind.ORDINAL, categories=names, overflow=True),))
     asked = mq.where(domain, f"c >= '{names[100]}'")  # an undeclared value may lie on either side
     assert asked.notes
-    with pytest.raises(WorkloadError, match="too long to be said"):
+    with pytest.raises(WorkloadError, match="too long to write"):
         asked.ends()
 
 

@@ -5,6 +5,7 @@ It charges nothing and decides nothing; the ledger itself does, when it is asked
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -112,7 +113,11 @@ def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
     return "; ".join(offers)
 
 
-def percent_of(units: int, total: int) -> str:
-    """A part of a ledger: 12.3 %; small ones keep two digits."""
-    share = 100 * units / total if total else 0.0
+def percent_of(units: int, total: int, *, up: bool = False) -> str:
+    """A part of a ledger: 12.3 %; small ones keep two digits. With `up` never less than it is."""
+    exact = Fraction(100 * units, total) if total else Fraction(0)
+    share = float(exact)
+    if up and share > 0:
+        grid = Fraction(10) ** (1 if share >= 1 else 1 - math.floor(math.log10(share)))
+        share = float(math.ceil(exact * grid) / grid)
     return f"{share:.1f} %" if share >= 1 or share == 0 else f"{share:.2g} %"

@@ -47,27 +47,29 @@ def describe(outcome: SessionAnswer | Forecast, *, total: float) -> str:
     """An answer, or the forecast of one, in a line; `total` is the session's budget, of which prices are parts."""
     from maquette.sessions import SessionAnswer
 
-    cost = _part(outcome.cost, total)
     if isinstance(outcome, SessionAnswer):
+        cost = _part(outcome.cost, total)
         price = f", {cost} of the budget" if outcome.cost else ""
         return f"{outcome}{price}" + (f", receipt {outcome.receipt}" if outcome.receipt else "")
+    cost = _part(outcome.cost, total, up=True)  # at most means at most
     error = "" if outcome.error is None else f", within {100 * outcome.error:.2f} points"
     if outcome.refusal is not None:
         return f"would be refused: {_REFUSALS[outcome.refusal]} ({cost} of the budget{error})"
     if outcome.kind == "size":
+        size = _part(outcome.size_cost, total, up=True)
         return (
-            f"the number of records has to be bought first, for {_part(outcome.size_cost, total)} of the budget; the "
+            f"the number of records has to be bought first, for {size} of the budget; the "
             f"price of the question depends on it, and both together cost at most {cost}"
         )
     price = f": at most {cost} of the budget" if outcome.cost else ""
     return f"{_FORECASTS[outcome.kind]}{price}{error}"
 
 
-def _part(amount: float, total: float) -> str:
+def _part(amount: float, total: float, *, up: bool = False) -> str:
     from maquette.accounting.affordable import percent_of
     from maquette.accounting.budget import UNITS
 
-    return percent_of(round(amount * UNITS), round(total * UNITS))
+    return percent_of(round(amount * UNITS), round(total * UNITS), up=up)
 
 
 def say_budget(opened: Session) -> None:

@@ -37,8 +37,8 @@ MAX_CODES = 20
 BINS = 50
 USUAL_TOKENS = ("?", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "nan", "NaN", ".", "-")
 DRAFT_WARNING = (
-    "Draft read off the private rows. Lists and bounds give them away: go through the columns with 'maquette domain "
-    "review', replace each list and bound by public knowledge. Do not pass this file on before."
+    "Draft read off the private rows. Lists and bounds give them away: replace each by public knowledge, column by "
+    "column, and do not pass this file on before; for that there is: maquette domain review"
 )
 
 
