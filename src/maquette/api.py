@@ -21,6 +21,7 @@ from maquette.mechanisms.postprocess import expanded
 from maquette.models.rows import generator
 from maquette.queries.base import Queries
 from maquette.queries.predicates import notes_of
+from maquette.questions.measurement import Size
 from maquette.receipt import Receipt
 from maquette.releasing import planning
 from maquette.releasing.certify import certify, certify_classes, certify_draw, share_of_beta
@@ -123,7 +124,8 @@ def release(
         check_covered(choice.request, book, name, choice.prepared)
         entry = reserve(choice.request, book, name)
         try:
-            done = run(curator, choice, key=name, progress=progress)
+            before = _certified_classes(book, entry)
+            done = run(curator, choice, key=name, progress=progress, classes=before)
         except KeyReused as error:
             if entry.fresh:
                 raise
@@ -172,8 +174,18 @@ class _Done:
     classes: tuple[ClassCertificate, ...] = ()
 
 
-def run(curator: Curator, choice: Choice, *, key: str, progress: Progress | None = None) -> _Done:
-    """The mechanism, then the certificate, both through the same gate."""
+def run(
+    curator: Curator,
+    choice: Choice,
+    *,
+    key: str,
+    progress: Progress | None = None,
+    classes: bool | None = None,
+) -> _Done:
+    """The mechanism, then the certificate, both through the same gate.
+
+    `classes` says whether a finished run of the same request certified classes of questions; None if there is none.
+    """
     request = choice.request
     tell = progress or (lambda _what, _share: None)
     outcome = choice.prepared.run(curator, rng=generator(key), progress=tell)
@@ -181,6 +193,9 @@ def run(curator: Curator, choice: Choice, *, key: str, progress: Progress | None
     outcome = postprocess.meeting(outcome, request.queries, key=key)
     if not request.queries.count:
         return _Done(outcome, None)
+    if not (planning.are_classes_useful(choice, size=outcome.size) if classes is None else classes):
+        few = _too_few(request.bought, outcome.size)
+        outcome, request = replace(outcome, notes=(*outcome.notes, few)), replace(request, bought=())
     certified = planning.is_still_certified(choice, size=outcome.size)
     if not certified and request.certificate is None:
         outcome = replace(outcome, notes=(*outcome.notes, UNCERTIFIED))
@@ -240,6 +255,20 @@ def _with_classes(
         together=request.beta,
     )
     return _Done(outcome, certificate, classes)
+
+
+def _certified_classes(book: Ledger, entry: Entry) -> bool | None:
+    """Did a finished run of this request pay for certificates of classes? None if no run is finished."""
+    if entry.fresh or entry.settlement is None or not entry.body.get("classes"):
+        return None
+    return any(p.body.get("ask") == "class errors" for p in book.entries(kind="reserve", parent=entry.key))
+
+
+def _too_few(names: Collection[str], size: Size) -> str:
+    return (
+        f"not certified: {', '.join(sorted(names))}; with about {size.divisor:,} records the bounds were expected to "
+        "say little, and their price was not spent. certificate= asks for them by name"
+    )
 
 
 def _uncertified(names: Collection[str]) -> str:

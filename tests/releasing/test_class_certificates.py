@@ -102,6 +102,15 @@ def decided(n, *, epsilon=1.0, queries=PAIRS, **options):
     return decide(choose(request), n=n).request
 
 
+def test_the_released_number_of_records_decides_again():
+    small = made(150)
+    assert small.certificates == ()
+    assert any("not certified: one attribute" in note for note in small.notes)
+    assert "class errors" not in {one.asked for one in small.spending}
+    by_name = made(150, certificate=("workload", "two attributes"))
+    assert [one.name for one in by_name.certificates] == ["two attributes"]
+
+
 def test_public_numbers_decide():
     assert decided(20_000).bought == DEFAULT
     assert decided(100).bought == ()
