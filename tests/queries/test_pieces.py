@@ -1,14 +1,11 @@
 """Long classes in pieces: the same answers, the same largest errors, the same digest."""
 
 import hashlib
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import UNITS, Budget
-from maquette.accounting.ledger import Ledger
-from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.domain import Attribute, Domain, Kind
 from maquette.models import answers as held
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries import boxes, marginals, union, weights
@@ -16,8 +13,8 @@ from maquette.queries import merging as cutting
 from maquette.queries.marginals import Marginals
 from maquette.questions.digests import answers_digest
 from maquette.questions.scores import count_errors
+from maquette.vault.statistics import largest_by_part
 from support.privacy_doubles import table_of
-from support.seeded import SeededCurator
 
 DOMAIN = Domain(
     tuple(Attribute(name, Kind.ORDINAL, codes=size) for name, size in zip("abc", (4, 3, 2), strict=True))
@@ -74,21 +71,16 @@ def test_answers_of_rows_do_not_depend_on_the_pieces(asked, monkeypatch):
 @pytest.mark.parametrize("asked", [PAIRS, MIXED])
 def test_largest_errors_do_not_depend_on_the_pieces(asked, monkeypatch):
     counts = np.random.default_rng(4).integers(0, 9, DOMAIN.size)
-    table = table_of(DOMAIN, counts)
-    ledger = Ledger.memory(
-        budget=Budget(1.0), relation=Relation.ADD_REMOVE, domain_fingerprint=DOMAIN.fingerprint, name="t"
-    )
-    curator = SeededCurator(table, ledger, key="k", budget=Budget(1.0), seed=1)
+    engine = table_of(DOMAIN, counts)._engine
     answers = Answers.from_fractions(np.random.default_rng(5).random(asked.count))
     groups = [(g.start, g.stop) for g in asked.groups()]
     exact = asked.on_histogram(counts.reshape(DOMAIN.shape))
     errors = count_errors(exact, asked.denominator, answers, int(counts.sum()))
     expected = [errors[a:b].max() for a, b in groups]
-    assert curator._largest(asked, answers, groups).tolist() == expected
+    assert largest_by_part(engine, asked, answers, groups).tolist() == expected
     monkeypatch.setattr(cutting, "MAX_PIECE_QUERIES", 5)
     assert len(list(cutting.pieces(asked))) > 3
-    assert curator._largest(asked, answers, groups).tolist() == expected
-    assert curator.left == Fraction(Budget(1.0).total_units, UNITS)
+    assert largest_by_part(engine, asked, answers, groups).tolist() == expected
 
 
 def test_narrow_numerators_do_not_overflow():

@@ -175,6 +175,6 @@ def test_the_survey_is_a_function_of_what_was_released(monkeypatch):
         session = seeded_session(monkeypatch, 3, table, ledger=book(BUDGET), **OPTIONS)
         session.ask("age = 7 and job = 1")
         tables = session._planner.state.tables
-        seen.append([(t.asked, t.variance) for t in tables])
+        seen.append([(t.binned, t.variance) for t in tables])
         assert all(np.issubdtype(t.values.dtype, np.integer) for t in tables)
     assert seen[0] == seen[1]
