@@ -25,7 +25,7 @@ from maquette.questions.measurement import Size
 from maquette.receipt import Receipt
 from maquette.releasing import planning
 from maquette.releasing.certify import certify, certify_classes, certify_draw, share_of_beta
-from maquette.releasing.class_choice import can_be_certified
+from maquette.releasing.class_choice import are_classes_useful, can_be_certified
 from maquette.releasing.payment import (
     accounting_of,
     check_covered,
@@ -193,7 +193,10 @@ def run(
     outcome = postprocess.meeting(outcome, request.queries, key=key)
     if not request.queries.count:
         return _Done(outcome, None)
-    if not (planning.are_classes_useful(choice, size=outcome.size) if classes is None else classes):
+    is_useful = (
+        are_classes_useful(request, choice.mechanism, size=outcome.size) if classes is None else classes
+    )
+    if not is_useful:
         few = _too_few(request.bought, outcome.size)
         outcome, request = replace(outcome, notes=(*outcome.notes, few)), replace(request, bought=())
     certified = planning.is_still_certified(choice, size=outcome.size)

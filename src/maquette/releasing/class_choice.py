@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from maquette.domain import Domain
 from maquette.mechanisms import sizing
-from maquette.mechanisms.base import Prepared
+from maquette.mechanisms.base import Mechanism, Prepared
 from maquette.queries.base import Margin, Queries, Sensitivity
 from maquette.questions.classes import CLASSES, MAX_CELLS, cells_of
+from maquette.questions.measurement import Size
 from maquette.questions.noise import law_at
 from maquette.releasing.certify import share_of_beta
 from maquette.releasing.request import Request
@@ -38,6 +39,17 @@ def useful_classes(request: Request, prepared: Prepared) -> tuple[str, ...]:
     if asked_otherwise or not prepared.mechanism.traits.answers_from_rows:
         return ()
     return tuple(name for name, error in forecast_classes(request, prepared).items() if error < USEFUL)
+
+
+def are_classes_useful(request: Request, mechanism: Mechanism, *, size: Size) -> bool:
+    """Are classes of questions certified, now that the number of records is released? Those asked for by name are.
+
+    Others are only if one of them is expected to say something about so many records. The number is released before
+    anything is measured about the answers, so the choice tells nothing more.
+    """
+    if request.classes is not None or size.public or not request.bought:
+        return True
+    return bool(useful_classes(request, mechanism.prepare(request.task, n=size.divisor)))
 
 
 def forecast_classes(request: Request, prepared: Prepared) -> dict[str, float]:

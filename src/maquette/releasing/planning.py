@@ -245,18 +245,6 @@ def is_still_certified(choice: Choice, *, size: Size) -> bool:
     return bool(choice.request.prices[1])
 
 
-def are_classes_useful(choice: Choice, *, size: Size) -> bool:
-    """Are classes of questions certified, now that the number of records is released? Those asked for by name are.
-
-    Others are only if one of them is expected to say something about so many records. The number is released before
-    anything is measured about the answers, so the choice tells nothing more.
-    """
-    request = choice.request
-    if request.classes is not None or size.public or not request.bought:
-        return True
-    return bool(useful_classes(request, prepare(request, choice.mechanism, n=size.divisor).prepared))
-
-
 def best_accounting(
     mechanism: Mechanism, queries: Queries, *, relation: Relation, epsilon: float, delta: float
 ) -> Accounting:
