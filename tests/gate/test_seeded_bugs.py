@@ -566,8 +566,8 @@ def _(patch):
 @bug("the release compares itself with the true answers", checks.replayed("histogram-laplace"))
 def _(patch):
     def make(real):
-        def run(curator, choice, *, key, progress=None):
-            done = real(curator, choice, key=key, progress=progress)
+        def run(curator, choice, *, key, **options):
+            done = real(curator, choice, key=key, **options)
             exact = curator._engine.answer(choice.request.queries)
             done.outcome.parameters["true error"] = float(np.abs(exact).max())
             return done
