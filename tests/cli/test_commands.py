@@ -43,7 +43,7 @@ COMMANDS = (
 def made(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """A desk on which one release was made."""
     own = desk(tmp_path_factory.mktemp("made"))
-    ended = own.release("--total-epsilon", 3, "--groups")
+    ended = own.release("--total-epsilon", 3, "--groups", "--certificate", 0.4)
     assert ended.code == 0, ended
     return own
 
@@ -76,7 +76,7 @@ def test_versions(made):
 
 @pytest.mark.slow
 def test_a_release_tells_what_it_made(made):
-    ended = made.release("--total-epsilon", 3, "--groups")
+    ended = made.release("--total-epsilon", 3, "--groups", "--certificate", 0.4)
     assert ended.code == 0
     assert "of the truth, except with probability 5 %" in ended.out
     assert "the ledger: " in ended.out
@@ -89,7 +89,7 @@ def test_a_release_tells_what_it_made(made):
 def test_the_same_release_again_is_free_and_the_same(made):
     before, answers = made.spent(), (made.place / "answers.parquet").read_bytes()
     time.sleep(1)  # of times the ledger keeps the seconds
-    again = made.release("--total-epsilon", 3, "--groups")
+    again = made.release("--total-epsilon", 3, "--groups", "--certificate", 0.4)
     assert again.code == 0
     assert again.out.startswith("Paid for before, on ")
     assert "this repeat was free." in again.out.splitlines()[0]
@@ -108,7 +108,7 @@ def test_a_new_key_pays_anew(tmp_path):
 
 @pytest.mark.slow
 def test_release_json(made):
-    data = made.release("--total-epsilon", 3, "--groups", "--json").json
+    data = made.release("--total-epsilon", 3, "--groups", "--certificate", 0.4, "--json").json
     assert data["format"] == 1
     assert data["certificate"]["alpha"] < 1
     assert [g["name"] for g in data["certificate"]["groups"]] == ["1-way marginals", "2-way marginals"]
