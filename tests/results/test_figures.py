@@ -9,6 +9,7 @@ import pytest
 
 import maquette as mq
 from maquette.domain import Domain
+from maquette.mechanisms import sizing
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.questions.measurement import Size
 from maquette.results.figures import Grouping
@@ -210,6 +211,9 @@ def test_a_noisy_number_of_records_widens_counts_and_sums():
     shown = coded(np.random.default_rng(7))
     public = release_of(shown, 0.01)
     noisy = replace(public, size=Size(RECORDS, Gaussian(Fraction(1), Fraction(25)), public.receipts[0]))
+    low, _, high = Grouping.of(noisy, [], None)._size
+    # the certificate reckons with half of beta: one class, and one part for a single interval
+    assert (high - low) / 2 == pytest.approx(sizing.size_error(noisy.size, noisy.beta / 2))
     for word in ("count", "sum"):
         arguments = () if word == "count" else ("rooms",)
         sure = getattr(Grouping.of(public, ["sex"], None), word)(*arguments)

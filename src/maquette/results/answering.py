@@ -138,7 +138,7 @@ def estimate(release: Release, query: Queries, *, beta: float | None = None) -> 
     """
     if not set(query.attributes) <= set(release.measured):
         return None
-    allowed = (release.beta if beta is None else beta) * _model_share(release)
+    allowed = (release.beta if beta is None else beta) * part_of_beta(release)
     result = (
         _by_classes(release, query, allowed)
         or _certified(release, query)
@@ -155,8 +155,8 @@ def estimate(release: Release, query: Queries, *, beta: float | None = None) -> 
     return replace(corrected, alone=result.alone, statement=result.statement)
 
 
-def _model_share(release: Release) -> float:
-    """The part of the chance to fail that is left for a model's interval: all of it without certified classes."""
+def part_of_beta(release: Release) -> float:
+    """The part of the chance to fail that each statement has, and a single interval besides: all without classes."""
     if not release.certificates:
         return 1.0
     return 1 / (len(release.certificates) + (release.certificate is not None) + 1)

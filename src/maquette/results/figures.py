@@ -31,7 +31,7 @@ from maquette.mechanisms import sizing
 from maquette.queries import condition
 from maquette.queries.condition import Condition, Every, Leaf, Runs
 from maquette.queries.predicates import Predicate, of_condition, where
-from maquette.results.answering import check_attributes, estimate, workload_bound
+from maquette.results.answering import check_attributes, estimate, part_of_beta, workload_bound
 from maquette.results.covering import Bound, Product, error_of
 from maquette.results.distribution import marginal_places
 
@@ -202,9 +202,9 @@ class Grouping:
 
     @cached_property
     def _size(self) -> tuple[float, float, float]:
-        """The number of records, between its ends."""
+        """The number of records between the ends that the certificates reckon with, so that all hold together."""
         release = self.release
-        off = sizing.size_error(release.size, release.beta)
+        off = sizing.size_error(release.size, release.beta * part_of_beta(release))
         return max(release.size.value - off, 0.0), float(release.size.divisor), release.size.value + off
 
     def statement(self, name: str | None = None) -> str:
