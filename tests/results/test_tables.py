@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import maquette as mq
-from maquette.results.export import MAX_SHEET, dictionary, long_form
+from maquette.results import export as export_module
+from maquette.results.export import dictionary, long_form
 from results.test_figures import coded, release_of, share
 from support.cli_files import call, refused
 from support.made_release import toy_release
@@ -220,8 +221,11 @@ def test_commands_show_tables_and_write_files(tmp_path):
     refused(call("export", place, "-o", tmp_path / "other", "--table", "sex,"), "joined by commas")
 
 
-def test_a_sheet_is_not_longer_than_programs_read():
-    assert MAX_SHEET == 2**20 - 1
+def test_a_sheet_is_not_longer_than_programs_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(export_module, "MAX_SHEET", 399)
+    with pytest.raises(mq.ReleaseError, match=r"too long for a sheet.*rows \(400 rows\)"):
+        RELEASE.export(tmp_path / "out", forms=["xlsx"])
+    assert not (tmp_path / "out").exists()
 
 
 def test_tables_do_not_load_pandas(tmp_path):
