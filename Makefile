@@ -18,12 +18,13 @@ help:  ## what there is to run
 setup: $(READY)  ## the virtual environment, from the lock
 
 # The lock names no registry: uv (or pip, where only pip is set up) asks the one this machine uses, and the
-# hashes decide whether to believe it.
+# hashes decide whether to believe it. Bytecode is compiled once here: where PYTHONDONTWRITEBYTECODE is set, every
+# process would otherwise compile the libraries anew, a second each time.
 $(READY): uv.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	$(UV) export --quiet --frozen --all-groups --all-extras --no-emit-project -o $(VENV)/requirements.txt
-	$(UV) pip install --quiet --python $(VENV) --require-hashes -r $(VENV)/requirements.txt \
+	$(UV) pip install --quiet --compile-bytecode --python $(VENV) --require-hashes -r $(VENV)/requirements.txt \
 		|| $(BIN)/python -m pip install --quiet --require-hashes -r $(VENV)/requirements.txt
 	$(UV) pip install --quiet --python $(VENV) --no-deps --no-build-isolation -e .
 	touch $(READY)
