@@ -17,7 +17,7 @@ from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements
 from maquette.sculpt.rows import begin
 from maquette.sculpt.targets import Layout
-from maquette.vault import statistics
+from maquette.vault.engine import MemoryEngine
 from support.seeded import SeededCurator
 
 SIZES = (2, 5, 9, 14, 30, 600)
@@ -107,7 +107,7 @@ def far(step):
     ]
     nothing = [np.full(table.cells, -i, dtype=np.int32) for i, table in enumerate(asked)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "TABLES_AT_A_TIME", step)
+        patch.setattr(MemoryEngine, "cells_per_pass", step)
         values, _ = curator.distances(asked, nothing, price=Fraction(1))
         chosen = curator.select_tables(
             asked, nothing, np.zeros(len(asked), dtype=np.int64), count=2, price=Fraction(1)

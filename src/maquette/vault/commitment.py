@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -43,42 +43,24 @@ MULTISET = "v2:"
 """Before a digest of the second scheme; those of the first have no prefix."""
 
 
-def commit(domain: Domain, batches: Iterable[Coded], salt: bytes, *, like: str | None) -> str:
-    """The commitment to the records of all batches, by the scheme of `like` or else the newest.
+def is_in_order(like: str | None) -> bool:
+    """Is this a commitment of the first scheme, which the order of the rows is part of?"""
+    return like is not None and not like.startswith(MULTISET)
 
-    Cost: one pass; memory a few words per row of a batch.
+
+def lane_keys(salt: bytes) -> Words:
+    """The keys of the four lanes. They do not tell the salt."""
+    lanes = [_mac(salt, f"maquette records, lane {lane}".encode())[:16] for lane in range(LANES)]
+    return np.frombuffer(b"".join(lanes), "<u8").reshape(LANES, 2).astype(np.uint64)
+
+
+def seal(domain: Domain, salt: bytes, sums: Words, n: int) -> str:
+    """The second scheme: the same records with the same salt give the same text, in whatever order they came.
+
+    `sums` are those of `add_records` over all of them, under the keys of the lanes.
     """
-    scheme: Callable[[Domain, Iterable[Coded], bytes], str] = in_order
-    if like is None or like.startswith(MULTISET):
-        scheme = multiset
-    return scheme(domain, batches, salt)
-
-
-def multiset(domain: Domain, batches: Iterable[Coded], salt: bytes) -> str:
-    """The second scheme: the same records with the same salt give the same text, in whatever order they come."""
-    records = Records(domain, salt)
-    for batch in batches:
-        records.add(batch)
-    return MULTISET + records.seal()
-
-
-class Records:
-    """The multiset of all records that were added, in whatever order and batches, as a keyed digest."""
-
-    def __init__(self, domain: Domain, salt: bytes) -> None:
-        lanes = [_mac(salt, f"maquette records, lane {lane}".encode())[:16] for lane in range(LANES)]
-        self._keys = np.frombuffer(b"".join(lanes), "<u8").reshape(LANES, 2).astype(np.uint64)
-        self._domain, self._salt = domain, salt
-        self._sums, self._n = np.zeros(LANES, dtype=np.uint64), 0
-
-    def add(self, batch: Coded) -> None:
-        words = pack(self._domain, batch)
-        add_records(words, self._keys, self._sums)
-        self._n += words.shape[1]
-
-    def seal(self) -> str:
-        sealed = f"maquette table\n{self._domain.fingerprint}\n{self._n}\n".encode()
-        return _mac(self._salt, sealed + self._sums.astype("<u8").tobytes()).hex()
+    sealed = f"maquette table\n{domain.fingerprint}\n{n}\n".encode()
+    return MULTISET + _mac(salt, sealed + sums.astype("<u8").tobytes()).hex()
 
 
 def in_order(domain: Domain, batches: Iterable[Coded], salt: bytes) -> str:

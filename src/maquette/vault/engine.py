@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 import psutil
@@ -14,61 +14,28 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.errors import SourceError
 from maquette.queries.base import Margin, Queries, TableQueries
-from maquette.queries.counting import count_margins
-from maquette.queries.marginals import Binned, count_binned
+from maquette.queries.marginals import Binned
 from maquette.vault.coding import Coder, coders
-from maquette.vault.commitment import Records, commit
+from maquette.vault.commitment import in_order, is_in_order, lane_keys, seal
 from maquette.vault.source import Source, changed
-
-Coded = dict[str, NDArray[Any]]
-Integers = NDArray[np.int64]
+from maquette.vault.task import BinnedTask, Coded, CountTask, Integers, RecordsTask, Task, whole
 
 MAX_RECORDS = 2**32
 """Records of a table. Because of it exact counts times public factors fit into 64 bits (`questions/bounds.py`)."""
+MIN_CELLS_PER_PASS = 2**24
+"""Counts that a pass over a table that is not in memory is asked for at least: a pass costs more than they do."""
 ROWS = 2**20
 """Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
 
 
-class Engine(Protocol):
-    """What the gate may ask of a private table. Every result is exact, and private."""
+class Engine(ABC):
+    """What the gate may ask of a private table. Every result is exact, and private.
 
-    @property
-    def domain(self) -> Domain: ...
+    A kind of table says how to `fold` (sum whole numbers over its rows) and how to count one column (`distinct`). Every
+    question of the gate is written once over these two, here.
+    """
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether the rows are held, so that several passes cost no more than one."""
-        ...
-
-    def size(self) -> int:
-        """n, the number of records."""
-        ...
-
-    def answer(self, queries: Queries) -> Integers:
-        """Numerators of all answers."""
-        ...
-
-    def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
-        """Tables over a few attributes each."""
-        ...
-
-    def binned(self, tables: Sequence[Binned]) -> list[Integers]:
-        """The counts of tables in bins, each flat."""
-        ...
-
-    def values(self, name: str) -> tuple[NDArray[Any], Integers]:
-        """The distinct codes of one attribute, increasing, and how many records have each."""
-        ...
-
-    def commitment(self, salt: bytes, *, like: str | None = None) -> str:
-        """A keyed digest of the multiset of coded records, or by the scheme of `like` if that is an older one."""
-        ...
-
-
-class _BatchEngine(ABC):
-    """Everything follows from batches of coded rows; the row order and the cuts cannot matter for a sum."""
-
-    __slots__ = ("_domain",)
+    __slots__ = ("__weakref__", "_domain")
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
@@ -78,75 +45,69 @@ class _BatchEngine(ABC):
         return self._domain
 
     @property
-    def in_memory(self) -> bool:
-        return False
+    @abstractmethod
+    def cells_per_pass(self) -> int:
+        """How many counts one pass over the rows should be asked for: few where another pass costs little."""
 
     @abstractmethod
-    def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
-        """Coded columns of the rows, some at a time; at least one column."""
+    def fold(self, task: Task) -> list[NDArray[Any]]:
+        """The sums of a task over all rows."""
+
+    @abstractmethod
+    def distinct(self, name: str) -> tuple[NDArray[np.uint64], Integers]:
+        """The distinct codes of one attribute, increasing, and how many records have each."""
+
+    @abstractmethod
+    def in_order(self) -> Iterator[Coded]:
+        """Whole coded records in the order of the table, for ledgers of the first scheme; refused if it has none."""
 
     def size(self) -> int:
-        first = self._domain.names[:1]
-        return sum(len(batch[first[0]]) for batch in self._batches(first))
+        """n, the number of records."""
+        return int(self.margins([()])[()])
 
     def answer(self, queries: Queries) -> Integers:
-        """One pass, however many classes of queries a union has."""
-        if isinstance(queries, TableQueries):
-            return _whole(queries.from_margins(self.margins(queries.margins)))
+        """Numerators of all answers: one pass, however many classes of queries a union has."""
         parts = queries.classes
         margins = [m for part in parts if isinstance(part, TableQueries) for m in part.margins]
-        tables = self._no_counts(margins)
-        totals = {
-            i: np.zeros(part.count, dtype=np.int64)
-            for i, part in enumerate(parts)
-            if not isinstance(part, TableQueries)
-        }
-        for batch in self._batches(queries.attributes or self._domain.names[:1]):
-            count_margins(self._domain, batch, margins, into=tables)
-            for i, total in totals.items():
-                total += _whole(parts[i].on_rows(batch))
+        on_rows = tuple(part for part in parts if not isinstance(part, TableQueries))
+        tables, others = self._counts(margins, on_rows)
+        rest = iter(others)
         answers = [
-            _whole(part.from_margins(tables)) if isinstance(part, TableQueries) else totals[i]
-            for i, part in enumerate(parts)
+            whole(part.from_margins(tables)) if isinstance(part, TableQueries) else next(rest)
+            for part in parts
         ]
         scales = [queries.denominator // part.denominator for part in parts]
         scaled = [a if scale == 1 else a * scale for a, scale in zip(answers, scales, strict=True)]
         return scaled[0] if len(scaled) == 1 else np.concatenate(scaled)
 
     def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
-        used = {name for margin in margins for name in margin} or {self._domain.names[0]}
-        tables = self._no_counts(margins)
-        for batch in self._batches([name for name in self._domain.names if name in used]):
-            count_margins(self._domain, batch, margins, into=tables)
-        return tables
+        """Tables over a few attributes each."""
+        return self._counts(margins, ())[0]
 
     def binned(self, tables: Sequence[Binned]) -> list[Integers]:
-        used = {name for table in tables for name in table.margin} or {self._domain.names[0]}
-        names = [name for name in self._domain.names if name in used]
-        bins = list(dict.fromkeys(table.ungrouped for table in tables))
-        counts = count_binned(self._domain, {name: np.zeros(0, dtype=np.uint8) for name in names}, bins)
-        for batch in self._batches(names):
-            count_binned(self._domain, batch, bins, into=counts)
-        counts_of = dict(zip(bins, counts, strict=True))
-        return [table.folded(counts_of[table.ungrouped]) for table in tables]
+        """The counts of tables in bins, each flat."""
+        bins = tuple(dict.fromkeys(table.ungrouped for table in tables))
+        counts = dict(zip(bins, self.fold(BinnedTask(self._domain, bins)), strict=True))
+        return [table.folded(counts[table.ungrouped]) for table in tables]
 
-    def _no_counts(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
-        return count_margins(
-            self._domain, {n: np.zeros(0, dtype=np.uint8) for n in self._domain.names}, margins
-        )
-
-    def values(self, name: str) -> tuple[NDArray[Any], Integers]:
-        codes, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
-        for batch in self._batches([name]):
-            distinct, times = np.unique(batch[name], return_counts=True)
-            codes, place = np.unique(np.concatenate([codes, distinct.astype(np.uint64)]), return_inverse=True)
-            both = np.concatenate([counts, times.astype(np.int64)])
-            counts = np.zeros(len(codes), dtype=np.int64)
-            np.add.at(counts, place, both)
-        return codes, counts
+    def values(self, name: str) -> tuple[NDArray[np.uint64], Integers]:
+        """The distinct codes of one attribute, increasing, and how many records have each."""
+        return self.distinct(name)
 
     def commitment(self, salt: bytes, *, like: str | None = None) -> str:
-        return commit(self._domain, self._batches(self._domain.names), salt, like=like)
+        """A keyed digest of the multiset of coded records, or by the scheme of `like` if that is an older one."""
+        if is_in_order(like):
+            return in_order(self._domain, self.in_order(), salt)
+        sums, n = self.fold(RecordsTask(self._domain, lane_keys(salt)))
+        return seal(self._domain, salt, sums, int(n[0]))
+
+    def _counts(
+        self, margins: Sequence[Margin], classes: tuple[Queries, ...]
+    ) -> tuple[dict[Margin, Integers], list[Integers]]:
+        order = tuple(dict.fromkeys(tuple(margin) for margin in margins))
+        sums = self.fold(CountTask(self._domain, order, classes))
+        shaped = [sums[i].reshape([self._domain[name].size for name in m]) for i, m in enumerate(order)]
+        return dict(zip(order, shaped, strict=True)), sums[len(order) :]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._domain!r})"
@@ -155,7 +116,40 @@ class _BatchEngine(ABC):
         raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
 
 
-class MemoryEngine(_BatchEngine):
+class BatchEngine(Engine):
+    """A table whose coded rows come in batches to this process."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
+        """Coded columns of the rows, some at a time; at least one column."""
+
+    def fold(self, task: Task) -> list[NDArray[Any]]:
+        sums = task.zeros()
+        for batch in self._batches(task.names):
+            task.add(sums, batch)
+        return sums
+
+    def distinct(self, name: str) -> tuple[NDArray[np.uint64], Integers]:
+        return merged(np.unique(batch[name], return_counts=True) for batch in self._batches([name]))
+
+    def in_order(self) -> Iterator[Coded]:
+        return self._batches(self._domain.names)
+
+
+def merged(parts: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[NDArray[np.uint64], Integers]:
+    """Codes and their counts of several parts as those of all of them, the codes increasing."""
+    codes, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+    for some, times in parts:
+        both = np.concatenate([counts, times.astype(np.int64)])
+        codes, place = np.unique(np.concatenate([codes, some.astype(np.uint64)]), return_inverse=True)
+        counts = np.zeros(len(codes), dtype=np.int64)
+        np.add.at(counts, place, both)
+    return codes, counts
+
+
+class MemoryEngine(BatchEngine):
     """Coded columns in memory."""
 
     __slots__ = ("_columns",)
@@ -166,18 +160,15 @@ class MemoryEngine(_BatchEngine):
         _check_records(len(self._columns[domain.names[0]]))
 
     @property
-    def in_memory(self) -> bool:
-        return True
-
-    def margins(self, margins: Sequence[Margin]) -> dict[Margin, Integers]:
-        return count_margins(self._domain, self._columns, margins)
+    def cells_per_pass(self) -> int:
+        return 2**21
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
         for start in range(0, len(self._columns[names[0]]), ROWS):
             yield {name: self._columns[name][start : start + ROWS] for name in names}
 
 
-class StreamEngine(_BatchEngine):
+class StreamEngine(BatchEngine):
     """A source that is read and coded again on every pass, a batch at a time; every pass sees the same records.
 
     A file notices by itself that it was changed. Of any other source (a database that others write to, a query that
@@ -185,30 +176,37 @@ class StreamEngine(_BatchEngine):
     multiset with that of the opening, by a digest under a key of this engine's own; a pass over others gives no result.
     """
 
-    __slots__ = ("_coders", "_key", "_seal", "_source")
+    __slots__ = ("_cells", "_coders", "_keys", "_seal", "_source")
 
-    def __init__(self, domain: Domain, source: Source) -> None:
+    def __init__(self, domain: Domain, source: Source, *, memory_limit: int = 0) -> None:
         super().__init__(domain)
         self._source = source
         self._coders = coders(domain)
-        self._key = secrets.token_bytes(32)
-        self._seal: str | None = None
+        self._cells = max(MIN_CELLS_PER_PASS, memory_limit // 16)
+        self._keys = lane_keys(secrets.token_bytes(32))
+        self._seal: list[Any] | None = None
         if not source.notices_changes:
             for _ in self._same_records():
                 pass
+
+    @property
+    def cells_per_pass(self) -> int:
+        return self._cells
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
         return self._coded(names) if self._source.notices_changes else self._same_records()
 
     def _same_records(self) -> Iterator[Coded]:
         """Whole records, and after the last of them the comparison with the first pass."""
-        records = Records(self._domain, self._key)
+        records = RecordsTask(self._domain, self._keys)
+        sums = records.zeros()
         for batch in self._coded(self._domain.names):
-            records.add(batch)
+            records.add(sums, batch)
             yield batch
+        state = [array.tolist() for array in sums]
         if self._seal is None:
-            self._seal = records.seal()
-        if records.seal() != self._seal:
+            self._seal = state
+        if state != self._seal:
             raise changed(self._source.description)
 
     def _coded(self, names: Sequence[str]) -> Iterator[Coded]:
@@ -249,7 +247,7 @@ def load(
         tell(share)
     tell(1.0)
     if nbytes > limit:
-        return StreamEngine(domain, source)
+        return StreamEngine(domain, source, memory_limit=limit)
     return MemoryEngine(domain, {name: _joined(coding[name], chunks.pop(name)) for name in domain.names})
 
 
@@ -284,9 +282,3 @@ def _frozen(column: NDArray[Any]) -> NDArray[Any]:
     view = column.view()
     view.flags.writeable = False
     return view
-
-
-def _whole(answers: NDArray[Any]) -> Integers:
-    """Exact answers are whole numbers by construction; anything else is a mistake in a query class."""
-    assert answers.dtype.kind in "iu"
-    return answers.astype(np.int64, copy=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import Domain
-from maquette.queries.base import Margin, Queries
+from maquette.queries.base import Queries
 from maquette.queries.marginals import Binned
 from maquette.queries.merging import pieces
 from maquette.questions.answers import Answers
@@ -17,10 +17,7 @@ from maquette.questions.released import ClassQuestion
 from maquette.questions.scores import count_errors, signed_errors
 from maquette.vault.engine import Engine
 
-TABLES_AT_A_TIME = 2_000
-"""Tables in bins that are counted at a time where the rows are in memory; elsewhere all of them in one pass."""
-_CELLS = 2**23
-"""Cells that are counted at a time where the rows are in memory; elsewhere all of them in one pass."""
+T = TypeVar("T")
 
 
 def errors_of(
@@ -34,10 +31,9 @@ def errors_of(
 def largest_by_part(
     engine: Engine, queries: Queries, answers: Answers, parts: Sequence[tuple[int, int]]
 ) -> NDArray[np.int64]:
-    """The largest error in each part; a long class is counted piece by piece where the rows are in memory."""
-    whole = [(0, queries)]
+    """The largest error in each part; a long class is counted piece by piece."""
     largest = np.zeros(len(parts), dtype=np.int64)
-    for begin, piece in pieces(queries) if engine.in_memory else whole:
+    for begin, piece in pieces(queries, most=engine.cells_per_pass):
         end = begin + piece.count
         errors = errors_of(engine, piece, Answers(answers.numerators[begin:end], answers.denominator))
         for i, (start, stop) in enumerate(parts):
@@ -50,7 +46,7 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
     """The largest |count - n share| of every class, rounded up: see `questions/class_errors.py` for why one record
     moves each of them by at most 1."""
     largest = [0] * len(question.names)
-    for margins in _batches(engine.domain, list(question.by_margin), engine.in_memory):
+    for margins in _batches(list(question.by_margin), engine.domain.cells, engine.cells_per_pass):
         for margin, counts in engine.margins(margins).items():
             shares = question.shares[margin].astype(np.int64, copy=False).reshape(counts.shape)
             gap = gaps(counts, shares, question.denominator)
@@ -59,13 +55,14 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
     return np.array(largest, dtype=np.int64)
 
 
-def _batches(domain: Domain, margins: Sequence[Margin], split: bool) -> Iterator[list[Margin]]:
-    batch: list[Margin] = []
+def _batches(items: Sequence[T], cells_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Tables in lists of about so many cells each."""
+    batch: list[T] = []
     cells = 0
-    for margin in margins:
-        batch.append(margin)
-        cells += domain.cells(margin)
-        if split and cells >= _CELLS:
+    for item in items:
+        batch.append(item)
+        cells += cells_of(item)
+        if cells >= most:
             yield batch
             batch, cells = [], 0
     if batch:
@@ -76,9 +73,12 @@ def distances(
     engine: Engine, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.int64]:
     """The L1 distance in counts of every table to its public reference."""
-    step = TABLES_AT_A_TIME if engine.in_memory else len(binned)
-    parts = [slice(start, start + step) for start in range(0, len(binned), step)]
-    return np.concatenate([_distances(engine.binned(binned[part]), references[part]) for part in parts])
+    public = iter(references)
+    parts = [
+        _distances(engine.binned(batch), [next(public) for _ in batch])
+        for batch in _batches(binned, lambda table: table.bins, engine.cells_per_pass)
+    ]
+    return np.concatenate(parts)
 
 
 def _distances(

@@ -1,0 +1,76 @@
+"""Every engine gives the local reader's answers: the same records, however they are stored, cut and ordered."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maquette.domain import Domain
+from maquette.vault.engine import Engine, MemoryEngine, StreamEngine
+from maquette.vault.readers import open_engine
+from support.hostile_tables import all_looks, cut, every_value, tables
+
+
+def parquet_files(folder: Path, domain: Domain, parts: list[pa.Table], limit: int | None) -> Engine:
+    for i, part in enumerate(parts):
+        pq.write_table(part, folder / f"{i}.parquet", row_group_size=3)
+    return open_engine(folder, domain, memory_limit=limit)
+
+
+def database(folder: Path, domain: Domain, parts: list[pa.Table], limit: int | None) -> Engine:
+    connection = duckdb.connect()
+    records = pa.concat_tables(parts)
+    connection.execute("CREATE TABLE t AS SELECT * FROM records")
+    del folder, records
+    return open_engine(connection, domain, table="t", memory_limit=limit)
+
+
+def arrow_table(folder: Path, domain: Domain, parts: list[pa.Table], limit: int | None) -> Engine:
+    del folder
+    return open_engine(pa.concat_tables(parts), domain, memory_limit=limit)
+
+
+STORED = [parquet_files, database, arrow_table]
+
+
+@pytest.mark.law
+@pytest.mark.parametrize("stored", STORED)
+@given(case=tables(), parts=st.sampled_from([1, 7]), turned=st.booleans(), limit=st.sampled_from([None, 0]))
+@settings(deadline=None, max_examples=15)
+def test_engines_agree_with_the_local_reader(stored: Any, case: Any, parts: int, turned: bool, limit: Any):
+    domain, table = case
+    expected = all_looks(open_engine(table, domain))
+    with tempfile.TemporaryDirectory() as folder:
+        engine = stored(Path(folder), domain, cut(table, parts, turned=turned), limit)
+        assert isinstance(engine, StreamEngine if limit == 0 and table.num_rows else MemoryEngine)
+        assert all_looks(engine) == expected
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+@pytest.mark.parametrize("stored", STORED)
+def test_every_hostile_value(stored: Any, parts: int, tmp_path: Path):
+    domain, table = every_value()
+    expected = all_looks(open_engine(table, domain))
+    assert all_looks(stored(tmp_path, domain, cut(table, parts, turned=True), 0)) == expected
+
+
+def test_the_looks_tell_tables_apart():
+    domain, table = every_value()
+    expected = all_looks(open_engine(table, domain))
+    for name in domain.names:
+        rolled = table.set_column(
+            table.column_names.index(name),
+            name,
+            pa.chunked_array([table[name].slice(1), table[name].slice(0, 1)]),
+        )
+        assert all_looks(open_engine(rolled, domain))["commitment"] != expected["commitment"]
+    fewer = all_looks(open_engine(table.slice(1), domain))
+    assert {name for name in expected if fewer[name] == expected[name]} == set()
