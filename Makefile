@@ -10,7 +10,7 @@ SOURCES := src tests benchmarks tools
 DATA ?=
 BENCH ?= all
 
-.PHONY: help setup demo quick test coverage check format bench docs lock clean
+.PHONY: help setup system demo quick test coverage check format bench docs lock clean
 
 help:  ## what there is to run
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -29,13 +29,21 @@ $(READY): uv.lock pyproject.toml
 	$(UV) pip install --quiet --python $(VENV) --no-deps --no-build-isolation -e .
 	touch $(READY)
 
+# Tests drive a real browser. Without apt and the right to use it, install the packages by hand.
+SYSTEM := chromium
+
+system:  ## what tests need of the system (Chromium), installed where it is missing
+	@for name in $(SYSTEM); do command -v $$name > /dev/null || { \
+		root=$$(test $$(id -u) = 0 || echo sudo); \
+		$$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends $$name; }; done
+
 demo: $(READY)  ## a release from a generated table, its answers and its report
 	$(BIN)/maquette demo
 
 quick: $(READY)  ## unit tests, for use while working
 	$(BIN)/python -m pytest -n 2 --quick
 
-test: $(READY)  ## the whole test suite
+test: $(READY) system  ## the whole test suite
 	$(BIN)/python -m pytest -n 2
 
 RINGS := tests/domain tests/queries tests/questions tests/gate tests/vault tests/accounting tests/samplers \

@@ -78,6 +78,7 @@ ALLOWED: dict[str, str] = {
     "results/statements.py:asked": "a field of the stored release.json",
     "results/release.py:measured": "public property of Release",
     "results/release.py:stated": "public property of Release",
+    "web/server.py:connection_made": "a name of asyncio",
     "results/evaluation.py:asked": "a key of what `maquette evaluate --json` prints",
     "results/evaluation.py:held": "a key of what `maquette evaluate --json` prints",
     "results/evaluation.py:stated": "a key of what `maquette evaluate --json` prints",

@@ -50,6 +50,7 @@ RINGS: dict[int, tuple[str, ...]] = {
         "sculpt",
         "sessions",
         "theory",
+        "web",
     ),
 }
 """Packages and modules of each ring; where two names fit a file, the longer one counts."""

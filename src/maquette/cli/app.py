@@ -19,6 +19,7 @@ from maquette.cli import (
     export,
     ledger,
     release,
+    serve,
 )
 from maquette.cli.console import Guarded
 
@@ -42,6 +43,7 @@ evaluate.register(app)
 bound.register(app)
 dimension.register(app)
 demo.register(app)
+serve.register(app)
 
 
 def _say_version(is_wanted: bool = True) -> None:

@@ -1,0 +1,123 @@
+"""The application: routes, refusals and guards put together. `public_site` is the one without any table behind it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from maquette._version import __version__
+from maquette.errors import BudgetExceeded, LedgerError, MaquetteError, ReleaseError
+from maquette.web import site
+from maquette.web.catalog import Catalog
+from maquette.web.headers import Guard
+from maquette.web.pages import STATIC, Frame, FrameOf, refusal
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+LOCAL = ("127.0.0.1", "localhost", "[::1]")
+log = logging.getLogger("maquette.web")
+
+
+def public_site(catalog: Catalog, *, title: str = "maquette", hosts: Sequence[str] = LOCAL) -> FastAPI:
+    """Releases for everybody: no sign-in, no table, no ledger, nothing that could be spent."""
+    names = catalog.names()
+    frame = Frame(title, (("Releases", "/releases"),))
+    app = bare(frame_of=lambda _: frame, title=title, hosts=hosts)
+    app.state.catalog = catalog
+    app.state.visible_releases = lambda _request: names
+    app.include_router(site.router)
+
+    @app.get("/", include_in_schema=False)
+    def start() -> Response:
+        return RedirectResponse("/releases" if len(names) != 1 else f"/r/{names[0]}", status_code=303)
+
+    return app
+
+
+class Guarded(FastAPI):
+    """An application inside its guard, which is the outermost layer: its headers are on the reply to a failure too."""
+
+    def __init__(self, *, hosts: Sequence[str], is_secure: bool, title: str) -> None:
+        super().__init__(title=title, version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+        self._hosts, self._is_secure = tuple(hosts), is_secure
+
+    def build_middleware_stack(self) -> ASGIApp:
+        return Guard(super().build_middleware_stack(), hosts=self._hosts, is_secure=self._is_secure)
+
+
+def bare(*, frame_of: FrameOf, title: str, hosts: Sequence[str], is_secure: bool = False) -> FastAPI:
+    """An application with guards, style sheets, health and refusals, and no pages yet."""
+    app = Guarded(hosts=hosts, is_secure=is_secure, title=title)
+    app.state.frame_of = frame_of
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+    @app.get("/healthz", include_in_schema=False)
+    def health() -> dict[str, str]:
+        return {"status": "alive"}
+
+    app.add_exception_handler(MaquetteError, on_refusal)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, on_bad_request)
+    app.add_exception_handler(Exception, on_failure)
+    return app
+
+
+def status_of(error: MaquetteError) -> int:
+    """The HTTP status of an error of the library."""
+    if isinstance(error, BudgetExceeded):
+        return 402
+    if isinstance(error, ReleaseError):
+        return 404
+    return 503 if isinstance(error, LedgerError) else 400
+
+
+def words_of(error: MaquetteError) -> str:
+    """What a reader is told. Errors of a ledger name files and keys: those are for the steward's log alone."""
+    if isinstance(error, LedgerError) and not isinstance(error, BudgetExceeded):
+        return (
+            "the ledger cannot be used at the moment; nothing was paid that is not stored. Tell the steward"
+        )
+    return str(error)
+
+
+def on_refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MaquetteError)
+    return refuse(request, status_of(error), words_of(error))
+
+
+def on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    response = refuse(request, error.status_code, str(error.detail))
+    for name, value in (error.headers or {}).items():
+        response.headers[name] = value
+    return response
+
+
+def on_bad_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first: Any = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"][1:])
+    return refuse(request, 422, f"{place or 'the request'}: {first['msg']}")
+
+
+def on_failure(request: Request, error: Exception) -> Response:
+    """An error that nobody foresaw: its text may quote anything, so that only its kind is logged."""
+    log.error("internal error: %s in %s", type(error).__name__, request.scope.get("route"))
+    return refuse(request, 500, "internal error; nothing was paid that is not stored")
+
+
+def refuse(request: Request, status: int, why: str) -> Response:
+    """A refusal as a page, or as problem+json under /api/."""
+    if request.url.path.startswith("/api/"):
+        from maquette.web.problems import problem
+
+        return problem(status, why)
+    return refusal(request, status, why)

@@ -1,0 +1,154 @@
+"""Looking into a release: tables, charts, SQL and files. Post-processing of what is public; costs nothing."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from maquette.domain.attribute import Kind
+from maquette.errors import ParameterError, WorkloadError
+from maquette.results.export import dictionary, long_form, plain_texts
+from maquette.web import charts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from maquette.results.release import Release
+    from maquette.results.tables import ResultTable
+
+MAX_COLUMNS = 4
+"""Attributes of one table."""
+MAX_CELLS = 200_000
+"""Cells of a table that is made on demand."""
+MAX_CHART = 400
+"""Cells that a page draws; a larger table is downloaded, or shown without a chart."""
+MAX_ROWS = 200
+"""Rows of a table on a page; all of them are in the download."""
+MAX_TEXT = 4096
+"""Characters of a condition or a statement."""
+MEDIA = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One table of a release as a page shows it."""
+
+    names: tuple[str, ...]
+    figure: str
+    where: str
+    table: ResultTable
+    bars: list[charts.Bar]
+    heat: charts.HeatMap | None
+    statement: str
+
+    @property
+    def rows(self) -> list[list[str]]:
+        return rows_of(self.table)
+
+
+def view(release: Release, names: Sequence[str], *, figure: str = "", where: str = "") -> View:
+    """A table over some attributes, with bars for one and a heat map for two."""
+    chosen = tuple(dict.fromkeys(name for name in names if name))
+    if len(chosen) > MAX_COLUMNS:
+        raise ParameterError(f"a table has at most {MAX_COLUMNS} attributes; choose fewer")
+    check_size(release, chosen)
+    check_text(where)
+    table = release.table(*chosen, values=figure or None, where=where or None)
+    rows = table.to_pylist() if len(table) <= MAX_CHART else []
+    statement = str(table["known_by"][0]) if len(table) else ""
+    return View(
+        names=chosen,
+        figure=figure or "count(*)",
+        where=where,
+        table=table,
+        bars=charts.bars(rows, chosen[0]) if len(chosen) == 1 else [],
+        heat=charts.heat_map(rows, *chosen) if len(chosen) == 2 and rows else None,
+        statement=statement,
+    )
+
+
+def query_of(shown: View) -> str:
+    """The part of an address that names this table."""
+    return urlencode({"by": shown.names, "figure": shown.figure, "where": shown.where}, doseq=True)
+
+
+def sql(release: Release, statement: str) -> ResultTable:
+    """One SELECT over a release, within the limits of a page."""
+    from maquette.results.select import parse_select
+
+    check_text(statement)
+    check_size(release, parse_select(release.domain, statement).by)
+    return release.sql(statement)
+
+
+def check_size(release: Release, names: Sequence[str]) -> None:
+    """Refuse a table that would take long to make."""
+    for name in names:
+        release.domain[name]
+    cells = release.domain.cells(names)
+    if cells > MAX_CELLS:
+        raise WorkloadError(
+            f"the table over {', '.join(names)} has {cells:,} cells, and this page makes at most {MAX_CELLS:,}; choose "
+            "fewer attributes, or download the rows"
+        )
+
+
+def check_text(text: str) -> None:
+    if len(text) > MAX_TEXT:
+        raise ParameterError(f"a text of at most {MAX_TEXT:,} characters is expected, got {len(text):,}")
+
+
+def figures(release: Release) -> list[str]:
+    """What a table can show: counts, shares, and figures of the numeric attributes."""
+    numeric = [name for name in release.measured if release.domain[name].kind is Kind.NUMERIC]
+    return ["count(*)", "share()", *(f"{f}({name})" for name in numeric for f in ("mean", "median", "sum"))]
+
+
+def rows_of(table: ResultTable) -> list[list[str]]:
+    """The first rows in words."""
+    return [
+        [_cell(row[name]) for name in table.column_names]
+        for row in table.arrow.slice(0, MAX_ROWS).to_pylist()
+    ]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return charts.figure(value) if isinstance(value, float) or value is None else str(value)
+
+
+# Files.
+
+
+def file(table: pa.Table, form: str) -> bytes:
+    """A table as the bytes of a CSV or Parquet file."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    buffer = io.BytesIO()
+    if form == "csv":
+        pyarrow.csv.write_csv(plain_texts(table), buffer)
+    elif form == "parquet":
+        pyarrow.parquet.write_table(table, buffer, compression="zstd")
+    else:
+        raise ParameterError(f"expected one of the forms {', '.join(MEDIA)}, got '{form}'")
+    return buffer.getvalue()
+
+
+def whole_table(release: Release, what: str) -> pa.Table:
+    """The rows, the answers or the dictionary of a release."""
+    import pyarrow as pa
+
+    if what == "rows":
+        return release.rows
+    if what == "dictionary":
+        return dictionary(release)
+    if what == "answers":
+        if not release.listed or release.workload.count > 5_000_000:
+            raise WorkloadError("this release has too many answers for one file; take its rows")
+        return pa.concat_tables(long_form(release), promote_options="permissive")
+    raise ParameterError(f"expected rows, answers or dictionary, got '{what}'")

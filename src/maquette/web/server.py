@@ -1,0 +1,96 @@
+"""Listening: uvicorn on one address, which is public only where somebody says that TLS is in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import stat
+from typing import TYPE_CHECKING, Any, cast
+
+from maquette.errors import ParameterError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+HEADER_SECONDS = 10.0
+"""How long a client may take for the head of its first request."""
+MAX_CONNECTIONS = 1000
+"""Connections and requests at one time; more get 503."""
+MAX_THREADS = 80
+"""Requests that are worked on at one time."""
+
+
+def check_address(host: str, *, behind_tls: bool) -> None:
+    """Refuse a public address where nobody said that TLS is in front of it: tokens would cross the net in clear."""
+    if host == "localhost":
+        return
+    try:
+        is_local = ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        is_local = False
+    if not is_local and not behind_tls:
+        raise ParameterError(
+            f"{host} can be reached from other machines, and without TLS tokens and answers would cross the net in "
+            "clear: listen on 127.0.0.1 behind a proxy that speaks TLS, or say that one is there (--behind-tls)"
+        )
+
+
+def run(app: FastAPI, *, host: str, port: int, on_start: Any = None) -> None:
+    """Serve until the process is told to end."""
+    import anyio.to_thread
+    import uvicorn
+
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=_patient_for_a_while(),
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=5,
+        log_level="warning",
+    )
+    server = uvicorn.Server(config)
+
+    async def serve() -> None:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = MAX_THREADS
+        await server.serve()
+
+    async def main() -> None:
+        task = asyncio.ensure_future(serve())
+        while not server.started and not task.done():
+            await asyncio.sleep(0.02)
+        if server.started and on_start is not None:
+            on_start(server.servers[0].sockets[0].getsockname()[1])
+        await task
+
+    asyncio.run(main())
+
+
+def _patient_for_a_while() -> Any:
+    """The protocol of uvicorn, which drops a client that does not send the head of a request in time."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Protocol(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self.loop.call_later(HEADER_SECONDS, self._drop_if_silent)
+
+        def _drop_if_silent(self) -> None:
+            if cast("Any", self).cycle is None and not self.transport.is_closing():
+                self.transport.close()
+
+    return Protocol
+
+
+def only_for_owner(path: Any) -> None:
+    """A folder that nobody else may enter."""
+    os.makedirs(path, exist_ok=True)
+    os.chmod(path, stat.S_IRWXU)
