@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
@@ -41,6 +42,12 @@ class Entry:
     settlement: Receipt | None = None
     fresh: bool = False
     """Was it written by this call, or found?"""
+
+    @property
+    def settled(self) -> Receipt | None:
+        """Deprecated: use `settlement`."""
+        warnings.warn("Entry.settled is now Entry.settlement", DeprecationWarning, stacklevel=2)
+        return self.settlement
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,11 @@ class LedgerReader:
         with self._store.reading() as connection:
             return [EntryHead(*row) for row in connection.execute(_HEADS, {"after": after})]
 
+    def outline(self, *, after: int = 0) -> list[EntryHead]:
+        """Deprecated: use `entry_heads`."""
+        warnings.warn("Ledger.outline is now Ledger.entry_heads", DeprecationWarning, stacklevel=2)
+        return self.entry_heads(after=after)
+
     @property
     def opened(self) -> str:
         """The head of the first entry: which ledger this is, whatever its name and place."""
