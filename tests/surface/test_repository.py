@@ -145,3 +145,36 @@ def test_what_is_installed_has_no_test_doubles():
         file.name for file in (ROOT / "tests" / "support").glob("*.py") if "class Seeded" in file.read_text()
     ]
     assert "seeded.py" in found
+
+
+EXAMPLES = {"mechanisms/plain.py", "queries/residues.py", "vault/json_lines.py"}
+"""Files that a reader of docs/extending.md is about to write."""
+
+
+def _missing_files(text: str, files: list[str]) -> set[str]:
+    """Paths of modules in a text that no file of the repository ends with."""
+    named = re.findall(r"`((?:\w+/)+\w+\.py)(?:::\w+)?`", text)
+    return {path for path in named if not any(f"/{file}".endswith(f"/{path}") for file in files)}
+
+
+def _modules() -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return listed.stdout.split()
+
+
+def test_every_module_that_a_page_or_docstring_names_exists():
+    modules = _modules()
+    pages = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+    texts = {page: page.read_text() for page in [*pages, *(ROOT / name for name in modules)]}
+    texts.pop(Path(__file__))  # names two on purpose
+    texts.pop(ROOT / "docs" / "coverage.md")  # names modules as they were called when mutants were made
+    missing = {path for text in texts.values() for path in _missing_files(text, modules)}
+    assert {path for path in missing if not any(path.endswith(name) for name in EXAMPLES)} == set()
+
+
+def test_a_module_that_is_gone_is_noticed():
+    text = "see `theory/direct.py`, `theory/gone.py` and `tests/vault/test_gone.py::test_that`"
+    assert _missing_files(text, ["src/maquette/theory/direct.py"]) == {
+        "theory/gone.py",
+        "tests/vault/test_gone.py",
+    }

@@ -112,7 +112,7 @@ def mwem(*, n: float, log_universe: float, rounds: int, lost: float, width: floa
 
     Accuracy: sqrt(ln|X|/(2T)) + (lost + 2 width) / n. It holds for the average iterate of sign steps, and for the
         iterate with the smallest measured gap where each update is an I-projection to the measured value shrunk by
-        its width (see `mechanisms/mwem.py`).
+        its width (see `mechanisms/weights.py`).
     Holds when: in every round the chosen error is at most `lost` counts below the largest one, and no measured
         count is off by more than `width`, all rounding included.
     """
