@@ -41,7 +41,7 @@ COUNT = 240
 DELTA = 1e-9
 HELD_OUT = 4
 """Every so many-th simulation is not fitted."""
-MOST_QUERIES = 1_500_000
+MAX_QUERIES = 1_500_000
 STYLES = {
     "tiny": (2, 12, 2, 4),
     "bits": (2, 2, 5, 20),
@@ -77,7 +77,7 @@ def case(seed: int) -> Case:
     k = int(rng.choice([2, 3], p=[0.6, 0.4]))
     d = int(rng.integers(max(fewest, k), (min(most, 11) if k == 3 else most) + 1))
     sizes = tuple(int(s) for s in np.rint(np.exp(rng.uniform(math.log(low), math.log(high), d))))
-    while queries_of(sizes, k) > MOST_QUERIES and len(sizes) > k:
+    while queries_of(sizes, k) > MAX_QUERIES and len(sizes) > k:
         sizes = sizes[:-1]
     return Case(
         seed=seed,

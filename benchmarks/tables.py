@@ -36,7 +36,7 @@ OTHER_FILES = {
 NAMES = (*FILES, "adult-reduced", "xor")
 WIDEST = 100_000
 """Cells of a marginal, where all of a table's marginals together would be more than can be compared."""
-MOST_QUERIES = 25_000_000
+MAX_QUERIES = 25_000_000
 
 _REDUCED = ("education-num", "marital-status", "occupation", "race", "sex", "income>50K")
 _FIRST_AGE = 16
@@ -69,7 +69,7 @@ def load(name: str, data: Path | None) -> Made:
 def workload(domain: Domain, k: int) -> tuple[Marginals, str]:
     """All k-way marginals and their name; the narrow ones of them where they are too many to be compared."""
     every = mq.marginals(domain, k=k)
-    if every.count <= MOST_QUERIES:
+    if every.count <= MAX_QUERIES:
         return every, f"all {k}-way marginals"
     narrow = [m for m in every.margins if domain.cells(m) <= WIDEST]
     return mq.marginals(domain, attributes=narrow), f"all {k}-way marginals of at most {WIDEST:,} cells"

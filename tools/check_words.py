@@ -73,6 +73,7 @@ ALLOWED: dict[str, str] = {
     "mechanisms/base.py:expected": "public field of a forecast, a key of what `maquette plan --json` prints",
     "mechanisms/base.py:stated": "public field of a forecast, a key of what `maquette plan --json` prints",
     "questions/measurement.py:known": "deprecated alias, warns",
+    "ledger/entry.py:settled": "deprecated alias, warns",
     "ledger/reading.py:kept": "deprecated alias, warns",
     "queries/predicates.py:given": "public parameter of boxes()",
     "results/statements.py:asked": "a field of the stored release.json",

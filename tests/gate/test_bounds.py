@@ -26,7 +26,7 @@ from maquette.questions.noise import NoiseRequest
 from maquette.questions.residuals import project
 from maquette.questions.steps import Guess
 from maquette.questions.weighting import Weighting
-from maquette.samplers.check import MOST_NESTED
+from maquette.samplers.check import MAX_NESTING
 from maquette.samplers.noise import SystemNoise
 from maquette.vault import engine as vault
 from maquette.vault import statistics
@@ -109,7 +109,7 @@ class Foreign(Marginals):
 
 CODES = {"a": np.zeros((3, 2000), dtype=np.int64), "b": np.zeros((3, 2000), dtype=np.int64)}
 LONG = np.zeros(2000, dtype=np.int64)
-DEEP = tuple((0, last) for last in range(MOST_NESTED + 1))
+DEEP = tuple((0, last) for last in range(MAX_NESTING + 1))
 REFUSED: dict[str, Callable[[Any], Any]] = {
     "a guess at the end of 64 bits": _tested(-(BORDER - 1) + 6),
     "a guess beyond 64 bits": _tested(10**30),

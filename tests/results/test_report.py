@@ -187,7 +187,7 @@ def test_the_bar_of_missing_values_has_a_whisker_or_the_page_says_that_it_has_no
 ):
     """Prefixes say how many values are not declared: that is one bar's error, and no error of two bars."""
     monkeypatch.setattr(
-        report, "MOST_CELLS", most
+        report, "MAX_CELLS_OF_ATTRIBUTE", most
     )  # an attribute of more cells is asked about in other words
     monkeypatch.setattr(answering, "MAX_COMPARED_CELLS", most)
     columns = [

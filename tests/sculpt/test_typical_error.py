@@ -101,7 +101,7 @@ def test_cases_are_the_same_every_time_and_inside_their_limits():
         assert 500 <= case.n <= 200_000
         assert 0.1 <= case.epsilon <= 10
         assert case.k <= len(case.sizes)
-        assert calibrate.queries_of(case.sizes, case.k) <= calibrate.MOST_QUERIES
+        assert calibrate.queries_of(case.sizes, case.k) <= calibrate.MAX_QUERIES
     small = next(c for c in map(calibrate.case, range(400)) if c.style == "tiny" and c.n < 3_000)
     found = calibrate.simulate(small)
     assert 0 < found["max"] <= 1

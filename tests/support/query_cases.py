@@ -16,7 +16,7 @@ import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries import Sensitivity
 
-MOST_CELLS = 48
+MAX_CELLS = 48
 
 
 FORMS = ("bins", "whole", "wide", "edges", "ordinal", "numbers", "codes", "names", "bool")
@@ -62,7 +62,7 @@ def attributes(draw, name: str, forms=FORMS, cells=None) -> Attribute:
 
 
 @st.composite
-def domains(draw, most_cells: int = MOST_CELLS, forms=FORMS, cells=None) -> Domain:
+def domains(draw, most_cells: int = MAX_CELLS, forms=FORMS, cells=None) -> Domain:
     chosen: list[Attribute] = []
     for name in ["a", "b-1", "c d"][: draw(st.sampled_from([1, 2, 2, 3, 3]))]:
         attribute = draw(attributes(name, forms, cells))

@@ -35,7 +35,7 @@ def test_a_workload_that_is_too_large_is_narrowed_and_says_so(monkeypatch):
     domain = tables.chain(10, 4).domain
     assert tables.workload(domain, 2)[1] == "all 2-way marginals"
     assert tables.first_pairs(domain, 3).count == 300
-    monkeypatch.setattr(tables, "MOST_QUERIES", 100)
+    monkeypatch.setattr(tables, "MAX_QUERIES", 100)
     monkeypatch.setattr(tables, "WIDEST", 100)
     narrow, words = tables.workload(domain, 2)
     assert narrow.count == 600

@@ -44,7 +44,7 @@ SMOOTHING = Fraction(9, 4)
 _PI_UP = Fraction(355, 113)
 _RATIO_PER_COORDINATE = Fraction(22, 10**20)
 """2.1 e at t^2 = 9/4, rounded up: 4.2 exp(-4.5 pi^2) < 2.17e-19, and the terms with j > 1 are below 1e-70."""
-_MOST_COORDINATES = 10**16
+_MAX_COORDINATES = 10**16
 
 _DIGITS = decimal.Context(prec=80, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _TWO_PI = Decimal("6.2831853071795864769252867665590057683943387987502116419498891846156328125724")
@@ -60,8 +60,8 @@ _FRACTION_DEPTH = 120
 
 def log_ratio(coordinates: int) -> Fraction:
     """How far the logarithm of integer noise lies from one made from continuous noise: 2.1 N e, rounded up."""
-    if coordinates > _MOST_COORDINATES:
-        raise ParameterError(f"expected at most {_MOST_COORDINATES:g} noisy numbers, got {coordinates:g}")
+    if coordinates > _MAX_COORDINATES:
+        raise ParameterError(f"expected at most {_MAX_COORDINATES:g} noisy numbers, got {coordinates:g}")
     return coordinates * _RATIO_PER_COORDINATE
 
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 Method = Literal["least squares", "linear program"]
 METHODS: tuple[Method, ...] = ("least squares", "linear program")
-MOST_POINTS = 16
+MAX_POINTS = 16
 """The attack on a shattered set tries every half of it: 12,870 of 16 points."""
-MOST_ENTRIES = 2**24
+MAX_ENTRIES = 2**24
 
 
 class Half(NamedTuple):
@@ -68,9 +68,9 @@ def halves(weights: NDArray[Any], counts: NDArray[Any]) -> list[Half]:
         c the gap between high and low weights (1 for counting queries).
     """
     d = weights.shape[1]
-    if d % 2 or d > MOST_POINTS or weights.shape[0] != 2**d or len(counts) != 2**d:
+    if d % 2 or d > MAX_POINTS or weights.shape[0] != 2**d or len(counts) != 2**d:
         raise ParameterError(
-            f"expected an even number of points up to {MOST_POINTS} with one query per labelling, got {d} points and "
+            f"expected an even number of points up to {MAX_POINTS} with one query per labelling, got {d} points and "
             f"{weights.shape[0]} queries"
         )
     guesses: list[Half] = []
@@ -89,9 +89,9 @@ def shattered(
     their number is odd), besides records that everybody knows.
     """
     even = dimension.value // 2 * 2
-    if not 2 <= even <= MOST_POINTS or not dimension.witnesses:
+    if not 2 <= even <= MAX_POINTS or not dimension.witnesses:
         raise WorkloadError(
-            f"the attack needs a shattered set of 2 to {MOST_POINTS} points with its witnesses, got {dimension.value}"
+            f"the attack needs a shattered set of 2 to {MAX_POINTS} points with its witnesses, got {dimension.value}"
         )
     witnesses = np.array(dimension.witnesses[: 2**even])
     weights = queries.columns_of(rows_of(dimension, range(even)))[witnesses] / queries.denominator
@@ -121,10 +121,10 @@ def design(queries: Queries, background: Columns, *, hidden: str) -> Design:
             f"reconstruction needs a secret attribute of two cells; '{hidden}' has {queries.domain[hidden].size}"
         )
     people = len(next(iter(background.values())))
-    if queries.count * people > MOST_ENTRIES:
+    if queries.count * people > MAX_ENTRIES:
         raise WorkloadError(
             f"{queries.count:,} queries on {people:,} people are too many for reconstruction "
-            f"(at most {MOST_ENTRIES:,} together); give fewer people"
+            f"(at most {MAX_ENTRIES:,} together); give fewer people"
         )
     zero, one = (
         queries.columns_of({**background, hidden: np.full(people, bit)}) / queries.denominator

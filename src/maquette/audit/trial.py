@@ -98,9 +98,9 @@ def limit_for(relation: Relation, *, epsilon: float, delta: float = 0.0) -> floa
 
 def _shattered(points: int, answering: Answering, rng: random.Random) -> float:
     """All subsets of some cells as queries; the table holds one record on each cell of a secret half."""
-    if points % 2 or not 2 <= points <= attacks.MOST_POINTS:
+    if points % 2 or not 2 <= points <= attacks.MAX_POINTS:
         raise ParameterError(
-            f"expected an even number of points from 2 to {attacks.MOST_POINTS}, got {points}"
+            f"expected an even number of points from 2 to {attacks.MAX_POINTS}, got {points}"
         )
     domain = Domain.from_dict({"attributes": [_whole("cell", points)]})
     subsets = np.array([[labels >> j & 1 for j in range(points)] for labels in range(2**points)])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from maquette.queries.dimension import Dimension
 
 
-MOST_SHOWN = 16
+MAX_SHOWN = 16
 
 
 def register(app: typer.Typer) -> None:
@@ -91,15 +91,15 @@ def _show(queries: Queries, result: Dimension) -> None:
             _value(queries, name, code) for name, code in zip(result.attributes, point, strict=True)
         )
         console.say(f"  {i + 1}. {cells}" + _level(result, i))
-    shown = result.witnesses[:MOST_SHOWN]
+    shown = result.witnesses[:MAX_SHOWN]
     if not shown:
         return
     console.say("A query for each labelling:")
     for position, witness in enumerate(shown):
         labels = "".join(str(label) for label in result.labelling(position))
         console.say(f"  {labels}  {queries.text(witness)}")
-    if len(result.witnesses) > MOST_SHOWN:
-        console.say(f"  and {len(result.witnesses) - MOST_SHOWN:,} more; --json lists them")
+    if len(result.witnesses) > MAX_SHOWN:
+        console.say(f"  and {len(result.witnesses) - MAX_SHOWN:,} more; --json lists them")
 
 
 def _value(queries: Queries, name: str, code: int) -> str:

@@ -94,7 +94,7 @@ def specification(book: Ledger) -> dict[str, Any]:
 # Release folders near a ledger: each holds receipts, and a ledger without one of them has lost what was
 # paid for.
 
-MOST_FOLDERS = 200
+MAX_FOLDERS = 200
 LARGEST_DOCUMENT = 16 << 20
 
 
@@ -136,7 +136,7 @@ def _documents(near: Iterable[Path]) -> Iterator[Path]:
         except OSError:
             continue
         named = (place / "release.json" for place in inside)
-        yield from [place for place in named if place.is_file()][:MOST_FOLDERS]
+        yield from [place for place in named if place.is_file()][:MAX_FOLDERS]
 
 
 def _read(document: Path) -> Any:

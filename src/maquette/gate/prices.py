@@ -201,7 +201,7 @@ def plan_choices(*, count: int, price: Fraction, relation: Relation, unit: Unit)
 
     Guarantee: each is permute-and-flip (epsilon) or the exponential mechanism (rho) on a score of sensitivity 1 or 2.
     """
-    bounds.check_whole(count, least=1, most=bounds.MOST_CHOICES, what="how many tables to choose")
+    bounds.check_whole(count, least=1, most=bounds.MAX_CHOICES, what="how many tables to choose")
     bounds.check_price(price)
     each = selection(price=Fraction(price) / count, unit=unit)
     return ChoicePlan(

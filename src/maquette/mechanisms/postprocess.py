@@ -23,7 +23,7 @@ from maquette.questions.answers import GRID
 from maquette.questions.measurement import Size
 from maquette.theory import direct
 
-MOST_ROWS = 10**7
+MAX_ROWS = 10**7
 """Rows of a small database unless another number is asked for."""
 EXPECTED_NOTE = (
     "expected: median of the largest noise plus median error of a private size, before post-processing"
@@ -212,7 +212,7 @@ def make_rows(
     evaluate: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> tuple[SmallDatabase, dict[str, Any]]:
     """Rows from weights by the rounding that stays closer to the released answers; both are free to try."""
-    m = task.rows or min(size.divisor, MOST_ROWS)
+    m = task.rows or min(size.divisor, MAX_ROWS)
     weights = allowed_only(task, weights)
 
     def gap(counts: NDArray[np.int64]) -> float:

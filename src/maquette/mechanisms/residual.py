@@ -27,7 +27,7 @@ from maquette.theory import draws
 
 Weighting = Literal["marginal", "cell"]
 
-MOST_PARTS = 100_000
+MAX_PARTS = 100_000
 _GRID = 2**20
 """Variances are whole multiples of 1/_GRID."""
 _NEARLY = Fraction(10**6 - 1, 10**6)
@@ -112,7 +112,7 @@ class PreparedResidual(Prepared):
         queries, domain = self.task.queries, self.task.queries.domain
         if not shape.is_marginals(queries):
             return "it is for workloads of marginals only"
-        if sum(2 ** len(a.margin) for a in self._margins) > MOST_PARTS * 8:
+        if sum(2 ** len(a.margin) for a in self._margins) > MAX_PARTS * 8:
             return "the marginals have too many sets of attributes below them"
         cells = sum(domain.cells(part) for part in below(domain, [a.margin for a in self._margins]))
         if cells > MAX_ANSWERS:

@@ -38,7 +38,7 @@ from maquette.mechanisms.smalldb import (
 from maquette.queries.base import Margin
 from maquette.questions.draws import Forest, Single
 from maquette.questions.measurement import Size
-from maquette.questions.weighting import MOST_CELLS, Weighting, weighting
+from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting, weighting
 from maquette.theory import smalldb as theory
 
 
@@ -68,10 +68,10 @@ class PreparedRoth(Prepared):
         if undrawable is not None:
             return undrawable
         cells = self._widest() * len(weight.numerators)
-        if cells > MOST_CELLS:
+        if cells > MAX_WEIGHTED_CELLS:
             return (
                 f"a table over the queries' attributes and '{task.weight}' has {cells:,} cells (at most "
-                f"{MOST_CELLS:,}); declare coarser cells"
+                f"{MAX_WEIGHTED_CELLS:,}); declare coarser cells"
             )
         return None
 

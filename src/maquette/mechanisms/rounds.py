@@ -36,7 +36,7 @@ from maquette.queries.weights import weights
 from maquette.questions.measurement import Size
 from maquette.theory.multiplicative import updates
 
-MOST_ROUNDS = 400
+MAX_ROUNDS = 400
 _WORK = 4e10
 """Elements that all rounds together may pass over."""
 _CANDIDATES = 7e5
@@ -159,7 +159,7 @@ def guarantee_or_none(task: Task, error: float, size: Size, words: str) -> Guara
 
 def most(task: Task) -> int:
     """Rounds that the work allows; from public structure."""
-    return int(min(MOST_ROUNDS, max(10, _WORK / (40 * pass_of(task)))))
+    return int(min(MAX_ROUNDS, max(10, _WORK / (40 * pass_of(task)))))
 
 
 def pass_of(task: Task) -> float:

@@ -37,29 +37,29 @@ from maquette.questions.draws import (
 )
 from maquette.theory.existence import Facts, facts_of, log_multisets, log_sequences, log_tree
 
-MOST_STEPS = 10**14
+MAX_PRODUCTS_PER_DRAW = 10**14
 """Elementary products that one draw may take at worst. A typical table takes a small part of that."""
-MOST_ROWS = 2000
+MAX_ROWS_BY_COUNTER = 2000
 """Rows of a small database drawn by a counter."""
-MOST_LISTED = 2 * 10**6
+MAX_ENUMERATED_DATABASES = 2 * 10**6
 """Databases of a range that is enumerated."""
-MOST_LISTED_ROWS = 2**28
+MAX_ENUMERATED_ROWS = 2**28
 """Rows of all of them, held at once; the gate refuses more."""
-MOST_STATES = 250_000
+MAX_TRELLIS_STATES = 250_000
 """States of a trellis, over all its layers."""
-MOST_MOVES = 8 * 10**6
+MAX_TRELLIS_MOVES = 8 * 10**6
 """Steps between states of a trellis, per level."""
-MOST_SEARCHED = 2**12
+MAX_WEIGHTS_SEARCHED = 2**12
 """Weights (queries times atoms) of a class whose VC dimension is searched for."""
-LEAST_LISTED = 4
+MIN_ENUMERATED_ROWS = 4
 """Rows below which an enumerated range or a trellis is no use."""
-ENOUGH_LISTED = 100
+ENOUGH_ENUMERATED_ROWS = 100
 """Rows from which on enumeration, whose time is fixed, is preferred to a trellis."""
-MOST_CELLS = 2**14
+MAX_CELLS_OF_ATTRIBUTE = 2**14
 """Cells of an attribute whose histogram is drawn."""
 LEVELS = 50
 """Levels that a draw counts, about."""
-MOST_SECONDS = 3600.0
+MAX_SECONDS = 3600.0
 """Predicted for a typical table; a number of rows that would take longer is refused."""
 PRODUCTS = 3e6
 """Products of long whole numbers per second."""
@@ -117,31 +117,32 @@ class Route:
         """Why m rows cannot be drawn, or None."""
         if isinstance(self.structure, Listed):
             count = math.comb(self.sizes[0] + m - 1, m)
-            if count <= MOST_LISTED and count * m <= MOST_LISTED_ROWS:
+            if count <= MAX_ENUMERATED_DATABASES and count * m <= MAX_ENUMERATED_ROWS:
                 return None
             return (
-                f"enumeration would score {_about(count)} databases of m={m} rows (at most {_about(MOST_LISTED)}, and "
-                f"{_about(MOST_LISTED_ROWS)} rows of all together)"
+                f"enumeration would score {_about(count)} databases of m={m} rows (at most "
+                f"{_about(MAX_ENUMERATED_DATABASES)}, and {_about(MAX_ENUMERATED_ROWS)} rows of all together)"
             )
         if isinstance(self.structure, Trellis):
             states = self.structure.layout.states(m)
-            if states <= MOST_STATES and states * (m + 1) <= MOST_MOVES:
+            if states <= MAX_TRELLIS_STATES and states * (m + 1) <= MAX_TRELLIS_MOVES:
                 return None
             return (
                 f"a trellis would have up to {_about(states)} states and {_about(states * (m + 1))} steps per level "
-                f"for m={m} rows (at most {_about(MOST_STATES)} and {_about(MOST_MOVES)})"
+                f"for m={m} rows (at most {_about(MAX_TRELLIS_STATES)} and {_about(MAX_TRELLIS_MOVES)})"
             )
         steps = LEVELS * self.steps(m)
-        if m > MOST_ROWS or steps > MOST_STEPS:
+        if m > MAX_ROWS_BY_COUNTER or steps > MAX_PRODUCTS_PER_DRAW:
             return (
                 f"the sampler ({self.structure.kind}, {self.base} base) would take up to {_about(steps)} products for "
-                f"m={m} rows (at most {_about(MOST_STEPS)}, and {_about(MOST_ROWS)} rows); ask for fewer rows"
+                f"m={m} rows (at most {_about(MAX_PRODUCTS_PER_DRAW)}, and {_about(MAX_ROWS_BY_COUNTER)} rows); "
+                "ask for fewer rows"
             )
-        if self.seconds(m) > MOST_SECONDS:
+        if self.seconds(m) > MAX_SECONDS:
             return (
                 f"the sampler ({self.structure.kind}, {self.base} base) would take about "
                 f"{self.seconds(m) / 3600:.1f} hours for m={m} rows on a typical table (at most "
-                f"{MOST_SECONDS / 3600:g}); ask for fewer rows"
+                f"{MAX_SECONDS / 3600:g}); ask for fewer rows"
             )
         return None
 
@@ -162,7 +163,7 @@ class Route:
 
     def most_rows(self) -> int:
         """The largest m that is not refused."""
-        low, high = 1, MOST_ROWS + 1
+        low, high = 1, MAX_ROWS_BY_COUNTER + 1
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.refusal(middle) is None else (low, middle)
@@ -195,14 +196,14 @@ def routes_of(queries: Queries, base: Base | None) -> tuple[Route, ...]:
     if readable(cells):
         structures.append(Trellis(queries))
     routes = [Route(s, s.bases[0] if base is None else base, facts, (cells.count,)) for s in structures]
-    return tuple(route for route in routes if route.refusal(LEAST_LISTED) is None)
+    return tuple(route for route in routes if route.refusal(MIN_ENUMERATED_ROWS) is None)
 
 
 def _for_rows(routes: tuple[Route, ...], rows: int | None) -> Route | None:
     """The only one; or enumeration where it takes enough rows, else whichever takes more."""
     if len(routes) < 2:
         return routes[0] if routes else None
-    enough = ENOUGH_LISTED if rows is None else rows
+    enough = ENOUGH_ENUMERATED_ROWS if rows is None else rows
     taking = [route for route in routes if route.refusal(enough) is None]
     return taking[0] if taking else max(routes, key=lambda route: route.most_rows())
 
@@ -281,7 +282,7 @@ def _marginals(queries: Marginals) -> list[Single | None] | None:
     countable: list[Single | None] = [
         Nested(name, tuple((c, c) for c in range(sizes[name])), sizes[name])
         for name in dict.fromkeys(singles)
-        if name not in tied and sizes[name] <= MOST_CELLS
+        if name not in tied and sizes[name] <= MAX_CELLS_OF_ATTRIBUTE
     ]
     if len(countable) < len({name for name in singles if name not in tied}):
         return None
@@ -303,7 +304,7 @@ def _facts(queries: Queries, cells: int) -> Facts:
 
 def _vc(cells: Atoms) -> int | None:
     """The VC dimension of a class with few weights, by search."""
-    if cells.denominator != 1 or cells.weights.size > MOST_SEARCHED:
+    if cells.denominator != 1 or cells.weights.size > MAX_WEIGHTS_SEARCHED:
         return None
     patterns = np.unique(cells.weights, axis=0)
     return len(largest(splits_of(patterns, 1, HALF), len(patterns)).splits)

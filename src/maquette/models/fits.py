@@ -21,9 +21,9 @@ from maquette.queries.marginals import Marginals
 
 Floats = NDArray[np.float64]
 
-LARGEST_MATRIX = 10**7
+MAX_MATRIX_ENTRIES = 10**7
 """Entries of the matrix of one class over the cells of its own attributes."""
-MOST_CELLS = 2**14
+MAX_MATRIX_CELLS = 2**14
 """Cells of such a matrix: each costs one evaluation of the class."""
 
 
@@ -181,7 +181,7 @@ def _gone(attributes: Margin, shape: tuple[int, ...], margin: Margin) -> Gone:
 
 def _fits(part: Queries) -> bool:
     cells = part.domain.cells(part.attributes)
-    return cells <= MOST_CELLS and cells * part.count <= LARGEST_MATRIX
+    return cells <= MAX_MATRIX_CELLS and cells * part.count <= MAX_MATRIX_ENTRIES
 
 
 def _matrix(part: Queries) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
-from maquette.models.fits import MOST_CELLS, cell_weights
+from maquette.models.fits import MAX_MATRIX_CELLS, cell_weights
 from maquette.models.stored import law_of, margin_of, size_of, table_of
 from maquette.queries.base import Margin, Queries
 from maquette.questions.measurement import Size
@@ -140,7 +140,7 @@ def box_factor(domain: Domain, name: str, codes: Sequence[int]) -> NDArray[np.fl
 
 def query_weights(query: Queries) -> NDArray[np.float64] | None:
     """The weights of one query over its own attributes, or None if those have too many cells."""
-    if query.domain.cells(query.attributes) > MOST_CELLS:
+    if query.domain.cells(query.attributes) > MAX_MATRIX_CELLS:
         return None
     return cell_weights(query)[0].reshape([query.domain[name].size for name in query.attributes])
 

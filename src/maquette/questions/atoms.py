@@ -13,9 +13,9 @@ from maquette.queries.base import Margin, Queries
 
 Integers = NDArray[np.int64]
 
-MOST_CELLS = 2**14
+MAX_CELLS_LISTED = 2**14
 """Cells of the attributes that the queries look at; more are not listed one by one."""
-MOST_WEIGHTS = 2**24
+MAX_WEIGHTS_LISTED = 2**24
 """Queries times cells."""
 
 
@@ -61,7 +61,9 @@ class Atoms:
 def listable(queries: Queries) -> bool:
     """Are there few enough cells to look at each?"""
     cells = queries.domain.cells(queries.attributes)
-    return bool(queries.attributes) and cells <= MOST_CELLS and cells * queries.count <= MOST_WEIGHTS
+    return (
+        bool(queries.attributes) and cells <= MAX_CELLS_LISTED and cells * queries.count <= MAX_WEIGHTS_LISTED
+    )
 
 
 def atoms(queries: Queries) -> Atoms:
@@ -72,7 +74,7 @@ def atoms(queries: Queries) -> Atoms:
     if not listable(queries):
         raise MechanismError(
             f"the {queries.count:,} queries look at {queries.domain.cells(queries.attributes):,} cells, too many to "
-            f"list (at most {MOST_CELLS:,} cells and {MOST_WEIGHTS:,} weights)"
+            f"list (at most {MAX_CELLS_LISTED:,} cells and {MAX_WEIGHTS_LISTED:,} weights)"
         )
     shape = tuple(queries.domain[name].size for name in queries.attributes)
     cells = np.unravel_index(np.arange(math.prod(shape)), shape)
@@ -91,8 +93,8 @@ def atoms(queries: Queries) -> Atoms:
 # such states is bounded from public structure, for every table.
 
 
-MOST_ATOMS = 512
-MOST_QUERIES = 512
+MAX_TRELLIS_ATOMS = 512
+MAX_TRELLIS_QUERIES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class Layout:
 
 def readable(atoms: Atoms) -> bool:
     """Few enough to look for an order?"""
-    return atoms.count <= MOST_ATOMS and len(atoms.weights) <= MOST_QUERIES
+    return atoms.count <= MAX_TRELLIS_ATOMS and len(atoms.weights) <= MAX_TRELLIS_QUERIES
 
 
 def layout(atoms: Atoms) -> Layout:

@@ -43,9 +43,9 @@ EXACT = RECORDS * FACTORS
 """What no private number exceeds before noise."""
 
 LARGEST_PRICE = 2**30
-MOST_CHOICES = 2**12
+MAX_CHOICES = 2**12
 """Private choices in one payment."""
-MOST_WORDS = 2**20
+MAX_WORDS = 2**20
 """Characters of what the ledger is told about a question."""
 _LONGEST_RADIUS = 2**23
 """Radii of the L-infinity noise with their weights, held at once."""
@@ -198,8 +198,8 @@ def check_about(about: object) -> None:
         raise ParameterError(
             "expected what is said of a question as plain texts, finite numbers, lists and objects"
         ) from None
-    if length > MOST_WORDS:
-        raise ParameterError(f"expected at most {MOST_WORDS:,} characters about a question")
+    if length > MAX_WORDS:
+        raise ParameterError(f"expected at most {MAX_WORDS:,} characters about a question")
 
 
 def described(own: Mapping[str, Any], note: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from maquette.errors import ParameterError
 
 GRID = 2**10
 """Weights are multiples of 1/GRID of the largest one."""
-MOST_CELLS = 2**24
+MAX_WEIGHTED_CELLS = 2**24
 """Cells of a table over the attributes of a class and the weight together."""
 
 
@@ -57,9 +57,9 @@ def weighting(domain: Domain, name: str) -> Weighting:
     """
     _check.one_of(domain.names, weight=name)
     attribute = domain[name]
-    if attribute.size > MOST_CELLS:
+    if attribute.size > MAX_WEIGHTED_CELLS:
         raise ParameterError(
-            f"the weight '{name}' has {attribute.size:,} cells; declare at most {MOST_CELLS:,}"
+            f"the weight '{name}' has {attribute.size:,} cells; declare at most {MAX_WEIGHTED_CELLS:,}"
         )
     values = _values(attribute)
     bound = float(attribute.edge(attribute.cells)) if _binned(attribute) else float(values.max())

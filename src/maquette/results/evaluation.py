@@ -271,7 +271,7 @@ def _in_words(errors: Errors) -> str:
 # The page of an evaluation: the report's looks, and the warning on every screen of it.
 
 ANSWERS, ROWS, BOUND = "answers", "rows", "stated for all at once"
-MOST_GROUPS = 16
+MAX_GROUPS = 16
 
 
 def render(evaluation: Evaluation) -> str:
@@ -288,7 +288,7 @@ def render(evaluation: Evaluation) -> str:
 def _plot(evaluation: Evaluation, figure: str) -> str | None:
     """One line per group, in percentage points; errors of zero cannot stand on a logarithmic scale."""
     marks: list[plots.Mark] = []
-    for group in evaluation.groups[:MOST_GROUPS]:
+    for group in evaluation.groups[:MAX_GROUPS]:
         figures = [(ANSWERS, getattr(group.answers, figure))]
         if group.rows is not None:
             figures.append((ROWS, getattr(group.rows, figure)))

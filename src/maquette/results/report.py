@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 # The table at a glance: the shares of every attribute, with error bars where an error is proved.
 
-MOST_ATTRIBUTES = 20
-MOST_BARS = 12
-MOST_CELLS = 2**16
+MAX_ATTRIBUTES = 20
+MAX_BARS = 12
+MAX_CELLS_OF_ATTRIBUTE = 2**16
 """An attribute with more is not looked at cell by cell."""
 
 
@@ -51,7 +51,7 @@ class Panel:
 def panels(release: Release) -> list[Panel]:
     """One panel per attribute that the release says something about, up to twenty."""
     result: list[Panel] = []
-    for attribute in [release.domain[name] for name in release.measured[:MOST_ATTRIBUTES]]:
+    for attribute in [release.domain[name] for name in release.measured[:MAX_ATTRIBUTES]]:
         shares = list(_shares(release, attribute))
         bars = [_bar(label, share) for label, share in shares]
         if bars:
@@ -82,7 +82,7 @@ def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | N
     from maquette.queries import boxes, weights, where
     from maquette.queries.sql_format import runs_text
 
-    if attribute.size > MOST_CELLS:
+    if attribute.size > MAX_CELLS_OF_ATTRIBUTE:
         run = (codes.start, codes.stop - 1)
         if codes.start < attribute.cells:
             return estimate(release, boxes(release.domain, [{attribute.name: run}]))
@@ -95,7 +95,7 @@ def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | N
 
 def bins(attribute: Attribute) -> Iterator[tuple[str, range]]:
     """The cells of an attribute in at most a dozen bars of neighbours, then the overflow and null cells."""
-    return bundles(attribute, MOST_BARS)
+    return bundles(attribute, MAX_BARS)
 
 
 # The templates of pages: every value is escaped, and one that is missing is an error.
@@ -130,7 +130,7 @@ def account_in_words(account: Account, *, delta: float) -> str:
     return f"{said}; {wording.further(epsilon_for_units(left, unit, delta=at), at)}"
 
 
-MOST_GROUPS = 16
+MAX_GROUPS = 16
 """How many groups of queries the plot of errors shows."""
 
 CERTIFIED, GUARANTEED, TYPICAL = "certified", "guaranteed in advance", "typical noise"
@@ -185,7 +185,7 @@ def group_errors(release: Release) -> list[GroupErrors]:
     """Every named part of the workload with its three statements; the whole first if there are several parts."""
     certified = {} if release.certificate is None else {g.name: g.alpha for g in release.certificate.groups}
     whole = None if release.certificate is None else release.certificate.alpha
-    parts = list(release.workload.groups())[:MOST_GROUPS]
+    parts = list(release.workload.groups())[:MAX_GROUPS]
     spans = [(group.name, group.start, group.stop) for group in parts]
     if len(spans) > 1:
         spans.insert(0, ("all queries", 0, release.workload.count))

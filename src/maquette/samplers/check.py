@@ -19,19 +19,19 @@ from maquette.queries import names
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.questions import bounds
 from maquette.questions import draws as public
-from maquette.questions.weighting import MOST_CELLS, Weighting
+from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting
 
-MOST_ROWS = 2**20
+MAX_LISTED_DATABASE_ROWS = 2**20
 """Rows of a small database that is chosen from a list."""
 MAX_COUNTER_ROWS = 2**12
 """Rows of one that is counted: layers of as many long numbers are held."""
-MOST_LISTED = 2**28
+MAX_ENUMERATED_ROWS = 2**28
 """Rows of all databases that are enumerated, together."""
-MOST_STATES = 2**20
-MOST_NESTED = 200
+MAX_TRELLIS_STATES = 2**20
+MAX_NESTING = 200
 """Sets inside one another; they are walked through by recursion."""
-MOST_RESOLUTION = 2**20
-MOST_CODES = 2**64
+MAX_RESOLUTION = 2**20
+MAX_CODES = 2**64
 
 _STRUCTURES = (
     public.Thresholds,
@@ -50,9 +50,9 @@ def check_draw(domain: Domain, question: public.Draw) -> None:
     """A class over the table's own domain, a number of rows that the sampler can hold, weights that fit."""
     if type(question) is not public.Draw or type(question.structure) not in _STRUCTURES:
         raise ParameterError("expected a draw of a known structure")
-    most = MAX_COUNTER_ROWS if isinstance(question.structure, _WITH_COUNTER) else MOST_ROWS
+    most = MAX_COUNTER_ROWS if isinstance(question.structure, _WITH_COUNTER) else MAX_LISTED_DATABASE_ROWS
     bounds.check_whole(question.m, least=1, most=most, what="the rows of a small database")
-    bounds.check_whole(question.resolution, least=1, most=MOST_RESOLUTION, what="the resolution of a draw")
+    bounds.check_whole(question.resolution, least=1, most=MAX_RESOLUTION, what="the resolution of a draw")
     match question.structure:
         case public.Blocks(parts):
             for part, _ in parts:
@@ -91,9 +91,11 @@ def check_weight(domain: Domain, weight: Weighting, tables: Iterable[Margin]) ->
         raise ParameterError("expected weights from 0 to 1, whole numbers over the grid")
     for margin in tables:
         wide = {*margin, weight.attribute}
-        if domain.cells(wide) > MOST_CELLS:
+        if domain.cells(wide) > MAX_WEIGHTED_CELLS:
             wide_names = ", ".join(name for name in domain.names if name in wide)
-            raise MechanismError(f"a weighted table over {wide_names} has more than {MOST_CELLS:,} cells")
+            raise MechanismError(
+                f"a weighted table over {wide_names} has more than {MAX_WEIGHTED_CELLS:,} cells"
+            )
 
 
 def tables_of(structure: public.Structure) -> list[Margin]:
@@ -119,7 +121,7 @@ def _check_single(domain: Domain, part: public.Single) -> None:
     if type(part) not in _WITH_COUNTER[:4]:
         raise ParameterError("expected a draw of a known structure")
     for name in part.attributes:
-        if names.attribute(domain, name).size > MOST_CODES:
+        if names.attribute(domain, name).size > MAX_CODES:
             raise WorkloadError(f"attribute '{name}' has more cells than 64 bits can number")
     match part:
         case public.Nested():
@@ -142,8 +144,8 @@ def _check_nested(domain: Domain, part: public.Nested) -> None:
         while ends and ends[-1] < first:
             ends.pop()
         ends.append(last)
-        if len(ends) > MOST_NESTED:
-            raise MechanismError(f"expected at most {MOST_NESTED} sets inside one another")
+        if len(ends) > MAX_NESTING:
+            raise MechanismError(f"expected at most {MAX_NESTING} sets inside one another")
 
 
 def _check_forest(domain: Domain, part: public.Forest) -> None:
@@ -163,9 +165,9 @@ def _check_queries(
         case public.Listed():
             _check_listed(structure.atoms.count, m)
         case public.Trellis():
-            if structure.layout.states(m) > MOST_STATES:
+            if structure.layout.states(m) > MAX_TRELLIS_STATES:
                 raise MechanismError(
-                    f"expected a trellis of at most {MOST_STATES:,} states; ask for fewer rows"
+                    f"expected a trellis of at most {MAX_TRELLIS_STATES:,} states; ask for fewer rows"
                 )
         case public.Candidates():
             _check_candidates(domain, structure, m)
@@ -176,7 +178,7 @@ def _check_listed(atoms: int, m: int) -> None:
     count = 1
     for step in range(1, min(m, atoms - 1) + 1):
         count = count * (atoms + m - step) // step
-        if count * m > MOST_LISTED:
+        if count * m > MAX_ENUMERATED_ROWS:
             raise MechanismError("enumeration would list too many databases; ask for fewer rows")
 
 

@@ -20,7 +20,7 @@ from maquette.domain import Domain
 from maquette.errors import MechanismError, ParameterError
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.questions.atoms import Atoms, Integers, Layout
-from maquette.questions.weighting import MOST_CELLS, Weighting
+from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting
 from maquette.samplers.brackets import Bracket, Scale, Uniform
 
 State = tuple[int, ...]
@@ -253,9 +253,9 @@ class WeightedTable:
         order = self.domain.names
         wide = {m: tuple(name for name in order if name in m or name == self._name) for m in margins}
         for margin in wide.values():
-            if self.domain.cells(margin) > MOST_CELLS:
+            if self.domain.cells(margin) > MAX_WEIGHTED_CELLS:
                 raise MechanismError(
-                    f"a weighted table over {', '.join(margin)} has more than {MOST_CELLS:,} cells"
+                    f"a weighted table over {', '.join(margin)} has more than {MAX_WEIGHTED_CELLS:,} cells"
                 )
         tables = self._engine.margins(list(dict.fromkeys(wide.values())))
         return {m: self._summed(tables[margin], margin) for m, margin in wide.items()}
