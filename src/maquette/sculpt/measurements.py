@@ -1,7 +1,8 @@
 """What has been released about a table so far, what it says of each table, and what it predicts of further ones.
 
 Estimates are empirical Bayes: one-way tables are smoothed along their codes, tables of several attributes are shrunk
-towards a prior, which is what was predicted of them before they were measured.
+towards a prior, which is what was predicted of them before they were measured. What a table says of its attributes one
+by one is left to the one-way tables (`Measurements.reconcile`), so that only the interaction is its own.
 """
 
 from __future__ import annotations
@@ -15,19 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _lazy_numba as numba
 from maquette.domain import Domain
 from maquette.models.fits import project_simplex
 from maquette.models.residual import ResidualModel
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.bins import Hierarchy, PartialTable, RefinedTable, Shape
+from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
-_MIN_SMOOTHED = 10
-"""One-way tables of so few cells are projected and not smoothed."""
-_SHIFTS = 16
-"""Shifts over which the wavelet estimate is averaged."""
 _MIN_PRIOR_VARIANCE, _MAX_PRIOR_VARIANCE = 1e-3, 25.0
 """Limits of tau^2, the variance of a table's log-interactions."""
 _OUTLIER, _MAX_OUTLIER_VARIANCE = 4.0, 1e4
@@ -37,8 +34,8 @@ _GUESS = 0.25
 _SIGNIFICANT = 2.0
 """Deviations of chi-square by which the parts of a cell must miss their prior, together, to be targets of their own."""
 # Limits:
-_MAX_QUADRATIC = 2048
-"""Cells up to which the piecewise-constant fit is run, whose time is quadratic."""
+_MIN_DEVIATION = 0.5
+"""Of a count, in place of none: what a single code or bin holds is known but for the total."""
 _UNKNOWN_DEVIATION = 1e6
 """In place of the deviation of a table that was not measured."""
 _UNPAID = Receipt(-1, "")
@@ -46,97 +43,6 @@ _UNPAID = Receipt(-1, "")
 
 Variance = float | NDArray[np.float64]
 """Of the noise, the same in all cells or by cell."""
-
-
-def smooth_one_way(noisy: NDArray[Any], *, deviation: float, total: float) -> NDArray[np.float64]:
-    """Non-negative counts of the given total near a noisy table of one attribute.
-
-    The average of two estimates with opposite weaknesses: the best piecewise-constant fit (dynamic programming, each
-    piece shrunk towards its mean after James and Stein), and translation-invariant Haar wavelets with the universal
-    hard threshold (Coifman and Donoho 1995). Both use that neighbouring codes tend to have similar counts; where that
-    is not so they keep what stands out of the noise.
-    """
-    values = np.asarray(noisy, dtype=np.float64)
-    if len(values) > _MIN_SMOOTHED:
-        smooth = _wavelet_fit(values, deviation)
-        values = (smooth + _piecewise_fit(values, deviation)) / 2 if len(values) <= _MAX_QUADRATIC else smooth
-    return project_simplex(values, total=total)
-
-
-def _piecewise_fit(values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
-    """The best piecewise-constant fit at a penalty of log K + 1 per piece, each piece shrunk towards its mean."""
-    starts = _piece_starts(values / deviation, math.log(len(values)) + 1)
-    estimate = np.empty_like(values)
-    stop = len(values)
-    while stop > 0:
-        start = int(starts[stop])
-        piece = values[start:stop]
-        mean = piece.mean()
-        estimate[start:stop] = mean + _signal_share(piece - mean, deviation) * (piece - mean)
-        stop = start
-    return estimate
-
-
-def _signal_share(centred: NDArray[np.float64], deviation: float) -> float:
-    """The share of a piece's variation that is signal, after James and Stein; fixed for pieces of up to three cells."""
-    if len(centred) <= 3:
-        return 1.0 if len(centred) == 1 else 0.5
-    squares = float((centred**2).sum())
-    return max(0.0, 1 - (len(centred) - 1) * deviation**2 / squares) if squares > 0 else 0.0
-
-
-@numba.njit(cache=True, nogil=True)
-def _piece_starts(values: Any, penalty: float) -> Any:
-    """For every stop (0..K) the start of the last piece of the cheapest partition; quadratic time.
-
-    `values` (K) are noisy counts in deviations of their noise. A piece costs its squared distance to its own mean plus
-    `penalty`. One step finds the best start for one stop, given the best costs of all earlier stops.
-    """
-    m = values.shape[0]
-    sums = np.zeros(m + 1)
-    squares = np.zeros(m + 1)
-    for i in range(m):
-        sums[i + 1] = sums[i] + values[i]
-        squares[i + 1] = squares[i] + values[i] * values[i]
-    best = np.full(m + 1, np.inf)
-    best[0] = 0.0
-    starts = np.zeros(m + 1, np.int64)
-    for stop in range(1, m + 1):
-        for start in range(stop):
-            inside = sums[stop] - sums[start]
-            cost = best[start] + squares[stop] - squares[start] - inside * inside / (stop - start) + penalty
-            if cost < best[stop]:
-                best[stop] = cost
-                starts[stop] = start
-    return starts
-
-
-def _wavelet_fit(values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
-    """Hard-thresholded Haar wavelets, averaged over shifts of the mirrored table."""
-    length = len(values)
-    period = 2 ** math.ceil(math.log2(2 * length))
-    mirrored = np.resize(np.concatenate([values, values[::-1]]), period)
-    threshold = deviation * math.sqrt(2 * math.log(length))
-    shifts = range(min(_SHIFTS, period // 2))
-    total = np.zeros(period)
-    for shift in shifts:
-        total += np.roll(_threshold_haar(np.roll(mirrored, shift), threshold), -shift)
-    return total[:length] / len(shifts)
-
-
-def _threshold_haar(values: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
-    """Haar transform, details below the threshold set to zero, and back."""
-    details: list[NDArray[np.float64]] = []
-    root = math.sqrt(2)
-    while len(values) > 4:
-        detail = (values[0::2] - values[1::2]) / root
-        details.append(np.where(np.abs(detail) > threshold, detail, 0.0))
-        values = (values[0::2] + values[1::2]) / root
-    for detail in reversed(details):
-        finer = np.empty(2 * len(values))
-        finer[0::2], finer[1::2] = (values + detail) / root, (values - detail) / root
-        values = finer
-    return values
 
 
 def table_prior_variance(noisy: NDArray[Any], prior: NDArray[np.float64], *, variance: Variance) -> float:
@@ -255,9 +161,43 @@ class Measurements:
     tables: list[TableMeasurement] = field(default_factory=list)
     refined: dict[Shape, RefinedTable] = field(default_factory=dict)
     """A measurement of such a shape may be of the refined or of the coarse table."""
+    margins: list[NDArray[np.float64]] = field(default_factory=list)
+    """One-way counts by least squares from all tables, not smoothed; none before there are wider tables."""
+
+    def reconcile(self) -> None:
+        """Estimate the one-way tables from everything measured so far, and let them be the margins of wider tables.
+
+        From the measurements themselves, however often: never from estimates that were made of them before. An
+        attribute that was measured in a tree keeps its own tables: its sums are known better than codes are.
+        """
+        self.margins = []
+        tables = self.estimates().values()
+        own: dict[str, list[NoisyTable]] = {}
+        for table in self.one_way_tables:
+            own.setdefault(table.binned.margin[0], []).append(table)
+        margins: list[NDArray[np.float64]] = []
+        for a, attribute in enumerate(self.hierarchy.domain):
+            finest, *wider = own[attribute.name]
+            if wider:
+                margins.append(self.one_way[a])
+                continue
+            counts, variances = combine_levels(
+                finest.values.astype(np.float64),
+                float(finest.variance),
+                [self._sums(table, a) for table in tables if a in table.shape.attributes],
+                total=self.total,
+            )
+            margins.append(counts)
+            deviation = max(math.sqrt(variances.mean()), _MIN_DEVIATION)
+            self.one_way_variances[a] = deviation**2
+            self.one_way[a] = smooth_one_way(counts, deviation=deviation, total=self.total)
+        self.margins = margins
 
     def estimates(self) -> dict[Shape, TableEstimate]:
-        """Every shape once, in the order of the first measurements; refined tables summed to their coarse cells."""
+        """Every shape once, in the order of the first measurements; refined tables summed to their coarse cells.
+
+        Once reconciled, their margins are the one-way tables.
+        """
         estimates: dict[Shape, TableEstimate] = {}
         for shape, noisy, prior in self.tables:
             counts, variance = noisy.values.astype(np.float64), float(noisy.variance)
@@ -268,7 +208,11 @@ class Measurements:
                 sums = np.bincount(refined.parents, counts).astype(np.float64)
                 estimate = TableEstimate(shape, sums, variance * refined.parts.astype(np.float64), prior)
             estimates[shape] = estimates[shape].combine(estimate) if shape in estimates else estimate
-        return estimates
+        return (
+            {shape: self._with_margins(one) for shape, one in estimates.items()}
+            if self.margins
+            else estimates
+        )
 
     def cell_parts(self) -> list[CellParts]:
         """The parts of refined cells that are plainly not divided as the one-way tables are."""
@@ -289,6 +233,33 @@ class Measurements:
             counts = self.hierarchy.sum_in_bins(a, level, self.one_way[a])
             table = np.multiply.outer(table, counts / max(self.total, 1.0)).ravel()
         return table * self.total
+
+    def _sums(self, table: TableEstimate, attribute: int) -> BinSums:
+        """A table added up to one of its attributes."""
+        axis = table.shape.attributes.index(attribute)
+        sizes = [self.hierarchy.bins(a, level) for a, level in zip(*table.shape, strict=True)]
+        margin = table.margin((axis,), sizes)
+        cut = self.hierarchy.cuts[attribute][table.shape.levels[axis]]
+        return BinSums(cut, margin.counts, margin.variances)
+
+    def _with_margins(self, estimate: TableEstimate) -> TableEstimate:
+        """The same interaction with the one-way tables as margins; its variance is that of the interaction.
+
+        Gaps to the margins are spread evenly, which is the projection in least squares where all cells have the same
+        noise; of the noise (1 + sum (K_i - 1)) / prod K_i lay in the margins.
+        """
+        shape = estimate.shape
+        sizes = [self.hierarchy.bins(a, level) for a, level in zip(*shape, strict=True)]
+        table = estimate.counts.reshape(sizes)
+        table = table + (self.total - table.sum()) / table.size
+        for axis, (a, level) in enumerate(zip(*shape, strict=True)):
+            others = tuple(i for i in range(len(sizes)) if i != axis)
+            gap = self.hierarchy.sum_in_bins(a, level, self.margins[a]) - table.sum(axis=others)
+            table = table + np.expand_dims((gap - gap.mean()) / (table.size / sizes[axis]), others)
+        own = 1 - (1 + sum(size - 1 for size in sizes)) / table.size
+        prior = self.product(shape) if len(sizes) == 2 else estimate.prior
+        variances = np.maximum(estimate.variances * own, _MIN_DEVIATION**2)
+        return TableEstimate(shape, table.ravel(), variances, prior)
 
     def _cell_parts(self, refined: RefinedTable, estimate: TableEstimate) -> CellParts:
         """Parts by all measurements of the refined table, shifted alike to add up to the estimate of their cell."""
@@ -326,7 +297,7 @@ def from_residuals(
         for a, c in zip(domain, covered, strict=True)
     ]
     deviations = [
-        max(model.deviation((name,)), 0.5) if c else _UNKNOWN_DEVIATION
+        max(model.deviation((name,)), _MIN_DEVIATION) if c else _UNKNOWN_DEVIATION
         for name, c in zip(domain.names, covered, strict=True)
     ]
     measurements = Measurements(
@@ -343,7 +314,7 @@ def from_residuals(
         shape = Shape(attributes, (0,) * len(attributes))
         table = measurements.hierarchy.table(*shape)
         values = np.rint(model.table(table.margin)).astype(np.int64).ravel()
-        variance = Fraction(max(model.deviation(table.margin), 0.5) ** 2)
+        variance = Fraction(max(model.deviation(table.margin), _MIN_DEVIATION) ** 2)
         noisy = NoisyTable(table, values, variance, _UNPAID)
         measurements.tables.append(TableMeasurement(shape, noisy, measurements.product(shape)))
     return measurements

@@ -109,6 +109,7 @@ class Run:
             scores, noise = stages.measure_scores(self.curator, budget, measurements, list(pairs))
             price = float(budget.left) - third.share * budget.total
             stages.measure_pairs(self.curator, table_noise, measurements, pairs, scores, noise, price=price)
+            measurements.reconcile()
         if not third.share:
             return measurements, self.fit(measurements)
         sampler = begin(measurements, m=self.row_count(measurements), rng=self.rng)
@@ -125,6 +126,7 @@ class Run:
             )
         else:
             sampler = self.select_in_rounds(measurements, sampler, budget, table_noise)
+        measurements.reconcile()
         min_gains = MIN_GAINS if third.all_tables else MIN_GAINS[1:]
         return measurements, self.finish(extend(sampler, measurements, rng=self.rng), min_gains)
 
@@ -154,6 +156,7 @@ class Run:
             if surplus < len(triples) * stages.worth_of_pairs(table_noise, measurements, price=price):
                 stages.measure_pairs_again(self.curator, table_noise, measurements, price=price)
                 break
+            measurements.reconcile()
             sampler = extend(sampler, measurements, rng=self.rng)
             self.sweep(sampler, MIN_GAINS[:2], 0)
         return sampler

@@ -22,7 +22,8 @@ from maquette.questions.measurement import Measurement, NoisyTable, Size
 from maquette.questions.noise import NoiseRequest
 from maquette.sculpt.allocation import AttributeSets, RiskModel, SetWeights, TableNoise, divide_price
 from maquette.sculpt.bins import Hierarchy, Shape, refine
-from maquette.sculpt.measurements import Measurements, TableMeasurement, smooth_one_way
+from maquette.sculpt.measurements import Measurements, TableMeasurement
+from maquette.sculpt.one_way import smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl). Shares are of the whole
 # price unless another is named:
