@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.families import cells, score
-from benchmarks.families.cells import OURS, REFERENCES, SEEDS, WORKLOADS, Workload
+from benchmarks.families.cells import SEEDS, WORKLOADS, Workload, mechanisms_of
 
 SECONDS = 120.0
 """Processor seconds that one mechanism may take for all seeds of a cell."""
@@ -49,7 +49,7 @@ def missing(
     data: Path | None,
     stored: score.Stored,
     *,
-    mechanisms: Sequence[str] = (OURS, *REFERENCES),
+    mechanisms: Sequence[str] | None = None,
     seeds: Sequence[int] = SEEDS,
     seconds: float = SECONDS,
     again: bool = False,
@@ -60,7 +60,8 @@ def missing(
         table: cells.Loaded | None = None
         for workload in workloads:
             key = (name, str(workload))
-            todo = [m for m in mechanisms if again or not stored.has(key, m, code, seeds=len(seeds))]
+            able = mechanisms or mechanisms_of(workload)
+            todo = [m for m in able if again or not stored.has(key, m, code, seeds=len(seeds))]
             if not todo:
                 continue
             table = table or cells.load(name, data)
@@ -128,7 +129,7 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--cells", nargs="+", type=Workload.parse, help="such as 2@1, 3@0.1 or 2@1-pure")
     parser.add_argument("--quick", action="store_true", help="12 generated tables of middle size")
-    parser.add_argument("--mechanisms", nargs="+", default=[OURS, *REFERENCES])
+    parser.add_argument("--mechanisms", nargs="+", help="these alone")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="at least four to conclude anything")
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, help="processor seconds of a mechanism in a cell"

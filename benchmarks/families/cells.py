@@ -35,8 +35,9 @@ HALVES = ("tuning", "judging")
 REAL_TUNING = ("adult", "adult_raw", "msnbc", "nist_acs", "chicago_taxi", "salary")
 """Constants were chosen on these before there were halves."""
 REAL_JUDGING = ("flights", "diamonds", "titanic", "pums_1000", "penguins", "hair_eye")
-REFERENCES = ("residual", "residual-cells", "histogram-gaussian", "histogram-laplace")
-"""Our own mechanisms that `sculpt` is compared with, where they can run."""
+REFERENCES = ("residual", "residual-cells", "histogram-gaussian")
+PURE_REFERENCES = ("histogram-laplace", "laplace")
+"""Our own mechanisms that `sculpt` is compared with, where they can run, with a delta and without."""
 OURS = "sculpt"
 _PARTS = ("sculpt", "mechanisms", "models")
 """Packages whose code decides the errors of `sculpt`; a change in one of them makes its stored figures old."""
@@ -60,6 +61,11 @@ class Workload:
 
     def __str__(self) -> str:
         return f"{self.k}@{self.epsilon:g}" + ("-pure" if self.pure else "")
+
+
+def mechanisms_of(workload: Workload) -> tuple[str, ...]:
+    """What is measured in a cell."""
+    return (OURS, *(PURE_REFERENCES if workload.pure else REFERENCES))
 
 
 WORKLOADS = tuple(map(Workload.parse, ("2@0.1", "2@1", "2@10", "3@1")))

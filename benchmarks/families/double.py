@@ -73,19 +73,22 @@ class FastNoise:
 class StoredCounts:
     """An engine that keeps the exact tables it has counted, and adds up tables in bins from them."""
 
-    in_memory = True
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._size = engine.size()
         self._tables: dict[Margin, NDArray[np.int64]] = {}
         self._cells = 0
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the engine's."""
+        return getattr(self._engine, name)
 
     @property
     def domain(self) -> Domain:
         return self._engine.domain
 
     def size(self) -> int:
-        return self._engine.size()
+        return self._size
 
     def margins(self, margins: Sequence[Margin]) -> dict[Margin, NDArray[np.int64]]:
         missing = [margin for margin in margins if margin not in self._tables]
@@ -107,12 +110,6 @@ class StoredCounts:
         if isinstance(queries, TableQueries):
             return np.asarray(queries.from_margins(self.margins(queries.margins)), dtype=np.int64)
         return self._engine.answer(queries)
-
-    def values(self, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        return self._engine.values(name)
-
-    def commitment(self, salt: bytes, *, like: str | None = None) -> str:
-        return self._engine.commitment(salt, like=like)
 
 
 def _fold(table: Binned, counts: NDArray[np.int64]) -> NDArray[np.int64]:
