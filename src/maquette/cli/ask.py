@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,11 +32,12 @@ from maquette.cli.options import (
 )
 from maquette.cli.prompt import Prompt, describe, document, say_budget
 from maquette.cli.release import check_ledger
-from maquette.errors import MaquetteError, ParameterError, WorkloadError
+from maquette.errors import BudgetExceeded, MaquetteError, ParameterError, UselessAnswer, WorkloadError
 
 if TYPE_CHECKING:
+    from maquette.cli.prompt import Outcome
     from maquette.domain import Domain
-    from maquette.sessions import Refusal, Session, SessionAnswer
+    from maquette.sessions import Session
 
 
 AT_ONCE = 64
@@ -53,11 +54,22 @@ def ask(
     epsilon: Epsilon,
     predicates: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PREDICATE]...", help="SQL conditions; without any, a prompt opens."),
+        typer.Argument(
+            metavar="[PREDICATE]...",
+            help="SQL conditions, or SELECTs of counts; without any, a prompt opens.",
+        ),
+    ] = None,
+    sql: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sql", metavar="SELECT", help="Counts by groups: every cell is one question; repeatable."
+        ),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", help="A file of SQL conditions, one per line; # starts a comment."),
+        typer.Option(
+            "--file", "-f", help="A file of SQL conditions and SELECTs, one per line; # starts a comment."
+        ),
     ] = None,
     delta: Delta = 0.0,
     beta: Beta = 0.05,
@@ -115,6 +127,8 @@ def ask(
     Example:
       maquette ask people.csv --domain people.domain.json --epsilon 1 --ledger people.ledger \\
         "age between 30 and 40"
+      maquette ask people.csv --domain people.domain.json --epsilon 1 --ledger people.ledger --forecast \\
+        "select sex, count(*) from people where age >= 30 group by sex"
     """
     from maquette import _check as check
     from maquette.accounting.budget import Budget
@@ -135,7 +149,7 @@ def ask(
     Budget(epsilon, delta)
     Relation.named(relation)
     check.one_of(MECHANISMS, mechanism=mechanism)
-    texts = _questions(declared, predicates or [], file)
+    texts = _questions(declared, [*(predicates or []), *(sql or [])], file)
     if ledger is not None:
         check_ledger(ledger, Path(ledger))
     with console.progress(quiet=quiet) as tell:
@@ -169,21 +183,31 @@ def ask(
         raise typer.Exit(code)
 
 
-def _questions(declared: Domain, predicates: Sequence[str], file: Path | None) -> list[str]:
+def _questions(declared: Domain, texts: Sequence[str], file: Path | None) -> list[str]:
     """Everything that is asked; what cannot be read is refused before the table is opened."""
-    from maquette.queries import where
-
-    for text in predicates:
+    for text in texts:
         try:
-            where(declared, text)
+            _check_readable(declared, text)
         except WorkloadError as error:
             raise WorkloadError(with_hint(declared, str(error))) from None
-    return [*predicates, *([] if file is None else _read(declared, file))]
+    return [*texts, *([] if file is None else _read(declared, file))]
+
+
+def _check_readable(declared: Domain, text: str) -> None:
+    """Refuse what is neither a condition nor a SELECT that a session answers."""
+    from maquette.queries import where
+    from maquette.results.select import is_select
+
+    if is_select(text):
+        from maquette.sessions.grouped import read_select
+        from maquette.sessions.question import QuestionReader
+
+        read_select(QuestionReader(declared), text)
+    else:
+        where(declared, text)
 
 
 def _read(declared: Domain, file: Path) -> list[str]:
-    from maquette.queries import where
-
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -195,7 +219,7 @@ def _read(declared: Domain, file: Path) -> list[str]:
         if not text or text.startswith("#"):
             continue
         try:
-            where(declared, text)
+            _check_readable(declared, text)
         except MaquetteError as error:
             raise WorkloadError(f"line {number} of {file}: {with_hint(declared, str(error))}") from None
         texts.append(text)
@@ -219,28 +243,62 @@ def _ask_each(opened: Session, texts: Sequence[str], *, as_json: bool, allow_use
     answers: list[dict[str, Any]] = []
     code = 0
     try:
-        for start in range(0, len(texts), AT_ONCE):
-            some = texts[start : start + AT_ONCE]
-            for text, answer in zip(some, opened.ask_many(some, allow_useless=allow_useless), strict=True):
+        for some in _portions(texts):
+            for text, answer in zip(some, _answers(opened, some, allow_useless=allow_useless), strict=True):
                 answers.append(document(answer))
                 code = max(code, _say(text, answer, total=opened.total, as_json=as_json))
     finally:
         if as_json:
             console.say_json({"session": opened.key, "answers": answers})
-        elif any("value" in answer for answer in answers):
+        elif any("value" in answer or "rows" in answer for answer in answers):
             say_budget(opened)
     return code
 
 
-def _say(text: str, answer: SessionAnswer | Refusal, *, total: float, as_json: bool) -> int:
-    """One answer or refusal; its exit code."""
+def _portions(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Conditions that are asked together, at most so many; every SELECT by itself."""
+    from maquette.results.select import is_select
+
+    waiting: list[str] = []
+    for text in texts:
+        if is_select(text) or len(waiting) == AT_ONCE:
+            if waiting:
+                yield waiting
+            waiting = []
+        if is_select(text):
+            yield [text]
+        else:
+            waiting.append(text)
+    if waiting:
+        yield waiting
+
+
+def _answers(opened: Session, texts: list[str], *, allow_useless: bool) -> list[Outcome]:
+    from maquette.results.select import is_select
+    from maquette.sessions import Refusal
+
+    if not is_select(texts[0]):
+        return [*opened.ask_many(texts, allow_useless=allow_useless)]
+    try:
+        return [opened.sql(texts[0], allow_useless=allow_useless)]
+    except (BudgetExceeded, UselessAnswer) as error:
+        return [Refusal(texts[0], str(error), error.exit_code)]
+
+
+def _say(text: str, answer: Outcome, *, total: float, as_json: bool) -> int:
+    """One answer, table or refusal; its exit code."""
+    from maquette.results.tables import ResultTable
     from maquette.sessions import Refusal
 
     if isinstance(answer, Refusal):
         complain(f"{text}: {answer}")
         return answer.exit_code
-    if not as_json:
-        console.say(text)
+    if as_json:
+        return 0
+    console.say(text)
+    if isinstance(answer, ResultTable):
+        console.say(repr(answer))
+    else:
         console.say(f"  {describe(answer, total=total)}")
         for note in answer.notes:
             console.say(f"  note: {note}")

@@ -17,9 +17,13 @@ from maquette.errors import BudgetExceeded, MaquetteError, ParameterError, Usele
 
 if TYPE_CHECKING:
     from maquette.sessions import Forecast, Refusal, Session, SessionAnswer
+    from maquette.sessions.grouped import SessionTable
+
+    Outcome = SessionAnswer | SessionTable | Refusal
 
 HELP = """PREDICATE            ask this question; you see its price first
-:forecast PREDICATE  show what the question would cost, without asking it
+SELECT ...           counts by groups, such as select sex, count(*) from t group by sex
+:forecast QUESTION   show what a condition or SELECT would cost, without asking it
 :budget              show what is left of the budget
 :history             list the questions and payments so far
 :columns             list the columns and their values
@@ -62,7 +66,13 @@ def describe(outcome: SessionAnswer | Forecast, *, total: float) -> str:
             f"price of the question depends on it, and both together cost at most {cost}"
         )
     price = f": at most {cost} of the budget" if outcome.cost else ""
-    return f"{_FORECASTS[outcome.kind]}{price}{error}"
+    many = (
+        ""
+        if outcome.questions == 1
+        else f"{outcome.questions:,} questions, {outcome.new_questions:,} of them new, "
+    )
+    left = "" if outcome.questions == 1 else f"; {_part(outcome.left, total)} is left"
+    return f"{many}{_FORECASTS[outcome.kind]}{price}{error}{left}"
 
 
 def _part(amount: float, total: float, *, up: bool = False) -> str:
@@ -138,6 +148,9 @@ class Prompt:
                 self._code = max(self._code, error.exit_code)
 
     def _ask(self, text: str) -> None:
+        from maquette.results.select import is_select
+        from maquette.results.tables import ResultTable
+
         forecast = self._session.forecast(text, allow_useless=self._allow_useless)
         if self._interactive and forecast.kind == "size" and forecast.refusal is None:
             if not typer.confirm(
@@ -149,13 +162,17 @@ class Prompt:
         if self._interactive and forecast.cost > 0 and forecast.refusal is None:  # noqa: SIM102
             if not typer.confirm(f"  {describe(forecast, total=self._session.total)}. Ask?", default=True):
                 return
-        answer = self._session.ask(text, allow_useless=self._allow_useless, at_most=forecast.cost)
+        ask = self._session.sql if is_select(text) else self._session.ask
+        answer = ask(text, allow_useless=self._allow_useless, at_most=forecast.cost)
         if self._as_json:
             console.say_json(document(answer))
             return
-        console.say(f"  {describe(answer, total=self._session.total)}")
-        for note in answer.notes:
-            console.say(f"  note: {note}")
+        if isinstance(answer, ResultTable):
+            console.say(repr(answer))
+        else:
+            console.say(f"  {describe(answer, total=self._session.total)}")
+            for note in answer.notes:
+                console.say(f"  note: {note}")
         if self._interactive:
             say_budget(self._session)
 
@@ -212,9 +229,20 @@ class Prompt:
         return input("? ")
 
 
-def document(answer: SessionAnswer | Refusal) -> dict[str, Any]:
-    """An answer or a refusal for scripts; its receipt has the keys of an entry of the ledger."""
-    document = asdict(answer)
-    if document.get("receipt") is not None:
-        document["receipt"] = {"seq": document["receipt"]["sequence"], "head": document["receipt"]["head"]}
-    return document
+def document(answer: Outcome) -> dict[str, Any]:
+    """An answer, a table or a refusal for scripts; a receipt has the keys of an entry of the ledger."""
+    from maquette.results.tables import ResultTable
+
+    if isinstance(answer, ResultTable):
+        return {
+            "rows": answer.to_pylist(),
+            "answers": [document(one) for one in answer.answers],
+            "cost": answer.cost,
+            "left": answer.left,
+            "unit": answer.unit,
+            "notes": list(answer.notes),
+        }
+    fields = asdict(answer)
+    if fields.get("receipt") is not None:
+        fields["receipt"] = {"seq": fields["receipt"]["sequence"], "head": fields["receipt"]["head"]}
+    return fields

@@ -29,19 +29,18 @@ from maquette.domain import Attribute
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.mechanisms import sizing
 from maquette.queries import condition
-from maquette.queries.condition import Condition, Every, Leaf, Runs
-from maquette.queries.predicates import Predicate, of_condition, where
+from maquette.queries.condition import Leaf, Runs
+from maquette.queries.predicates import of_condition
 from maquette.results.answering import check_attributes, estimate, part_of_beta, workload_bound
 from maquette.results.covering import Bound, Product, error_of
 from maquette.results.distribution import marginal_places
+from maquette.results.groups import Groups
 
 if TYPE_CHECKING:
     from maquette.results.release import Release
 
 Floats = NDArray[np.float64]
 
-MAX_GROUPS = 2_000_000
-"""Cells of a table that is put into a frame."""
 MAX_SINGLE = 5_000
 """Questions that are answered one by one where no statement covers a whole table."""
 
@@ -73,78 +72,31 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class Grouping:
-    """The records that meet a condition, by the cells of some attributes."""
+class Grouping(Groups):
+    """Groups of records with what one release says about them."""
 
     release: Release
-    by: tuple[str, ...]
-    predicate: Predicate | None
 
     @classmethod
     def of(cls, release: Release, by: Sequence[str], text: str | None) -> Grouping:
         """Checked: attributes of the release, a condition that is exact on cells, not too many groups."""
-        domain = release.domain
-        names = tuple(domain[name].name for name in by)
-        if len(set(names)) < len(names):
-            raise WorkloadError("an attribute is named twice among those to group by")
-        if domain.cells(names) > MAX_GROUPS:
-            raise WorkloadError(
-                f"a table over {', '.join(names)} has {domain.cells(names):,} cells, more than the {MAX_GROUPS:,} that "
-                "are put into a frame; group by fewer attributes, or export the release"
-            )
-        predicate = None if text is None else where(domain, text)
-        if predicate is not None:
-            if not predicate.exact:
-                raise WorkloadError(f"{predicate.cuts[0]}; compare with borders of cells in a table")
-            if predicate.condition == condition.NEVER:
-                raise WorkloadError(f"no record can meet the condition {text!r}")
-            check_attributes(release, predicate)
-        grouping = cls(release, names, predicate)
-        for name in names:
+        groups = Groups.over(release.domain, by, text)
+        if groups.predicate is not None:
+            check_attributes(release, groups.predicate)
+        for name in groups.by:
             if name not in release.measured:
                 raise ReleaseError(
                     f"'{name}' is not in this release, which is about {', '.join(release.measured)}"
                 )
-        return grouping
-
-    @cached_property
-    def condition(self) -> Condition:
-        return condition.ALWAYS if self.predicate is None else self.predicate.condition
-
-    @cached_property
-    def leaves(self) -> dict[str, Runs] | None:
-        """The condition as one set of cells for each attribute; None if it is no conjunction."""
-        factors = condition.product(self.condition)
-        return None if factors is None else {leaf.attribute: leaf.runs for leaf in factors}
-
-    @cached_property
-    def codes(self) -> NDArray[np.int64]:
-        """The groups, one row each, as codes of `by`: all cells that the condition leaves."""
-        shape = [self.release.domain[name].size for name in self.by]
-        cells = np.indices(shape).reshape(len(shape), -1).T if shape else np.zeros((1, 0), dtype=np.int64)
-        return np.asarray(cells[self._left], dtype=np.int64)
-
-    @cached_property
-    def _left(self) -> NDArray[np.bool_]:
-        """Which cells of the table over `by` can hold a record that meets the condition."""
-        domain = self.release.domain
-        left = np.ones([domain[name].size for name in self.by], dtype=bool)
-        for axis, name in enumerate(self.by):
-            if self.leaves is not None and name in self.leaves:
-                mask = condition.mask(self.leaves[name], domain[name].size)
-                left &= mask.reshape([-1 if i == axis else 1 for i in range(len(self.by))])
-        return left.ravel()
+        return cls(groups.domain, groups.by, groups.predicate, release)
 
     # --- figures ---------------------------------------------------------------------------------------------------
 
     def share(self, declared: str | None = None) -> Figures:
         """Of all records of the table; with `declared` only those whose value of that attribute is declared."""
         shares = self._shares(declared)
-        if declared is None:
-            value = shares.values[:, 0]
-        else:
-            value = shares.values[:, : self.release.domain[declared].cells].sum(axis=1)
-        value = np.clip(value, 0.0, 1.0)
+        columns = 1 if declared is None else self.domain[declared].cells
+        value = np.clip(shares.values[:, :columns].sum(axis=1), 0.0, 1.0)
         return Figures(value, np.maximum(value - shares.errors, 0.0), np.minimum(value + shares.errors, 1.0))
 
     def count(self, declared: str | None = None) -> Figures:
@@ -154,7 +106,7 @@ class Grouping:
 
     def sum(self, name: str) -> Figures:
         """The sum of a numeric attribute over the records whose value is declared."""
-        cells, shares = _Cells.of(self.release.domain[name]), self._shares(name)
+        cells, shares = _Cells.of(self.domain[name]), self._shares(name)
         values = shares.values[:, : len(cells.values)]
         total = values @ cells.values
         nearest = 0.0 if cells.values[0] <= 0 <= cells.values[-1] else float(np.abs(cells.values).min())
@@ -168,7 +120,7 @@ class Grouping:
 
     def mean(self, name: str) -> Figures:
         """The mean of a numeric attribute over the records whose value is declared; NaN where there may be none."""
-        cells, shares = _Cells.of(self.release.domain[name]), self._shares(name)
+        cells, shares = _Cells.of(self.domain[name]), self._shares(name)
         values = shares.values[:, : len(cells.values)]
         inside = values.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -182,7 +134,7 @@ class Grouping:
 
     def quantile(self, name: str, level: Fraction) -> Figures:
         """The value below which a share `level` of the records lies, of those whose value is declared."""
-        attribute, p = self.release.domain[name], float(level)
+        attribute, p = self.domain[name], float(level)
         shares = self._shares(name)
         values = np.maximum(shares.values[:, : attribute.cells], 0.0)
         borders = np.array([attribute.edge(i) for i in range(attribute.cells + 1)])
@@ -247,7 +199,7 @@ class Grouping:
         if bound is None:
             return None
         margin = bound.table.margin
-        domain = self.release.domain
+        domain = self.domain
         table = coverage.distribution.table(margin).reshape([domain[n].size for n in margin])
         table = table / coverage.distribution.denominator
         for axis, attribute in enumerate(margin):
@@ -271,7 +223,7 @@ class Grouping:
         if name is None or name not in (self.leaves or {}):
             product = self._product(group, name)
             return [] if product is None else [product]
-        cells = self.release.domain[name].cells
+        cells = self.domain[name].cells
         inside = (self.leaves or {})[name]
         sides = [condition.meet(inside, ((t, cells - 1),)) for t in range(cells)]
         return [self._product(group, name, runs) or () for runs in dict.fromkeys(sides) if runs]
@@ -289,22 +241,22 @@ class Grouping:
 
     def _arranged(self, table: NDArray[Any], names: tuple[str, ...], name: str | None = None) -> Floats:
         """A table over `by` (and `name`) with a row for each group, columns for the cells of `name`."""
-        domain = self.release.domain
+        domain = self.domain
         shape = [domain[n].size for n in names]
         grid = np.asarray(table, dtype=np.float64).reshape(shape)
         if name is not None and name in self.by:  # the value of a group is its own cell
             order = [names.index(n) for n in self.by]
-            flat = grid.transpose(order).ravel()[self._left]
+            flat = grid.transpose(order).ravel()[self.left]
             rows = np.zeros((len(flat), domain[name].size))
             rows[np.arange(len(flat)), self.codes[:, self.by.index(name)]] = flat
             return rows
         order = [names.index(n) for n in (*self.by, *((name,) if name is not None else ()))]
         columns = 1 if name is None else domain[name].size
-        return grid.transpose(order).reshape(-1, columns)[self._left]
+        return grid.transpose(order).reshape(-1, columns)[self.left]
 
     def _one_by_one(self, name: str | None) -> Shares:
         """Every group asked for by itself, with whatever is stated about it."""
-        domain = self.release.domain
+        domain = self.domain
         cells = 1 if name is None or name in self.by else domain[name].cells
         if len(self.codes) * cells > MAX_SINGLE:
             raise WorkloadError(
@@ -315,7 +267,7 @@ class Grouping:
         values, errors = np.zeros((len(self.codes), width)), np.full(len(self.codes), np.nan)
         said: dict[str, None] = {}
         for i, group in enumerate(self.codes.tolist()):
-            leaves = [Leaf(n, ((c, c),)) for n, c in zip(self.by, group, strict=True)]
+            leaves = self.leaves_of(group)
             if name is None or name in self.by:
                 place = 0 if name is None else group[self.by.index(name)]
                 values[i, place], errors[i], statement = self._ask(leaves)
@@ -330,12 +282,12 @@ class Grouping:
 
     def _ask(self, leaves: list[Leaf]) -> tuple[float, float, str]:
         """The share of the records of the condition and some sets, its error (NaN without one), and how it is known."""
-        target = condition.simplify(self.release.domain, Every((self.condition, *leaves)))
+        target = self.joined(leaves)
         if target == condition.ALWAYS:
             return 1.0, 0.0, "all records"
         if target == condition.NEVER:
             return 0.0, 0.0, "no record"
-        result = estimate(self.release, of_condition(self.release.domain, target))
+        result = estimate(self.release, of_condition(self.domain, target))
         if result is None:
             raise ReleaseError(
                 "this release holds answers only and does not cover this table; ask for tables of its workload"

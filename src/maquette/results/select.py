@@ -88,6 +88,11 @@ def parse_select(domain: Domain, text: str) -> Selection:
     )
 
 
+def is_select(text: object) -> bool:
+    """Does it begin like a SELECT, rather than like a condition?"""
+    return isinstance(text, str) and text.split(maxsplit=1)[:1] != [] and text.split()[0].lower() == "select"
+
+
 def figure(domain: Domain, text: str) -> Item:
     """One figure by itself, as in `values="mean(income)"`; "mean" may be said for AVG."""
     tree = _tree(f"SELECT {text} FROM t")  # noqa: S608  (parsed, never run)

@@ -6,7 +6,7 @@ are not declared have groups of their own, "(missing)" and "(other)", as the dom
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from maquette.errors import WorkloadError
 from maquette.results.figures import Figures, Floats, Grouping
+from maquette.results.groups import Groups
 from maquette.results.keys import label_list, number_column, word_column
 from maquette.results.select import Item, Selection, figure, parse_select
 
@@ -137,26 +138,34 @@ def table(
 
 def sql(release: Release, text: str) -> ResultTable:
     """See `Release.sql`."""
-    import pyarrow as pa
-
     selection = parse_select(release.domain, text)
     grouping = Grouping.of(release, selection.by, selection.where)
-    keys, columns, statements = _keys(grouping), dict[str, pa.Array](), dict[str, None]()
+    figures = {item: _figures(grouping, item) for item in selection.items if item.figure is not None}
+    statements = dict.fromkeys(grouping.statement(item.attribute) for item in figures)
+    known_by = _same("; ".join(statements), len(grouping.codes))
+    return ResultTable(arrange(grouping, selection, figures, known_by), _notes(grouping, selection.items))
+
+
+def arrange(
+    groups: Groups, selection: Selection, figures: Mapping[Item, Figures], known_by: pa.Array
+) -> pa.Table:
+    """The columns of a SELECT: attributes in words, every figure with its error and both ends; in its order."""
+    import pyarrow as pa
+
+    keys, columns = _keys(groups), dict[str, pa.Array]()
     for item in selection.items:
-        if item.figure is None:
-            columns[_free(item.name, columns)] = keys[item.attribute or ""]
-            continue
-        figures = _figures(grouping, item)
         name = _free(item.name, columns)
-        columns[name] = _numbers(figures.value)
-        columns[f"{name} error"] = _numbers(figures.error)
-        columns[f"{name} lower"] = _numbers(figures.lower)
-        columns[f"{name} upper"] = _numbers(figures.upper)
-        statements[grouping.statement(item.attribute)] = None
-    columns[KNOWN_BY] = _same("; ".join(statements), len(grouping.codes))
-    whole = _ordered(pa.table(columns), grouping, selection)
-    limited = whole if selection.limit is None else whole.slice(0, selection.limit)
-    return ResultTable(limited, _notes(grouping, selection.items))
+        if item.figure is None:
+            columns[name] = keys[item.attribute or ""]
+            continue
+        one = figures[item]
+        columns[name] = _numbers(one.value)
+        columns[f"{name} error"] = _numbers(one.error)
+        columns[f"{name} lower"] = _numbers(one.lower)
+        columns[f"{name} upper"] = _numbers(one.upper)
+    columns[KNOWN_BY] = known_by
+    whole = _ordered(pa.table(columns), groups, selection, figures)
+    return whole if selection.limit is None else whole.slice(0, selection.limit)
 
 
 def _figures(grouping: Grouping, item: Item) -> Figures:
@@ -175,18 +184,20 @@ def _figures(grouping: Grouping, item: Item) -> Figures:
             return grouping.count(item.attribute)
 
 
-def _keys(grouping: Grouping) -> dict[str, pa.Array]:
+def _keys(groups: Groups) -> dict[str, pa.Array]:
     """The groups in words."""
     import pyarrow as pa
 
-    domain = grouping.release.domain
+    domain = groups.domain
     return {
-        name: word_column(grouping.codes[:, i].astype(np.int32), label_list(domain, name)).cast(pa.string())
-        for i, name in enumerate(grouping.by)
+        name: word_column(groups.codes[:, i].astype(np.int32), label_list(domain, name)).cast(pa.string())
+        for i, name in enumerate(groups.by)
     }
 
 
-def _ordered(whole: pa.Table, grouping: Grouping, selection: Selection) -> pa.Table:
+def _ordered(
+    whole: pa.Table, groups: Groups, selection: Selection, figures: Mapping[Item, Figures]
+) -> pa.Table:
     """In the order that is asked for; attributes by the order of their cells, figures by their value."""
     if not selection.order:
         return whole
@@ -194,9 +205,9 @@ def _ordered(whole: pa.Table, grouping: Grouping, selection: Selection) -> pa.Ta
     for place, largest_first in reversed(selection.order):
         item = selection.items[place]
         if item.figure is None:
-            column = grouping.codes[:, grouping.by.index(item.attribute or "")].astype(np.float64)
+            column = groups.codes[:, groups.by.index(item.attribute or "")].astype(np.float64)
         else:
-            column = _figures(grouping, item).value
+            column = figures[item].value
         keys.append(-column if largest_first else column)
     return whole.take(number_column(np.lexsort(keys)))
 
@@ -224,7 +235,7 @@ def _notes(grouping: Grouping, items: Sequence[Item]) -> tuple[str, ...]:
 
 
 def _free(name: str, columns: dict[str, Any]) -> str:
-    """The name, or with a number behind it if it is statements."""
+    """The name, or with a number behind it if it is taken."""
     number = 2
     free = name
     while free in columns:

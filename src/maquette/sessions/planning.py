@@ -168,7 +168,7 @@ class SessionPlanner:
                 cost += settings.survey.price
         else:
             kind, error = "test", max(settings.error, settings.answer_error)
-            cost = Fraction(0) if self.curator.epoch is not None else self._epoch_price(settings)
+            cost = Fraction(0) if self.curator.epoch is not None else self.epoch_price(settings)
             if self.curator.epoch is None and self.state.epochs >= settings.epochs:
                 refusal = "epochs"
         if refusal is None and error >= USELESS and not allow_useless:
@@ -208,13 +208,13 @@ class SessionPlanner:
             return True
         if settings.measure is None or not self.rules.measure_first or self.curator.epoch is not None:
             return False  # an open epoch is paid for already
-        price = self._epoch_price(settings)
+        price = self.epoch_price(settings)
         if self.state.epochs >= settings.epochs or price > self.curator.left:
             return True
         ratio = float(price / settings.terms.cap / settings.measure.price)
         return not worth_testing(self.state.far, ratio=ratio)
 
-    def _epoch_price(self, settings: Settings) -> Fraction:
+    def epoch_price(self, settings: Settings) -> Fraction:
         """What opening an epoch takes of the session."""
         assert settings.terms is not None
         return epoch_cost(settings.terms, unit=self.rules.budget.unit, ledger_unit=self._ledger_unit)[1]
@@ -247,7 +247,7 @@ class SessionPlanner:
         settings = self.settings()
         if self.curator.epoch is None or self.curator.tests_left > 1:
             return 0.0
-        prices = [self._epoch_price(settings)] if settings.terms is not None else []
+        prices = [self.epoch_price(settings)] if settings.terms is not None else []
         prices += [settings.measure.price] if settings.measure is not None else []
         return float(max(prices))
 
@@ -259,38 +259,46 @@ class SessionPlanner:
         `spent` is what the question took so far.
         """
         unit = forecast.unit
+        what = (
+            "this question" if forecast.questions == 1 else f"these {forecast.questions:,} questions together"
+        )
         if forecast.refusal == "questions":
+            left = self.rules.questions - self.state.questions
+            rest = (
+                "all are asked"
+                if not left
+                else f"{left:,} are left, of {forecast.new_questions:,} that it needs"
+            )
             raise BudgetExceeded(
-                f"this session takes {self.rules.questions:,} questions, and all are asked; repeats stay free",
+                f"this session takes {self.rules.questions:,} questions, and {rest}; repeats stay free",
                 unit="questions",
-                needed=1,
-                left=0,
+                needed=forecast.new_questions,
+                left=left,
             )
         if forecast.refusal == "error":
             assert forecast.error is not None
             raise UselessAnswer(self._why_useless(forecast.error), error=forecast.error)
         if forecast.refusal is not None:
             raise BudgetExceeded(
-                f"this question may take {self._share(forecast.cost)} of the session's budget, and "
-                f"{self._share(forecast.left)} is left for it; earlier questions stay free, new ones need another "
-                "session",
+                f"{what} may take {self._share(forecast.cost, up=True)} of the session's budget, and "
+                f"{self._share(forecast.left)} is left; earlier questions stay free, new ones need another session",
                 unit=unit,
                 needed=forecast.cost,
                 left=forecast.left,
             )
         needed = float(spent) + (forecast.size_cost if forecast.kind == "size" else forecast.cost)
         if at_most is not None and needed > at_most:
-            bought = f"; the number of records is bought, for {unit}={float(spent):.6g}" if spent else ""
+            bought = f"; the number of records is bought, for {self._share(float(spent))}" if spent else ""
             raise BudgetExceeded(
-                f"this question may need {unit}={needed:.6g}, and at most {unit}={at_most:.6g} was allowed{bought}; "
-                "allow more, or ask for its forecast",
+                f"{what} may take {self._share(needed, up=True)} of the session's budget, and at most "
+                f"{self._share(at_most)} was allowed{bought}; allow more, or ask for its forecast",
                 unit=unit,
                 needed=needed,
                 left=at_most,
             )
 
-    def _share(self, amount: float) -> str:
-        return percent_of(round(amount * UNITS), self.rules.budget.total_units)
+    def _share(self, amount: float, *, up: bool = False) -> str:
+        return percent_of(round(amount * UNITS), self.rules.budget.total_units, up=up)
 
     def _why_useless(self, error: float) -> str:
         """What is wrong with an error that says nothing, and what would help."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from maquette.queries import Predicate, canonical_hash, where
 from maquette.queries.base import Columns, Queries
 from maquette.receipt import Receipt
 from maquette.results import statements
+
+if TYPE_CHECKING:
+    from maquette.sessions.state import StoredAnswer
 
 _PROBES = 16
 """Records of the universe that tell a query from its complement."""
@@ -45,16 +48,16 @@ class QuestionReader:
     """Reads questions over one domain; about some of its attributes only, where a session takes no others."""
 
     def __init__(self, domain: Domain, attributes: tuple[str, ...] | None = None) -> None:
-        self._domain = domain
+        self.domain = domain
         self._attributes = attributes
         self._probes = _probes(domain)
 
     def read(self, query: str | Queries) -> Question:
         """A predicate in SQL, or a class of exactly one query."""
-        queries = where(self._domain, query) if isinstance(query, str) else query
+        queries = where(self.domain, query) if isinstance(query, str) else query
         if not isinstance(queries, Queries):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ParameterError(f"expected a predicate or one query, got {type(query).__name__}")
-        if queries.domain.fingerprint != self._domain.fingerprint:
+        if queries.domain.fingerprint != self.domain.fingerprint:
             raise WorkloadError("expected a query over the table's own domain; build it from table.domain")
         if queries.count != 1:
             raise WorkloadError(f"expected one query at a time, got {queries.count}; ask them one by one")
@@ -152,6 +155,10 @@ class Forecast:
     """The part of `cost` for the number of records, exactly."""
     refusal: str | None = None
     """Why it would be refused: questions, epochs or budget that are used up, an error that says nothing; or None."""
+    questions: int = 1
+    """More than one for a SELECT: one for each of its cells."""
+    new_questions: int = 1
+    """Those of them that were not answered before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +188,21 @@ class Past:
     cost: float
     key: str | None = None
     """The caller's idempotency key."""
+
+
+def with_stored(answer: SessionAnswer, question: Question, stored: StoredAnswer) -> SessionAnswer:
+    """With the value, the error and the place of a stored answer; one of another session keeps that one's beta."""
+    answer = replace(
+        answer,
+        value=question.value_from(stored.value, stored.side),
+        error=stored.error,
+        receipt=stored.receipt,
+    )
+    source = stored.source
+    if source is None:
+        return answer
+    note = f"answered in session {source.session}, whose beta is stated"
+    return replace(answer, beta=source.beta, notes=(*answer.notes, note))
 
 
 def join_ends(question: Question, low: SessionAnswer, high: SessionAnswer, *, cost: float) -> SessionAnswer:

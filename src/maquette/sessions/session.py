@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -28,6 +29,7 @@ from maquette.gate.handle import Table
 from maquette.models.answers import only
 from maquette.queries.base import Queries
 from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
+from maquette.sessions.grouped import SessionTable, answer_both, answer_select, forecast_any, read_select
 from maquette.sessions.planning import MAX_BATCH, SessionPlanner, Unplannable
 from maquette.sessions.question import (
     Forecast,
@@ -37,7 +39,7 @@ from maquette.sessions.question import (
     QuestionReader,
     Refusal,
     SessionAnswer,
-    join_ends,
+    with_stored,
 )
 from maquette.sessions.rules import Rules, check_analyst, check_names, reserve, warn_renamed
 from maquette.sessions.state import StoredAnswer
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
 
 QUESTIONS = 10_000
 """How many new questions a session takes by default."""
-UPPER = " (upper end)"
-"""What the key of a question that cuts cells carries at its second end."""
 _ATTEMPTS = 200
 """How often a question gives way to other processes that ask in the same session."""
 
@@ -246,8 +246,25 @@ class Session:
                 answers += self._ask_batch(rest, allow_useless=allow_useless or any_error)
         return answers
 
+    def sql(
+        self, statement: str, *, allow_useless: bool = False, at_most: float | None = None
+    ) -> SessionTable:
+        """Counts and shares by groups, from one SELECT: every cell is one question, with its own stated error.
+
+        The columns are those of `Release.sql`; `forecast(statement)` says first what all cells take at most.
+
+        Guarantee: that of `ask`, and all cells or none: what they may take together is looked at before any is paid.
+        """
+        grouped = read_select(self._reader, statement)
+        if at_most is not None:
+            _check.not_negative(at_most=at_most)
+        with self._lock, self._ended_if_unplannable():
+            return answer_select(
+                self._planner, grouped, self._ask_batch, allow_useless=allow_useless, at_most=at_most
+            )
+
     def _ask_batch(
-        self, questions: Sequence[Question], *, allow_useless: bool
+        self, questions: Sequence[Question], *, allow_useless: bool, at_most: float | None = None
     ) -> Sequence[SessionAnswer | Refusal]:
         """As many of the next questions as one commit answers; at least one."""
         planner = self._planner
@@ -273,7 +290,7 @@ class Session:
         if answers:
             return answers
         try:
-            return [self._ask(questions[0], None, allow_useless=allow_useless)]
+            return [self._ask(questions[0], None, allow_useless=allow_useless, at_most=at_most)]
         except (BudgetExceeded, UselessAnswer) as error:
             return [Refusal(questions[0].text, str(error), error.exit_code)]
 
@@ -281,7 +298,10 @@ class Session:
         self, question: Question, key: str | None, *, allow_useless: bool, at_most: float | None = None
     ) -> SessionAnswer:
         if question.ends is not None:
-            return self._ask_both(question, question.ends, key, allow_useless=allow_useless, at_most=at_most)
+            ask = partial(self._ask, allow_useless=allow_useless)
+            return answer_both(
+                self._planner, question, key, ask, allow_useless=allow_useless, at_most=at_most
+            )
         planner = self._planner
         for _ in range(_ATTEMPTS):
             planner.sync()
@@ -299,42 +319,14 @@ class Session:
             return self._answer(question, stored, kind, before - planner.curator.left, receipt)
         raise LedgerError("other processes keep asking in this session; try again, or open one of your own")
 
-    def _ask_both(
-        self,
-        question: Question,
-        ends: tuple[Question, Question],
-        key: str | None,
-        *,
-        allow_useless: bool,
-        at_most: float | None,
-    ) -> SessionAnswer:
-        """Both ends of a question that cuts cells, or neither: what both may take is looked at first."""
-        planner = self._planner
-        planner.sync()
-        start = planner.curator.left
-        forecast = planner.forecast(question, allow_useless=allow_useless)
-        planner.check(forecast, spent=Fraction(0), at_most=at_most)
-        if forecast.kind == "size":
-            try:
-                planner.buy_size()
-            except KeyReused:  # another process was quicker
-                planner.sync()
-            forecast = planner.forecast(question, allow_useless=allow_useless)
-            planner.check(forecast, spent=start - planner.curator.left, at_most=at_most)
-        low = self._ask(ends[0], key, allow_useless=allow_useless)
-        high = self._ask(ends[1], None if key is None else f"{key}{UPPER}", allow_useless=allow_useless)
-        return join_ends(question, low, high, cost=float(start - planner.curator.left))
-
     def forecast(
         self, query: str | Queries, *, allow_useless: bool = False, any_error: bool = False
     ) -> Forecast:
-        """What a question would cost at most and what its answer would state. Spends and looks at nothing."""
+        """What a question or a SELECT would cost at most and would state. Spends and looks at nothing."""
         if any_error:
             warn_renamed("any_error", "allow_useless")
-        question = self._reader.read(query)
         with self._lock:
-            self._planner.sync()
-            return self._planner.forecast(question, allow_useless=allow_useless or any_error)
+            return forecast_any(self._planner, self._reader, query, allow_useless=allow_useless or any_error)
 
     def buy_size(self) -> bool:
         """Buy the number of records, which the first question needs, by itself; False where it is known already."""
@@ -413,26 +405,20 @@ class Session:
         receipt: Receipt | None = None,
     ) -> SessionAnswer:
         """A stored answer, or a constant with a receipt of its own, as a caller gets it."""
-        value, error, notes, beta = question.constant, 0.0, question.notes, self._planner.rules.beta
-        if stored is not None:
-            value = question.value_from(stored.value, stored.side)
-            error, receipt = stored.error, stored.receipt
-            if stored.source is not None:
-                beta = stored.source.beta
-                notes = (*notes, f"answered in session {stored.source.session}, whose beta is stated")
-        assert value is not None
-        return SessionAnswer(
+        planner = self._planner
+        constant = SessionAnswer(
             query=question.text,
-            value=value,
-            error=error,
-            beta=beta,
+            value=question.constant or 0.0,
+            error=0.0,
+            beta=planner.rules.beta,
             kind=kind,
             cost=float(cost),
-            left=float(self._planner.curator.left),
-            unit=self._planner.rules.budget.unit,
+            left=float(planner.curator.left),
+            unit=planner.rules.budget.unit,
             receipt=receipt,
-            notes=notes,
+            notes=question.notes,
         )
+        return constant if stored is None else with_stored(constant, question, stored)
 
     def __repr__(self) -> str:
         rules = self._planner.rules

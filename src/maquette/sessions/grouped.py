@@ -1,0 +1,345 @@
+"""Several questions of a session that are answered together or not at all: the cells of a SELECT, the two ends of a
+question that cuts cells. What all of them may take is looked at before the first is paid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from maquette.accounting.affordable import percent_of
+from maquette.accounting.budget import UNITS
+from maquette.errors import BudgetExceeded, KeyReused, UselessAnswer, WorkloadError
+from maquette.mechanisms.online import worth_testing
+from maquette.queries import condition
+from maquette.queries.base import Queries
+from maquette.queries.condition import Leaf
+from maquette.queries.predicates import Predicate, where
+from maquette.queries.sql_format import condition_text
+from maquette.results.figures import Figures
+from maquette.results.groups import Groups
+from maquette.results.keys import word_column
+from maquette.results.select import Item, Selection, is_select, parse_select
+from maquette.results.tables import ResultTable, arrange
+from maquette.sessions.planning import SessionPlanner
+from maquette.sessions.question import Forecast, Question, QuestionReader, Refusal, SessionAnswer, join_ends
+
+MAX_CELLS = 1_000
+"""Questions that one SELECT may ask."""
+UPPER = " (upper end)"
+"""What the key of a question that cuts cells carries at its second end."""
+NEW = ("size", "test", "measure")
+"""Kinds of forecasts that count as new questions."""
+
+
+class AskBatch(Protocol):
+    """Answers some of the next questions, at least one."""
+
+    def __call__(
+        self, questions: Sequence[Question], *, allow_useless: bool, at_most: float | None = None
+    ) -> Sequence[SessionAnswer | Refusal]: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SessionTable(ResultTable):
+    """The result of a SELECT in a session: the frame, the answers that it is made of, and what they took."""
+
+    answers: tuple[SessionAnswer, ...] = ()
+    cost: float = 0.0
+    left: float = 0.0
+    unit: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedQuestion:
+    """A SELECT over the cells of some attributes, as the questions that answer it."""
+
+    text: str
+    selection: Selection
+    groups: Groups
+    questions: dict[str | None, tuple[Question, ...]]
+    """One for every group; by the attribute whose declared values are counted, None for all records."""
+
+    @property
+    def every(self) -> list[Question]:
+        """All questions, each meaning once."""
+        return list({q.meaning or q.text: q for part in self.questions.values() for q in part}.values())
+
+
+def read_select(reader: QuestionReader, text: str) -> GroupedQuestion:
+    """The questions that a SELECT asks; `WorkloadError` names what a session does not answer."""
+    domain = reader.domain
+    selection = parse_select(domain, text)
+    for item in selection.items:
+        if item.figure not in (None, "count", "share"):
+            raise WorkloadError(
+                f"{item.name} is not supported in a session, which answers COUNT(*), COUNT(attribute) and SHARE() by "
+                "groups; sums, means and quantiles can be had from a release, by release.sql(...) or maquette sql"
+            )
+    groups = Groups.over(domain, selection.by, selection.where)
+    columns = dict.fromkeys(item.attribute for item in selection.items if item.figure is not None)
+    cells = len(groups.codes) * len(columns)
+    if cells > MAX_CELLS:
+        raise WorkloadError(
+            f"this SELECT asks {cells:,} questions, one for each cell, and a session takes {MAX_CELLS:,} at once; "
+            "group by fewer attributes, or make a release"
+        )
+    questions = {name: tuple(_questions(reader, groups, name)) for name in columns}
+    return GroupedQuestion(text, selection, groups, questions)
+
+
+def _questions(reader: QuestionReader, groups: Groups, declared: str | None) -> list[Question]:
+    """One for every group; with `declared` about the records whose value of that attribute is declared."""
+    domain = groups.domain
+    extra = [] if declared is None else [Leaf(declared, condition.whole(domain[declared].cells))]
+    codes: list[list[int]] = groups.codes.tolist()
+    return [reader.read(_predicate(groups, [*groups.leaves_of(group), *extra])) for group in codes]
+
+
+def _predicate(groups: Groups, leaves: Sequence[Leaf]) -> Predicate:
+    """One cell in words, as the gate reads and the ledger stores them."""
+    target = groups.joined(leaves)
+    text = condition_text(groups.domain, target)
+    predicate = None if text is None else where(groups.domain, text)
+    if predicate is None or not predicate.exact or predicate.condition != target:
+        raise WorkloadError(
+            "a cell of this SELECT is too long to write as a condition; group by fewer values"
+        )
+    return predicate
+
+
+# --- what all cells take at most ------------------------------------------------------------------------------------
+
+
+def forecast_any(
+    planner: SessionPlanner, reader: QuestionReader, query: str | Queries, *, allow_useless: bool
+) -> Forecast:
+    """The forecast of a question or of a SELECT."""
+    if isinstance(query, str) and is_select(query):
+        grouped = read_select(reader, query)
+        planner.sync()
+        return forecast_select(planner, grouped, allow_useless=allow_useless)
+    question = reader.read(query)
+    planner.sync()
+    return planner.forecast(question, allow_useless=allow_useless)
+
+
+def forecast_select(planner: SessionPlanner, grouped: GroupedQuestion, *, allow_useless: bool) -> Forecast:
+    """What a SELECT takes at most and the largest error that a cell may state, from public state only."""
+    forecasts = [planner.plan(one, allow_useless=allow_useless).forecast for one in grouped.every]
+    new = [one for one in forecasts if one.kind in NEW]
+    errors = [one.error for one in forecasts if one.error is not None]
+    whole = replace(
+        (new or forecasts)[0],
+        query=grouped.text,
+        guess=None,
+        error=max(errors, default=None),
+        questions=len(forecasts),
+        new_questions=len(new),
+    )
+    refused = next((one for one in new if one.refusal not in (None, "budget")), None)
+    if refused is not None:
+        return replace(whole, refusal=refused.refusal, cost=refused.cost)
+    if len(new) > planner.rules.questions - planner.state.questions:
+        return replace(whole, refusal="questions", cost=0.0)
+    if not new:
+        return whole
+    if whole.kind == "size":
+        return replace(whole, error=None)  # the number of records decides the rest
+    cost = most_for(planner, len(new))
+    return replace(whole, cost=float(cost), refusal="budget" if cost > planner.curator.left else None)
+
+
+def most_for(planner: SessionPlanner, new: int) -> Fraction:
+    """What so many new questions may take, whatever the tests say.
+
+    An open epoch tests until its far guesses are used up, at most one for each question. After that, questions are
+    measured or open epochs.
+    """
+    settings, curator = planner.settings(), planner.curator
+    survey = Fraction(0)
+    if settings.survey is not None and not planner.survey.is_complete(settings):
+        survey = settings.survey.price
+    each = None if settings.measure is None else settings.measure.price
+    if settings.terms is None:
+        assert each is not None
+        return survey + new * each
+    rest = max(new - curator.tests_left, 0) if curator.epoch is not None else new
+    price = planner.epoch_price(settings)
+    epochs = max(settings.epochs - planner.state.epochs, 0)
+    if each is None or not planner.rules.measure_first:
+        return min(-(-rest // settings.terms.cap), epochs) * price
+    if price > curator.left or not epochs:
+        return rest * each
+    ratio = float(price / settings.terms.cap / each)
+    first = 0 if rest < new else _first_test(planner.state.far, rest, ratio=ratio)
+    return mixed_price(rest, first=first, epochs=epochs, cap=settings.terms.cap, price=price, each=each)
+
+
+def _first_test(far: Sequence[bool], new: int, *, ratio: float) -> int:
+    """How many questions are measured before a test can be worth it: as if every measured value came near its guess."""
+    return next((i for i in range(new) if worth_testing([*far, *[False] * i], ratio=ratio)), new)
+
+
+def mixed_price(new: int, *, first: int, epochs: int, cap: int, price: Fraction, each: Fraction) -> Fraction:
+    """The most that questions take which are measured, or tested in epochs from number `first` on.
+
+    j epochs take (j - 1) caps of questions at least and one more; the others are measured. That is linear in j, so
+    that the most is taken at one of its ends.
+    """
+    tested = new - first
+    if tested <= 0:
+        return new * each
+    ends = {1, min(epochs, -(-tested // cap))}
+    mixed = [j * price + (new - (j - 1) * cap - 1) * each for j in ends]
+    return max(new * each, *mixed)
+
+
+# --- the answers ----------------------------------------------------------------------------------------------------
+
+
+def answer_select(
+    planner: SessionPlanner,
+    grouped: GroupedQuestion,
+    ask_batch: AskBatch,
+    *,
+    allow_useless: bool,
+    at_most: float | None,
+) -> SessionTable:
+    """All cells or none: what they may take together is looked at first, from public state."""
+    planner.sync()
+    start = planner.curator.left
+    forecast = partial(forecast_select, planner, grouped, allow_useless=allow_useless)
+    _check_first(planner, forecast, start=start, at_most=at_most)
+    ask = partial(ask_batch, allow_useless=allow_useless)
+    answers = _ask_all(planner, grouped.every, ask, start=start, at_most=at_most)
+    return _table(planner, grouped, answers, start - planner.curator.left)
+
+
+def answer_both(
+    planner: SessionPlanner,
+    question: Question,
+    key: str | None,
+    ask: partial[SessionAnswer],
+    *,
+    allow_useless: bool,
+    at_most: float | None,
+) -> SessionAnswer:
+    """Both ends of a question that cuts cells, or neither."""
+    assert question.ends is not None
+    planner.sync()
+    start = planner.curator.left
+    forecast = partial(planner.forecast, question, allow_useless=allow_useless)
+    _check_first(planner, forecast, start=start, at_most=at_most)
+    low = ask(question.ends[0], key)
+    high = ask(question.ends[1], None if key is None else f"{key}{UPPER}")
+    return join_ends(question, low, high, cost=float(start - planner.curator.left))
+
+
+def _check_first(
+    planner: SessionPlanner, forecast: partial[Forecast], *, start: Fraction, at_most: float | None
+) -> None:
+    """Refuse what cannot be paid in whole; the number of records, which decides the price, is bought on the way."""
+    first = forecast()
+    planner.check(first, spent=Fraction(0), at_most=at_most)
+    if first.kind == "size":
+        try:
+            planner.buy_size()
+        except KeyReused:  # another process was quicker
+            planner.sync()
+        planner.check(forecast(), spent=start - planner.curator.left, at_most=at_most)
+
+
+def _ask_all(
+    planner: SessionPlanner,
+    questions: Sequence[Question],
+    ask: partial[Sequence[SessionAnswer | Refusal]],
+    *,
+    start: Fraction,
+    at_most: float | None,
+) -> dict[str, tuple[Question, SessionAnswer]]:
+    """By meaning, or by text for a constant. A refusal on the way, by what others asked meanwhile, ends it."""
+    answers: list[SessionAnswer] = []
+    allowed = None if at_most is None else Fraction(round(at_most * UNITS), UNITS)
+    while len(answers) < len(questions):
+        rest = None if allowed is None else max(float(allowed - (start - planner.curator.left)), 0.0)
+        for answer in ask(questions[len(answers) :], at_most=rest):
+            if isinstance(answer, Refusal):
+                why = f"{answer.why}. {len(answers):,} of {len(questions):,} cells are answered and stay free"
+                if answer.exit_code == UselessAnswer.exit_code:
+                    raise UselessAnswer(why, error=1.0)
+                raise BudgetExceeded(why, unit=planner.rules.budget.unit, needed=0.0, left=rest or 0.0)
+            answers.append(answer)
+    return {q.meaning or q.text: (q, answer) for q, answer in zip(questions, answers, strict=True)}
+
+
+def _table(
+    planner: SessionPlanner,
+    grouped: GroupedQuestion,
+    by_meaning: dict[str, tuple[Question, SessionAnswer]],
+    spent: Fraction,
+) -> SessionTable:
+    answers = [answer for _, answer in by_meaning.values()]
+    parts = {
+        name: [_own(question, by_meaning) for question in part] for name, part in grouped.questions.items()
+    }
+    figures = {
+        item: _figures(planner, item, parts[item.attribute])
+        for item in grouped.selection.items
+        if item.figure is not None
+    }
+    said = [_known_by(cells) for cells in zip(*parts.values(), strict=True)]
+    words = list(dict.fromkeys(said))
+    known_by = word_column(np.array([words.index(text) for text in said], dtype=np.int32), words)
+    curator, budget, beta = planner.curator, planner.rules.budget, planner.rules.beta
+    share, left = (percent_of(int(x * UNITS), budget.total_units) for x in (spent, curator.left))
+    new = sum(answer.kind == "paid" or answer.cost > 0 for answer in answers)
+    took = f"{new:,} of them paid: {share} of the session's budget" if spent else "all of them free"
+    notes = [
+        f"{len(answers):,} {'question' if len(answers) == 1 else 'questions'}, {took}, {left} is left",
+        f"errors hold for all answers of the session together, except with probability {100 * beta:.3g} %",
+        *dict.fromkeys(note for answer in answers for note in answer.notes),
+    ]
+    if curator.watermark is not None:
+        notes.insert(0, f"NOT PRIVATE: {curator.watermark}")
+    return SessionTable(
+        arrow=arrange(grouped.groups, grouped.selection, figures, known_by),
+        notes=tuple(notes),
+        answers=tuple(answers),
+        cost=float(spent),
+        left=float(curator.left),
+        unit=budget.unit,
+    )
+
+
+def _own(question: Question, answers: dict[str, tuple[Question, SessionAnswer]]) -> SessionAnswer:
+    """The answer of a cell; of two cells that mean the same, or each other's complement, one was asked."""
+    other, answer = answers[question.meaning or question.text]
+    return replace(answer, query=question.text, value=question.value_from(answer.value, other.side))
+
+
+def _figures(planner: SessionPlanner, item: Item, answers: Sequence[SessionAnswer]) -> Figures:
+    """Shares as they are; counts times the number of records, whose own error the session reckons with."""
+    value, low, high = (np.array([getattr(a, end) for a in answers]) for end in ("value", "low", "high"))
+    if item.figure == "share":
+        return Figures(value, low, high)
+    if planner.size is None:  # every cell is a constant
+        raise WorkloadError("every cell of this SELECT is known without the table; nothing was asked")
+    public = planner.public()
+    n, off = float(public.n), public.reach
+    return Figures(value * n, low * max(n - off, 0.0), high * (n + off))
+
+
+def _known_by(cells: Sequence[SessionAnswer]) -> str:
+    """How the figures of one group are known: measured, answered before, or without a further look."""
+    kinds = {
+        "paid": "paid for in this session",
+        "cached": "answered before",
+        "free": "from the session's model",
+    }
+    return "; ".join(dict.fromkeys("known without data" if not a.error else kinds[a.kind] for a in cells))
