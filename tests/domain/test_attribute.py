@@ -217,6 +217,12 @@ def test_cells_one_wide_hold_whole_numbers_only_if_declared():
     declared = Attribute("age", Kind.NUMERIC, bounds=(17, 91), bins=74, integer=True)
     assert not declared.one_wide
     assert declared.decode(np.array([0, 72, 73]))[0].tolist() == [17, 89, 91]  # the last cell holds 90 and 91
+    assert (declared.label(0), declared.label(72), declared.label(73)) == ("17", "89", "[90, 91]")
+
+
+def test_a_last_cell_that_ends_between_whole_numbers_holds_one():
+    a = Attribute("x", Kind.NUMERIC, bounds=(-0.5, 4.5), bins=5, integer=True)
+    assert [a.label(i) for i in range(5)] == ["0", "1", "2", "3", "4"]
 
 
 def test_uniform_decoding_needs_a_generator():

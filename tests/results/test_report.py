@@ -162,7 +162,7 @@ def test_bars_of_a_long_attribute_are_bundled():
         {"name": "x", "kind": "numeric", "bounds": [0, 1000], "bins": 100, "nullable": True, "overflow": True}
     ]
     attribute = Domain.from_dict({"attributes": columns})["x"]
-    found = list(report.bins(attribute))
+    found = list(pairs.bundles(attribute, report.MAX_BARS))
     assert len(found) == 14
     assert [code for _, codes in found for code in codes] == list(range(102))
     assert found[0][0] == "0 – 90"
@@ -171,11 +171,13 @@ def test_bars_of_a_long_attribute_are_bundled():
 
 def test_bars_have_the_released_shares_and_proved_whiskers():
     release = toy_release()
-    bars = {name: report._bar(name, share) for name, share in report._shares(release, release.domain["sex"])}
+    bars = {
+        name: report.bar_of(name, share) for name, share in report.shares_of(release, release.domain["sex"])
+    }
     assert bars["Male"].value == pytest.approx(100 * release.answer("sex = 'Male'").value)
     assert bars["Male"].high == pytest.approx(bars["Male"].value + 1.0)
     only_rows = toy_release(marginals(toy_domain(), attributes=[("age",)]))
-    assert not list(report._shares(only_rows, only_rows.domain["sex"]))  # nobody measured it
+    assert not list(report.shares_of(only_rows, only_rows.domain["sex"]))  # nobody measured it
     nothing = toy_release(marginals(toy_domain(), attributes=[("age",)]), rows=False)
     assert [panel.name for panel in report.panels(nothing)] == ["age"]
 
@@ -194,7 +196,7 @@ def test_the_bar_of_missing_values_has_a_whisker_or_the_page_says_that_it_has_no
         {"name": "x", "kind": "ordinal", "categories": [*"abcd"], "nullable": True, "overflow": overflow}
     ]
     release = toy_release(prefixes(Domain.from_dict({"attributes": columns}), "x"))
-    bars = [report._bar(*one) for one in report._shares(release, release.domain["x"])]
+    bars = [report.bar_of(*one) for one in report.shares_of(release, release.domain["x"])]
     assert bars[-1].label == "(missing)"
     assert [bar.label for bar in bars if bar.low is None] == (["(other)", "(missing)"] if overflow else [])
     told = "bars without a whisker have no stated error" in Page(release.report()).text

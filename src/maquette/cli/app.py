@@ -18,6 +18,7 @@ from maquette.cli import (
     evaluate,
     export,
     ledger,
+    plot,
     release,
     serve,
 )
@@ -38,6 +39,7 @@ app.add_typer(audit.app, name="audit")
 release.register(app)
 answer.register(app)
 export.register(app)
+plot.register(app)
 ask.register(app)
 evaluate.register(app)
 bound.register(app)

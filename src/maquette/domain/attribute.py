@@ -284,6 +284,11 @@ class Attribute:
         codes = np.arange(self.cells)
         return self._whole_numbers(codes) if self.integer else self._borders(codes)
 
+    def closes_on_a_number(self, code: int) -> bool:
+        """Is it the last cell, closed, one wide between two whole numbers and so of both of them?"""
+        low, high = self.edge(code), self.edge(code + 1)
+        return self.integer and code == self.cells - 1 and high - low == 1 and float(high).is_integer()
+
     def label(self, code: int) -> str:
         """A cell in words, for reports and messages."""
         if code == self.null_cell:
@@ -294,8 +299,8 @@ class Attribute:
             return str(self.categories[code])
         if self.codes is not None:
             return str(code)
-        if self.integer and self.edge(code + 1) - self.edge(code) == 1:
-            return f"{self.edge(code):.0f}"
+        if self.integer and self.edge(code + 1) - self.edge(code) == 1 and not self.closes_on_a_number(code):
+            return str(math.ceil(self.edge(code)))
         closing = "]" if code == self.cells - 1 else ")"
         return f"[{self.edge(code):.12g}, {self.edge(code + 1):.12g}{closing}"
 

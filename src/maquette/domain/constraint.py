@@ -220,7 +220,10 @@ class Book:
             label = attribute.label(code)
             self._codes.setdefault(label, code)
             self._codes.setdefault(spelling(label), code)
-            if attribute.one_wide and code < attribute.cells:  # files may name such a cell by its left border
+            one_wide = attribute.one_wide or (
+                attribute.integer and attribute.closes_on_a_number(attribute.cells - 1)
+            )
+            if one_wide and code < attribute.cells:  # files may name such a cell by its left border
                 self._codes.setdefault(f"{attribute.edge(code):.0f}", code)
         if attribute.categories is not None:  # a truth value has another label than spelling
             for code, category in enumerate(attribute.categories):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from maquette.domain import Attribute
 from maquette.domain.attribute import MISSING, OTHER, Kind
 from maquette.queries.marginals import Marginals
+from maquette.queries.sql_format import whole_numbers
 from maquette.results import wording
 from maquette.results.answering import estimate
 
@@ -44,6 +45,9 @@ class HeatCell:
     """One cell: its share in words, its tone from -3 (rarer than by chance) to 3 (more often), and what is not sure."""
 
     text: str
+    value: float
+    """As a share of the records."""
+    error: float | None
     tone: int
     is_sure: bool
     """Whether its share is above its stated error; otherwise it may be nothing."""
@@ -82,7 +86,7 @@ def heat_maps(release: Release) -> list[HeatMap]:
         if (table := _coarse_table(release, pair)) is not None
     ]
     strengths.sort(key=lambda one: (-one[0], one[1]))
-    maps = [_heat_map(release, pair) for strength, pair in strengths[:MAX_CANDIDATES] if strength > 0]
+    maps = [heat_map(release, pair) for strength, pair in strengths[:MAX_CANDIDATES] if strength > 0]
     return sorted((one for one in maps if one is not None), key=lambda one: -one.evidence)[:MAX_MAPS]
 
 
@@ -101,6 +105,8 @@ def bundles(attribute: Attribute, most: int) -> Iterator[tuple[str, range]]:
 def _label(attribute: Attribute, first: int, last: int) -> str:
     if first == last:
         return attribute.label(first)
+    if attribute.integer:
+        return f"{whole_numbers(attribute, first)[0]} – {whole_numbers(attribute, last)[1]}"
     if attribute.kind is Kind.NUMERIC:
         return f"{attribute.edge(first):g} – {attribute.edge(last + 1):g}"
     return f"{attribute.label(first)} … {attribute.label(last)}"
@@ -168,8 +174,9 @@ def _excess(table: NDArray[np.float64]) -> NDArray[np.float64]:
 # One map, with the statements that the release makes about its cells.
 
 
-def _heat_map(release: Release, pair: Margin) -> HeatMap | None:
-    down, across = (list(bundles(release.domain[name], MAX_LINES)) for name in pair)
+def heat_map(release: Release, pair: Margin, *, most: int = MAX_LINES) -> HeatMap | None:
+    """The table of two attributes with at most so many lines either way; None where a cell is not covered."""
+    down, across = (list(bundles(release.domain[name], most)) for name in pair)
     shares = [[_share(release, pair, rows, columns) for _, columns in across] for _, rows in down]
     if any(share is None for line in shares for share in line):
         return None
@@ -179,7 +186,10 @@ def _heat_map(release: Release, pair: Margin) -> HeatMap | None:
     rows = tuple(
         (
             label,
-            tuple(_cell(values[i, j], errors[i * len(across) + j], excess[i, j]) for j in range(len(across))),
+            tuple(
+                _cell(float(values[i, j]), errors[i * len(across) + j], excess[i, j])
+                for j in range(len(across))
+            ),
         )
         for i, (label, _) in enumerate(down)
     )
@@ -215,6 +225,8 @@ def _cell(value: float, error: float | None, excess: float) -> HeatCell:
     statement = "no stated error" if error is None else f"± {wording.points(error)}"
     return HeatCell(
         text=f"{100 * value:.1f}" if value >= 0.0005 else "0",
+        value=value,
+        error=error,
         tone=tone,
         is_sure=is_sure,
         title=f"{wording.percent(value)}, {statement}",

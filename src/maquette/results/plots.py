@@ -16,6 +16,7 @@ BAR = "var(--bar)"
 TONES = ("var(--tone-1)", "var(--tone-2)", "var(--tone-3)", "var(--tone-4)", "var(--tone-5)", "var(--tone-6)")
 FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
 """Widths are laid out before the reader's machine is known: a family with the same widths nearly everywhere."""
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 WIDE = 740
 """Width of a plot that takes the whole page, in pixels, without its labels."""
 LABELS = 118
@@ -98,12 +99,17 @@ def errors(marks: Sequence[Mark], statements: Sequence[str], *, label: str) -> s
 
 def marginal(bars: Sequence[Bar], *, label: str) -> str:
     """The shares of one attribute as horizontal bars, with whiskers where an error is proved."""
+    return _draw(marginal_spec(bars, width=150), label)
+
+
+def marginal_spec(bars: Sequence[Bar], *, width: int) -> dict[str, Any]:
+    """The same as a specification, in the colours of a page."""
     values = [{"label": b.label, "value": b.value, "low": b.low, "high": b.high} for b in bars]
     order = [bar.label for bar in bars]
     top = max((bar.value if bar.high is None else bar.high for bar in bars), default=1.0)
     spec: dict[str, Any] = {
         "data": {"values": values},
-        "width": 150,
+        "width": width,
         "height": {"step": 19},
         "encoding": {
             "y": {
@@ -150,7 +156,7 @@ def marginal(bars: Sequence[Bar], *, label: str) -> str:
                 for end in ("low", "high")
             ],
         ]
-    return _draw(spec, label)
+    return spec
 
 
 def ticks(top: float) -> list[float]:
@@ -165,10 +171,12 @@ def ticks(top: float) -> list[float]:
 def _draw(spec: dict[str, Any], label: str) -> str:
     import vl_convert
 
-    svg = vl_convert.vegalite_to_svg(
-        {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _config(), **spec}
-    )
-    return _responsive(svg, label)
+    return _responsive(vl_convert.vegalite_to_svg(whole_spec(spec)), label)
+
+
+def whole_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    """With the version of the language and the look that all plots share."""
+    return {"$schema": SCHEMA, "config": _config(), **spec}
 
 
 def _config() -> dict[str, Any]:

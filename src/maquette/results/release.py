@@ -45,6 +45,7 @@ from maquette.results.statements import (
 if TYPE_CHECKING:
     import pyarrow
 
+    from maquette.results.charts import Chart
     from maquette.results.export import Form
     from maquette.results.tables import ResultTable
 
@@ -202,6 +203,15 @@ class Release:
         from maquette.results.tables import sql
 
         return sql(self, statement)
+
+    def plot(self, *names: str) -> Chart:
+        """A chart of one attribute (bars with their errors) or of two (a heat map, errors under the pointer).
+
+        Vega-Lite: it shows itself in a notebook; `.save("chart.html")` writes it, or .png, .svg, .json. Costs nothing.
+        """
+        from maquette.results.charts import plot
+
+        return plot(self, names)
 
     def export(
         self,

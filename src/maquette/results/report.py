@@ -52,8 +52,8 @@ def panels(release: Release) -> list[Panel]:
     """One panel per attribute that the release says something about, up to twenty."""
     result: list[Panel] = []
     for attribute in [release.domain[name] for name in release.measured[:MAX_ATTRIBUTES]]:
-        shares = list(_shares(release, attribute))
-        bars = [_bar(label, share) for label, share in shares]
+        shares = list(shares_of(release, attribute))
+        bars = [bar_of(label, share) for label, share in shares]
         if bars:
             values = ", ".join(f"{bar.label} {bar.value:.3g} per cent" for bar in bars)
             svg = plots.marginal(bars, label=f"Shares of {attribute.name}: {values}")
@@ -63,15 +63,19 @@ def panels(release: Release) -> list[Panel]:
     return result
 
 
-def _shares(release: Release, attribute: Attribute) -> Iterator[tuple[str, Estimate]]:
-    for label, codes in bins(attribute):
+def shares_of(
+    release: Release, attribute: Attribute, *, most: int = MAX_BARS
+) -> Iterator[tuple[str, Estimate]]:
+    """The shares of an attribute in at most so many bars; fewer where the release does not cover one."""
+    for label, codes in bundles(attribute, most):
         share = _share(release, attribute, codes)
         if share is None:
             return
         yield label, share
 
 
-def _bar(label: str, share: Estimate) -> plots.Bar:
+def bar_of(label: str, share: Estimate) -> plots.Bar:
+    """In per cent, with both ends where an error is stated."""
     if share.error is None:
         return plots.Bar(label, 100 * share.value, None, None)
     low, high = max(share.value - share.error, 0.0), min(share.value + share.error, 1.0)
@@ -91,11 +95,6 @@ def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | N
     mask = np.zeros((1, attribute.size))
     mask[0, codes.start : codes.stop] = 1.0
     return estimate(release, weights(release.domain, mask, attributes=[attribute.name]))
-
-
-def bins(attribute: Attribute) -> Iterator[tuple[str, range]]:
-    """The cells of an attribute in at most a dozen bars of neighbours, then the overflow and null cells."""
-    return bundles(attribute, MAX_BARS)
 
 
 # The templates of pages: every value is escaped, and one that is missing is an error.
