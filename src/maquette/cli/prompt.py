@@ -50,6 +50,7 @@ _FORECASTS = {
 def describe(outcome: SessionAnswer | Forecast, *, total: float) -> str:
     """An answer, or the forecast of one, in a line; `total` is the session's budget, of which prices are parts."""
     from maquette.sessions import SessionAnswer
+    from maquette.sessions.question import SelectForecast
 
     if isinstance(outcome, SessionAnswer):
         cost = _part(outcome.cost, total)
@@ -66,12 +67,10 @@ def describe(outcome: SessionAnswer | Forecast, *, total: float) -> str:
             f"price of the question depends on it, and both together cost at most {cost}"
         )
     price = f": at most {cost} of the budget" if outcome.cost else ""
-    many = (
-        ""
-        if outcome.questions == 1
-        else f"{outcome.questions:,} questions, {outcome.new_questions:,} of them new, "
-    )
-    left = "" if outcome.questions == 1 else f"; {_part(outcome.left, total)} is left"
+    many = left = ""
+    if isinstance(outcome, SelectForecast):
+        many = f"{outcome.questions:,} questions, {outcome.new_questions:,} of them new, "
+        left = f"; {_part(outcome.left, total)} is left"
     return f"{many}{_FORECASTS[outcome.kind]}{price}{error}{left}"
 
 

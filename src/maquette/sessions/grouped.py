@@ -27,7 +27,15 @@ from maquette.results.keys import word_column
 from maquette.results.select import Item, Selection, is_select, parse_select
 from maquette.results.tables import ResultTable, arrange
 from maquette.sessions.planning import SessionPlanner
-from maquette.sessions.question import Forecast, Question, QuestionReader, Refusal, SessionAnswer, join_ends
+from maquette.sessions.question import (
+    Forecast,
+    Question,
+    QuestionReader,
+    Refusal,
+    SelectForecast,
+    SessionAnswer,
+    join_ends,
+)
 
 MAX_CELLS = 1_000
 """Questions that one SELECT may ask."""
@@ -129,19 +137,15 @@ def forecast_any(
     return planner.forecast(question, allow_useless=allow_useless)
 
 
-def forecast_select(planner: SessionPlanner, grouped: GroupedQuestion, *, allow_useless: bool) -> Forecast:
+def forecast_select(
+    planner: SessionPlanner, grouped: GroupedQuestion, *, allow_useless: bool
+) -> SelectForecast:
     """What a SELECT takes at most and the largest error that a cell may state, from public state only."""
     forecasts = [planner.plan(one, allow_useless=allow_useless).forecast for one in grouped.every]
     new = [one for one in forecasts if one.kind in NEW]
     errors = [one.error for one in forecasts if one.error is not None]
-    whole = replace(
-        (new or forecasts)[0],
-        query=grouped.text,
-        guess=None,
-        error=max(errors, default=None),
-        questions=len(forecasts),
-        new_questions=len(new),
-    )
+    first = replace((new or forecasts)[0], query=grouped.text, guess=None, error=max(errors, default=None))
+    whole = SelectForecast.of(first, questions=len(forecasts), new_questions=len(new))
     refused = next((one for one in new if one.refusal not in (None, "budget")), None)
     if refused is not None:
         return replace(whole, refusal=refused.refusal, cost=refused.cost)
@@ -242,7 +246,11 @@ def answer_both(
 
 
 def _check_first(
-    planner: SessionPlanner, forecast: partial[Forecast], *, start: Fraction, at_most: float | None
+    planner: SessionPlanner,
+    forecast: partial[Forecast] | partial[SelectForecast],
+    *,
+    start: Fraction,
+    at_most: float | None,
 ) -> None:
     """Refuse what cannot be paid in whole; the number of records, which decides the price, is bought on the way."""
     first = forecast()

@@ -32,7 +32,7 @@ from maquette.queries.forms import from_spec
 from maquette.questions.answers import GRID
 from maquette.questions.measurement import Size
 from maquette.questions.steps import Guess
-from maquette.sessions.question import Forecast, Kind, Question
+from maquette.sessions.question import Forecast, Kind, Question, SelectForecast
 from maquette.sessions.rules import Rules
 from maquette.sessions.shared import SessionSurvey, SharedAnswers
 from maquette.sessions.state import HypothesisCache, State, binned_of, noise_request, question_note
@@ -259,20 +259,16 @@ class SessionPlanner:
         `spent` is what the question took so far.
         """
         unit = forecast.unit
-        what = (
-            "this question" if forecast.questions == 1 else f"these {forecast.questions:,} questions together"
-        )
+        what, needs = "this question", 1
+        if isinstance(forecast, SelectForecast):
+            what, needs = f"these {forecast.questions:,} questions together", forecast.new_questions
         if forecast.refusal == "questions":
             left = self.rules.questions - self.state.questions
-            rest = (
-                "all are asked"
-                if not left
-                else f"{left:,} are left, of {forecast.new_questions:,} that it needs"
-            )
+            rest = "all are asked" if not left else f"{left:,} are left, of {needs:,} that it needs"
             raise BudgetExceeded(
                 f"this session takes {self.rules.questions:,} questions, and {rest}; repeats stay free",
                 unit="questions",
-                needed=forecast.new_questions,
+                needed=needs,
                 left=left,
             )
         if forecast.refusal == "error":

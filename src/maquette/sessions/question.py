@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -155,10 +155,22 @@ class Forecast:
     """The part of `cost` for the number of records, exactly."""
     refusal: str | None = None
     """Why it would be refused: questions, epochs or budget that are used up, an error that says nothing; or None."""
-    questions: int = 1
-    """More than one for a SELECT: one for each of its cells."""
-    new_questions: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SelectForecast(Forecast):
+    """The forecast of a SELECT: of all its cells together, the error that of the worst."""
+
+    questions: int = 0
+    """One for each cell."""
+    new_questions: int = 0
     """Those of them that were not answered before."""
+
+    @classmethod
+    def of(cls, one: Forecast, *, questions: int, new_questions: int) -> SelectForecast:
+        """With what the forecast of one cell says."""
+        same = {field.name: getattr(one, field.name) for field in fields(Forecast)}
+        return cls(**same, questions=questions, new_questions=new_questions)
 
 
 @dataclass(frozen=True, slots=True)
