@@ -25,6 +25,7 @@ _HOMES = {
         "MechanismError",
         "MemoryLedgerWarning",
         "ParameterError",
+        "RateExceeded",
         "ReleaseError",
         "SourceError",
         "UselessAnswer",

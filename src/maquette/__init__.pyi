@@ -17,6 +17,7 @@ from maquette.errors import (
     MechanismError as MechanismError,
     MemoryLedgerWarning as MemoryLedgerWarning,
     ParameterError as ParameterError,
+    RateExceeded as RateExceeded,
     ReleaseError as ReleaseError,
     SourceError as SourceError,
     UselessAnswer as UselessAnswer,

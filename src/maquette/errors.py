@@ -84,6 +84,16 @@ class BudgetExceeded(LedgerError):
         self.left = left
 
 
+class RateExceeded(LedgerError):
+    """More questions in a time than an analyst may ask. Nothing was read and nothing was spent; wait, then ask again."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
 class MaquetteWarning(UserWarning):
     """The root of all warnings of this package: it goes on, but not as one may think."""
 

@@ -62,6 +62,18 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """At most so many new reservations inside an envelope in so many seconds."""
+
+    entries: int
+    seconds: int
+
+    def __post_init__(self) -> None:
+        _check.whole(entries=self.entries)
+        _check.whole(seconds=self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
 class Envelope:
     """An open envelope and what no step of it was charged: settling it gives that back."""
 

@@ -14,7 +14,7 @@ from maquette import _check
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import create
 from maquette.accounting.ledger.create import Identity
-from maquette.accounting.ledger.entry import Entry, Record, canonical, check_words
+from maquette.accounting.ledger.entry import Entry, Rate, Record, canonical, check_words
 from maquette.accounting.ledger.reading import LedgerReader
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
 from maquette.accounting.ledger.transaction import Reservation, Transaction
@@ -167,6 +167,7 @@ class Ledger(LedgerReader):
     def __init__(self, store: Store) -> None:
         """Use `create`, `open` or `memory`."""
         self._writer = Writer(store)
+        self._rates: dict[str, Rate] = {}
         super().__init__(store)
         if (
             self._behind and store.writable
@@ -208,6 +209,18 @@ class Ledger(LedgerReader):
         create.create(store, _identity(name, budget, relation, domain_fingerprint))
         return cls(store)
 
+    def limit(self, parent: str, rate: Rate | None) -> None:
+        """How often reservations may be made inside an envelope through this object; None lifts the limit.
+
+        It is checked in the transaction that would write them, against the chain itself: whatever thread or process
+        wrote the entries before, no window of time holds more. What is refused is read and charged by nobody.
+        """
+        check_words(parent=parent)
+        if rate is None:
+            self._rates.pop(parent, None)
+        else:
+            self._rates[parent] = rate
+
     def bind(self, commitment: str) -> None:
         """Tie the ledger to one table, for good; LedgerError if it is tied to another."""
         check_words(commitment=commitment)
@@ -237,7 +250,10 @@ class Ledger(LedgerReader):
         if envelope:
             body = dict(body) | {"blind": secrets.token_hex(16)}
         reservation = _reservation(key, request, tag, cost, body, parent, envelope=envelope)
-        return self._submit(lambda t: t.reserve(reservation), key, *([] if parent is None else [parent]))
+        rate = self._rates.get(parent or "")
+        return self._submit(
+            lambda t: t.reserve(reservation, rate=rate), key, *([] if parent is None else [parent])
+        )
 
     def answer(self, key: str, payload: bytes) -> Entry:
         """Store the answer of a reservation. Durable when it returns; return its `payload`, not your own.
@@ -265,10 +281,10 @@ class Ledger(LedgerReader):
         an open epoch, at no cost). A key that is known with the same request returns what is stored.
         """
         reservation = _reservation(key, request, tag, cost, body, parent)
-        data = bytes(payload)
+        data, rate = bytes(payload), self._rates.get(parent or "")
 
         def both(transaction: Transaction) -> Entry:
-            entry = transaction.reserve(reservation)
+            entry = transaction.reserve(reservation, rate=rate)
             if not entry.fresh and entry.answered is not None:
                 return entry
             return transaction.answer(key, data)
@@ -284,6 +300,8 @@ class Ledger(LedgerReader):
 
         def together(transaction: Transaction) -> list[Entry]:
             transaction.require_new(one.key for one in reservations)
+            if (rate := self._rates.get(parent)) is not None:
+                transaction.check_rate(parent, rate, new=len(reservations))
             entries: list[Entry] = []
             for one, record in zip(reservations, records, strict=True):
                 transaction.reserve(one)

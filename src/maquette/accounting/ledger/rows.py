@@ -23,6 +23,12 @@ _BY_KEY = select(schema.entry).where(_entry.key.in_(bindparam("keys", expanding=
 _PAYLOADS = select(schema.payload).where(_payload.key.in_(bindparam("keys", expanding=True)))
 
 
+_RECENT = (
+    select(_entry.created)
+    .where(_entry.parent == bindparam("parent"))
+    .order_by(_entry.seq.desc())
+    .limit(bindparam("most"))
+)
 _ACCOUNT = select(schema.account)
 _LOCKED_ACCOUNT = _ACCOUNT.with_for_update()
 _HEAD = select(_entry.head).where(_entry.seq == bindparam("place"))
@@ -103,6 +109,12 @@ def find_all(connection: Connection, keys: set[str]) -> dict[str, Entry | None]:
             settlement=_place(rows.get((key, "settle"))),
         )
     return entries
+
+
+def recent(connection: Connection, parent: str, *, since: str, most: int) -> list[str]:
+    """Of the last `most` reservations inside an envelope, when those after a time were made; the newest first."""
+    rows = connection.execute(_RECENT, {"parent": parent, "most": most})
+    return [str(created) for (created,) in rows if str(created) > since]
 
 
 def read_payloads(connection: Connection, answers: Mapping[str, str]) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import partial
 from typing import Any, cast
@@ -18,7 +19,7 @@ from sqlalchemy import Connection, insert, update
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit
 from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.entry import Entry, Receipt, canonical, digest, reserved_note
+from maquette.accounting.ledger.entry import Entry, Rate, Receipt, canonical, digest, reserved_note
 from maquette.accounting.ledger.receipts import ChainState, check
 from maquette.accounting.ledger.rows import (
     check_head,
@@ -26,11 +27,12 @@ from maquette.accounting.ledger.rows import (
     head_at,
     next_row,
     read_account,
+    recent,
     reserved,
     rest_of,
     to_entry,
 )
-from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError
+from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError, RateExceeded
 
 MAX_ENVELOPE_KEY = 180
 """Characters of the key of an envelope: its parts have keys of their own, `KEY/0001`, of at most 200."""
@@ -108,11 +110,14 @@ class Transaction:
             },
         )
 
-    def reserve(self, reservation: Reservation) -> Entry:
+    def reserve(self, reservation: Reservation, *, rate: Rate | None = None) -> Entry:
+        """`rate` is how often the reservation's parent may be drawn on."""
         entry = self._find(reservation.key)
         if entry is not None:
             self._check_same(entry, reservation)
             return entry
+        if rate is not None and reservation.parent is not None:
+            self.check_rate(reservation.parent, rate)
         if reservation.envelope and len(reservation.key) > MAX_ENVELOPE_KEY:
             raise ParameterError(
                 f"expected the key of a release or session as at most {MAX_ENVELOPE_KEY} characters, which leaves room "
@@ -140,6 +145,25 @@ class Transaction:
             body=reservation.body,
         )
         return self._remember(link)
+
+    def check_rate(self, parent: str, rate: Rate, *, new: int = 1) -> None:
+        """Refuse more reservations inside an envelope than its rate allows, counted in the chain itself.
+
+        Decided from what everybody who may ask sees anyway: how many entries there are, and when they were written.
+        """
+        self._flush()
+        now = datetime.now(UTC)
+        since = (now - timedelta(seconds=rate.seconds)).isoformat(timespec="milliseconds")
+        times = recent(self._connection, parent, since=since, most=rate.entries)
+        over = len(times) + new - rate.entries
+        if over <= 0:
+            return
+        freed = datetime.fromisoformat(times[-min(over, len(times))]) if times else now
+        wait = max((freed - now).total_seconds() + rate.seconds, 0.0)
+        raise RateExceeded(
+            f"at most {rate.entries:,} new steps in {rate.seconds:,} s; ask again in {wait:.1f} s",
+            seconds=wait,
+        )
 
     def require_new(self, keys: Iterable[str]) -> None:
         """Refuse keys that are taken, before anything is written for any of them."""
