@@ -85,7 +85,7 @@ class BudgetExceeded(LedgerError):
 
 
 class RateExceeded(LedgerError):
-    """More questions in a time than an analyst may ask. Nothing was read and nothing was spent; wait, then ask again."""
+    """More questions in a time than an analyst may ask. Nothing was read and nothing was spent; wait and ask again."""
 
     exit_code = 3
 

@@ -28,6 +28,7 @@ from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
 from maquette.models.answers import only
 from maquette.queries.base import Queries
+from maquette.questions.measurement import Size
 from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
 from maquette.sessions.grouped import SessionTable, answer_both, answer_select, forecast_any, read_select
 from maquette.sessions.planning import MAX_BATCH, SessionPlanner, Unplannable
@@ -185,6 +186,11 @@ class Session:
         with self._lock:
             self._planner.sync()
             return self._planner.questions_left()
+
+    @property
+    def size(self) -> Size | None:
+        """The number of records, public or bought; None before it is either."""
+        return self._planner.size
 
     @property
     def watermark(self) -> str | None:

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import RedirectResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from maquette._version import __version__
-from maquette.errors import BudgetExceeded, LedgerError, MaquetteError, ReleaseError
+from maquette.errors import BudgetExceeded, KeyReused, LedgerError, MaquetteError, RateExceeded, ReleaseError
 from maquette.web import site
 from maquette.web.catalog import Catalog
 from maquette.web.headers import Guard
 from maquette.web.pages import STATIC, Frame, FrameOf, refusal
+from maquette.web.protocol import WorkerFailed, WorkerGone
+from maquette.web.service import Forbidden, Missing, Service
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -42,20 +44,61 @@ def public_site(catalog: Catalog, *, title: str = "maquette", hosts: Sequence[st
     return app
 
 
+LINKS = (("Tables", "/"), ("Releases", "/releases"))
+STEWARD_LINKS = (*LINKS, ("Jobs", "/jobs"), ("People", "/people"))
+
+
+def service_site(service: Service) -> FastAPI:
+    """Tables, questions, releases and jobs, for people who are signed in."""
+    from maquette.web import access, asking, steward
+
+    settings = service.config.settings
+
+    def frame_of(request: Request) -> Frame:
+        session = access.browser_session(request)
+        if session is None:
+            return Frame(settings.title)
+        links = STEWARD_LINKS if session.person.is_steward else LINKS
+        return Frame(settings.title, links, session.person.name, session.person.role, session.csrf)
+
+    app = bare(
+        frame_of=frame_of,
+        title=settings.title,
+        hosts=(*LOCAL, settings.host, *settings.hosts),
+        is_secure=service.config.is_secure,
+        tick=settings.tick_milliseconds / 1000,
+    )
+    app.state.service = service
+    app.state.catalog = service.catalog
+    app.state.visible_releases = lambda request: service.visible_releases(access.signed_in(request))
+    app.add_exception_handler(access.SignInFirst, lambda request, _: access.to_sign_in(request))
+    for router in (access.router, asking.router, steward.router, site.router):
+        app.include_router(router)
+
+    @app.get("/readyz", include_in_schema=False)
+    def ready() -> Response:
+        is_ready = service.is_ready()
+        return JSONResponse({"status": "ready" if is_ready else "waiting"}, 200 if is_ready else 503)
+
+    return app
+
+
 class Guarded(FastAPI):
     """An application inside its guard, which is the outermost layer: its headers are on the reply to a failure too."""
 
-    def __init__(self, *, hosts: Sequence[str], is_secure: bool, title: str) -> None:
+    def __init__(self, *, hosts: Sequence[str], is_secure: bool, tick: float, title: str) -> None:
         super().__init__(title=title, version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
-        self._hosts, self._is_secure = tuple(hosts), is_secure
+        self._guard: dict[str, Any] = {"hosts": tuple(hosts), "is_secure": is_secure, "tick": tick}
 
     def build_middleware_stack(self) -> ASGIApp:
-        return Guard(super().build_middleware_stack(), hosts=self._hosts, is_secure=self._is_secure)
+        return Guard(super().build_middleware_stack(), **self._guard)
 
 
-def bare(*, frame_of: FrameOf, title: str, hosts: Sequence[str], is_secure: bool = False) -> FastAPI:
+def bare(
+    *, frame_of: FrameOf, title: str, hosts: Sequence[str], is_secure: bool = False, tick: float = 0.0
+) -> FastAPI:
     """An application with guards, style sheets, health and refusals, and no pages yet."""
-    app = Guarded(hosts=hosts, is_secure=is_secure, title=title)
+    app = Guarded(hosts=hosts, is_secure=is_secure, tick=tick, title=title)
     app.state.frame_of = frame_of
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
@@ -70,18 +113,28 @@ def bare(*, frame_of: FrameOf, title: str, hosts: Sequence[str], is_secure: bool
     return app
 
 
+STATUS: tuple[tuple[type[MaquetteError], int], ...] = (
+    (BudgetExceeded, 402),
+    (RateExceeded, 429),
+    (KeyReused, 422),
+    (Forbidden, 403),
+    (Missing, 404),
+    (ReleaseError, 404),
+    (LedgerError, 503),
+    (WorkerGone, 503),
+    (WorkerFailed, 500),
+)
+
+
 def status_of(error: MaquetteError) -> int:
-    """The HTTP status of an error of the library."""
-    if isinstance(error, BudgetExceeded):
-        return 402
-    if isinstance(error, ReleaseError):
-        return 404
-    return 503 if isinstance(error, LedgerError) else 400
+    """The HTTP status of an error."""
+    return next((status for kind, status in STATUS if isinstance(error, kind)), 400)
 
 
 def words_of(error: MaquetteError) -> str:
     """What a reader is told. Errors of a ledger name files and keys: those are for the steward's log alone."""
-    if isinstance(error, LedgerError) and not isinstance(error, BudgetExceeded):
+    if status_of(error) == 503 and isinstance(error, LedgerError):
+        log.error("ledger: %s", error)
         return (
             "the ledger cannot be used at the moment; nothing was paid that is not stored. Tell the steward"
         )
@@ -90,7 +143,10 @@ def words_of(error: MaquetteError) -> str:
 
 def on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, MaquetteError)
-    return refuse(request, status_of(error), words_of(error))
+    response = refuse(request, status_of(error), words_of(error))
+    if isinstance(error, (RateExceeded, WorkerGone)):
+        response.headers["retry-after"] = str(int(getattr(error, "seconds", 1)) + 1)
+    return response
 
 
 def on_http_error(request: Request, error: Exception) -> Response:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,8 @@ MAX_BODY = 64 * 1024
 """Bytes of a request's body."""
 BODY_SECONDS = 15.0
 """How long a sender may take for its body."""
+QUESTIONS = ("/ask", "/questions", "/size")
+"""How the addresses end at which questions are asked."""
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -31,9 +35,16 @@ _FIXED = (
 class Guard:
     """Refuses strange hosts and large or slow bodies, and puts the headers of safety on every reply."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], is_secure: bool = False) -> None:
-        """`hosts` are the names that this service answers to; `is_secure` if the way to the browser is TLS."""
+    def __init__(
+        self, app: ASGIApp, *, hosts: Sequence[str], is_secure: bool = False, tick: float = 0.0
+    ) -> None:
+        """`hosts` are the names that this service answers to; `is_secure` if the way to the browser is TLS.
+
+        Replies to questions leave on multiples of `tick` seconds after the question came: how long a look at the table
+        took is rounded up to that. It is a stall, not a random delay, which would average out.
+        """
         self._app = app
+        self._tick = tick
         self._hosts = frozenset(name.lower() for name in hosts)
         self._headers = _FIXED
         if is_secure:
@@ -43,12 +54,16 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        has_started = False
+        has_started, started = False, time.monotonic()
+        is_ticked = self._tick > 0 and scope["method"] == "POST" and scope["path"].endswith(QUESTIONS)
 
         async def send_with_headers(message: Message) -> None:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
+                if is_ticked:
+                    spent = time.monotonic() - started
+                    await asyncio.sleep(math.ceil(spent / self._tick) * self._tick - spent)
                 headers = [*message.get("headers", []), *self._headers]
                 if not any(name == b"cache-control" for name, _ in headers):
                     headers.append((b"cache-control", b"no-store"))

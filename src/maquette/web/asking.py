@@ -1,0 +1,185 @@
+"""Pages of analysts: tables, asking with a forecast before consent, history."""
+
+from __future__ import annotations
+
+import csv
+import io
+import secrets
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from maquette.accounting.affordable import percent_of
+from maquette.accounting.budget import UNITS
+from maquette.domain import Domain
+from maquette.errors import MaquetteError
+from maquette.results.report import values_in_words
+from maquette.web import builder
+from maquette.web.access import check_form, service_of, signed_in
+from maquette.web.explore import MAX_TEXT
+from maquette.web.pages import page
+
+router = APIRouter(include_in_schema=False)
+Condition = Annotated[str, Query(max_length=MAX_TEXT)]
+FORECASTS = {
+    "free": "needs no new look at the table",
+    "cached": "was answered before, and is free",
+    "size": "needs the number of records first",
+    "test": "is answered from what is known already if that passes a test, and measured otherwise",
+    "measure": "is measured",
+}
+REFUSALS = {
+    "questions": "all questions of your session are used up",
+    "epochs": "no further test can be opened in your session",
+    "budget": "your budget does not cover it",
+    "error": "its error would be 50 points or more, which says nothing",
+}
+
+
+def part(amount: float, total: float, *, up: bool = False) -> str:
+    """An amount as a part of a budget, in percent."""
+    return percent_of(round(amount * UNITS), max(round(total * UNITS), 1), up=up)
+
+
+@router.get("/", response_class=HTMLResponse)
+def tables(request: Request) -> Response:
+    person, service = signed_in(request), service_of(request)
+    shown = [service.describe(person, name) for name in service.tables_of(person)]
+    for one in shown:
+        one["columns"] = [attribute["name"] for attribute in one["domain"]["attributes"]]
+    return page(request, "tables.html.j2", tables=shown, part=part)
+
+
+@router.get("/t/{table}", response_class=HTMLResponse)
+def table_page(request: Request, table: str) -> Response:
+    person, service = signed_in(request), service_of(request)
+    facts = service.describe(person, table)
+    domain = service.domain(table)
+    columns = [(a.name, str(a.kind), values_in_words(a), a.overflow_cell, a.null_cell) for a in domain]
+    return page(request, "table.html.j2", table=table, facts=facts, columns=columns, part=part)
+
+
+@router.get("/t/{table}/ask", response_class=HTMLResponse)
+def ask_page(request: Request, table: str, q: Condition = "") -> Response:
+    """The form, and the forecast of the condition in it."""
+    person, service = signed_in(request), service_of(request)
+    service.asking_link(person, table)
+    problem, forecast = None, None
+    domain = service.domain(table)
+    if "build" in request.query_params:
+        try:
+            text = builder.condition(domain, _chosen(request))
+            return RedirectResponse(f"/t/{table}/ask?{urlencode({'q': text})}", status_code=303)
+        except MaquetteError as error:
+            problem = str(error)
+    elif q:
+        try:
+            forecast = service.forecast(person, table, q)
+        except MaquetteError as error:
+            problem = str(error)
+    return _ask_page(request, table, q, domain, problem=problem, forecast=forecast)
+
+
+def _chosen(request: Request) -> dict[str, list[str]]:
+    chosen: dict[str, list[str]] = {}
+    for name, value in request.query_params.multi_items():
+        chosen.setdefault(name, []).append(value)
+    return chosen
+
+
+def _ask_page(
+    request: Request,
+    table: str,
+    q: str,
+    domain: Domain,
+    *,
+    problem: str | None = None,
+    forecast: dict[str, Any] | None = None,
+    answer: dict[str, Any] | None = None,
+    status: int | None = None,
+) -> Response:
+    person, service = signed_in(request), service_of(request)
+    share = person.settings.tables[table]
+    facts = service.describe(person, table)
+    return page(
+        request,
+        "ask.html.j2",
+        status=status or (200 if problem is None else 400),
+        table=table,
+        q=q,
+        fields=builder.fields(domain, share.attributes),
+        examples=builder.examples(domain),
+        problem=problem,
+        forecast=forecast,
+        answer=answer,
+        key=secrets.token_urlsafe(16),
+        facts=facts,
+        part=part,
+        forecasts=FORECASTS,
+        refusals=REFUSALS,
+    )
+
+
+@router.post("/t/{table}/ask", response_class=HTMLResponse)
+def ask(
+    request: Request,
+    table: str,
+    q: Annotated[str, Form(max_length=MAX_TEXT)],
+    key: Annotated[str, Form(min_length=8, max_length=100)],
+    csrf: Annotated[str, Form()] = "",
+    at_most: Annotated[float | None, Form(ge=0)] = None,
+    anyway: Annotated[str, Form()] = "",
+) -> Response:
+    """The answer. Sent twice with the same key, it is the same answer and costs nothing more."""
+    person, service = check_form(request, csrf), service_of(request)
+    service.asking_link(person, table)
+    domain = service.domain(table)
+    try:
+        answer = service.ask(person, table, q, key=key, at_most=at_most, allow_useless=bool(anyway))
+    except MaquetteError as error:
+        from maquette.web.app import status_of, words_of
+
+        return _ask_page(request, table, q, domain, problem=words_of(error), status=status_of(error))
+    return _ask_page(request, table, q, domain, answer=answer)
+
+
+@router.post("/t/{table}/size")
+def buy_size(
+    request: Request,
+    table: str,
+    q: Annotated[str, Form(max_length=MAX_TEXT)] = "",
+    csrf: Annotated[str, Form()] = "",
+) -> Response:
+    """Buy the number of records alone, which every forecast needs."""
+    person, service = check_form(request, csrf), service_of(request)
+    service.asking_link(person, table).call("buy_size", who=person.name, role=person.role)
+    return RedirectResponse(f"/t/{table}/ask?{urlencode({'q': q})}", status_code=303)
+
+
+@router.get("/t/{table}/history", response_class=HTMLResponse)
+def history(request: Request, table: str, after: int = 0) -> Response:
+    person, service = signed_in(request), service_of(request)
+    past = service.history(person, table, after=after, limit=50)
+    facts = service.describe(person, table)
+    return page(request, "history.html.j2", table=table, past=past, facts=facts, part=part)
+
+
+@router.get("/t/{table}/history.csv")
+def history_file(request: Request, table: str) -> Response:
+    """Everything that was asked, as a file."""
+    person, service = signed_in(request), service_of(request)
+    stream = io.StringIO()
+    writer = csv.writer(stream)
+    writer.writerow(["sequence", "when", "what", "value", "error", "kind", "cost"])
+    after: int | None = 0
+    while after is not None:
+        past = service.history(person, table, after=after, limit=500)
+        for one in past["items"]:
+            writer.writerow(
+                [one[name] for name in ("sequence", "when", "what", "value", "error", "kind", "cost")]
+            )
+        after = past["next"]
+    headers = {"content-disposition": f'attachment; filename="{table}-history.csv"'}
+    return Response(stream.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)

@@ -1,0 +1,163 @@
+"""Who asked what: a file of lines, each chained to the one before it and to the end of the ledger at that time.
+
+Written by the worker, which the web front cannot reach into. A line is in the file before the reply leaves; it is
+forced to the disk where something was paid. The ledger itself stays the account of what was spent.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maquette.errors import LedgerError
+from maquette.receipt import Receipt
+
+if TYPE_CHECKING:
+    from maquette.accounting.ledger import Ledger
+
+GENESIS = "0" * 64
+FIELDS = ("number", "when", "who", "role", "action", "detail", "ledger", "prev")
+_TAIL = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One thing that somebody did."""
+
+    number: int
+    when: str
+    who: str
+    role: str
+    action: str
+    detail: dict[str, Any]
+    ledger: str
+    """The end of the ledger's chain at that time: `SEQUENCE:HEAD`."""
+    prev: str
+    head: str
+
+    @classmethod
+    def parse(cls, text: str) -> AuditLine:
+        line = cls(**json.loads(text))
+        if line.head != _head({name: getattr(line, name) for name in FIELDS}):
+            raise ValueError(line.number)
+        return line
+
+
+class AuditLog:
+    """One file, appended to by one writer at a time, also among processes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mutex = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self._size, self._number, self._last = -1, 0, GENESIS
+
+    def write(
+        self,
+        who: str,
+        role: str,
+        action: str,
+        detail: dict[str, Any],
+        receipt: Receipt,
+        *,
+        is_paid: bool = False,
+    ) -> None:
+        """One more line; on the disk when this returns if something was paid."""
+        with self._mutex:
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+            try:
+                self._catch_up()
+                fields: dict[str, Any] = {
+                    "number": self._number + 1,
+                    "when": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                    "who": who,
+                    "role": role,
+                    "action": action,
+                    "detail": detail,
+                    "ledger": str(receipt),
+                    "prev": self._last,
+                }
+                head = _head(fields)
+                data = json.dumps(fields | {"head": head}, ensure_ascii=True).encode() + b"\n"
+                os.write(self._handle, data)
+                self._size, self._number, self._last = self._size + len(data), self._number + 1, head
+                if is_paid:
+                    os.fdatasync(self._handle)
+            except OSError as error:
+                raise LedgerError(f"cannot write the audit log: {error.strerror}") from None
+            finally:
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def _catch_up(self) -> None:
+        """Take in what another process wrote; cut off a line that a crash left half written."""
+        size = os.fstat(self._handle).st_size
+        if size == self._size:
+            return
+        start = max(size - _TAIL, 0)
+        tail = os.pread(self._handle, size - start, start)
+        whole = tail[: tail.rfind(b"\n") + 1]
+        if len(whole) < len(tail):
+            os.ftruncate(self._handle, start + len(whole))
+        lines = whole.splitlines()
+        if lines:
+            try:
+                last = AuditLine.parse(lines[-1].decode())
+            except (ValueError, TypeError):
+                raise LedgerError("the end of the audit log was edited; look at it before going on") from None
+            self._number, self._last = last.number, last.head
+        elif size > _TAIL:
+            raise LedgerError("the end of the audit log was edited; look at it before going on")
+        self._size = start + len(whole)
+
+    def lines(self) -> Iterator[AuditLine]:
+        """All lines, each checked by itself."""
+        with self._path.open("r", encoding="ascii", errors="replace") as stream:
+            for place, text in enumerate(stream, start=1):
+                try:
+                    yield AuditLine.parse(text)
+                except (ValueError, TypeError):
+                    raise LedgerError(f"line {place} of the audit log was edited") from None
+
+    def newest(
+        self, *, before: int | None = None, limit: int = 50, who: str | None = None
+    ) -> list[AuditLine]:
+        """The last lines, the newest first."""
+        chosen = [
+            line
+            for line in self.lines()
+            if (before is None or line.number < before) and (who is None or line.who == who)
+        ]
+        return chosen[::-1][:limit]
+
+    def verify(self, ledger: Ledger) -> int:
+        """Read the whole log, against its own chain and the ledger's; how many lines there are."""
+        prev, number, reached = GENESIS, 0, 0
+        for line in self.lines():
+            receipt = Receipt.parse(line.ledger)
+            if line.prev != prev or line.number != number + 1:
+                raise LedgerError(f"the audit log was cut or reordered before line {number + 1}")
+            if receipt.seq < reached:
+                raise LedgerError(f"line {line.number} of the audit log is from before the line above it")
+            if receipt.seq != reached and not ledger.holds(receipt):
+                raise LedgerError(
+                    f"line {line.number} of the audit log names an entry that the ledger does not hold: one of the two "
+                    "was replaced by another version of itself"
+                )
+            prev, number, reached = line.head, line.number, receipt.seq
+        return number
+
+
+def _head(fields: dict[str, Any]) -> str:
+    text = json.dumps(
+        [fields[name] for name in FIELDS], sort_keys=True, ensure_ascii=True, separators=(",", ":")
+    )
+    return hashlib.sha256(f"maquette-audit-1\n{text}".encode("ascii")).hexdigest()

@@ -1,0 +1,188 @@
+"""The configuration of a service: tables, people and limits, in a TOML file that is checked before anything starts."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from maquette.accounting.ledger import Rate
+from maquette.errors import ParameterError
+
+Role = Literal["steward", "analyst"]
+NAME = r"^[a-z0-9][a-z0-9_.-]{0,39}$"
+"""What tables and people may be called: it stands in addresses, file names and keys of ledgers."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TableSettings(_Strict):
+    """One private table, its domain and its ledger."""
+
+    source: str
+    domain: str
+    ledger: str | None = None
+    """A path or a PostgreSQL URL; by default beside the table."""
+    epsilon: float = Field(gt=0, le=100)
+    """The total of the ledger, fixed when it is made."""
+    delta: float = Field(default=0.0, ge=0, lt=1)
+    relation: Literal["add-remove", "replace-one"] = "add-remove"
+    about: str = Field(default="", max_length=2000)
+    table: str | None = None
+    """The table inside a DuckDB file."""
+    delimiter: str = Field(default=",", min_length=1, max_length=1)
+    encoding: str = "utf-8"
+    fit_report: bool = False
+    """May the steward's page show exact counts of values that fit no declared cell? They are not private."""
+    witness: str | None = None
+    """A file on another disk that remembers how far the ledger was: an older copy of the ledger is then refused."""
+    socket: str | None = None
+    """Where a worker that was started by somebody else listens; by default the service starts its own."""
+
+
+class ShareSettings(_Strict):
+    """What one person may spend on one table, and how fast."""
+
+    epsilon: float = Field(gt=0, le=100)
+    delta: float | None = Field(default=None, ge=0, lt=1)
+    """By default that of the ledger."""
+    alpha: float | None = Field(default=None, gt=0, lt=1)
+    beta: float = Field(default=0.05, gt=0, lt=1)
+    questions: int = Field(default=10_000, ge=1, le=1_000_000)
+    attributes: list[str] | None = None
+    steps_per_minute: int = Field(default=120, ge=1, le=100_000)
+    """New entries in the ledger; what was answered before is not counted."""
+
+    @property
+    def rate(self) -> Rate:
+        return Rate(self.steps_per_minute, 60)
+
+
+class PersonSettings(_Strict):
+    """Who may sign in, and what for."""
+
+    role: Role = "analyst"
+    tables: dict[str, ShareSettings] = Field(default_factory=dict)
+    requests_per_minute: int = Field(default=1200, ge=1)
+
+
+class ProxySettings(_Strict):
+    """Sign-in by a reverse proxy (OIDC): off unless it is there."""
+
+    header: str = "x-forwarded-user"
+    addresses: list[str] = Field(default_factory=lambda: ["127.0.0.1"])
+    secret: str
+    """A file with a secret that the proxy sends as x-maquette-proxy, so that nobody else can speak for it."""
+
+
+class Settings(_Strict):
+    """The whole file."""
+
+    title: str = Field(default="maquette", max_length=80)
+    state: str = "maquette-state"
+    """The folder of tokens, jobs and releases; made for its owner only."""
+    database: str | None = None
+    """A PostgreSQL URL for tokens and jobs, where several processes serve; by default SQLite in the folder."""
+    host: str = "127.0.0.1"
+    port: int = Field(default=8765, ge=0, le=65535)
+    hosts: list[str] = Field(default_factory=list)
+    """The names that the service answers to, besides its address."""
+    behind_tls: bool = False
+    tick_milliseconds: int = Field(default=25, ge=0, le=1000)
+    """Replies to questions go out on multiples of this time."""
+    token_days: int = Field(default=90, ge=1, le=3650)
+    session_hours: int = Field(default=8, ge=1, le=720)
+    tables: dict[str, TableSettings]
+    people: dict[str, PersonSettings] = Field(default_factory=dict)
+    proxy: ProxySettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings with the folder that their paths are relative to."""
+
+    settings: Settings
+    folder: Path
+    path: Path | None = None
+    is_demo: bool = field(default=False)
+
+    def place(self, text: str) -> Path:
+        """A path of the file, relative to the file."""
+        path = Path(text).expanduser()
+        return path if path.is_absolute() else self.folder / path
+
+    @property
+    def state(self) -> Path:
+        return self.place(self.settings.state)
+
+    def ledger(self, name: str) -> str:
+        """Where the ledger of a table is."""
+        table = self.settings.tables[name]
+        if table.ledger is None:
+            source = self.place(table.source)
+            return str(source.with_name(f"{source.stem}.ledger"))
+        return table.ledger if "://" in table.ledger else str(self.place(table.ledger))
+
+    @property
+    def is_secure(self) -> bool:
+        return self.settings.behind_tls
+
+
+def load(path: Path, *, is_demo: bool = False) -> Config:
+    """Read and check a configuration; every problem is said at once, by its place."""
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ParameterError(f"cannot read the configuration {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ParameterError(f"the configuration {path} is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ParameterError(f"the configuration {path} is not TOML: {error}") from None
+    return Config(parse(data, str(path)), path.resolve().parent, path.resolve(), is_demo)
+
+
+def parse(data: Mapping[str, Any], place: str) -> Settings:
+    """The settings, if every one of them is right."""
+    try:
+        settings = Settings.model_validate(dict(data))
+    except ValidationError as error:
+        lines = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:10]]
+        raise ParameterError(f"{place}: {'; '.join(lines)}") from None
+    problems = list(_problems(settings))
+    if problems:
+        raise ParameterError(f"{place}: {'; '.join(problems)}")
+    return settings
+
+
+def _problems(settings: Settings) -> list[str]:
+    """What is wrong between the parts."""
+    import re
+
+    problems: list[str] = []
+    if not settings.tables:
+        problems.append("tables: expected at least one, such as [tables.people]")
+    for kind, names in (("tables", settings.tables), ("people", settings.people)):
+        problems += [
+            f"{kind}.{name}: expected a name of a-z, 0-9, - and _, at most 40 characters"
+            for name in names
+            if not re.fullmatch(NAME, name)
+        ]
+    for name, person in settings.people.items():
+        for table, share in person.tables.items():
+            if table not in settings.tables:
+                problems.append(f"people.{name}.tables.{table}: there is no table of this name")
+            elif share.epsilon > settings.tables[table].epsilon:
+                problems.append(
+                    f"people.{name}.tables.{table}.epsilon: {share.epsilon:g} is more than the table's total, "
+                    f"{settings.tables[table].epsilon:g}"
+                )
+    ledgers = [table.ledger for table in settings.tables.values() if table.ledger is not None]
+    if len(set(ledgers)) < len(ledgers):
+        problems.append("tables: each needs a ledger of its own")
+    return problems

@@ -1,0 +1,366 @@
+"""One private table with its ledger and the sessions of its analysts: what a worker does when the front asks.
+
+Everything goes through the public interface of the library; there is no way from here to a row. What is handed back
+was paid for, or is public by declaration.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from maquette.accounting.affordable import affordable_epsilon, percent_of
+from maquette.accounting.budget import UNITS, Budget, Cost
+from maquette.domain import Domain, Relation
+from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, ParameterError
+from maquette.gate.handle import fit_report
+from maquette.gate.handle import open as open_table
+from maquette.releasing.payment import open_ledger
+from maquette.results import wording
+from maquette.results.document import plain
+from maquette.sessions.session import Session, session
+from maquette.web.audit import AuditLog
+from maquette.web.config import Config, ShareSettings, TableSettings
+from maquette.web.jobs import Jobs
+from maquette.web.witness import Witness
+
+ANALYST = "web-"
+"""What the names of analysts in the ledger begin with, so that sessions of the command line are not touched."""
+MAX_PAGE = 500
+
+
+class Holder:
+    """Answers the calls of the front about one table."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        settings = config.settings.tables[name]
+        self._config, self._name, self._settings = config, name, settings
+        self._domain = Domain.load(config.place(settings.domain))
+        self._table = open_table(
+            _source(config, settings),
+            domain=self._domain,
+            name=name,
+            table=settings.table,
+            delimiter=settings.delimiter,
+            encoding=settings.encoding,
+        )
+        self._ledger = open_ledger(
+            self._table,
+            config.ledger(name),
+            relation=Relation.named(settings.relation),
+            budget=Budget(settings.epsilon, settings.delta),
+        )
+        self._check_total()
+        self._witness = None if settings.witness is None else Witness(config.place(settings.witness))
+        if self._witness is not None:
+            self._witness.check(self._ledger)
+            self._witness.follow(self._ledger)
+        self._audit = AuditLog(config.state / "audit" / f"{name}.jsonl")
+        self._jobs = Jobs(config, name)
+        self._sessions: dict[str, Session] = {}
+        self._mutex = threading.Lock()
+        self._calls: dict[str, Callable[..., Any]] = {
+            "describe": self.describe,
+            "forecast": self.forecast,
+            "ask": self.ask,
+            "buy_size": self.buy_size,
+            "standing": self.standing,
+            "history": self.history,
+            "ledger": self.ledger,
+            "entries": self.entries,
+            "spent": self.spent,
+            "verify": self.verify,
+            "settle": self.settle,
+            "audit": self.audit,
+            "note": self.note,
+            "fit": self.fit,
+            "start_job": self.start_job,
+            "job": self._jobs.status,
+            "cancel_job": self.cancel_job,
+        }
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Do what the front asks for, if it is one of the calls."""
+        if name not in self._calls:
+            raise ParameterError(f"there is no call '{name}'")
+        return plain(self._calls[name](**arguments))
+
+    def close(self) -> None:
+        self._jobs.stop()
+        if self._witness is not None:
+            self._witness.stop(self._ledger)
+        self._ledger.close()
+
+    def _check_total(self) -> None:
+        budget, settings = self._ledger.budget, self._settings
+        if (budget.epsilon, budget.delta) != (settings.epsilon, settings.delta):
+            raise ParameterError(
+                f"the ledger of '{self._name}' was made with {budget}, which is fixed, and the configuration says "
+                f"{wording.budget(settings.epsilon, settings.delta)}; write the ledger's own total there"
+            )
+
+    # --- analysts ---------------------------------------------------------------------------------------------------
+
+    def _session(self, who: str) -> Session:
+        """The session of an analyst: opened once, with what the configuration gives; what it replaces is ended."""
+        with self._mutex:
+            if who not in self._sessions:
+                person = self._config.settings.people.get(who)
+                share = None if person is None else person.tables.get(self._name)
+                if share is None:
+                    raise ParameterError(
+                        f"the configuration gives {who} no budget for the table '{self._name}'"
+                    )
+                self._sessions[who] = self._open(who, share)
+            return self._sessions[who]
+
+    def _open(self, who: str, share: ShareSettings) -> Session:
+        analyst = f"{ANALYST}{who}"
+
+        def opened() -> Session:
+            return session(
+                self._table,
+                epsilon=share.epsilon,
+                delta=self._settings.delta if share.delta is None else share.delta,
+                alpha=share.alpha,
+                beta=share.beta,
+                queries=share.questions,
+                attributes=share.attributes,
+                relation=self._settings.relation,
+                ledger=self._ledger,
+                analyst=analyst,
+            )
+
+        try:
+            new = opened()
+        except BudgetExceeded:
+            # what an earlier session of theirs holds may be what is missing
+            if not self._end_sessions(analyst, keep=None):
+                raise
+            new = opened()
+        self._end_sessions(analyst, keep=new.key)
+        self._ledger.limit(new.key, share.rate)
+        return new
+
+    def _end_sessions(self, analyst: str, *, keep: str | None) -> int:
+        """Give back what sessions of an analyst under earlier settings hold; how many there were."""
+        old = [
+            one.entry.key
+            for one in self._ledger.open_envelopes()
+            if one.entry.tag == "session"
+            and one.entry.body.get("analyst") == analyst
+            and one.entry.key != keep
+        ]
+        for key in old:
+            self._ledger.settle(key)
+        return len(old)
+
+    def describe(self) -> dict[str, Any]:
+        """What is public about the table."""
+        return {
+            "name": self._name,
+            "about": self._settings.about,
+            "domain": self._domain.to_dict(),
+            "relation": self._settings.relation,
+            "fit_report": self._settings.fit_report,
+            "records": self._records(),
+            "unit": self._ledger.budget.unit,
+        }
+
+    def _records(self) -> dict[str, Any] | None:
+        """The number of records that some session bought, or that is public; None while nobody has."""
+        for one in list(self._sessions.values()):
+            size = one.size
+            if size is not None:
+                return {"value": size.value, "is_public": size.public}
+        return None
+
+    def standing(self, who: str) -> dict[str, Any]:
+        """What an analyst has left."""
+        one = self._session(who)
+        return {"left": one.left, "total": one.total, "unit": one.unit, "questions": one.questions_left}
+
+    def forecast(self, who: str, query: str) -> dict[str, Any]:
+        """What a question would cost and state. Spends and looks at nothing."""
+        one = self._session(who)
+        return asdict(one.forecast(query)) | {"total": one.total, "beta": one.rules.beta}
+
+    def ask(
+        self,
+        who: str,
+        role: str,
+        query: str,
+        key: str | None = None,
+        at_most: float | None = None,
+        allow_useless: bool = False,
+    ) -> dict[str, Any]:
+        """Answer a question out of an analyst's own budget; the log has it before the reply leaves."""
+        one = self._session(who)
+        note: dict[str, Any] = {"query": query[:500], "key": key}
+        try:
+            answer = one.ask(query, key=key, at_most=at_most, allow_useless=allow_useless)
+        except MaquetteError as error:
+            self._log(who, role, "refused", note | {"why": type(error).__name__})
+            raise
+        is_paid = answer.kind == "paid"
+        self._log(who, role, "asked", note | {"kind": answer.kind, "cost": answer.cost}, is_paid=is_paid)
+        receipt = None if answer.receipt is None else str(answer.receipt)
+        return asdict(answer) | {
+            "receipt": receipt,
+            "low": answer.low,
+            "high": answer.high,
+            "total": one.total,
+        }
+
+    def buy_size(self, who: str, role: str) -> bool:
+        """Buy the number of records for an analyst, by itself."""
+        is_new = self._session(who).buy_size()
+        self._log(who, role, "bought the number of records", {}, is_paid=is_new)
+        return is_new
+
+    def history(self, who: str, after: int = 0, limit: int = 50) -> dict[str, Any]:
+        """What an analyst asked, in order; one page of it."""
+        past = [one for one in self._session(who).history() if one.sequence > after]
+        page = past[: min(limit, MAX_PAGE)]
+        more = page[-1].sequence if len(page) < len(past) else None
+        return {"items": [asdict(one) for one in page], "next": more}
+
+    # --- the steward ------------------------------------------------------------------------------------------------
+
+    def ledger(self) -> dict[str, Any]:
+        """The state of the account, and who holds what of it."""
+        balance, budget = self._ledger.balance(), self._ledger.budget
+        rest = Cost(balance.left_units, balance.slack_left)
+        return {
+            "name": self._ledger.name,
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "unit": budget.unit,
+            "total": balance.total_units / UNITS,
+            "spent": balance.charged_units / UNITS,
+            "reserved": balance.reserved_units / UNITS,
+            "left": balance.left_units / UNITS,
+            "further": affordable_epsilon(budget, rest),
+            "receipt": str(balance.head),
+            "holders": self._holders(balance.total_units),
+        }
+
+    def _holders(self, total: int) -> list[dict[str, Any]]:
+        """Analysts, sessions and releases: what each was charged and still holds."""
+        open_now = {one.entry.key: one.left.units for one in self._ledger.open_envelopes()}
+        children: dict[str, int] = {}
+        tops: dict[str, dict[str, Any]] = {}
+        for entry in self._ledger.entries(kind="reserve"):
+            if entry.envelope:
+                who = entry.body.get("analyst")
+                tops[entry.key] = {"key": entry.key, "tag": entry.tag, "who": who, "created": entry.created}
+            holder = entry.parent if entry.parent in tops else entry.key
+            children[holder] = children.get(holder, 0) + (0 if entry.envelope else entry.units)
+        return [
+            top
+            | {
+                "spent": children.get(key, 0) / UNITS,
+                "held": open_now.get(key, 0) / UNITS,
+                "is_open": key in open_now,
+                "percent": percent_of(children.get(key, 0), total),
+            }
+            for key, top in tops.items()
+        ]
+
+    def spent(self, most: int = 400) -> list[dict[str, Any]]:
+        """The sum that looks were charged, after each of them; at most so many points, evenly chosen."""
+        total, points = 0, list[dict[str, Any]]()
+        for entry in self._ledger.entries(kind="reserve"):
+            if entry.units and not entry.envelope:
+                total += entry.units
+                points.append({"created": entry.created, "spent": total / UNITS})
+        step = max(len(points) // most, 1)
+        return points[::step] + (points[-1:] if points and (len(points) - 1) % step else [])
+
+    def entries(self, after: int = 0, limit: int = 50) -> dict[str, Any]:
+        """The chain in order; one page of it. Stored answers stay in the ledger."""
+        page: list[dict[str, Any]] = []
+        size = min(limit, MAX_PAGE)
+        for entry in self._ledger.entries(after=after):
+            if len(page) == size:
+                return {"items": page, "next": page[-1]["sequence"]}
+            page.append(
+                {
+                    "sequence": entry.seq,
+                    "created": entry.created,
+                    "kind": entry.kind,
+                    "what": wording.payment(entry.body.get("ask"), entry.tag)
+                    if entry.kind == "reserve"
+                    else entry.kind,
+                    "question": entry.body.get("text"),
+                    "key": entry.key,
+                    "parent": entry.parent,
+                    "amount": entry.units / UNITS,
+                    "head": entry.head,
+                }
+            )
+        return {"items": page, "next": None}
+
+    def verify(self) -> dict[str, Any]:
+        """Read the whole ledger and the whole log again."""
+        end = self._ledger.verify()
+        lines = self._audit.verify(self._ledger)
+        return {"receipt": str(end), "audit_lines": lines}
+
+    def settle(self, key: str, who: str) -> dict[str, Any]:
+        """End a reservation; what it did not spend goes back."""
+        if self._jobs.is_running(key):
+            raise KeyReused("its job is running; cancel that first")
+        self._ledger.settle(key)
+        with self._mutex:
+            self._sessions = {name: one for name, one in self._sessions.items() if one.key != key}
+        self._log(who, "steward", "settled", {"key": key})
+        return {"key": key}
+
+    def audit(self, before: int | None = None, limit: int = 50, who: str | None = None) -> dict[str, Any]:
+        lines = self._audit.newest(before=before, limit=min(limit, MAX_PAGE) + 1, who=who)
+        page = lines[: min(limit, MAX_PAGE)]
+        return {
+            "items": [asdict(line) for line in page],
+            "next": page[-1].number if len(lines) > len(page) else None,
+        }
+
+    def note(self, who: str, role: str, action: str, detail: dict[str, Any]) -> None:
+        """A line in the log about something that happened in the front."""
+        self._log(who, role, action[:40], detail)
+
+    def fit(self, who: str) -> dict[str, Any]:
+        """Exact counts of what fits no declared cell: not private, and only where the configuration allows it."""
+        if not self._settings.fit_report:
+            raise ParameterError(
+                "the fit report counts records exactly, and is not shown here unless the configuration says "
+                "fit_report = true; on the machine of the table, maquette domain check shows it"
+            )
+        self._log(who, "steward", "looked at the fit report", {})
+        report = fit_report(
+            _source(self._config, self._settings),
+            domain=self._domain,
+            table=self._settings.table,
+            delimiter=self._settings.delimiter,
+            encoding=self._settings.encoding,
+        )
+        return report.to_dict()
+
+    def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:
+        self._log(who, "steward", "started a release", {"job": job, "request": request}, is_paid=True)
+        return self._jobs.start(job, request)
+
+    def cancel_job(self, job: str, who: str) -> dict[str, Any]:
+        self._log(who, "steward", "cancelled a release", {"job": job})
+        return self._jobs.cancel(job)
+
+    def _log(
+        self, who: str, role: str, action: str, detail: dict[str, Any], *, is_paid: bool = False
+    ) -> None:
+        self._audit.write(who, role, action, detail, self._ledger.receipt(), is_paid=is_paid)
+
+
+def _source(config: Config, settings: TableSettings) -> str:
+    return settings.source if "://" in settings.source else str(config.place(settings.source))

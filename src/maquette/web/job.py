@@ -1,0 +1,81 @@
+"""The process of one job: a release, from the order on its standard input to a folder. Started by a worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from maquette.errors import MaquetteError
+
+
+def main() -> int:
+    order = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        run(order)
+    except MaquetteError as error:
+        say(state="failed", why=str(error))
+        return error.exit_code
+    except Exception as error:  # its text may quote a row
+        say(state="failed", why=f"internal error ({type(error).__name__}); resume it, or tell the developers")
+        return 1
+    return 0
+
+
+def run(order: dict[str, Any]) -> None:
+    """Release, and write the folder."""
+    from maquette import api
+    from maquette.domain import Domain
+    from maquette.gate import handle
+    from maquette.web import config as configs
+    from maquette.web.requests import ReleaseRequest
+
+    config = configs.load(Path(order["config"]))
+    settings = config.settings.tables[order["table"]]
+    request = ReleaseRequest.model_validate(order["request"])
+    domain = Domain.load(config.place(settings.domain))
+    say(stage="reading the table", share=0)
+    table = handle.open(
+        settings.source if "://" in settings.source else str(config.place(settings.source)),
+        domain=domain,
+        name=order["table"],
+        table=settings.table,
+        delimiter=settings.delimiter,
+        encoding=settings.encoding,
+    )
+    key = f"job-{order['job']}"
+    say(key=key)
+    release = api.release(
+        table,
+        request.queries(domain),
+        ledger=config.ledger(order["table"]),
+        relation=settings.relation,
+        key=key,
+        progress=lambda what, share: say(stage=what, share=round(1000 * min(max(share, 0.0), 1.0))),
+        **request.arguments(),
+    )
+    say(stage="writing the folder", share=990)
+    folder = config.state / "releases" / f"{order['job']}.maquette"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    release.save(folder, replace=True)
+    say(state="done", stage="done", share=1000)
+
+
+def say(**words: Any) -> None:
+    sys.stdout.write(json.dumps(words) + "\n")
+    sys.stdout.flush()
+
+
+def _end_with_parent() -> None:
+    """The worker keeps the input open as long as it lives; what runs without it would be seen by nobody."""
+    while sys.stdin.readline():
+        pass
+    os._exit(3)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""The front's side of a worker: starts it, starts it again when it ends, and asks it over a pool of connections."""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from maquette.errors import ParameterError
+from maquette.web import protocol
+from maquette.web.protocol import WorkerGone
+
+CALL_SECONDS = 300.0
+START_SECONDS = 600.0
+"""How long a table may take to open."""
+LONGEST_PAUSE = 10.0
+WAIT_SECONDS = 5.0
+"""How long a question waits for a worker that is being started again."""
+log = logging.getLogger("maquette.web")
+
+_Connection = tuple[socket.socket, Any]
+
+
+class Link:
+    """Calls to one worker."""
+
+    def __init__(self, table: str, place: Path) -> None:
+        self.table = table
+        self._place = str(place)
+        self._idle: queue.LifoQueue[_Connection] = queue.LifoQueue()
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        """The result of a call; errors of the library come back as themselves."""
+        message = {"call": name, "with": arguments}
+        reply = self._exchange(message)
+        if reply is None:
+            raise WorkerGone(
+                "the process that holds the table is being started again; ask once more in a moment"
+            )
+        if "error" in reply:
+            raise protocol.unpack_error(reply["error"])
+        return reply["result"]
+
+    def _exchange(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """One call on an idle connection, or on a new one. A connection that failed is not used again.
+
+        A call is repeated on another connection only where it was not sent: what a worker may have begun is not begun
+        twice by us. (It would do no harm either: the ledger knows keys and questions.)
+        """
+        connection = self._connect()
+        if connection is None:
+            return None
+        try:
+            protocol.send(connection[1], message)
+            reply = protocol.receive(connection[1])
+        except (OSError, ValueError):
+            reply = None
+        if reply is None:
+            _close(connection)
+            return None
+        self._idle.put(connection)
+        return reply
+
+    def _connect(self) -> _Connection | None:
+        while True:
+            try:
+                connection = self._idle.get_nowait()
+            except queue.Empty:
+                return self._new()
+            if not _is_closed(connection[0]):
+                return connection
+            _close(connection)
+
+    def _new(self) -> _Connection | None:
+        until = time.monotonic() + WAIT_SECONDS
+        while True:
+            plug = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            plug.settimeout(CALL_SECONDS)
+            try:
+                plug.connect(self._place)
+            except OSError:
+                plug.close()
+                if time.monotonic() > until:
+                    return None
+                time.sleep(0.1)
+                continue
+            return plug, plug.makefile("rwb")
+
+    def is_ready(self) -> bool:
+        """Does something listen?"""
+        plug = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            plug.connect(self._place)
+            return True
+        except OSError:
+            return False
+        finally:
+            plug.close()
+
+
+class Keeper:
+    """Starts the worker of a table and starts it again whenever it ends, until it is stopped."""
+
+    def __init__(self, config: Path, table: str, place: Path) -> None:
+        self._command = [sys.executable, "-m", "maquette.web.worker", str(config), table, str(place)]
+        self._table = table
+        self._mutex = threading.Lock()
+        self._is_stopped = False
+        self._process = self._start()
+        self.restarts = 0
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+
+    def wait_ready(self) -> None:
+        """Until the table is open; ParameterError with the worker's own words if it cannot be."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        words = json.loads(line) if line else {"failed": "its process ended"}
+        if "failed" in words:
+            self.stop()
+            raise ParameterError(f"table '{self._table}': {words['failed']}")
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        pause = 0.1
+        while True:
+            started = time.monotonic()
+            self._process.wait()
+            with self._mutex:
+                if self._is_stopped:
+                    return
+                log.warning("the worker of table '%s' ended; it is started again", self._table)
+                pause = 0.1 if time.monotonic() - started > 60 else min(2 * pause, LONGEST_PAUSE)
+                time.sleep(pause)
+                self._process = self._start()
+                self.restarts += 1
+
+    def stop(self) -> None:
+        """End the worker: its input is closed, then it is told."""
+        with self._mutex:
+            self._is_stopped = True
+            process = self._process
+        if process.stdin is not None:
+            process.stdin.close()
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _is_closed(plug: socket.socket) -> bool:
+    """Has the other side gone? Nothing is waiting to be read on an idle connection."""
+    plug.settimeout(0)
+    try:
+        return plug.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        plug.settimeout(CALL_SECONDS)
+
+
+def _close(connection: _Connection) -> None:
+    for one in reversed(connection):
+        try:
+            one.close()
+        except OSError:
+            continue

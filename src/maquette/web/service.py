@@ -1,0 +1,311 @@
+"""What the service does for whom: every page and every route of the interface asks here, and here it is decided.
+
+A person sees a table that the configuration gives them; stewards see all. What is not theirs does not exist for them
+(Missing); what is theirs to see and not to do is refused (Forbidden).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from maquette.domain import Domain
+from maquette.errors import MaquetteError, ParameterError
+from maquette.web import state
+from maquette.web.auth import Door, Pace, Person
+from maquette.web.catalog import Catalog, free_name, short_name
+from maquette.web.config import Config
+from maquette.web.jobs import CANCELLED, DONE, FAILED, RUNNING
+from maquette.web.link import Keeper, Link
+from maquette.web.protocol import WorkerGone
+from maquette.web.requests import ReleaseRequest
+from maquette.web.server import only_for_owner
+from maquette.web.state import State
+
+POLL_SECONDS = 0.5
+"""How often the states of running jobs are read."""
+
+
+class Missing(MaquetteError):
+    """It is not there, or not for this person."""
+
+
+class Forbidden(MaquetteError):
+    """It is there, and this person may not do it."""
+
+
+class Service:
+    """Tables behind their workers, releases, jobs and people."""
+
+    def __init__(
+        self, config: Config, links: Mapping[str, Link], *, keepers: Mapping[str, Keeper] | None = None
+    ) -> None:
+        only_for_owner(config.state)
+        self.config = config
+        self.links = dict(links)
+        self.keepers = dict(keepers or {})
+        self.store = State.at(config.state, config.settings.database)
+        self.door = Door(config, self.store)
+        self.pace = Pace()
+        self.catalog = Catalog({})
+        self.counts: dict[str, int] = {}
+        self._mutex = threading.Lock()
+        self._domains: dict[str, Domain] = {}
+        self._stop = threading.Event()
+        for row in self.store.rows(state.job, state=DONE):
+            self._add_release(row)
+        self._poller = threading.Thread(target=self._poll, daemon=True)
+        self._poller.start()
+
+    @classmethod
+    def start(cls, config: Config) -> Service:
+        """With workers of its own: all are started at once, and all tables are open when this returns."""
+        assert config.path is not None
+        only_for_owner(config.state)
+        run = Path(tempfile.mkdtemp(prefix="maquette-"))
+        keepers: dict[str, Keeper] = {}
+        links: dict[str, Link] = {}
+        try:
+            for name, table in config.settings.tables.items():
+                place = run / f"{len(links)}.socket" if table.socket is None else config.place(table.socket)
+                links[name] = Link(name, place)
+                if table.socket is None:
+                    keepers[name] = Keeper(config.path, name, place)
+            for keeper in keepers.values():
+                keeper.wait_ready()
+            return cls(config, links, keepers=keepers)
+        except BaseException:
+            for keeper in keepers.values():
+                keeper.stop()
+            raise
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._poller.join(5)
+        for keeper in self.keepers.values():
+            keeper.stop()
+        self.store.close()
+
+    def count(self, what: str) -> None:
+        """For the metrics: public events only."""
+        with self._mutex:
+            self.counts[what] = self.counts.get(what, 0) + 1
+
+    # --- tables -----------------------------------------------------------------------------------------------------
+
+    def tables_of(self, person: Person) -> list[str]:
+        if person.is_steward:
+            return sorted(self.links)
+        return sorted(name for name in person.settings.tables if name in self.links)
+
+    def link(self, person: Person, table: str) -> Link:
+        """The worker of a table that this person may see."""
+        if table not in self.tables_of(person):
+            raise Missing(f"there is no table called '{table}' for you")
+        return self.links[table]
+
+    def steward_link(self, person: Person, table: str) -> Link:
+        link = self.link(person, table)
+        self.require_steward(person)
+        return link
+
+    def require_steward(self, person: Person) -> None:
+        if not person.is_steward:
+            raise Forbidden("this is for the steward")
+
+    def asking_link(self, person: Person, table: str) -> Link:
+        """The worker of a table on which this person has a budget."""
+        link = self.link(person, table)
+        if table not in person.settings.tables:
+            raise Forbidden(
+                f"you have no budget of your own for '{table}'; the steward gives one in the configuration"
+            )
+        return link
+
+    def domain(self, table: str) -> Domain:
+        """The declared columns, which do not change while a worker has the table open."""
+        if table not in self._domains:
+            self._domains[table] = Domain.from_dict(self.links[table].call("describe")["domain"])
+        return self._domains[table]
+
+    def describe(self, person: Person, table: str) -> dict[str, Any]:
+        """A table as this person sees it, with what is left to them."""
+        link = self.link(person, table)
+        facts = link.call("describe")
+        try:
+            standing = link.call("standing", who=person.name) if table in person.settings.tables else None
+            return facts | {"standing": standing, "problem": None}
+        except MaquetteError as error:
+            return facts | {"standing": None, "problem": str(error)}
+
+    # --- questions --------------------------------------------------------------------------------------------------
+
+    def forecast(self, person: Person, table: str, query: str) -> dict[str, Any]:
+        return self.asking_link(person, table).call("forecast", who=person.name, query=query)
+
+    def ask(
+        self,
+        person: Person,
+        table: str,
+        query: str,
+        *,
+        key: str | None,
+        at_most: float | None = None,
+        allow_useless: bool = False,
+    ) -> dict[str, Any]:
+        """Answer a question out of this person's budget. `key` makes it safe to send again."""
+        link = self.asking_link(person, table)
+        answer = link.call(
+            "ask",
+            who=person.name,
+            role=person.role,
+            query=query,
+            key=None if key is None else f"web:{key}",
+            at_most=at_most,
+            allow_useless=allow_useless,
+        )
+        self.count(f"answers_{answer['kind']}")
+        return answer
+
+    def history(self, person: Person, table: str, *, after: int = 0, limit: int = 50) -> dict[str, Any]:
+        return self.asking_link(person, table).call("history", who=person.name, after=after, limit=limit)
+
+    # --- releases and jobs ------------------------------------------------------------------------------------------
+
+    def visible_releases(self, person: Person) -> list[str]:
+        """Published releases of tables that this person may see; the steward also sees those that are not published."""
+        tables = self.tables_of(person)
+        rows = self.store.rows(state.job, state=DONE)
+        names = {
+            row["id"] for row in rows if row["table"] in tables and (row["published"] or person.is_steward)
+        }
+        return sorted(name for name, job in self._release_names.items() if job in names)
+
+    @property
+    def _release_names(self) -> dict[str, str]:
+        """By name in addresses: the job that made it."""
+        return {
+            name: self.catalog.folder(name).name.removesuffix(".maquette") for name in self.catalog.names()
+        }
+
+    def release_of_job(self, job: str) -> str | None:
+        return next((name for name, one in self._release_names.items() if one == job), None)
+
+    def start_job(self, person: Person, table: str, request: ReleaseRequest, *, key: str) -> dict[str, Any]:
+        """Begin a release, or find the one that this key began."""
+        link = self.steward_link(person, table)
+        request.queries(self.domain(table))  # refuses what cannot be asked, before anything is stored
+        text = json.dumps(request.model_dump(), sort_keys=True)
+        values = {
+            "id": secrets.token_hex(8),
+            "key": key,
+            "person": person.name,
+            "table": table,
+            "request": text,
+            "state": RUNNING,
+            "stage": "waiting",
+            "share": 0,
+            "why": "",
+            "published": 0,
+            "created": int(time.time()),
+        }
+        if not self.store.add(state.job, **values):
+            row = self.store.find(state.job, person=person.name, key=key)
+            assert row is not None
+            if (row["table"], row["request"]) != (table, text):
+                raise ParameterError(
+                    f"the key '{key}' was used before for another release; give each its own key"
+                )
+            return row
+        link.call("start_job", job=values["id"], who=person.name, request=request.model_dump())
+        self.count("jobs_started")
+        return self.job(person, values["id"])
+
+    def job(self, person: Person, job: str) -> dict[str, Any]:
+        row = self.store.find(state.job, id=job)
+        if row is None or not person.is_steward:
+            raise Missing(f"there is no job '{job}' for you")
+        return row
+
+    def jobs(self, person: Person, *, after: int = 0, limit: int = 50) -> list[dict[str, Any]]:
+        """The newest first; `after` is the number of the last one of the page before."""
+        self.require_steward(person)
+        return self.store.rows(state.job, after=after, limit=limit, newest=True)
+
+    def cancel(self, person: Person, job: str) -> dict[str, Any]:
+        row = self.job(person, job)
+        if row["state"] == RUNNING:
+            self.links[row["table"]].call("cancel_job", job=job, who=person.name)
+            self.store.change(state.job, {"id": job, "state": RUNNING}, state=CANCELLED, why="cancelled")
+        return self.job(person, job)
+
+    def resume(self, person: Person, job: str) -> dict[str, Any]:
+        """Go on with a job that was cancelled or failed: what was paid is in the ledger and is not paid again."""
+        row = self.job(person, job)
+        if row["state"] in (CANCELLED, FAILED):
+            self.store.change(state.job, {"id": job}, state=RUNNING, why="", stage="waiting")
+            request = json.loads(row["request"])
+            self.links[row["table"]].call("start_job", job=job, who=person.name, request=request)
+        return self.job(person, job)
+
+    def publish(self, person: Person, job: str, *, is_public: bool) -> dict[str, Any]:
+        """Show a release to the analysts of its table, or to stewards alone."""
+        row = self.job(person, job)
+        if row["state"] != DONE:
+            raise ParameterError("this release is not done; what is not there cannot be published")
+        self.store.change(state.job, {"id": job}, published=int(is_public))
+        action = "published a release" if is_public else "hid a release"
+        self.links[row["table"]].call(
+            "note", who=person.name, role=person.role, action=action, detail={"job": job}
+        )
+        return self.job(person, job)
+
+    def _poll(self) -> None:
+        """Follow running jobs; those that a worker does not know were cut short by its end, and go on."""
+        while not self._stop.wait(POLL_SECONDS):
+            for row in self.store.rows(state.job, state=RUNNING):
+                try:
+                    self._follow(row)
+                except MaquetteError:
+                    continue  # the worker is being started again
+
+    def _follow(self, row: dict[str, Any]) -> None:
+        link = self.links.get(row["table"])
+        if link is None:
+            return
+        status = link.call("job", job=row["id"])
+        if status is None:
+            request = json.loads(row["request"])
+            status = link.call("start_job", job=row["id"], who=row["person"], request=request)
+        values = {name: status[name] for name in ("state", "stage", "share", "why")}
+        changed = self.store.change(state.job, {"id": row["id"], "state": RUNNING}, **values)
+        if changed and status["state"] == DONE:
+            self._add_release(row)
+
+    def _add_release(self, row: dict[str, Any]) -> None:
+        folder = self.config.state / "releases" / f"{row['id']}.maquette"
+        if folder.is_dir() and self.release_of_job(row["id"]) is None:
+            wish = short_name(json.loads(row["request"]).get("name") or f"{row['table']}-{row['number']}")
+            self.catalog.add(free_name(wish, self.catalog.names()), folder)
+
+    # --- for whoever runs it ----------------------------------------------------------------------------------------
+
+    def is_ready(self) -> bool:
+        return all(link.is_ready() for link in self.links.values())
+
+    def record_sign_in(self, person: Person, action: str) -> None:
+        """In the log of every table that this person may see."""
+        for table in self.tables_of(person):
+            try:
+                detail = {"token": person.token}
+                self.links[table].call(
+                    "note", who=person.name, role=person.role, action=action, detail=detail
+                )
+            except WorkerGone:
+                continue

@@ -1,0 +1,166 @@
+"""What the front remembers: tokens, browser sessions and jobs. SQLite by default, PostgreSQL by URL.
+
+No value of a table is here, and no token: of a token only its scrypt digest, of a browser's cookie only its SHA-256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Engine,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    create_engine,
+    delete,
+    event,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from maquette.errors import LedgerError
+
+FORMAT = 1
+"""The form of the tables; a newer one is refused, an older one is brought up step by step in `_upgrade`."""
+
+metadata = MetaData()
+about = Table("about", metadata, Column("format", Integer, nullable=False))
+token = Table(
+    "token",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("person", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("salt", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("created", Integer, nullable=False),
+    Column("expires", Integer, nullable=False),
+    Column("revoked", Integer),
+)
+browser = Table(
+    "browser",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("person", Text, nullable=False),
+    Column("token", Text),
+    Column("csrf", Text, nullable=False),
+    Column("expires", Integer, nullable=False),
+)
+job = Table(
+    "job",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("key", Text, nullable=False),
+    Column("person", Text, nullable=False),
+    Column("table", Text, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("share", Integer, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("published", Integer, nullable=False),
+    Column("created", Integer, nullable=False),
+    UniqueConstraint("person", "key", name="job_once"),
+)
+
+
+class State:
+    """The tables, with short transactions."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        try:
+            metadata.create_all(engine)
+            with engine.begin() as connection:
+                row = connection.execute(select(about)).first()
+                if row is None:
+                    connection.execute(insert(about), {"format": FORMAT})
+                elif row.format > FORMAT:
+                    raise LedgerError(
+                        "the service's state is of a newer version of maquette; update maquette"
+                    )
+        except SQLAlchemyError as error:
+            raise LedgerError(f"cannot use the service's state ({type(error).__name__})") from None
+
+    @classmethod
+    def at(cls, folder: Path, url: str | None = None) -> State:
+        """In a folder, or in a PostgreSQL database."""
+        if url is not None:
+            return cls(
+                create_engine(url.replace("postgresql://", "postgresql+psycopg://", 1), pool_pre_ping=True)
+            )
+        engine = create_engine(f"sqlite:///{folder / 'service.db'}", connect_args={"timeout": 30})
+        event.listen(engine, "connect", _careful)
+        return cls(engine)
+
+    def add(self, table: Table, **values: Any) -> bool:
+        """One more row; False if its key is there already."""
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(insert(table), values)
+            return True
+        except IntegrityError:
+            return False
+
+    def find(self, table: Table, **values: Any) -> dict[str, Any] | None:
+        """The one row with these values."""
+        rows = self.rows(table, **values)
+        return rows[0] if rows else None
+
+    def rows(
+        self, table: Table, *, after: int = 0, limit: int | None = None, newest: bool = False, **values: Any
+    ) -> list[dict[str, Any]]:
+        """Rows with these values in the order of their first column."""
+        first = next(iter(table.c))
+        query = select(table).order_by(first.desc() if newest else first)
+        if after:
+            query = query.where(first < after if newest else first > after)
+        for name, value in values.items():
+            query = query.where(table.c[name] == value)
+        if limit is not None:
+            query = query.limit(limit)
+        with self._engine.connect() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def change(self, table: Table, where: dict[str, Any], **values: Any) -> int:
+        """New values in the rows that meet the condition; how many there were."""
+        query = update(table).values(**values)
+        for name, value in where.items():
+            query = query.where(table.c[name] == value)
+        with self._engine.begin() as connection:
+            return connection.execute(query).rowcount
+
+    def remove(self, table: Table, **values: Any) -> None:
+        query = delete(table)
+        for name, value in values.items():
+            query = query.where(table.c[name] == value)
+        with self._engine.begin() as connection:
+            connection.execute(query)
+
+    def remove_expired(self, now: int) -> None:
+        """Browser sessions that are over."""
+        with self._engine.begin() as connection:
+            connection.execute(delete(browser).where(browser.c.expires < now))
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _careful(connection: Any, _record: Any) -> None:
+    """Write ahead, and wait for the disk."""
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def names(rows: Sequence[dict[str, Any]], column: str) -> list[Any]:
+    return [row[column] for row in rows]

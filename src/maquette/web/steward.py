@@ -1,0 +1,319 @@
+"""Pages of the steward: plan and release, jobs, ledger, domain, people."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import anyio
+from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
+from pydantic import ValidationError
+
+from maquette.domain.file import check
+from maquette.domain.review import REVIEWS
+from maquette.errors import MaquetteError, ParameterError
+from maquette.results.report import values_in_words
+from maquette.web import charts, planning, state
+from maquette.web.access import check_form, service_of, signed_in
+from maquette.web.asking import part
+from maquette.web.jobs import RUNNING
+from maquette.web.pages import page
+from maquette.web.requests import ReleaseRequest
+
+router = APIRouter(include_in_schema=False)
+Csrf = Annotated[str, Form()]
+TYPICAL = 20_000
+"""Records that a plan counts with where their number is not known."""
+EVENT_SECONDS = 0.5
+MAX_EVENTS = 7200
+
+
+def to(path: str) -> Response:
+    return RedirectResponse(path, status_code=303)
+
+
+# --- plan and release -----------------------------------------------------------------------------------------------
+
+
+def _request(values: Any) -> ReleaseRequest:
+    """The release that a form describes."""
+    numbers = {name: values.get(name) or None for name in ("epsilon", "delta", "beta")}
+    fields: dict[str, Any] = {name: float(text) for name, text in numbers.items() if text}
+    fields |= {
+        "name": values.get("name", ""),
+        "mechanism": values.get("mechanism") or "auto",
+        "marginals": [int(one) for one in values.getlist("marginals")],
+        "prefixes": [one for one in values.getlist("prefixes") if one],
+        "ranges": [one.strip() for one in values.get("ranges", "").splitlines() if one.strip()],
+        "where": [one.strip() for one in values.get("where", "").splitlines() if one.strip()],
+    }
+    return ReleaseRequest.model_validate(fields)
+
+
+def _read(values: Any) -> ReleaseRequest:
+    try:
+        return _request(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ParameterError(f"{'.'.join(str(one) for one in first['loc'])}: {first['msg']}") from None
+    except ValueError:
+        raise ParameterError("expected numbers in the fields for numbers") from None
+
+
+@router.get("/t/{table}/plan", response_class=HTMLResponse)
+def plan_page(
+    request: Request, table: str, n: Annotated[int | None, Query(ge=1, le=10**12)] = None
+) -> Response:
+    person, service = signed_in(request), service_of(request)
+    link = service.steward_link(person, table)
+    ledger, facts, domain = link.call("ledger"), link.call("describe"), service.domain(table)
+    records = n or (facts["records"] or {}).get("value") or TYPICAL
+    values, problem, chosen, choices, whole = request.query_params, None, None, [], None
+    if values:
+        try:
+            chosen = _read(values)
+            choices = planning.choices(domain, chosen, n=records, further=ledger["further"])
+            whole = planning.compared(domain, chosen, n=records)
+        except MaquetteError as error:
+            problem = str(error)
+    return page(
+        request,
+        "plan.html.j2",
+        status=200 if problem is None else 400,
+        table=table,
+        domain=domain,
+        ledger=ledger,
+        n=records,
+        chosen=chosen,
+        choices=choices,
+        plan=whole,
+        problem=problem,
+        key=secrets.token_urlsafe(16),
+        part=part,
+    )
+
+
+@router.post("/t/{table}/release")
+async def release(request: Request, table: str) -> Response:
+    form = await request.form()
+    return await anyio.to_thread.run_sync(_release, request, table, form)
+
+
+def _release(request: Request, table: str, form: Any) -> Response:
+    person, service = check_form(request, str(form.get("csrf", ""))), service_of(request)
+    key = str(form.get("key", ""))
+    if not 8 <= len(key) <= 100:
+        raise ParameterError("expected a key of 8 to 100 characters")
+    row = service.start_job(person, table, _read(form), key=key)
+    return to(f"/jobs/{row['id']}")
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------------
+
+
+@router.get("/jobs", response_class=HTMLResponse)
+def jobs(request: Request, after: int = 0) -> Response:
+    person, service = signed_in(request), service_of(request)
+    rows = service.jobs(person, after=after, limit=50)
+    for row in rows:
+        row["release"] = service.release_of_job(row["id"])
+    return page(request, "jobs.html.j2", jobs=rows, after=rows[-1]["number"] if len(rows) == 50 else None)
+
+
+@router.get("/jobs/{job}", response_class=HTMLResponse)
+def job_page(request: Request, job: str) -> Response:
+    person, service = signed_in(request), service_of(request)
+    row = service.job(person, job)
+    return page(
+        request,
+        "job.html.j2",
+        job=row,
+        wishes=json.loads(row["request"]),
+        release=service.release_of_job(job),
+        is_running=row["state"] == RUNNING,
+    )
+
+
+@router.post("/jobs/{job}/{action}")
+def job_action(request: Request, job: str, action: str, csrf: Csrf = "") -> Response:
+    person, service = check_form(request, csrf), service_of(request)
+    if action == "cancel":
+        service.cancel(person, job)
+    elif action == "resume":
+        service.resume(person, job)
+    elif action in ("publish", "hide"):
+        service.publish(person, job, is_public=action == "publish")
+    else:
+        raise ParameterError(f"there is no action '{action}'")
+    return to(f"/jobs/{job}")
+
+
+@router.get("/jobs/{job}/events")
+def job_events(request: Request, job: str) -> Response:
+    person = signed_in(request)
+    return events(request, person, job)
+
+
+def events(request: Request, person: Any, job: str) -> Response:
+    """The states of a job as they change, until it ends (server-sent events)."""
+    service = service_of(request)
+    service.job(person, job)
+
+    async def stream() -> AsyncIterator[str]:
+        last = ""
+        for _ in range(MAX_EVENTS):
+            row = await anyio.to_thread.run_sync(service.job, person, job)
+            data = json.dumps({name: row[name] for name in ("state", "stage", "share", "why")})
+            if data != last:
+                yield f"event: {'progress' if row['state'] == RUNNING else 'end'}\ndata: {data}\n\n"
+                last = data
+            if row["state"] != RUNNING or await request.is_disconnected():
+                return
+            await anyio.sleep(EVENT_SECONDS)
+
+    return StreamingResponse(stream(), media_type="text/event-stream")
+
+
+# --- the ledger -----------------------------------------------------------------------------------------------------
+
+
+@router.get("/t/{table}/ledger", response_class=HTMLResponse)
+def ledger_page(request: Request, table: str, after: int = 0, before: int | None = None) -> Response:
+    person, service = signed_in(request), service_of(request)
+    link = service.steward_link(person, table)
+    return _ledger_page(request, table, link, after=after, before=before)
+
+
+def _ledger_page(
+    request: Request,
+    table: str,
+    link: Any,
+    *,
+    after: int = 0,
+    before: int | None = None,
+    said: str | None = None,
+) -> Response:
+    ledger = link.call("ledger")
+    spent = link.call("spent")
+    line = charts.steps(
+        [one["spent"] for one in spent],
+        top=ledger["total"],
+        first=spent[0]["created"][:16] if spent else "",
+        last=spent[-1]["created"][:16] if spent else "",
+        top_text=f"{ledger['total']:.4g} {ledger['unit']}, the whole ledger",
+    )
+    return page(
+        request,
+        "ledger.html.j2",
+        table=table,
+        ledger=ledger,
+        line=line,
+        entries=link.call("entries", after=after, limit=50),
+        audit=link.call("audit", before=before, limit=50),
+        said=said,
+        part=part,
+    )
+
+
+@router.post("/t/{table}/verify", response_class=HTMLResponse)
+def verify(request: Request, table: str, csrf: Csrf = "") -> Response:
+    person, service = check_form(request, csrf), service_of(request)
+    link = service.steward_link(person, table)
+    whole = link.call("verify")
+    said = (
+        f"The whole ledger and {whole['audit_lines']:,} lines of the log are as they were written, up to receipt "
+        f"{whole['receipt']}."
+    )
+    return _ledger_page(request, table, link, said=said)
+
+
+@router.post("/t/{table}/settle", response_class=HTMLResponse)
+def settle(
+    request: Request, table: str, key: Annotated[str, Form(max_length=200)], csrf: Csrf = ""
+) -> Response:
+    person, service = check_form(request, csrf), service_of(request)
+    service.steward_link(person, table).call("settle", key=key, who=person.name)
+    return to(f"/t/{table}/ledger")
+
+
+# --- the domain and people ------------------------------------------------------------------------------------------
+
+
+@router.get("/t/{table}/domain", response_class=HTMLResponse)
+def domain_page(request: Request, table: str, fit: bool = False) -> Response:
+    person, service = signed_in(request), service_of(request)
+    link = service.steward_link(person, table)
+    domain, facts = service.domain(table), link.call("describe")
+    findings = check(domain)
+    columns = [
+        {
+            "name": a.name,
+            "kind": str(a.kind),
+            "values": values_in_words(a),
+            "review": (domain.notes.get(REVIEWS) or {}).get(a.name),
+            "findings": [one for one in findings if one.attribute == a.name],
+        }
+        for a in domain
+    ]
+    report = link.call("fit", who=person.name) if fit else None
+    return page(
+        request,
+        "domain.html.j2",
+        table=table,
+        facts=facts,
+        columns=columns,
+        findings=[one for one in findings if one.attribute is None],
+        report=report,
+        domain=domain,
+    )
+
+
+@router.get("/people", response_class=HTMLResponse)
+def people_page(request: Request) -> Response:
+    return _people_page(request)
+
+
+def _people_page(request: Request, *, token: str | None = None, problem: str | None = None) -> Response:
+    person, service = signed_in(request), service_of(request)
+    service.require_steward(person)
+    return page(
+        request,
+        "people.html.j2",
+        status=200 if problem is None else 400,
+        people=service.config.settings.people,
+        tokens=service.store.rows(state.token),
+        token=token,
+        problem=problem,
+        days=service.config.settings.token_days,
+    )
+
+
+@router.post("/people/tokens", response_class=HTMLResponse)
+def new_token(
+    request: Request,
+    name: Annotated[str, Form(max_length=60)],
+    label: Annotated[str, Form(max_length=80)] = "",
+    days: Annotated[int, Form(ge=1, le=3650)] = 90,
+    csrf: Csrf = "",
+) -> Response:
+    """A new token, shown on this one page and never again."""
+    person, service = check_form(request, csrf), service_of(request)
+    service.require_steward(person)
+    try:
+        token = service.door.new_token(name, label=label, days=days)
+    except MaquetteError as error:
+        return _people_page(request, problem=str(error))
+    service.record_sign_in(person, "made a token")
+    return _people_page(request, token=token)
+
+
+@router.post("/people/tokens/{token}/revoke")
+def revoke(request: Request, token: str, csrf: Csrf = "") -> Response:
+    person, service = check_form(request, csrf), service_of(request)
+    service.require_steward(person)
+    service.door.revoke(token)
+    service.record_sign_in(person, "revoked a token")
+    return to("/people")

@@ -1,0 +1,79 @@
+"""How far a ledger was, remembered in another place: a restored old copy of the ledger is noticed and refused."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maquette.errors import LedgerError, ParameterError
+from maquette.receipt import Receipt
+
+if TYPE_CHECKING:
+    from maquette.accounting.ledger import Ledger
+
+SECONDS = 1.0
+"""How often the end of the chain is written down."""
+
+
+class Witness:
+    """A file with the newest receipt of a ledger; it only ever goes forward."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stop = threading.Event()
+        self._written: Receipt | None = None
+
+    def check(self, ledger: Ledger) -> None:
+        """Refuse a ledger that is behind, or another one than before."""
+        receipt = self.read()
+        if receipt is not None and not ledger.holds(receipt):
+            raise LedgerError(
+                f"the ledger is not the one that {self._path} remembers: entry {receipt.seq} is missing or another. It "
+                "is an old copy, or another ledger; put the newest copy back, or let the ledger go on with what is "
+                "lost charged in full (maquette ledger recover), then move that file away"
+            )
+
+    def read(self) -> Receipt | None:
+        try:
+            return Receipt.parse(self._path.read_text("ascii").strip())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, ParameterError):
+            raise LedgerError(
+                f"the witness {self._path} cannot be read; put it back, or move it away"
+            ) from None
+
+    def write(self, receipt: Receipt) -> None:
+        """Replace the file whole, on the disk when this returns."""
+        if receipt == self._written:
+            return
+        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".witness")
+        with os.fdopen(handle, "w") as stream:
+            stream.write(f"{receipt}\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, self._path)
+        self._written = receipt
+
+    def follow(self, ledger: Ledger) -> None:
+        """Write down the end of the chain every second, in a thread of its own."""
+
+        def run() -> None:
+            while not self._stop.wait(SECONDS):
+                self._try(ledger)
+
+        self._try(ledger)
+        threading.Thread(target=run, daemon=True).start()
+
+    def _try(self, ledger: Ledger) -> None:
+        try:
+            self.write(ledger.receipt())
+        except (OSError, LedgerError):
+            return  # the ledger itself goes on; the next second tries again
+
+    def stop(self, ledger: Ledger) -> None:
+        self._stop.set()
+        self._try(ledger)

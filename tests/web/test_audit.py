@@ -1,0 +1,116 @@
+"""The log of who did what: chained to itself and to the ledger, whole after a crash, and edits are found."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from maquette.errors import LedgerError
+from maquette.web.audit import AuditLog
+from maquette.web.witness import Witness
+from support.ledger_cases import create, pay
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return create(tmp_path / "a.ledger")
+
+
+def filled(tmp_path, ledger, lines: int = 5) -> AuditLog:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    for i in range(lines):
+        pay(ledger, f"k{i}")
+        log.write("anna", "analyst", "asked", {"query": f"age < {i}"}, ledger.receipt(), is_paid=i % 2 == 0)
+    return log
+
+
+def test_a_whole_log_verifies_and_pages(tmp_path, ledger):
+    log = filled(tmp_path, ledger)
+    assert log.verify(ledger) == 5
+    assert [line.number for line in log.newest(limit=2)] == [5, 4]
+    assert [line.number for line in log.newest(limit=2, before=4)] == [3, 2]
+    assert log.newest(who="bert") == []
+
+
+def test_two_writers_share_one_chain(tmp_path, ledger):
+    first, second = filled(tmp_path, ledger), AuditLog(tmp_path / "audit.jsonl")
+    for log in (second, first, second):
+        log.write("bert", "analyst", "asked", {}, ledger.receipt())
+    assert first.verify(ledger) == 8
+
+
+def test_a_line_that_a_crash_cut_short_is_dropped(tmp_path, ledger):
+    filled(tmp_path, ledger)
+    with (tmp_path / "audit.jsonl").open("ab") as stream:
+        stream.write(b'{"number": 6, "when": "20')
+    log = AuditLog(tmp_path / "audit.jsonl")
+    log.write("anna", "analyst", "asked", {}, ledger.receipt())
+    assert log.verify(ledger) == 6
+
+
+def edit_text(lines):
+    lines[1] = lines[1].replace(b"age < 1", b"age < 9")
+
+
+def cut_middle(lines):
+    del lines[2]
+
+
+def swap(lines):
+    lines[1], lines[2] = lines[2], lines[1]
+
+
+def cut_start(lines):
+    del lines[0]
+
+
+def other_ledger(lines):
+    """Written again from the edit on, as somebody would who knows how; the ledger still knows better."""
+    from maquette.web import audit
+
+    fields = json.loads(lines[-1])
+    fields["ledger"] = f"{fields['ledger'].split(':')[0]}:{'ab' * 32}"
+    fields["head"] = audit._head(fields)
+    lines[-1] = json.dumps(fields).encode() + b"\n"
+
+
+@pytest.mark.parametrize("change", [edit_text, cut_middle, swap, cut_start, other_ledger])
+def test_edits_are_found(tmp_path, ledger, change):
+    log = filled(tmp_path, ledger)
+    path = tmp_path / "audit.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    change(lines)
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(LedgerError):
+        log.verify(ledger)
+
+
+def test_a_restored_old_ledger_is_noticed_by_its_witness(tmp_path):
+    ledger = create(tmp_path / "a.ledger")
+    pay(ledger, "k0")
+    ledger.close()
+    old = (tmp_path / "a.ledger").read_bytes()
+    receipt = (tmp_path / "a.ledger.receipt").read_bytes()
+    from maquette.accounting.ledger import Ledger
+
+    ledger = Ledger.open(tmp_path / "a.ledger")
+    witness = Witness(tmp_path / "elsewhere")
+    witness.check(ledger)
+    pay(ledger, "k1")
+    witness.write(ledger.receipt())
+    witness.check(ledger)
+    ledger.close()
+    for path in tmp_path.glob("a.ledger-*"):
+        path.unlink()
+    (tmp_path / "a.ledger").write_bytes(old)
+    (tmp_path / "a.ledger.receipt").write_bytes(receipt)  # the whole folder is from the backup
+    restored = Ledger.open(tmp_path / "a.ledger")
+    with pytest.raises(LedgerError, match="old copy"):
+        Witness(tmp_path / "elsewhere").check(restored)
+
+
+def test_a_damaged_witness_is_no_excuse(tmp_path, ledger):
+    (tmp_path / "elsewhere").write_text("nothing")
+    with pytest.raises(LedgerError, match="cannot be read"):
+        Witness(tmp_path / "elsewhere").check(ledger)

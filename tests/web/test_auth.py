@@ -1,0 +1,121 @@
+"""Tokens, browser sessions, proxies and paces, without a server."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from maquette.errors import ParameterError
+from maquette.web import auth, state
+from maquette.web.auth import Door, Pace
+from maquette.web.config import Config, parse
+from maquette.web.state import State
+
+DATA = {
+    "tables": {"people": {"source": "a.csv", "domain": "a.json", "epsilon": 1.0}},
+    "people": {"anna": {}, "stella": {"role": "steward"}},
+}
+
+
+def config(folder: Path, **changes) -> Config:
+    return Config(parse(DATA | changes, "x"), folder)
+
+
+@pytest.fixture
+def door(tmp_path):
+    return Door(config(tmp_path), State.at(tmp_path))
+
+
+def test_a_token_opens_for_its_person_only_and_is_not_stored(door, tmp_path):
+    token = door.new_token("anna")
+    person = door.by_token(token)
+    assert (person.name, person.role) == ("anna", "analyst")
+    row = door.store.find(state.token, id=person.token)
+    assert len(row["digest"]) == 32
+    assert token.split("_")[2].encode() not in row["digest"] + row["salt"]
+
+
+@pytest.mark.parametrize(
+    "change", [lambda t: t[:-1] + "A", lambda t: t + "A", lambda t: t[:20], lambda t: "", lambda t: "x" * 500]
+)
+def test_another_token_opens_nothing(door, change):
+    token = door.new_token("anna")
+    door.by_token(token)  # remembered: that must not help another one
+    if change(token) != token:
+        assert door.by_token(change(token)) is None
+
+
+def test_a_secret_does_not_open_under_another_id(door):
+    first, second = door.new_token("anna"), door.new_token("stella")
+    assert door.by_token(f"mq_{second.split('_')[1]}_{first.split('_', 2)[2]}") is None
+
+
+def test_expired_and_revoked_tokens_end_at_once_with_their_sessions(door, monkeypatch):
+    token = door.new_token("anna", days=1)
+    person = door.by_token(token)
+    cookie = door.open_browser(person)
+    assert door.by_cookie(cookie).person.name == "anna"
+    with monkeypatch.context() as later:
+        later.setattr(auth.time, "time", lambda: time.monotonic() + 4e9)
+        assert door.by_token(token) is None
+        assert door.by_cookie(cookie) is None
+    assert door.revoke(person.token)
+    assert door.by_token(token) is None
+    assert door.by_cookie(cookie) is None
+
+
+def test_a_role_that_was_taken_away_is_gone_at_once(door, tmp_path):
+    token = door.new_token("stella")
+    cookie = door.open_browser(door.by_token(token))
+    lower = Door(config(tmp_path, people={"stella": {}}), door.store)
+    assert lower.by_token(token).role == "analyst"
+    assert lower.by_cookie(cookie).person.role == "analyst"
+    gone = Door(config(tmp_path, people={}), door.store)
+    assert gone.by_token(token) is None
+    assert gone.by_cookie(cookie) is None
+
+
+def test_every_sign_in_is_a_new_session(door):
+    person = door.by_token(door.new_token("anna"))
+    first, second = door.open_browser(person), door.open_browser(person)
+    assert first != second
+    assert door.by_cookie(first).csrf != door.by_cookie(second).csrf
+    assert door.by_cookie("chosen-by-somebody-else") is None
+
+
+def test_only_people_of_the_configuration_get_tokens(door):
+    with pytest.raises(ParameterError, match="nobody called"):
+        door.new_token("mallory")
+    with pytest.raises(ParameterError, match="1 to 3650 days"):
+        door.new_token("anna", days=0)
+
+
+def test_a_proxy_speaks_for_people_only_where_it_was_set_up(tmp_path):
+    (tmp_path / "secret").write_text("s" * 40)
+    headers = {"x-forwarded-user": "stella", "x-maquette-proxy": "s" * 40}
+    assert Door(config(tmp_path), State.at(tmp_path)).by_proxy(headers, "127.0.0.1") is None
+    door = Door(config(tmp_path, proxy={"secret": "secret"}), State.at(tmp_path))
+    assert door.by_proxy(headers, "127.0.0.1").name == "stella"
+    assert door.by_proxy(headers, "192.0.2.1") is None
+    assert door.by_proxy(headers | {"x-maquette-proxy": "wrong"}, "127.0.0.1") is None
+    assert door.by_proxy({"x-forwarded-user": "stella"}, "127.0.0.1") is None
+    assert door.by_proxy(headers | {"x-forwarded-user": "mallory"}, "127.0.0.1") is None
+
+
+def test_a_short_secret_of_a_proxy_is_refused(tmp_path):
+    (tmp_path / "secret").write_text("short")
+    with pytest.raises(ParameterError, match="too short"):
+        Door(config(tmp_path, proxy={"secret": "secret"}), State.at(tmp_path))
+
+
+def test_the_pace_of_one_is_not_that_of_another(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(auth.time, "monotonic", lambda: clock[0])
+    pace = Pace()
+    assert [pace.wait("anna", 3) for _ in range(3)] == [0, 0, 0]
+    assert pace.wait("anna", 3) == pytest.approx(20)
+    assert pace.wait("bert", 3) == 0
+    clock[0] = 21
+    assert pace.wait("anna", 3) == 0
