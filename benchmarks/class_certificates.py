@@ -21,7 +21,7 @@ import maquette as mq
 from benchmarks import tables
 from maquette.gate.handle import Table
 from maquette.questions.class_errors import gaps, largest_gap
-from maquette.questions.classes import CLASSES
+from maquette.questions.classes import CLASSES, ClassTable
 from maquette.results.statements import ClassCertificate
 
 TABLES = {"titanic": 3, "salary": 3, "adult": 3, "nist_acs": 3, "chicago_taxi": 2}
@@ -58,11 +58,11 @@ def stated(name: str, epsilon: float, data: Path) -> list[dict[str, Any]]:
         delta=DELTA,
         mechanism="sculpt",
         certificate=["workload", *names],
-        ledger=_ledger(table, epsilon),
+        ledger=ledger_of(table, epsilon),
         progress=follow,
     )
     whole = time.process_time() - began
-    records = _records(table)
+    records = records_of(table)
     common = {"table": name, "records": records, "epsilon": epsilon, "marginals": order}
     figures = [_ratio(release, one, table, records) | common for one in release.certificates]
     cost = {
@@ -75,7 +75,7 @@ def stated(name: str, epsilon: float, data: Path) -> list[dict[str, Any]]:
 
 
 def _ratio(release: mq.Release, certificate: ClassCertificate, table: Table, records: int) -> dict[str, Any]:
-    true = max(error for error, _ in _errors(release, certificate, table))
+    true = max(error for _, error, _ in largest_errors(release, certificate, table))
     return {
         "what": f"stated over true error, {certificate.name}, {release.budget.epsilon:g}",
         "class": certificate.name,
@@ -86,17 +86,19 @@ def _ratio(release: mq.Release, certificate: ClassCertificate, table: Table, rec
     }
 
 
-def _errors(release: mq.Release, certificate: ClassCertificate, table: Table) -> list[tuple[float, float]]:
-    """For every table of a class the largest error in records, and the bound that is stated for it."""
+def largest_errors(
+    release: mq.Release, certificate: ClassCertificate, table: Table
+) -> list[tuple[ClassTable, float, float]]:
+    """Every table of a class with the largest error in records, and the bound that is stated for it."""
     distribution = release.distribution
     assert distribution is not None
     engine = table._engine  # a benchmark may look at the private table
-    found: list[tuple[float, float]] = []
+    found: list[tuple[ClassTable, float, float]] = []
     for one in CLASSES[certificate.name].tables(table.domain, distribution.sets):
         exact = engine.margins([one.margin])[one.margin]
         shares = distribution.table(one.margin).astype(np.int64).reshape(exact.shape)
         gap = largest_gap(one, gaps(exact, shares, distribution.denominator)) / distribution.denominator
-        found.append((gap, certificate.error_on(one)))
+        found.append((one, gap, certificate.alpha))
     return found
 
 
@@ -115,12 +117,12 @@ def coverage(relation: str) -> dict[str, Any]:
             beta=BETA,
             relation=relation,
             certificate=["workload", *NAMES],
-            ledger=_ledger(table, 1.0, delta=1e-6, relation=relation),
+            ledger=ledger_of(table, 1.0, delta=1e-6, relation=relation),
         )
         failed += any(
             error > bound * RECORDS
             for certificate in release.certificates
-            for error, bound in _errors(release, certificate, table)
+            for _, error, bound in largest_errors(release, certificate, table)
         )
     low, high = binomtest(failed, RUNS).proportion_ci(0.95, "exact")
     return {
@@ -137,11 +139,13 @@ def _open(name: str, data: Path) -> Table:
     return mq.open(place, domain=mq.Domain.load(data / f"{name}.domain.json"))
 
 
-def _records(table: Table) -> int:
+def records_of(table: Table) -> int:
     return table._engine.size()
 
 
-def _ledger(table: Table, epsilon: float, *, delta: float = DELTA, relation: str = "add-remove") -> mq.Ledger:
+def ledger_of(
+    table: Table, epsilon: float, *, delta: float = DELTA, relation: str = "add-remove"
+) -> mq.Ledger:
     return mq.Ledger.memory(
         budget=mq.Budget(epsilon, delta, "gaussian"),
         relation=mq.Relation(relation),

@@ -36,7 +36,8 @@ from maquette.releasing.payment import (
     reserve,
     warn_if_weak,
 )
-from maquette.releasing.planning import Choice, Plan, plan, required
+from maquette.releasing.planning import Choice, plan, required
+from maquette.releasing.ranking import Plan
 from maquette.releasing.request import Request
 from maquette.results.binding import bind
 from maquette.results.distribution import distribution_of

@@ -8,7 +8,8 @@ from maquette.accounting.affordable import affordable_epsilon, percent_of, relea
 from maquette.accounting.budget import Budget, Cost
 from maquette.domain import Domain
 from maquette.queries import marginals
-from maquette.releasing.planning import plan, preferred
+from maquette.releasing.planning import plan
+from maquette.releasing.ranking import preferred
 from support.cli_files import call, write_domain
 
 
@@ -51,3 +52,11 @@ def test_a_plan_says_how_much_of_a_ledger_it_takes(domain, tmp_path):
     large = ask(domain, "--ledger", place, "--epsilon", 1)
     pure = affordable_epsilon(budget, Cost(budget.total_units, budget.slack_units), delta=0.0)
     assert f"epsilon=0.6, delta=1e-06 fits; a pure epsilon={pure:g} fits" in large
+
+
+def test_a_plan_says_which_classes_of_questions_would_be_certified(domain):
+    text = ask(domain, "--delta", 1e-6, "--epsilon", 3)
+    ranked = plan(marginals(Domain.load(domain), k=1), n=4000, epsilon=3.0, delta=1e-6, mechanisms=["sculpt"])
+    (one, *_) = ranked.forecasts[0].classes
+    assert one.expected is not None
+    assert f"{one.says} within {100 * one.expected:.2g} points" in " ".join(text.split())

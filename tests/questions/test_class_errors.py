@@ -167,9 +167,3 @@ def test_every_condition_of_a_class_is_one_of_its_sets():
 
 def _unique(family):
     return {tuple(row) for row in _sets(family).tolist()}
-
-
-def test_a_scale_divides_and_rounds_up():
-    gap = np.array([5, -5])
-    for scale, error in ((Fraction(1), 5), (Fraction(5, 4), 4), (Fraction(3, 2), 4), (Fraction(2), 3)):
-        assert largest_error(ClassTable(("a",), (), scale), gap, 1) == error

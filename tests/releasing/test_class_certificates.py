@@ -261,7 +261,7 @@ def worst_excess(release, counts):
                 / distribution.denominator
                 / n
             )
-            worst = max(worst, error / max(certificate.error_on(table), 1e-12))
+            worst = max(worst, error / max(certificate.alpha, 1e-12))
     return worst
 
 

@@ -15,7 +15,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import Task
 from maquette.queries import marginals, prefixes, ranges
-from maquette.releasing import planning as planned
+from maquette.releasing import ranking
 from maquette.releasing.planning import plan, required
 from maquette.releasing.registry import MECHANISMS
 from support.fake_curator import FakeCurator
@@ -209,9 +209,9 @@ def test_times_grow_with_the_work():
     ).forecasts[0]
     assert large.seconds > small.seconds
     assert large.megabytes > small.megabytes
-    assert planned._duration(0.2) == "< 1 s"
-    assert planned._duration(30) == "30 s"
-    assert planned._duration(600) == "10 min"
+    assert ranking._duration(0.2) == "< 1 s"
+    assert ranking._duration(30) == "30 s"
+    assert ranking._duration(600) == "10 min"
 
 
 def test_a_plan_loads_no_compiler_no_database_and_no_table_library():

@@ -71,7 +71,7 @@ def families(name: str) -> list[set[int]]:
 def release_of(columns: dict[str, np.ndarray], error: float, *, k: int = 2) -> mq.Release:
     workload = mq.marginals(DOMAIN, k=k)
     database = SmallDatabase({name: codes.astype(np.uint8) for name, codes in columns.items()})
-    certificate = ClassCertificate("two attributes", error, 0.05, error * RECORDS, 1.0, "answers")
+    certificate = ClassCertificate("two attributes", error, 0.05, error * RECORDS, "answers")
     return toy_release(
         workload,
         answers=Answers.from_fractions(database.answer(workload).fractions),

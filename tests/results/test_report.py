@@ -265,8 +265,8 @@ def test_certificates_of_classes_come_first():
 
     first, second = list(CLASSES)[:2]
     certificates = (
-        ClassCertificate(first, 0.04, 0.05, 20.0, 1.0, "rows"),
-        ClassCertificate(second, 0.03, 0.05, 15.0, 1.0, "rows"),
+        ClassCertificate(first, 0.04, 0.05, 20.0, "rows"),
+        ClassCertificate(second, 0.03, 0.05, 15.0, "rows"),
     )
     bars = report.error_bars(toy_release(certificates=certificates))
     assert [bar.error for bar in bars[:2]] == [0.03, 0.04]

@@ -13,7 +13,8 @@ import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
-from maquette.releasing.planning import plan, preferred
+from maquette.releasing.planning import plan
+from maquette.releasing.ranking import preferred
 from maquette.sculpt import allocation
 from maquette.sculpt.allocation import attribute_sets
 

@@ -53,6 +53,7 @@ def cell_sets(family: str, attribute: Attribute) -> list[frozenset[int]]:
 
 FAMILY = {
     "one attribute": "any",
+    "one small attribute": "any",
     "two attributes": "comparisons",
     "three attributes": "comparisons",
     "two ranges": "ranges",

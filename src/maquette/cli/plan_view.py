@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from maquette.cli import console
 
 if TYPE_CHECKING:
-    from maquette.mechanisms.base import Forecast
+    from maquette.mechanisms.base import ClassForecast, Forecast
     from maquette.queries.base import Queries
-    from maquette.releasing.planning import Plan
+    from maquette.releasing.ranking import Plan
 
 MARK = "→"
 """Beside the mechanism that a release takes by itself."""
@@ -18,7 +18,7 @@ _HEAD = ("", "mechanism", "guaranteed", "expected", "stated by", "time", "memory
 
 def say_plan(plan: Plan, queries: Queries, *, every: bool) -> None:
     """The mechanisms that can do it, best guarantee first, errors in percentage points; refusals with `every`."""
-    from maquette.releasing.planning import preferred
+    from maquette.releasing.ranking import preferred
     from maquette.results import wording
 
     able = [forecast for forecast in plan.forecasts if forecast.refusal is None]
@@ -33,6 +33,9 @@ def say_plan(plan: Plan, queries: Queries, *, every: bool) -> None:
             f"{MARK} is what a release takes by itself. Errors are the largest over all queries, in percentage points: "
             f"guaranteed except with probability {wording.chance(plan.beta)}; expected is typical, and no promise."
         )
+    for one in able:
+        if one.mechanism == chosen and one.classes:
+            console.say(f"It would certify besides, expected: {'; '.join(map(_class, one.classes))}.")
     if every or not able:
         for one in refused:
             console.say(f"  {one.mechanism} cannot do this: {one.refusal}")
@@ -53,6 +56,11 @@ def _cells(forecast: Forecast, *, is_chosen: bool) -> tuple[str, ...]:
         "yes" if forecast.gives_rows else "answers only",
         forecast.notes[0] if forecast.notes else "",
     )
+
+
+def _class(one: ClassForecast) -> str:
+    """A class of questions with the bound that it is expected to have."""
+    return one.says if one.expected is None else f"{one.says} within {_points(one.expected)} points"
 
 
 def _points(error: float | None) -> str:

@@ -192,6 +192,21 @@ class Outcome:
     """The draw that a certificate is measured on, where the answers are not listed or the records weigh."""
 
 
+Stated = Literal["guarantee", "certificate"]
+"""Which of its errors a release states."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassForecast:
+    """A class of questions that a release would certify, and the bound that it is expected to state."""
+
+    name: str
+    says: str
+    """The questions of the class, in words."""
+    expected: float | None
+    """No promise; None where no bound of this class was ever calibrated."""
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """What the planner says of one mechanism, from public inputs only."""
@@ -207,8 +222,10 @@ class Forecast:
     refusal: str | None = None
     """Why it cannot run here, or None."""
     notes: tuple[str, ...] = ()
-    stated: Literal["guarantee", "certificate"] | None = None
+    stated: Stated | None = None
     """Which error a release would state; None where that was not asked."""
+    classes: tuple[ClassForecast, ...] = ()
+    """The classes of questions that a release would certify besides."""
 
     @classmethod
     def refused(cls, mechanism: str, why: str) -> Forecast:

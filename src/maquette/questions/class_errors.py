@@ -35,12 +35,8 @@ def gaps(counts: Integers, released: Integers, denominator: int) -> Integers:
 
 
 def largest_error(table: ClassTable, gap: Integers, denominator: int) -> int:
-    """The largest |count - n share| over all sets of one table, over the table's scale, rounded up to whole records.
-
-    A scale is at least 1, so that dividing by it moves nothing farther.
-    """
-    over = denominator * table.scale.numerator
-    return -(-largest_gap(table, gap) * table.scale.denominator // over)
+    """The largest |count - n share| over all sets of one table, rounded up to whole records."""
+    return -(-largest_gap(table, gap) // denominator)
 
 
 def largest_gap(table: ClassTable, gap: Integers) -> int:

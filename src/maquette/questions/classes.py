@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from maquette.domain import Attribute, Domain
 from maquette.queries.base import Margin
 from maquette.queries.condition import Runs, complement, count, meet
 
-RULES = 1
+RULES = 2
 """The version of the rules below; a release stores it, since they decide what its certificates cover."""
 MAX_ATTRIBUTE = 2**20
 """Attributes with more cells are in no class."""
@@ -39,6 +39,12 @@ MAX_TABLE_STEPS = 2**30
 """Steps of a table with the smallest families; one that takes more is left out."""
 MAX_TABLES = 2**20
 """Tables of a class before duplicates are left out."""
+
+
+SMALL = 16
+"""Cells of a small attribute. On generated tables conditions on those are off by half as much as conditions on the
+others, or less; errors of comparisons on two attributes hardly grow with their cells
+(`python -m benchmarks class_forecasts`)."""
 
 
 class Kind(IntEnum):
@@ -171,8 +177,6 @@ class ClassTable:
 
     margin: Margin
     families: tuple[Family, ...] = ()
-    scale: Fraction = Fraction(1)
-    """How much farther questions about this table may be off than those about the smallest ones; at least 1."""
 
     @property
     def inner(self) -> int:
@@ -204,11 +208,9 @@ class QuestionClass:
     """The family on the others."""
     says: str
     """The questions of the class, in words."""
-    large: int = 0
-    """Tables of more cells than this are scaled by `more`: their errors tend to be larger, and need not set the bound
-    of all (`python -m benchmarks class_certificates`)."""
-    more: Fraction = Fraction(1)
     free: bool = False
+    max_cells: int = MAX_ATTRIBUTE
+    """Attributes with more cells are not in the class: their errors need not set the bound of the others."""
 
     def family(self, attribute: Attribute) -> Family:
         """The family that the class has on an attribute, where it can be afforded."""
@@ -220,20 +222,19 @@ class QuestionClass:
         A table that takes too long has smaller families, the widest first; one that takes far too long even so is
         left out.
         """
-        margins = _margins(domain, tuple(sets), self.order)
-        if self.free:
-            return tuple(ClassTable(margin, (), self._scale(domain, margin)) for margin in margins)
-        share = MAX_STEPS // max(len(margins), 1)
-        tables = (self._table(domain, margin, share) for margin in margins)
-        return tuple(table for table in tables if table is not None)
+        return _tables(self, domain, tuple(sets))
 
-    def _scale(self, domain: Domain, margin: Margin) -> Fraction:
-        return self.more if domain.cells(margin) > self.large else Fraction(1)
+    def _all_tables(self, domain: Domain, sets: Sequence[Margin]) -> Iterator[ClassTable]:
+        margins = _margins(domain, sets, self.order, self.max_cells)
+        share = MAX_STEPS // max(len(margins), 1)
+        for margin in margins:
+            table = ClassTable(margin) if self.free else self._table(domain, margin, share)
+            if table is not None:
+                yield table
 
     def _table(self, domain: Domain, margin: Margin, steps: int) -> ClassTable | None:
         families = [self.family(domain[name]) for name in margin]
-        scale = self._scale(domain, margin)
-        table = ClassTable(margin, tuple(families), scale)
+        table = ClassTable(margin, tuple(families))
         while table.steps > steps:
             wide = [
                 axis
@@ -245,8 +246,16 @@ class QuestionClass:
             axis = max(wide, key=lambda axis: families[axis].sets)
             attribute = domain[margin[axis]]
             families[axis] = _family(attribute, Kind.SIDE if attribute.ordered else Kind.ONE)
-            table = ClassTable(margin, tuple(families), scale)
+            table = ClassTable(margin, tuple(families))
         return table
+
+
+@lru_cache(maxsize=16)
+def _tables(
+    question_class: QuestionClass, domain: Domain, sets: tuple[Margin, ...]
+) -> tuple[ClassTable, ...]:
+    """The tables of a class, which are needed several times for one release."""
+    return tuple(question_class._all_tables(domain, sets))
 
 
 def _family(attribute: Attribute, kind: Kind) -> Family:
@@ -257,7 +266,7 @@ def _family(attribute: Attribute, kind: Kind) -> Family:
     return Family(kind, attribute.cells, extras)
 
 
-def _margins(domain: Domain, sets: Sequence[Margin], order: int) -> list[Margin]:
+def _margins(domain: Domain, sets: Sequence[Margin], order: int, max_cells: int) -> list[Margin]:
     """All sets of `order` attributes inside one of `sets`, and those of `sets` that are smaller, in domain order.
 
     None where they would be too many.
@@ -265,12 +274,14 @@ def _margins(domain: Domain, sets: Sequence[Margin], order: int) -> list[Margin]
     candidates: set[Margin] = set()
     if sum(math.comb(len(names), min(order, len(names))) for names in sets) > MAX_TABLES:
         return []
+    small = [attribute.name for attribute in domain if attribute.size <= max_cells]
     for names in sets:
-        able = [name for name in domain.names if name in names and domain[name].size <= MAX_ATTRIBUTE]
+        able = [name for name in small if name in names]
         if able:
             candidates.update(itertools.combinations(able, min(order, len(able))))
     inside = {part for margin in candidates if len(margin) > 1 for part in _smaller(margin)}
-    return sorted(candidates - inside, key=lambda margin: [domain.index(name) for name in margin])
+    place = {name: i for i, name in enumerate(domain.names)}
+    return sorted(candidates - inside, key=lambda margin: [place[name] for name in margin])
 
 
 def _smaller(margin: Margin) -> Iterable[Margin]:
@@ -287,9 +298,16 @@ CLASSES = {
             Kind.ANY,
             Kind.ANY,
             "any condition on one attribute",
-            16,
-            Fraction(2),
             free=True,
+        ),
+        QuestionClass(
+            "one small attribute",
+            1,
+            Kind.ANY,
+            Kind.ANY,
+            f"any condition on one attribute of at most {SMALL} values",
+            free=True,
+            max_cells=SMALL,
         ),
         QuestionClass(
             "two attributes",
@@ -297,8 +315,6 @@ CLASSES = {
             Kind.SIDE,
             Kind.ONE,
             "any comparisons on two attributes together",
-            1000,
-            Fraction(4, 3),
         ),
         QuestionClass(
             "three attributes",

@@ -63,7 +63,7 @@ class ClassQuestion:
         hasher = hashlib.sha256()
         for margin, table in self.shares.items():
             hasher.update(repr(margin).encode())
-            hasher.update(np.ascontiguousarray(table, dtype=np.int64).data)
+            hasher.update(np.ascontiguousarray(table, dtype="<i4").data)
         return {
             "ask": "class errors",
             "classes": list(self.names),

@@ -16,7 +16,6 @@ from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Task
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Queries
-from maquette.questions.classes import CLASSES
 from maquette.questions.draws import DrawnDatabase
 from maquette.questions.measurement import LargestError, Size
 from maquette.questions.noise import law_at
@@ -74,24 +73,25 @@ def certify_classes(
     """Measure the largest error of a released distribution over each of some classes of questions, in one payment.
 
     Guarantee: `price`, through the gate.
-    Accuracy: every question of a class is within the bound of its table, except with probability `beta` for each
-        class; `together` is what is stated, for all certificates of the release. Holds when the table is not empty.
+    Accuracy: every question of a class is within its bound, except with probability `beta` for each
+        class; `together` is what is stated, for all certificates of the release.
+    Holds when: the table is not empty.
     """
     measurement = curator.class_errors(names, distribution.released(names), price=price)
     share = beta if size.public else beta * (1 - sizing.SIZE_BETA)
     margin, size_error = measurement.noise.lower_quantile(beta=share), sizing.size_error(size, beta)
-    certificates: list[ClassCertificate] = []
-    for name, value in zip(names, measurement.values.tolist(), strict=True):
-        tables = CLASSES[name].tables(distribution.domain, distribution.sets)
-        scale = float(max(table.scale for table in tables))
-        alpha = direct.certified_alpha(
-            largest=float(value), margin=margin, size=size.value, size_error=size_error
+    return tuple(
+        ClassCertificate(
+            name,
+            direct.certified_alpha(
+                largest=float(value), margin=margin, size=size.value, size_error=size_error
+            ),
+            together,
+            max(0.0, float(value) + margin),
+            distribution.source,
         )
-        counts = max(0.0, float(value) + margin) * scale
-        certificates.append(
-            ClassCertificate(name, alpha * scale, together, counts, scale, distribution.source)
-        )
-    return tuple(certificates)
+        for name, value in zip(names, measurement.values.tolist(), strict=True)
+    )
 
 
 def share_of_beta(beta: float, certificates: int) -> float:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from html import escape
-from typing import Any, Literal
 
 from maquette import _check
 from maquette.accounting.budget import UNITS, Accounting, Budget
@@ -16,133 +14,15 @@ from maquette.accounting.gaussian import SMOOTHING
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import shape, sizing
-from maquette.mechanisms.base import POSTS, Forecast, Mechanism, Prepared, Task
+from maquette.mechanisms.base import POSTS, Forecast, Mechanism, Prepared, Stated, Task
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Marginals
 from maquette.questions.measurement import Size
-from maquette.releasing.certify import SHARE, expected_alpha, worth_buying
-from maquette.releasing.class_choice import useful_classes
+from maquette.releasing.certify import CLASS_SHARE, SHARE, expected_alpha, worth_buying
+from maquette.releasing.class_choice import Offer, useful_classes
+from maquette.releasing.ranking import Criterion, Plan, error_by, preferred
 from maquette.releasing.registry import MECHANISMS
-from maquette.releasing.request import Request
+from maquette.releasing.request import Request, read_certificate
 from maquette.theory import search
-
-# A plan: what every mechanism promises for one workload and budget, ranked, and how it is shown.
-
-Criterion = Literal["guaranteed", "expected"]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What every mechanism promises for one workload and budget, best guarantee first."""
-
-    workload: str
-    queries: int
-    n: int
-    epsilon: float
-    delta: float
-    relation: Relation
-    beta: float
-    certificate: float | None
-    """The share for a certificate; None where each forecast is with one or without, whichever states less."""
-    forecasts: tuple[Forecast, ...]
-
-    def best(self, by: Criterion = "expected") -> Forecast:
-        """The mechanism with the smallest expected (or guaranteed) error among those that can run."""
-        _check.one_of(("guaranteed", "expected"), by=by)
-        able = [f for f in self.forecasts if f.refusal is None]
-        if not able:
-            reasons = "; ".join(f"{f.mechanism}: {f.refusal}" for f in self.forecasts)
-            raise MechanismError(f"no mechanism can answer this workload at this budget ({reasons})")
-        other: Criterion = "expected" if by == "guaranteed" else "guaranteed"
-        return min(able, key=lambda f: (error_by(f, by), error_by(f, other)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, JSON-ready."""
-        return asdict(self) | {
-            "relation": str(self.relation),
-            "forecasts": [asdict(f) | {"notes": list(f.notes)} for f in self.forecasts],
-        }
-
-    def __repr__(self) -> str:
-        rows = [_HEADER, *(_cells(f) for f in self.forecasts)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([self._title(), *lines, _LEGEND.format(beta=self.beta)])
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEADER)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(f)) + "</tr>"
-            for f in self.forecasts
-        )
-        return (
-            f"<p>{escape(self._title())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<p><small>{escape(_LEGEND.format(beta=self.beta))}</small></p>"
-        )
-
-    def _title(self) -> str:
-        budget = f"epsilon={self.epsilon:g}" + (f", delta={self.delta:g}" if self.delta else "")
-        return f"Plan for {self.workload}: n={self.n:,}, {budget}, {self.relation}"
-
-
-_HEADER = ("mechanism", "guaranteed", "expected", "stated by", "time", "memory", "rows", "remark")
-_LEGEND = (
-    "guaranteed: largest error over all queries, as a fraction of the records, except with probability {beta:g}; "
-    "expected: typical largest error by formula or simulation, no promise; stated by: the guarantee, or a certificate "
-    "that is measured afterwards"
-)
-
-
-def error_by(forecast: Forecast, by: Criterion) -> float:
-    """One of the two errors of a forecast; infinite where there is none."""
-    value = forecast.guaranteed if by == "guaranteed" else forecast.expected
-    return float("inf") if value is None else value
-
-
-def _cells(forecast: Forecast) -> tuple[str, ...]:
-    if forecast.refusal is not None:
-        return (forecast.mechanism, "-", "-", "-", "-", "-", "-", forecast.refusal)
-    remark = forecast.notes[0] if forecast.notes else ""
-    return (
-        forecast.mechanism,
-        _error(forecast.guaranteed),
-        _error(forecast.expected),
-        forecast.stated or "-",
-        _duration(forecast.seconds),
-        f"{forecast.megabytes:,.0f} MB",
-        "yes" if forecast.gives_rows else "answers only",
-        remark,
-    )
-
-
-def _error(value: float | None) -> str:
-    return "-" if value is None else "none (vacuous)" if value >= 1 else f"{value:.3g}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return "< 1 s"
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
-def preferred(plan: Plan, queries: Queries) -> str:
-    """The mechanism that a release takes by itself.
-
-    Sculpt for workloads with marginals and a delta, since it also gives rows and a far smaller mean error, unless
-    another mechanism is expected to have less than half its largest error; else the smallest expected error.
-    """
-    best = plan.best(by="expected")
-    sculpt = next((f for f in plan.forecasts if f.mechanism == "sculpt" and f.refusal is None), None)
-    has_marginals = any(isinstance(part, Marginals) for part in queries.classes)
-    if (
-        plan.delta
-        and has_marginals
-        and sculpt is not None
-        and error_by(best, "expected") > error_by(sculpt, "expected") / 2
-    ):
-        return sculpt.mechanism
-    return best.mechanism
-
 
 # Mechanism, accounting and certificate of one release, from public inputs.
 
@@ -273,7 +153,7 @@ def plan(
     relation: Relation | str = Relation.ADD_REMOVE,
     beta: float = 0.05,
     mechanisms: Sequence[str] | None = None,
-    certificate: float | None = None,
+    certificate: float | str | Sequence[str] | None = None,
     post: str = "auto",
     weight: str | None = None,
     accounting: Accounting | None = None,
@@ -282,8 +162,9 @@ def plan(
 
     `accounting` is how the ledger counts a delta; by default each mechanism is planned in the way that suits it, as a
     release that makes a ledger of its own would count it. `certificate` is the share that measures the largest error
-    afterwards; by default each mechanism is planned with one or without, whichever is expected to state less, and its
-    `stated` says which.
+    afterwards, or words as `release` takes them; by default each mechanism is planned with one or without, whichever is
+    expected to state less, and its `stated` says which. `classes` of a forecast are the classes of questions that would
+    be certified besides, with the bounds that are expected of them.
 
     Holds when: n, epsilon and the rest are public. Under add/remove-one n is a guess of yours, not the table's
         number of rows, and the guarantee counts what its noisy estimate will add. With `weight`, the attribute
@@ -292,7 +173,8 @@ def plan(
     """
     _check.whole(n=n)
     between = Relation.named(relation)
-    share = SHARE if certificate is None else certificate
+    asked, classes = read_certificate(certificate)
+    share = SHARE if asked is None else asked
 
     def prepare_with(mechanism: Mechanism, share: float) -> Prepared:
         task = _task(
@@ -308,15 +190,27 @@ def plan(
         )
         return mechanism.prepare(replace(task, weight=weight), n=n)
 
+    def with_classes(bought: Prepared, *, stated: Stated) -> Forecast:
+        if classes == () or weight is not None:
+            return replace(bought.forecast, stated=stated)
+        less = prepare_with(bought.mechanism, share + CLASS_SHARE)
+        offer = Offer(queries, bought, bought.task.price - less.task.price, is_workload_certified=share > 0)
+        names = offer.useful() if classes is None else classes
+        if not names or less.refusal is not None:
+            return replace(bought.forecast, stated=stated)
+        return replace(bought.forecast, stated=stated, classes=replace(offer, prepared=less).forecasts(names))
+
     def forecast_of(mechanism: Mechanism) -> Forecast:
         bought = prepare_with(mechanism, share)
-        if bought.refusal is not None or certificate is not None:
+        if bought.refusal is not None:
             return replace(bought.forecast, stated="certificate" if share else "guarantee")
+        if asked is not None:
+            return with_classes(bought, stated="certificate" if share else "guarantee")
         without = prepare_with(mechanism, 0.0)
         price = without.task.price - bought.task.price
         hoped = expected_alpha(bought.forecast, bought.task, price=price, n=n)
         if worth_buying(hoped, without.forecast.guaranteed):
-            return replace(bought.forecast, stated="certificate")
+            return with_classes(bought, stated="certificate")
         return replace(without.forecast, stated="guarantee")
 
     chosen = [m for m in _chosen(mechanisms) if weight is None or m.traits.weighs_records]
@@ -332,7 +226,7 @@ def plan(
         delta=float(delta),
         relation=between,
         beta=beta,
-        certificate=certificate,
+        certificate=asked,
         forecasts=tuple(forecasts),
     )
 

@@ -65,7 +65,7 @@ class Bound:
 
     @property
     def error(self) -> float:
-        return self.certificate.error_on(self.table) * self.parts
+        return self.certificate.alpha * self.parts
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Coverage:
         A sum with such weights is largest where each of them is 0 or 1: for a set.
         """
         options = [
-            (certificate.error_on(table), question_class, table)
+            (certificate.alpha, question_class, table)
             for certificate, question_class, tables in self.tables
             if question_class.free
             for table in tables
@@ -209,7 +209,7 @@ def _parts(product: Product, table: ClassTable) -> int:
 
 def error_of(product: Product, bound: Bound) -> float:
     """The error of another conjunction by the same class and table."""
-    return bound.certificate.error_on(bound.table) * _parts(product, bound.table)
+    return bound.certificate.alpha * _parts(product, bound.table)
 
 
 def _statement(bounds: Sequence[Bound]) -> str:

@@ -57,12 +57,27 @@ class Distribution:
         """The numerators of one table, flat; it must lie inside one of `sets`."""
         if self.source == "rows":
             return self._count(margin)
-        inside = [names for names in self._places if set(margin) <= set(names)]
-        names = min(inside, key=self.domain.cells)
+        names = margin if margin in self._places else self._smallest_with(margin)
         shape = [self.domain[name].size for name in names]
         whole = self.answers.numerators[self._places[names]].reshape(shape)
         rest = tuple(axis for axis, name in enumerate(names) if name not in margin)
         return (whole.sum(axis=rest, dtype=np.int64) if rest else whole).ravel()
+
+    def _smallest_with(self, margin: Margin) -> Margin:
+        """The marginal with the fewest cells that has these attributes, the first of several."""
+        having = (self._marginals_with.get(name, {}) for name in margin)
+        places = min(having, key=len, default=dict.fromkeys(self._places))
+        inside = [names for names in places if set(margin) <= set(names)]
+        return min(inside, key=self.domain.cells)
+
+    @cached_property
+    def _marginals_with(self) -> dict[str, dict[Margin, None]]:
+        """The marginals that have an attribute, in their order, for every attribute."""
+        having: dict[str, dict[Margin, None]] = {}
+        for names in self._places:
+            for name in names:
+                having.setdefault(name, {})[names] = None
+        return having
 
     def _count(self, margin: Margin) -> NDArray[np.int64]:
         """One table of the rows, without the compiled loop, which takes longer to load than to count."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maquette.mechanisms.base import Guarantee as Guarantee
-from maquette.questions.classes import CLASSES, RULES, ClassTable
+from maquette.questions.classes import CLASSES, RULES
 from maquette.results import wording
 
 Exactness = Literal["exact", "approximate with a proven bound", "heuristic"]
@@ -64,15 +64,9 @@ class ClassCertificate:
     beta: float
     counts: float
     """The same bound on the scale of records."""
-    scale: float
-    """`alpha` is for the largest tables, so many times the bound of small ones."""
     of: Literal["answers", "rows"]
     rules: int = RULES
     """The version of the rules that say which questions are in the class."""
-
-    def error_on(self, table: ClassTable) -> float:
-        """The bound for questions about one table of the class."""
-        return self.alpha * float(table.scale) / self.scale
 
     @property
     def says(self) -> str:

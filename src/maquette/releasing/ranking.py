@@ -1,0 +1,145 @@
+"""A plan: what every mechanism promises for one workload and budget, ranked, and how it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any, Literal
+
+from maquette import _check
+from maquette.domain import Relation
+from maquette.errors import MechanismError
+from maquette.mechanisms.base import ClassForecast, Forecast
+from maquette.queries.base import Queries
+from maquette.queries.marginals import Marginals
+
+Criterion = Literal["guaranteed", "expected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every mechanism promises for one workload and budget, best guarantee first."""
+
+    workload: str
+    queries: int
+    n: int
+    epsilon: float
+    delta: float
+    relation: Relation
+    beta: float
+    certificate: float | None
+    """The share for a certificate; None where each forecast is with one or without, whichever states less."""
+    forecasts: tuple[Forecast, ...]
+
+    def best(self, by: Criterion = "expected") -> Forecast:
+        """The mechanism with the smallest expected (or guaranteed) error among those that can run."""
+        _check.one_of(("guaranteed", "expected"), by=by)
+        able = [f for f in self.forecasts if f.refusal is None]
+        if not able:
+            reasons = "; ".join(f"{f.mechanism}: {f.refusal}" for f in self.forecasts)
+            raise MechanismError(f"no mechanism can answer this workload at this budget ({reasons})")
+        other: Criterion = "expected" if by == "guaranteed" else "guaranteed"
+        return min(able, key=lambda f: (error_by(f, by), error_by(f, other)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, JSON-ready."""
+        return asdict(self) | {
+            "relation": str(self.relation),
+            "forecasts": [
+                asdict(f) | {"notes": list(f.notes), "classes": [asdict(one) for one in f.classes]}
+                for f in self.forecasts
+            ],
+        }
+
+    def __repr__(self) -> str:
+        rows = [_HEADER, *(_cells(f) for f in self.forecasts)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([self._title(), *lines, *self._classes(), _LEGEND.format(beta=self.beta)])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEADER)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(f)) + "</tr>"
+            for f in self.forecasts
+        )
+        return (
+            f"<p>{escape(self._title())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            + "".join(f"<p>{escape(line)}</p>" for line in self._classes())
+            + f"<p><small>{escape(_LEGEND.format(beta=self.beta))}</small></p>"
+        )
+
+    def _classes(self) -> list[str]:
+        """For every mechanism the classes of questions that it would certify."""
+        return [
+            f"{f.mechanism} would certify besides, expected: " + "; ".join(map(_class, f.classes))
+            for f in self.forecasts
+            if f.classes
+        ]
+
+    def _title(self) -> str:
+        budget = f"epsilon={self.epsilon:g}" + (f", delta={self.delta:g}" if self.delta else "")
+        return f"Plan for {self.workload}: n={self.n:,}, {budget}, {self.relation}"
+
+
+_HEADER = ("mechanism", "guaranteed", "expected", "stated by", "time", "memory", "rows", "remark")
+_LEGEND = (
+    "guaranteed: largest error over all queries, as a fraction of the records, except with probability {beta:g}; "
+    "expected: typical largest error by formula or simulation, no promise; stated by: the guarantee, or a certificate "
+    "that is measured afterwards"
+)
+
+
+def error_by(forecast: Forecast, by: Criterion) -> float:
+    """One of the two errors of a forecast; infinite where there is none."""
+    value = forecast.guaranteed if by == "guaranteed" else forecast.expected
+    return float("inf") if value is None else value
+
+
+def _cells(forecast: Forecast) -> tuple[str, ...]:
+    if forecast.refusal is not None:
+        return (forecast.mechanism, "-", "-", "-", "-", "-", "-", forecast.refusal)
+    remark = forecast.notes[0] if forecast.notes else ""
+    return (
+        forecast.mechanism,
+        _error(forecast.guaranteed),
+        _error(forecast.expected),
+        forecast.stated or "-",
+        _duration(forecast.seconds),
+        f"{forecast.megabytes:,.0f} MB",
+        "yes" if forecast.gives_rows else "answers only",
+        remark,
+    )
+
+
+def _class(one: ClassForecast) -> str:
+    return one.says if one.expected is None else f"{one.says} within {_error(one.expected)}"
+
+
+def _error(value: float | None) -> str:
+    return "-" if value is None else "none (vacuous)" if value >= 1 else f"{value:.3g}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return "< 1 s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def preferred(plan: Plan, queries: Queries) -> str:
+    """The mechanism that a release takes by itself.
+
+    Sculpt for workloads with marginals and a delta, since it also gives rows and a far smaller mean error, unless
+    another mechanism is expected to have less than half its largest error; else the smallest expected error.
+    """
+    best = plan.best(by="expected")
+    sculpt = next((f for f in plan.forecasts if f.mechanism == "sculpt" and f.refusal is None), None)
+    has_marginals = any(isinstance(part, Marginals) for part in queries.classes)
+    if (
+        plan.delta
+        and has_marginals
+        and sculpt is not None
+        and error_by(best, "expected") > error_by(sculpt, "expected") / 2
+    ):
+        return sculpt.mechanism
+    return best.mechanism

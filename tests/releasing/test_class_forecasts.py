@@ -1,0 +1,124 @@
+"""What the planner says of classes of questions: from public numbers, fitted to stored tables, and about right."""
+
+import numpy as np
+import pytest
+from benchmarks import class_forecasts
+
+import maquette as mq
+from maquette.questions.classes import CLASSES
+from maquette.releasing import class_choice
+from maquette.releasing.class_choice import SMALL_ONES, TYPICAL, WITHIN, typical_error
+
+DOMAIN = mq.Domain.from_dict(
+    {
+        "attributes": [
+            {"name": "age", "kind": "ordinal", "size": 60},
+            {"name": "region", "kind": "categorical", "size": 12},
+            {"name": "member", "kind": "boolean", "size": 2},
+            {"name": "score", "kind": "ordinal", "size": 6},
+        ]
+    }
+)
+PAIRS = mq.marginals(DOMAIN, k=2)
+
+
+def people(n):
+    rng = np.random.default_rng(n)
+    age = rng.binomial(59, 0.2 + 0.5 * rng.random(n))
+    return {
+        "age": age,
+        "region": (age // 5 + rng.integers(0, 3, n)) % 12,
+        "member": (rng.random(n) < 0.2 + 0.01 * age).astype(int),
+        "score": np.minimum(rng.geometric(0.4, n) - 1, 5),
+    }
+
+
+def forecast(queries=PAIRS, *, n=20_000, epsilon=1.0, **options):
+    ranked = mq.plan(queries, n=n, epsilon=epsilon, delta=1e-9, mechanisms=["sculpt"], **options)
+    return ranked.forecasts[0]
+
+
+def made(n, epsilon):
+    table = mq.open(people(n), domain=DOMAIN, name="people")
+    book = mq.Ledger.memory(
+        budget=mq.Budget(epsilon, 1e-9, "gaussian"),
+        relation=mq.Relation.ADD_REMOVE,
+        domain_fingerprint=DOMAIN.fingerprint,
+        name="test",
+    )
+    return mq.release(
+        table, PAIRS, epsilon=epsilon, delta=1e-9, mechanism="sculpt", ledger=book, typical_rows=n
+    )
+
+
+def test_the_constants_are_those_of_the_stored_tables():
+    figures = class_forecasts.stored()
+    assert len(figures) >= 150
+    found = class_forecasts.fit(figures)
+    assert found["TYPICAL"] == TYPICAL
+    assert found["WITHIN"] == WITHIN
+    assert class_forecasts.fit(figures[:-20])["TYPICAL"] != TYPICAL
+
+
+def test_errors_grow_with_the_cells_of_one_attribute_and_hardly_with_those_of_two():
+    """Why small attributes have a class of their own, and small tables of two attributes have none."""
+    figures = class_forecasts.stored()
+    one = class_forecasts.growth("one attribute", CLASSES[SMALL_ONES].max_cells, figures)
+    two = class_forecasts.growth("two attributes", 256, figures)
+    assert one["quartiles"][1] < class_choice.PAYS < 0.8 < two["quartiles"][1]
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(4_000, 2.0), (20_000, 1.0)])
+def test_the_plan_names_what_is_bought_and_about_how_well(n, epsilon):
+    """Stated over forecast on a generated table that nothing was fitted to: within the stated spread."""
+    expected = {one.name: one.expected for one in forecast(n=n, epsilon=epsilon).classes}
+    certificates = {one.name: one.alpha for one in made(n, epsilon).certificates}
+    assert list(certificates) == list(expected)
+    low, high = WITHIN
+    for name, alpha in certificates.items():
+        assert low <= alpha / expected[name] <= high
+
+
+def test_a_class_that_would_say_nothing_is_not_forecast():
+    assert [one.name for one in forecast().classes] == [
+        "one attribute", SMALL_ONES, "two attributes", "two ranges",
+    ]  # fmt: skip
+    assert forecast(n=100).classes == ()
+    assert forecast(certificate=0.05).classes == ()
+    assert forecast(mq.prefixes(DOMAIN, "age")).classes == ()
+
+
+def test_classes_by_name_are_forecast_where_they_were_calibrated():
+    named = forecast(certificate=["workload", "two ranges", "three ranges"]).classes
+    assert [one.name for one in named] == ["two ranges", "three ranges"]
+    assert 0 < named[0].expected < 1
+    assert named[1].expected is None
+    (direct,) = mq.plan(
+        PAIRS, n=20_000, epsilon=1.0, delta=1e-9, mechanisms=["residual"], certificate=["two ranges"]
+    ).forecasts
+    assert [one.expected for one in direct.classes] == [None]
+
+
+def test_small_attributes_have_a_bound_of_their_own_where_it_is_expected_to_be_smaller():
+    alike = mq.Domain.from_dict(
+        {
+            "attributes": [
+                {"name": "a", "kind": "ordinal", "size": 17},
+                {"name": "b", "kind": "ordinal", "size": 16},
+            ]
+        }
+    )
+    assert SMALL_ONES not in [one.name for one in forecast(mq.marginals(alike, k=2)).classes]
+    assert SMALL_ONES in [one.name for one in forecast().classes]
+    assert typical_error(SMALL_ONES, cells=12, expected=0.01) < class_choice.PAYS * typical_error(
+        "one attribute", cells=60, expected=0.01
+    )
+
+
+def test_a_plan_shows_the_classes():
+    ranked = mq.plan(PAIRS, n=20_000, epsilon=1.0, delta=1e-9, mechanisms=["sculpt"])
+    (data,) = ranked.to_dict()["forecasts"]
+    one = ranked.forecasts[0].classes[0]
+    assert data["classes"][0] == {"name": one.name, "says": one.says, "expected": one.expected}
+    assert f"sculpt would certify besides, expected: {one.says} within {one.expected:.3g}" in repr(ranked)
+    assert one.says in ranked._repr_html_()
