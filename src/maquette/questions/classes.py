@@ -224,7 +224,8 @@ class QuestionClass:
         """
         return _tables(self, domain, tuple(sets))
 
-    def _all_tables(self, domain: Domain, sets: Sequence[Margin]) -> Iterator[ClassTable]:
+    def each_table(self, domain: Domain, sets: Sequence[Margin]) -> Iterator[ClassTable]:
+        """The same, one after the other, worked out anew."""
         margins = _margins(domain, sets, self.order, self.max_cells)
         share = MAX_STEPS // max(len(margins), 1)
         for margin in margins:
@@ -255,7 +256,7 @@ def _tables(
     question_class: QuestionClass, domain: Domain, sets: tuple[Margin, ...]
 ) -> tuple[ClassTable, ...]:
     """The tables of a class, which are needed several times for one release."""
-    return tuple(question_class._all_tables(domain, sets))
+    return tuple(question_class.each_table(domain, sets))
 
 
 def _family(attribute: Attribute, kind: Kind) -> Family:
