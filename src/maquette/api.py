@@ -226,6 +226,8 @@ def _certify(curator: Curator, request: Request, outcome: Outcome) -> Certificat
             size=size,
             price=price,
             beta=beta,
+            certificates=request.certificates if request.bought else 1,
+            model=outcome.model,
             by_group=request.groups,
         )
     return replace(certificate, beta=request.beta)  # what all certificates hold with together
@@ -257,6 +259,8 @@ def _with_classes(
         price=request.class_price,
         beta=share_of_beta(request.beta, request.certificates),
         together=request.beta,
+        certificates=request.certificates,
+        model=outcome.model,
     )
     return _Done(outcome, certificate, classes)
 

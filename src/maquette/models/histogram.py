@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
+from maquette.models import ratio
 from maquette.models.fits import MAX_MATRIX_CELLS, cell_weights
 from maquette.models.stored import law_of, margin_of, size_of, table_of
 from maquette.queries.base import Margin, Queries
 from maquette.questions.measurement import Size
-from maquette.questions.noise import IndependentLaw
+from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 
 SIZE_SHARE = 0.1
 """The part of beta that is set aside for the released number of records, where that is noisy."""
@@ -80,13 +81,33 @@ class HistogramModel:
         weights = query_weights(query)
         if weights is None:
             return None
-        value = self.answer(weights, margin=query.attributes).value
+        count, total = self.answer(weights, margin=query.attributes), float(self.size.divisor)
+        value = count.value / total
+        return value, ratio.error_of(value, self._ends(weights, count, beta=beta, among=among))
+
+    def _ends(self, weights: NDArray[np.float64], count: Estimate, *, beta: float, among: int) -> ratio.Ends:
+        """Between which the share lies: the error of the total is in the count by the query's share of the cells."""
         inside, _ = self._sums(weights)
-        share = inside / self.cells.size
+        share, total = inside / self.cells.size, float(self.size.divisor)
+        if isinstance(self.noise, Gaussian) and not isinstance(self.size.noise, Laplace):
+            of_total = 0.0 if self.size.noise is None else self.size.noise.variance
+            return ratio.ends_by_variance(
+                count.value,
+                total,
+                of_count=count.deviation**2,
+                of_total=of_total,
+                common=share * of_total,
+                beta=beta / among,
+            )
         groups = [(inside, 1 - share), (self.cells.size - inside, share)]
         noise = beta * (1 if self.size.public else 1 - SIZE_SHARE) / among
-        error = self.noise.sum_quantile(groups, beta=noise)
-        return value / self.size.divisor, (error + size_tail(self.size, beta)) / self.size.divisor
+        return ratio.ends_by_bounds(
+            count.value,
+            total,
+            noise=self.noise.sum_quantile(groups, beta=noise),
+            size_error=size_tail(self.size, beta),
+            lean=share,
+        )
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The parts that are stored: JSON and arrays."""

@@ -18,16 +18,8 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import ReleaseError, WorkloadError
-from maquette.models.histogram import (
-    SIZE_SHARE,
-    Box,
-    Estimate,
-    box_factor,
-    query_weights,
-    size_tail,
-    store_size,
-    weights_over,
-)
+from maquette.models import ratio
+from maquette.models.histogram import Box, Estimate, box_factor, query_weights, store_size, weights_over
 from maquette.models.stored import amount, amounts_of, margin_of, size_of, table_of
 from maquette.queries.base import Margin, Queries
 from maquette.questions.measurement import Residual, Size
@@ -162,10 +154,17 @@ class ResidualModel:
         weights = query_weights(query)
         if weights is None:
             return None
-        count = self.answer(weights, margin=query.attributes)
-        share = beta * (1 if self.size.public else 1 - SIZE_SHARE) / among
-        error = count.deviation * math.sqrt(2 * math.log(2 / share)) + size_tail(self.size, beta)
-        return count.value / self.size.divisor, error / self.size.divisor
+        count, total = self.answer(weights, margin=query.attributes), float(self.size.divisor)
+        value, of_total = count.value / total, self.variances[()]
+        ends = ratio.ends_by_variance(
+            count.value,
+            total,
+            of_count=count.deviation**2,
+            of_total=of_total,
+            common=float(weights.mean()) * of_total,
+            beta=beta / among,
+        )
+        return value, ratio.error_of(value, ends)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The parts that are stored: JSON and arrays."""

@@ -21,6 +21,7 @@ from maquette.questions.measurement import LargestError, Size
 from maquette.questions.noise import law_at
 from maquette.results.distribution import Distribution
 from maquette.results.statements import Certificate, ClassCertificate, GroupCertificate
+from maquette.results.totals import Records, records
 from maquette.theory import direct
 
 SHARE = 0.05
@@ -39,14 +40,17 @@ def certify(
     size: Size,
     price: Fraction,
     beta: float,
+    certificates: int = 1,
+    model: object = None,
     by_group: bool = False,
 ) -> Certificate:
     """Measure the largest error of released answers and say how large it can be.
 
     Guarantee: `price`, through the gate.
     Accuracy: every query of the workload is within `alpha`, except with probability beta. The tenth part of beta
-        is for a released size that is off, as in every guarantee in advance, and the rest for noise that lowers a
-        largest error; all of it where the size is public. The tails are exact.
+        is for a released number of records that is off, as in every guarantee in advance, and the rest for noise that
+        lowers a largest error; all of it where the number is public (`beta_for_noise`). The tails are exact. `model` is
+        what else the release knows of the number of records.
     Holds when: the table is not empty.
     Cost: nothing for a workload of constant queries, whose answers are exact: nothing is measured.
     """
@@ -55,7 +59,8 @@ def certify(
         exact = tuple(GroupCertificate(group.name, group.stop - group.start, 0.0, 0.0) for group in groups)
         return Certificate(0.0, beta, 0.0, exact if by_group else ())
     measurement = curator.largest_error(queries, answers, groups=groups, price=price)
-    parts = _bounds(measurement, groups, size=size, beta=beta)
+    share = beta_for_noise(beta, certificates, public=size.public)
+    parts = _bounds(measurement, groups, records(size, model, beta=beta), beta=share)
     worst = max(parts, key=lambda part: part.counts)
     return Certificate(worst.alpha, beta, worst.counts, parts if by_group else ())
 
@@ -69,29 +74,33 @@ def certify_classes(
     price: Fraction,
     beta: float,
     together: float,
+    certificates: int,
+    model: object = None,
 ) -> tuple[ClassCertificate, ...]:
     """Measure the largest error of a released distribution over each of some classes of questions, in one payment.
 
     Guarantee: `price`, through the gate.
     Accuracy: every question of a class is within its bound, except with probability `beta` for each
-        class; `together` is what is stated, for all certificates of the release.
+        class; `together` is what is stated, for all certificates of the release, of which there are so many.
     Holds when: the table is not empty.
     """
     measurement = curator.class_errors(names, distribution.released(names), price=price)
-    share = beta if size.public else beta * (1 - sizing.SIZE_BETA)
-    margin, size_error = measurement.noise.lower_quantile(beta=share), sizing.size_error(size, beta)
+    share = beta_for_noise(beta, certificates, public=size.public)
+    groups = [Group(name, 0, 1) for name in names]
+    bounds = _bounds(measurement, groups, records(size, model, beta=beta), beta=share, each=True)
     return tuple(
-        ClassCertificate(
-            name,
-            direct.certified_alpha(
-                largest=float(value), margin=margin, size=size.value, size_error=size_error
-            ),
-            together,
-            max(0.0, float(value) + margin),
-            distribution.source,
-        )
-        for name, value in zip(names, measurement.values.tolist(), strict=True)
+        ClassCertificate(bound.name, bound.alpha, together, bound.counts, distribution.source)
+        for bound in bounds
     )
+
+
+def beta_for_noise(beta: float, certificates: int, *, public: bool) -> float:
+    """The chance that noise lowers one measured error too far, for each of several certificates with `beta` each.
+
+    All of them set the same event of the number of records aside, so that its tenth part is taken off once: together
+    they fail with at most certificates * beta.
+    """
+    return beta if public else beta * (1 - sizing.SIZE_BETA / certificates)
 
 
 def share_of_beta(beta: float, certificates: int) -> float:
@@ -112,7 +121,13 @@ def certify_draw(
     """
     measurement = curator.score_of(sample, price=price)
     rounding = 0.0 if sample.draw.weight is None else 1.0
-    (bound,) = _bounds(measurement, (_all(queries),), size=size, beta=beta, rounding=rounding)
+    count = records(size, None, beta=beta)
+    (bound,) = _bounds(
+        measurement,
+        (_all(queries),),
+        count._replace(least=count.least - rounding),
+        beta=beta_for_noise(beta, 1, public=size.public),
+    )
     return Certificate(bound.alpha, beta, bound.counts)
 
 
@@ -121,18 +136,16 @@ def _all(queries: Queries) -> Group:
 
 
 def _bounds(
-    measurement: LargestError, groups: Sequence[Group], *, size: Size, beta: float, rounding: float = 0.0
+    measurement: LargestError, groups: Sequence[Group], among: Records, *, beta: float, each: bool = False
 ) -> tuple[GroupCertificate, ...]:
-    """The bound of every group, from its measured largest error."""
-    share = beta if size.public else beta * (1 - sizing.SIZE_BETA)
-    margin = measurement.noise.lower_quantile(beta=share, count=len(groups))
-    size_error = rounding + sizing.size_error(size, beta)
+    """The bound of every group, from its measured largest error; beta is for all of them, or for `each`."""
+    margin = measurement.noise.lower_quantile(beta=beta, count=1 if each else len(groups))
     return tuple(
         GroupCertificate(
             group.name,
             group.stop - group.start,
             direct.certified_alpha(
-                largest=float(value), margin=margin, size=size.value, size_error=size_error
+                largest=float(value), margin=margin, size=among.value, size_error=among.value - among.least
             ),
             max(0.0, float(value) + margin),
         )

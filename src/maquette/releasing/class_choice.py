@@ -14,7 +14,7 @@ from maquette.queries.base import Margin, Queries, Sensitivity
 from maquette.questions.classes import CLASSES, MAX_CELLS, cells_of
 from maquette.questions.measurement import Size
 from maquette.questions.noise import law_at
-from maquette.releasing.certify import share_of_beta
+from maquette.releasing.certify import beta_for_noise, share_of_beta
 from maquette.releasing.request import Request
 from maquette.results.distribution import marginal_places
 
@@ -68,10 +68,11 @@ class Offer:
         task, n = self.prepared.task, self.prepared.n
         if not names or not self.price:
             return ()
-        each = Sensitivity(Fraction(len(names)), Fraction(len(names)), Fraction(1))
+        vector = Sensitivity(Fraction(len(names)), Fraction(len(names)), Fraction(1))
         certificates = len(names) + self.is_workload_certified
-        beta = sizing.beta_for_answers(share_of_beta(task.beta, certificates), task.relation)
-        margin = law_at(self.price, each, unit=task.unit).lower_quantile(beta=beta)
+        each = share_of_beta(task.beta, certificates)
+        beta = beta_for_noise(each, certificates, public=sizing.size_is_public(task))
+        margin = law_at(self.price, vector, unit=task.unit).lower_quantile(beta=beta)
         return tuple(
             ClassForecast(
                 name,

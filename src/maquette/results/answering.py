@@ -30,6 +30,7 @@ from maquette.results import statements
 from maquette.results.combinations import cell_weights, combinations, parts_of
 from maquette.results.covering import Covered
 from maquette.results.statements import Answer, HoldsFor, Source
+from maquette.results.totals import records
 from maquette.sculpt.model import SculptModel
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def answer(release: Release, query: str | Queries) -> Answer:
     return Answer(
         query=text,
         value=result.value,
-        count=result.value * release.size.divisor,
+        count=result.value * records(release.size, release.model, beta=release.beta).value,
         error=result.error,
         confidence=None if result.beta is None else 1 - result.beta,
         source=result.source,

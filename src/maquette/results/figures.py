@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute
 from maquette.errors import ReleaseError, WorkloadError
-from maquette.mechanisms import sizing
 from maquette.queries import condition
 from maquette.queries.condition import Leaf, Runs
 from maquette.queries.predicates import of_condition
@@ -35,6 +34,7 @@ from maquette.results.answering import check_attributes, estimate, part_of_beta,
 from maquette.results.covering import Bound, Product, error_of
 from maquette.results.distribution import marginal_places
 from maquette.results.groups import Groups
+from maquette.results.totals import records
 
 if TYPE_CHECKING:
     from maquette.results.release import Release
@@ -156,8 +156,7 @@ class Grouping(Groups):
     def _size(self) -> tuple[float, float, float]:
         """The number of records between the ends that the certificates reckon with, so that all hold together."""
         release = self.release
-        off = sizing.size_error(release.size, release.beta * part_of_beta(release))
-        return max(release.size.value - off, 0.0), float(release.size.divisor), release.size.value + off
+        return records(release.size, release.model, beta=release.beta * part_of_beta(release))
 
     def statement(self, name: str | None = None) -> str:
         """By what the figures are stated."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
+from maquette.models import ratio
 from maquette.models.histogram import SIZE_SHARE, query_weights, size_tail, store_size
 from maquette.models.stored import amounts_of, binned_of, size_of, table_of, whole
 from maquette.queries.base import Columns, Margin, Queries
@@ -88,21 +89,34 @@ class SculptModel:
         if best is None:
             return None
         table, weights = best
+        middle = float((weights * table.shares).sum())
+        low, high = self._ends(table, weights, beta=beta, among=among)
+        value = min(max(middle, low), high)
+        return value, ratio.error_of(value, (low, high))
+
+    def _ends(
+        self, table: MeasuredTable, weights: NDArray[np.float64], *, beta: float, among: int
+    ) -> ratio.Ends:
+        """The shares that the noise of one table and of the total allow; a table of one attribute is in the total."""
+        total, error = self.total(beta=beta)
+        count = float((weights * table.counts).sum())
+        if not self.pure:
+            of_total = self._variance_of_total
+            own = len(table.bins.margin) == 1 and self.size.noise is not None
+            return ratio.ends_by_variance(
+                count,
+                total,
+                of_count=table.variance * float((weights**2).sum()),
+                of_total=of_total,
+                common=of_total * float(weights.sum()) / len(table.counts) if own else 0.0,
+                beta=beta / (self.stages * among),
+            )
         share = beta / (self.stages * among) * (1 if self.size.public else 1 - SIZE_SHARE)
         sizes, counts = np.unique(np.abs(weights[weights != 0]), return_counts=True)
         groups = [(float(count), float(size)) for size, count in zip(sizes, counts, strict=True)]
-        noise = (
-            law_of_variance(table.variance, pure=self.pure).sum_quantile(groups, beta=share)
-            if groups
-            else 0.0
-        )
-        total, error = self.total(beta=beta)
-        middle = float((weights * table.counts).sum()) / total
-        # c / n is off m / total by (c - m) / total + (c / n) (total - n) / total: the total counts by the share
-        most = (middle + noise / total) / (1 - error / total) if error < total else 1.0
-        width = (noise + min(max(most, 0.0), 1.0) * error) / total
-        value = min(max(float((weights * table.shares).sum()), middle - width), middle + width)
-        return value, width + abs(value - middle)
+        law = law_of_variance(table.variance, pure=True)
+        noise = law.sum_quantile(groups, beta=share) if groups else 0.0
+        return ratio.ends_by_bounds(count, total, noise=noise, size_error=error, lean=0.0)
 
     def total(self, *, beta: float) -> tuple[float, float]:
         """The number of records and how far it may be off, out of the share of beta set aside for it.
@@ -114,7 +128,7 @@ class SculptModel:
         """
         if self.size.noise is None:
             return float(self.size.divisor), 0.0
-        one_way = [table for table in self.tables if len(table.bins.margin) == 1]
+        one_way = self._one_way
         values = [float(self.size.value), *(float(table.counts.sum()) for table in one_way)]
         variances = [self.size.noise.variance, *(len(table.counts) * table.variance for table in one_way)]
         share = beta * SIZE_SHARE
@@ -125,10 +139,21 @@ class SculptModel:
             table = one_way[best - 1]
             law = law_of_variance(table.variance, pure=True)
             return max(values[best], 1.0), law.sum_quantile([(float(len(table.counts)), 1.0)], beta=share)
-        precisions = 1 / np.array(variances)
-        law = law_of_variance(float(1 / precisions.sum()), pure=False)
-        mean = float((precisions * np.array(values)).sum() / precisions.sum())
-        return max(mean, 1.0), law.sum_quantile([(1.0, 1.0)], beta=share)
+        weights = self._variance_of_total / np.array(variances)
+        law = law_of_variance(self._variance_of_total, pure=False)
+        return max(float(weights @ np.array(values)), 1.0), law.sum_quantile([(1.0, 1.0)], beta=share)
+
+    @property
+    def _one_way(self) -> list[MeasuredTable]:
+        return [table for table in self.tables if len(table.bins.margin) == 1]
+
+    @property
+    def _variance_of_total(self) -> float:
+        """Of the mean of all measurements of the total by their precision; 0 where it is public."""
+        if self.size.noise is None:
+            return 0.0
+        precisions = (1 / (len(table.counts) * table.variance) for table in self._one_way)
+        return 1 / (1 / self.size.noise.variance + sum(precisions))
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The parts that are stored: JSON and arrays."""
