@@ -10,6 +10,7 @@ from typing import Any
 from maquette._version import __version__ as __version__
 
 _HOMES = {
+    "maquette": ("theory",),
     "maquette.accounting.budget": ("Budget",),
     "maquette.accounting.ledger": ("Ledger",),
     "maquette.api": ("release",),
@@ -49,6 +50,7 @@ _HOMES = {
         "where",
     ),
     "maquette.queries.dimension": ("fat_shattering_dimension", "vc_dimension"),
+    "maquette.queries.dimension_interval": ("dimension_interval",),
     "maquette.releasing.planning": ("plan", "required"),
     "maquette.results.release": ("Release",),
     "maquette.results.statements": ("Answer", "Certificate"),
@@ -64,7 +66,8 @@ __all__ = sorted([*_HOME, "__version__"])  # pyright: ignore[reportUnsupportedDu
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'maquette' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    home = _HOME[name]
+    value = import_module(f"{home}.{name}") if home == "maquette" else getattr(import_module(home), name)
     globals()[name] = value
     return value
 

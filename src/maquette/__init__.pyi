@@ -1,6 +1,7 @@
 """The public names for type checkers: the same as in `__init__.py`, which a test compares."""
 
 # ruff: noqa: A004, I001
+from maquette import theory as theory
 from maquette._version import __version__ as __version__
 from maquette.accounting.budget import Budget as Budget
 from maquette.accounting.ledger import Ledger as Ledger
@@ -44,6 +45,7 @@ from maquette.queries.dimension import (
     fat_shattering_dimension as fat_shattering_dimension,
     vc_dimension as vc_dimension,
 )
+from maquette.queries.dimension_interval import dimension_interval as dimension_interval
 from maquette.releasing.planning import plan as plan, required as required
 from maquette.results.folder import load as load
 from maquette.results.release import Release as Release

@@ -33,7 +33,30 @@ def test_bound_in_json():
     assert (best["group"], best["rows"]) == ("SmallDB", 339)
     assert best["alpha"] == pytest.approx(0.22633662)
     assert told["rows_needed"]["gaussian"] == 460217
-    assert {line["group"] for line in told["bounds"]} == {"SmallDB", "direct noise", "textbook SmallDB"}
+    assert {line["group"] for line in told["bounds"]} == {
+        "SmallDB",
+        "direct noise",
+        "multiplicative weights",
+        "online",
+        "order of magnitude",
+        "textbook SmallDB",
+    }
+    assert told["epsilon_needed"]["gaussian"] == pytest.approx(5.388, rel=1e-3)
+    assert told["queries_log10"]["histogram-laplace"] is None
+
+
+def test_bound_of_a_class_without_end():
+    sizes = ("bound", "--universe", "2^1000", "--n", "1e9", "--epsilon", 1, "--queries", "inf")
+    told = call(*sizes, "--vc", 10, "--alpha", 0.5, "--json").json
+    alphas = {line["name"]: line["alpha"] for line in told["bounds"]}
+    assert alphas["best of all forms"] == pytest.approx(0.096203, rel=1e-4)
+    assert told["queries_log10"]["mw"] == "any"  # the VC dimension leaves finitely many behaviours
+    fat = call(*sizes, "--fat", 3, "--gamma", "1/100").out
+    assert "a cover of the class" in fat
+    assert "fat-shattering dimension 3 at 1/100" in fat
+    refused(call(*sizes), "VC dimension, a cover or a shape")
+    refused(call(*sizes, "--fat", 3), "together with --gamma")
+    refused(call(*sizes, "--fat", 3, "--gamma", "2"), "gamma <= 1/2")
 
 
 @pytest.mark.slow
@@ -136,6 +159,26 @@ def test_dimension_shows_a_shattered_set(tmp_path):
     assert told["method"] == "search"
     assert len(told["witnesses"]) == 2 ** told["value"]
     assert told["levels"] == ["1/4"] * told["value"]
+
+
+def test_dimension_by_words_matrix_and_interval(tmp_path):
+    bits = [{"name": f"b{i}", "kind": "ordinal", "size": 2, "nullable": False} for i in range(30)]
+    place = tmp_path / "bits.json"
+    place.write_text(json.dumps({"attributes": bits}))
+    parities = call("dimension", "-d", place, "--class", "parities:b0,b1,b2", "--json").json
+    assert parities["value"] == 3
+    wide = call("dimension", "-d", place, "--class", "conjunctions:3")
+    assert "VC dimension from 3 to 12" in wide.out
+    assert "d <= log2 4,525 = 12.14" in wide.out
+    spaces = call("dimension", "-d", place, "--class", "halfspaces:b0 + b1 >= 1; b0 - b1 >= 1", "--json").json
+    assert spaces["value"] == 1
+    matrix = tmp_path / "weights.csv"
+    matrix.write_text("0,0\n0,1/2\n1/2,0\n1/2,1/2\n")
+    ended = call("dimension", "--matrix", matrix, "--gamma", "1/4")
+    assert "fat-shattering dimension at 1/4 2, by search: 4 queries" in ended.out
+    refused(call("dimension", "--matrix", matrix), "gamma for real weights")
+    refused(call("dimension", "--matrix", tmp_path / "none.csv"), "cannot read the matrix")
+    refused(call("dimension", "--gamma", "1/4"), "--domain with queries, or --matrix")
 
 
 def test_dimension_refuses(tmp_path):

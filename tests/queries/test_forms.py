@@ -255,6 +255,14 @@ def test_large_unions_with_marginals_are_exact_without_search():
         (["conjunctions:1"], mq.conjunctions(SURVEY, 1)),
         (["literals:1"], mq.conjunctions(SURVEY, 1, literals=True)),
         (["where:age >= 50 and sex = 'Male'"], mq.where(SURVEY, "age >= 50 and sex = 'Male'")),
+        (
+            ["halfspaces: age + 2*hours_per_week >= 60; -1/2 age <= 3"],
+            mq.halfspaces(SURVEY, ["age", "hours-per-week"], [(1, 2), (Fraction(1, 2), 0)], [60, -3]),
+        ),
+        (
+            ["boxes:age=3..5,sex=0..0; AGE=0..1"],
+            mq.boxes(SURVEY, [{"age": (3, 5), "sex": (0, 0)}, {"age": (0, 1)}]),
+        ),
         (["marginals:1", "prefixes:age"], mq.marginals(SURVEY, 1) + mq.prefixes(SURVEY, "age")),
     ],
 )
@@ -280,6 +288,13 @@ def test_a_workload_file_by_name(tmp_path):
         (["prefixes:agee"], "unknown attribute 'agee'"),
         (["ranges:"], "ranges need at least one attribute"),
         (["where:"], "expected a predicate"),
+        (["halfspaces:"], "expected an inequality"),
+        (["halfspaces:age > 3"], "expected an inequality such as"),
+        (["halfspaces:agee >= 3"], "unknown attribute 'agee'"),
+        (["parities:age"], "attributes with two cells"),
+        (["weights:sex:0,x"], "expected weights such as"),
+        (["weights:sex:0,1,1,1,1,1"], "expected weights of shape"),
+        (["boxes:age=3"], "expected codes such as"),
         (["file:/nonexistent/w.json"], "cannot read the workload file"),
     ],
 )

@@ -32,16 +32,19 @@ def test_a_private_number_of_rows_leaves_out_what_needs_it():
 def test_gaussian_noise_needs_a_delta_and_the_floor_needs_none():
     with_delta = {line.name for line in overview.bounds(setting())}
     pure = {line.name for line in overview.bounds(setting(delta=0.0))}
-    assert with_delta - pure == {"gaussian", "histogram-gaussian"}
+    assert with_delta - pure == {"gaussian", "histogram-gaussian", "advanced-composition"}
     assert pure - with_delta == {"shattered set"}
 
 
 def test_endless_classes_and_vast_universes_have_what_applies():
     endless = setting(facts=Facts(universe=2**200, log_queries=math.inf, vc=2))
     groups = {line.group for line in overview.bounds(endless)}
-    assert groups == {"SmallDB"}
+    assert groups == {"SmallDB", "multiplicative weights", "online"}
     vast = setting(facts=Facts(universe=2**200, log_queries=math.log(1e5)))
-    assert set(overview.mechanisms(vast)) == {"smalldb", "laplace", "linf", "gaussian"}
+    assert set(overview.mechanisms(vast)) == {
+        *("smalldb", "roth", "laplace", "linf", "k-norm", "gaussian", "advanced-composition"),
+        *("mw", "mwem", "pmw", "median"),
+    }
 
 
 @pytest.mark.slow

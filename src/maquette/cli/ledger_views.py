@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maquette.cli.bound import check_place, rendered
+from maquette.cli.bound_plot import check_place, rendered
 from maquette.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:

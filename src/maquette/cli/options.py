@@ -54,6 +54,14 @@ RangeNames = Annotated[
 Predicates = Annotated[
     list[str] | None, typer.Option("--where", metavar="SQL", help='One predicate, such as "age >= 60".')
 ]
+ClassWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class",
+        metavar="WORD",
+        help="A class in words: points:age,sex; conjunctions:3; parities:a,b; halfspaces:age + 2*hours >= 60.",
+    ),
+]
 WorkloadFile = Annotated[Path | None, typer.Option("--workload", help="A workload file (JSON).")]
 
 
@@ -65,6 +73,7 @@ def read_workload(
     ranges: list[str] | None,
     where: list[str] | None,
     workload: Path | None,
+    classes: list[str] | None = None,
 ) -> Queries:
     """The union of everything that was asked for on the command line."""
     from maquette import queries as q
@@ -80,12 +89,13 @@ def read_workload(
         parts.append(q.exact_predicates(domain, where))
         for said in dict.fromkeys(said for text in where for said in q.where(domain, text).cuts):
             complain(f"note: {said}; it is asked as two queries, one for each side")
+    parts += [q.parse_workload(domain, [word]) for word in classes or []]
     if workload is not None:
         parts.append(q.load(domain, workload))
     if not parts:
         raise WorkloadError(
             "there are no queries; give at least one of --marginals K, --prefixes ATTR, --ranges A[,B], "
-            '--where "...", --workload FILE'
+            '--where "...", --class WORD, --workload FILE'
         )
     return parts[0] if len(parts) == 1 else q.union(*parts)
 

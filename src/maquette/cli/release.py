@@ -49,6 +49,7 @@ def plan(
     prefixes: options.PrefixNames = None,
     ranges: options.RangeNames = None,
     where: options.Predicates = None,
+    classes: options.ClassWords = None,
     workload: options.WorkloadFile = None,
     weight: options.WeightName = None,
     ledger: Annotated[
@@ -78,6 +79,7 @@ def plan(
         ranges=ranges,
         where=where,
         workload=workload,
+        classes=classes,
     )
     public = {"delta": delta, "relation": relation, "beta": beta}
     if alpha is not None:
@@ -144,6 +146,7 @@ def release(
     prefixes: options.PrefixNames = None,
     ranges: options.RangeNames = None,
     where: options.Predicates = None,
+    classes: options.ClassWords = None,
     workload: options.WorkloadFile = None,
     weight: options.WeightName = None,
     ledger: LedgerPlace = None,
@@ -211,7 +214,13 @@ def release(
 
     declared = Domain.load(domain)
     queries = options.read_workload(
-        declared, marginals=marginals, prefixes=prefixes, ranges=ranges, where=where, workload=workload
+        declared,
+        marginals=marginals,
+        prefixes=prefixes,
+        ranges=ranges,
+        where=where,
+        workload=workload,
+        classes=classes,
     )
     place = output if output is not None else Path(f"{Path(source).stem}.maquette")
     # a table may take minutes to read: what can be refused before is refused before

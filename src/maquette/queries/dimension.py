@@ -220,6 +220,8 @@ class Dimension:
     """The margin around the levels; 1/2 for the VC dimension."""
     method: Literal["closed form", "search"]
     attributes: Margin = ()
+    is_complete: bool = True
+    """False where the search was broken off: `value` is then a lower bound."""
 
     def labelling(self, position: int) -> tuple[int, ...]:
         """The labels that the query `witnesses[position]` gives to the points."""
@@ -240,7 +242,7 @@ def vc_dimension(queries: Queries | Matrix) -> Dimension:
         raise WorkloadError(
             "the VC dimension needs weights 0 and 1; use fat_shattering_dimension with a gamma"
         )
-    return _dimension(queries, HALF)
+    return search_dimension(queries, HALF)
 
 
 def fat_shattering_dimension(queries: Queries | Matrix, gamma: Number) -> Dimension:
@@ -252,7 +254,7 @@ def fat_shattering_dimension(queries: Queries | Matrix, gamma: Number) -> Dimens
     margin = rational(gamma, "gamma")
     if not 0 < margin <= HALF:
         raise ParameterError(f"expected 0 < gamma <= 1/2, got gamma={gamma!r}")
-    return _dimension(queries, margin)
+    return search_dimension(queries, margin)
 
 
 def shatters(
@@ -296,7 +298,8 @@ def rational(value: Number, name: str) -> Fraction:
         raise ParameterError(f"expected {name} to be a finite number, got {value!r}") from None
 
 
-def _dimension(queries: Queries | Matrix, gamma: Fraction) -> Dimension:
+def search_dimension(queries: Queries | Matrix, gamma: Fraction, *, effort: int | None = None) -> Dimension:
+    """By closed form or search; with `effort` the search is broken off after about so many comparisons of sets."""
     if isinstance(queries, Queries):
         closed_form = known_dimension(queries)
         if closed_form is not None:
@@ -306,7 +309,8 @@ def _dimension(queries: Queries | Matrix, gamma: Fraction) -> Dimension:
     if count == 0:
         return Dimension(-1, (), (), (), gamma, "search")
     distinct = _distinct_rows(numerators)
-    shattered = largest(splits_of(numerators[distinct], denominator, gamma), len(distinct))
+    splits = splits_of(numerators[distinct], denominator, gamma)
+    shattered = largest(splits, len(distinct), effort=effort)
     return _from_search(queries, shattered, distinct, gamma)
 
 
@@ -330,7 +334,7 @@ def _from_search(
         points = tuple(tuple(unravel(column, sizes)) for column in columns)
     levels = tuple(split.level for split in shattered.splits)
     witnesses = tuple(int(distinct[w]) for w in shattered.witnesses)
-    return Dimension(len(columns), points, levels, witnesses, gamma, "search", attributes)
+    return Dimension(len(columns), points, levels, witnesses, gamma, "search", attributes, shattered.complete)
 
 
 def _split(values: NDArray[Any], denominator: int, level: Fraction, gamma: Fraction) -> Split:

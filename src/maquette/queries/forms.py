@@ -24,7 +24,7 @@ from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals, marginals, points
 from maquette.queries.predicates import Boxes, Predicate, Predicates, boxes, exact_predicates, predicates
 from maquette.queries.ranges import Prefixes, Ranges, prefixes, ranges
-from maquette.queries.weights import GRID, Weights
+from maquette.queries.weights import GRID, Weights, weights
 from maquette.queries.workload import Part, Workload, union
 
 # Fields of a JSON object, checked: each complaint names the object, the field, what was expected and found.
@@ -254,7 +254,8 @@ READERS: dict[type[Queries], Callable[[Domain, object], Queries]] = {
 
 EXAMPLES = (
     "marginals:3, marginals:1,2, marginal:age,sex, points, points:age,sex, prefixes:age, ranges:age,hours, "
-    "conjunctions:3, literals:3, where:age >= 60, file:workload.json"
+    "conjunctions:3, literals:3, parities:a,b,c, halfspaces:age + 2*hours >= 60, boxes:age=3..7, "
+    "weights:age:0,1/2,1, where:age >= 60, file:workload.json"
 )
 
 
@@ -305,6 +306,69 @@ def _one_name(domain: Domain, rest: str) -> str:
     return attributes[0]
 
 
+_TERM = re.compile(r"([+-]?)(?:([0-9]+(?:\.[0-9]+|/[0-9]+)?)\*?)?([^\W\d]\w*)")
+_SIDE = re.compile(r"-?[0-9]+(?:\.[0-9]+|/[1-9][0-9]*)?")
+_MAX_PARITY_BITS = 10
+
+
+def _parse_halfspaces(domain: Domain, rest: str) -> Halfspaces:
+    """Inequalities such as age + 2*hours >= 60, several with a semicolon between them."""
+    sides = [_inequality(domain, one.strip()) for one in rest.split(";") if one.strip()]
+    if not sides:
+        raise WorkloadError("expected an inequality after halfspaces:, such as age + 2*hours >= 60")
+    over = tuple(name for name in domain.names if any(name in terms for terms, _ in sides))
+    normals = tuple(tuple(terms.get(name, Fraction(0)) for name in over) for terms, _ in sides)
+    return Halfspaces(domain, over, normals, tuple(limit for _, limit in sides))
+
+
+def _inequality(domain: Domain, text: str) -> tuple[dict[str, Fraction], Fraction]:
+    """The coefficients by attribute and the threshold of sum >= threshold."""
+    left, sign, right = re.sub(r"\s", "", text).partition(">=" if ">=" in text else "<=")
+    terms = list(_TERM.finditer(left))
+    if not sign or not terms or "".join(t[0] for t in terms) != left or not _SIDE.fullmatch(right):
+        raise WorkloadError(f"expected an inequality such as age + 2*hours >= 60, got {_excerpt(text)}")
+    factor = 1 if sign == ">=" else -1
+    normal: dict[str, Fraction] = {}
+    for minus, number, name in (t.groups() for t in terms):
+        attribute = names.find(domain, name).name
+        value = Fraction(number or 1) * (-1 if minus == "-" else 1) * factor
+        normal[attribute] = normal.get(attribute, Fraction(0)) + value
+    return normal, Fraction(right) * factor
+
+
+def _parse_parities(domain: Domain, rest: str) -> Weights:
+    """Parities of every subset of some attributes with two cells, the empty subset included."""
+    over = _names(domain, rest)
+    if not 1 <= len(over) <= _MAX_PARITY_BITS or any(domain[name].size != 2 for name in over):
+        raise WorkloadError(
+            f"expected 1 to {_MAX_PARITY_BITS} attributes with two cells each after parities:, got {rest!r}"
+        )
+    cells = range(2 ** len(over))
+    matrix = [[(subset & cell).bit_count() % 2 for cell in cells] for subset in cells]
+    return weights(domain, matrix, attributes=over)
+
+
+def _parse_boxes(domain: Domain, rest: str) -> Boxes:
+    """Codes from .. to of some attributes, several boxes with a semicolon between them."""
+    listed: list[dict[str, tuple[int, int]]] = []
+    for one in rest.split(";"):
+        sides = [re.fullmatch(r"\s*(.+?)\s*=\s*([0-9]+)\.\.([0-9]+)\s*", side) for side in one.split(",")]
+        if not all(sides):
+            raise WorkloadError(f"expected codes such as boxes:age=3..7,sex=0..0, got {_excerpt(rest)}")
+        listed.append({names.find(domain, s[1]).name: (int(s[2]), int(s[3])) for s in sides if s})
+    return boxes(domain, listed)
+
+
+def _parse_weights(domain: Domain, rest: str) -> Weights:
+    """Weights for each cell of some attributes, several queries with a semicolon between them."""
+    over, _, rows = rest.rpartition(":")
+    try:
+        matrix = [[float(Fraction(one.strip())) for one in row.split(",")] for row in rows.split(";")]
+    except (ValueError, ZeroDivisionError):
+        raise WorkloadError(f"expected weights such as weights:age:0,1/2,1, got {_excerpt(rest)}") from None
+    return weights(domain, matrix, attributes=_names(domain, over))
+
+
 _KINDS: dict[str, Callable[[Domain, str], Queries]] = {
     "marginals": lambda domain, rest: marginals(domain, _numbers("marginals", rest)),
     "marginal": lambda domain, rest: marginals(domain, attributes=[_names(domain, rest)]),
@@ -314,6 +378,10 @@ _KINDS: dict[str, Callable[[Domain, str], Queries]] = {
     "ranges": lambda domain, rest: ranges(domain, *_names(domain, rest)),
     "conjunctions": lambda domain, rest: conjunctions(domain, _number("conjunctions", rest)),
     "literals": lambda domain, rest: conjunctions(domain, _number("literals", rest), literals=True),
+    "boxes": _parse_boxes,
+    "parities": _parse_parities,
+    "halfspaces": _parse_halfspaces,
+    "weights": _parse_weights,
     "where": lambda domain, rest: exact_predicates(domain, [rest]),
     "file": load,
 }

@@ -28,6 +28,8 @@ class Shattered(NamedTuple):
 
     splits: tuple[Split, ...]
     witnesses: tuple[int, ...]
+    complete: bool = True
+    """Was the search finished, so that no larger set is shattered?"""
 
 
 def splits_of(numerators: NDArray[Any], denominator: int, gamma: Fraction) -> list[Split]:
@@ -46,16 +48,16 @@ def splits_of(numerators: NDArray[Any], denominator: int, gamma: Fraction) -> li
     return sorted(split_of.values(), key=lambda s: -min(s.low.bit_count(), s.high.bit_count()))
 
 
-def largest(splits: Sequence[Split], queries: int) -> Shattered:
-    """A largest shattered set.
+def largest(splits: Sequence[Split], queries: int, *, effort: int | None = None) -> Shattered:
+    """A largest shattered set; with `effort`, the largest one among so many sets that were looked at.
 
     Cost: O(|splits|^(d+1)) set operations in the worst case, usually far fewer: a set that can grow to t points has
     2^(t-j) queries or more for each labelling of any j of them. A split that leaves fewer behind extends no set of
     this branch that would beat the best one found, and is dropped for the whole branch.
     """
-    search = _Search(queries)
+    search = _Search(queries, effort)
     search.visit([(1 << queries) - 1], splits, ())
-    return Shattered(search.best, labels_of(search.best, queries))
+    return Shattered(search.best, labels_of(search.best, queries), search.is_complete)
 
 
 def labels_of(splits: Sequence[Split], queries: int) -> tuple[int, ...]:
@@ -74,14 +76,23 @@ def bits(mask: NDArray[np.bool_]) -> int:
 
 
 class _Search:
-    def __init__(self, queries: int) -> None:
+    def __init__(self, queries: int, effort: int | None) -> None:
         self.best: tuple[Split, ...] = ()
         self.most = queries.bit_length() - 1  # 2^d labellings need as many queries
+        self.left = effort
+
+    @property
+    def is_complete(self) -> bool:
+        return self.left is None or self.left > 0 or len(self.best) == self.most
 
     def visit(self, cells: list[int], splits: Sequence[Split], chosen: tuple[Split, ...]) -> None:
         """Look for more than the best among the sets that extend `chosen`, whose labellings are the `cells`."""
         if len(chosen) > len(self.best):
             self.best = chosen
+        if self.left is not None:
+            if self.left <= 0:
+                return
+            self.left -= len(cells) * max(1, len(splits))
         candidates = self._promising(cells, splits, len(chosen))
         for i, split in enumerate(candidates):
             if len(self.best) >= min(self.most, len(chosen) + len(candidates) - i):

@@ -209,6 +209,10 @@ def _answers(unit: str, width: float, cap: int, p: float) -> tuple[float, float]
 # Widths are fractions of n, scales are in counts. See `theory/online.py` for the letters.
 
 
+_MAX_DOUBLE = 10**300
+"""More questions than this are counted by their logarithm."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """The public numbers from which a strategy's parameters are chosen."""
@@ -238,6 +242,19 @@ class Inputs:
         if self.grid:
             return draws.laplace_discrete(scale=scale, log_queries=0.0, beta=p, grid=self.grid)
         return -scale * math.log(p)
+
+    @property
+    def log_tests(self) -> float:
+        """ln(3k/beta), also for a k that no double holds."""
+        if self.k < _MAX_DOUBLE:
+            return math.log(3 * self.k / self.beta)
+        return math.log(3) + math.log(self.k) - math.log(self.beta)
+
+    def laplace_of_tests(self, scale: float) -> float:
+        """What none of k Laplace draws exceeds but with probability beta / 3, in counts."""
+        if self.k < _MAX_DOUBLE:
+            return self.laplace(scale, self.beta / (3 * self.k))
+        return scale * self.log_tests
 
     def gaussian(self, sigma: float, p: float) -> float:
         """The same for a Gaussian draw; on a grid one step more."""
@@ -272,8 +289,7 @@ def pure_noise(inputs: Inputs, epsilon: float, c: int, shares: tuple[float, floa
         shares,
         scales,
         (f1 + f2) * epsilon,
-        (inputs.laplace(scales[0], inputs.beta / 3) + inputs.laplace(scales[1], inputs.beta / (3 * inputs.k)))
-        / inputs.n,
+        (inputs.laplace(scales[0], inputs.beta / 3) + inputs.laplace_of_tests(scales[1])) / inputs.n,
         inputs.laplace(scales[2], inputs.beta / (3 * c)) / inputs.n,
     )
 
@@ -285,9 +301,7 @@ def concentrated_noise(inputs: Inputs, rho: float, c: int, shares: tuple[float, 
         raise ParameterError(f"expected two shares between 0 and 1, got {shares}")
     epsilon = math.sqrt(2 * rho * (1 - fm) / c)
     scales = 1 / (fa * epsilon), 2 / ((1 - fa) * epsilon), math.sqrt(c / (2 * rho * fm))
-    tests = inputs.laplace(scales[0], inputs.beta / (3 * c)) + inputs.laplace(
-        scales[1], inputs.beta / (3 * inputs.k)
-    )
+    tests = inputs.laplace(scales[0], inputs.beta / (3 * c)) + inputs.laplace_of_tests(scales[1])
     return NoiseLevels(
         "rho",
         c,
@@ -307,7 +321,7 @@ def split_pure(inputs: Inputs, epsilon: float, c: int) -> tuple[float, float, fl
     """
     scale = epsilon * inputs.n
     a1 = math.log(3 / inputs.beta) / scale
-    a2 = 2 * c * math.log(3 * inputs.k / inputs.beta) / scale
+    a2 = 2 * c * inputs.log_tests / scale
     a3 = c * math.log(3 * c / inputs.beta) / scale
     if inputs.refit or inputs.alpha is not None:
         roots = [math.sqrt(a) for a in (a1, a2, a3)]
@@ -326,7 +340,7 @@ def split_zcdp(inputs: Inputs, rho: float, c: int) -> tuple[float, float]:
     """The same for epochs: A = b / sqrt(1 - fm), W = v / sqrt(fm)."""
     first, second = (
         math.sqrt(math.log(3 * c / inputs.beta)),
-        math.sqrt(2 * math.log(3 * inputs.k / inputs.beta)),
+        math.sqrt(2 * inputs.log_tests),
     )
     fa = first / (first + second)
     tests = (first + second) ** 2 / (math.sqrt(2 * rho / c) * inputs.n)
@@ -341,7 +355,7 @@ def median_split_pure(inputs: Inputs, epsilon: float, c: int, gap: float) -> tup
     """For the median mechanism: paid answers below alpha_m where that leaves enough for the tests, else balanced."""
     scale = epsilon * inputs.n
     a1 = math.log(3 / inputs.beta) / scale
-    a2 = 2 * c * math.log(3 * inputs.k / inputs.beta) / scale
+    a2 = 2 * c * inputs.log_tests / scale
     a3 = c * math.log(3 * c / inputs.beta) / scale
     modest = _tests_first(a1, a2, a3 / gap)
     even = _normal(math.sqrt(2 * a1), math.sqrt(2 * a2), math.sqrt(a3))
@@ -352,7 +366,7 @@ def median_split_zcdp(inputs: Inputs, rho: float, c: int, gap: float) -> tuple[f
     """The same for epochs."""
     first, second = (
         math.sqrt(math.log(3 * c / inputs.beta)),
-        math.sqrt(2 * math.log(3 * inputs.k / inputs.beta)),
+        math.sqrt(2 * inputs.log_tests),
     )
     tests = (first + second) ** 2 / (math.sqrt(2 * rho / c) * inputs.n)
     paid = math.sqrt(c / (2 * rho)) * draws.gaussian_two_sided(math.log(inputs.beta / (3 * c))) / inputs.n

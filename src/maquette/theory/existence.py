@@ -15,9 +15,8 @@ from typing import Literal
 from maquette import _check
 from maquette.domain import Relation
 from maquette.errors import ParameterError, WorkloadError
-from maquette.queries import dimension
 from maquette.queries.base import Queries, log_distinct
-from maquette.queries.halfspaces import Halfspaces
+from maquette.queries.dimension_interval import vc_at_most
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes
 from maquette.queries.ranges import Prefixes, Ranges
@@ -26,7 +25,7 @@ from maquette.theory import lower as vc_bounds
 
 Shape = Literal["thresholds", "intervals"]
 LETTERS = "abcdefgh"
-_ROUNDABLE = 2**60
+MAX_ROUNDED_UNIVERSE = 2**60
 """Larger universes are not rounded: form b would need as many rows."""
 
 
@@ -157,7 +156,7 @@ def _general(facts: Facts) -> list[Form]:
     forms_here: list[Form] = []
     if math.isfinite(facts.log_queries):
         forms_here.append(Form("a", "sampling", lambda m: sampling(rows=m, log_queries=facts.log_queries)))
-    if facts.universe < _ROUNDABLE:
+    if facts.universe < MAX_ROUNDED_UNIVERSE:
         forms_here.append(Form("b", "rounding", lambda m: rounding(rows=m, universe=facts.universe)))
     return forms_here
 
@@ -311,20 +310,6 @@ def facts_of(queries: Queries, *, vc: int | None = None) -> Facts:
         span=min(1.0, span),
         parts=tuple(facts_of(part) for part in disjoint_parts(queries)),
     )
-
-
-def vc_at_most(queries: Queries) -> int | None:
-    """A VC dimension that the class does not exceed, known without a search; None if there is none."""
-    closed = dimension.known_dimension(queries)
-    if closed is not None:
-        return len(closed.points)
-    match queries:
-        case Boxes(domain=domain, attributes=names):
-            return dimension.boxes(cells=[domain[name].size for name in names])
-        case Halfspaces(over=over):
-            return dimension.halfspaces(d=len(over))
-        case _:
-            return None
 
 
 def disjoint_parts(queries: Queries) -> list[Queries]:

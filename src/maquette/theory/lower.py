@@ -162,3 +162,17 @@ def free_rows(*, alpha: float, vc: int) -> int:
     rows = search.smallest(lambda rows: free_error(rows=rows, vc=vc) <= alpha)
     assert rows is not None  # the error falls to 0
     return rows
+
+
+def fat_cover(*, dimension: int, gamma: float, points: int) -> tuple[float, float]:
+    """(r, ln N_r): a sup-norm cover of a class of [0, 1]-weights by its fat-shattering dimension, at r = 4 gamma.
+
+    Accuracy: N_r < 2 (4 s / r^2)^(F log2(4 e s / (F r))) on s points (Alon, Ben-David, Cesa-Bianchi and Haussler 1997;
+        Anthony and Bartlett 1999, Theorem 12.8; from the literature, with the larger of the two printed constants).
+    Holds when: F >= 1 is the dimension at gamma = r/4 and s >= F; s = |X|, or the cells that a table of n records has.
+    """
+    _check.whole(dimension=dimension, points=points)
+    _check.positive(gamma=gamma)
+    radius, log_points = 4 * gamma, math.log(max(points, dimension))
+    exponent = dimension * (math.log(4 * math.e) + log_points - math.log(dimension * radius)) / math.log(2)
+    return radius, math.log(2) + exponent * (math.log(4) + log_points - 2 * math.log(radius))

@@ -299,10 +299,9 @@ def _best_rows(
         log_range = multisets.log_multisets(universe=universe, rows=m)
         # a little more, so that the rounding of the logarithm cannot cost a positive
         c = max(1, math.floor(log_range / math.log(2) + 1e-9))
-        best = min(
-            existence.sampling(rows=m, log_queries=math.log(inputs.k)),
-            existence.rounding(rows=m, universe=universe),
-        )
+        best = existence.sampling(rows=m, log_queries=math.log(inputs.k))
+        if universe < existence.MAX_ROUNDED_UNIVERSE:
+            best = min(best, existence.rounding(rows=m, universe=universe))
         levels = noise(c, best)
         gap = max(best, levels.answer_width) * (1 + 1e-9)
         return Median(run=_with_gap(inputs, levels, gap, best), rows=m, log_range=log_range, best=best)

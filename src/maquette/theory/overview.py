@@ -1,4 +1,4 @@
-"""Every bound for one setting, side by side, and how each moves with n, epsilon and the number of queries."""
+"""Every bound for one setting, side by side; what a target error needs; how each moves with n, epsilon and k."""
 
 from __future__ import annotations
 
@@ -7,42 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from maquette import _check
-from maquette.domain import Relation
-from maquette.theory import direct, existence, lower, search, smalldb, textbook
-from maquette.theory.existence import Facts
+from maquette.theory import existence, guarantees, search, smalldb, textbook
+from maquette.theory.guarantees import Group, Guarantee, Setting
 
-Group = Literal["SmallDB", "direct noise", "textbook SmallDB", "lower bound"]
 Axis = Literal["n", "epsilon", "queries"]
+__all__ = ["Axis", "Line", "Needs", "Setting", "bounds", "curve", "mechanisms", "needs", "records"]
 
-_LARGEST_HISTOGRAM = 40.0
-"""ln |X| beyond which nobody holds a histogram."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """The public numbers that all bounds are computed from."""
-
-    facts: Facts
-    n: int
-    epsilon: float
-    delta: float = 0.0
-    beta: float = 0.05
-    relation: Relation = Relation.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        _check.whole(n=self.n)
-        _check.positive(epsilon=self.epsilon)
-        _check.fraction(beta=self.beta)
-        _check.fraction_or_zero(delta=self.delta)
-
-    @property
-    def n_public(self) -> bool:
-        return self.relation is Relation.REPLACE_ONE
-
-    @property
-    def log_universe(self) -> float:
-        return math.log(self.facts.universe)
+_FAR = 1e30
+"""ln k beyond which the number of queries is called unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,37 +32,56 @@ class Line:
     """The printed form is in counts; `alpha` is then a count too."""
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one mechanism needs for a target error, one number at a time, the others as in the setting."""
+
+    records: int | None
+    epsilon: float | None
+    log_queries: float | None
+    """ln of the number of queries that it can answer within the target; infinite if their number does not matter."""
+
+
 def bounds(setting: Setting) -> list[Line]:
     """Everything that is known about this setting, group by group."""
-    return [*_smalldb(setting), *_direct(setting), *_textbook(setting), *_lower(setting)]
+    return [
+        *_smalldb(setting),
+        *_proved(setting),
+        *_textbook(setting),
+        *_rates(setting),
+        *_lower(setting),
+    ]
 
 
 def mechanisms(setting: Setting) -> dict[str, float]:
-    """The guarantees of the mechanisms at hand: SmallDB and direct noise."""
-    return {"smalldb": _best(setting).alpha} | {
-        name: error(setting) for name, error in _noises(setting).items()
-    }
+    """The guaranteed error of every mechanism that applies."""
+    return {one.name: error for one, error in guarantees.applicable(setting)}
 
 
 def records(setting: Setting, *, alpha: float) -> dict[str, int | None]:
     """How many records each mechanism needs for the error alpha; the setting's own n is not used."""
-    only = existence.LETTERS if setting.n_public else existence.LETTERS.replace("c", "")
-    needed = smalldb.records(
-        setting.facts, alpha=alpha, epsilon=setting.epsilon, beta=setting.beta, only=only
-    )
-    needs: dict[str, int | None] = {"smalldb": needed.whole}
-    for name, error in _noises(setting).items():
-        needs[name] = search.records(lambda n, error=error: error(replace(setting, n=n)), alpha=alpha)
-    return needs
+    return {one.name: _records(one, setting, alpha) for one, _ in guarantees.applicable(setting)}
+
+
+def needs(setting: Setting, *, alpha: float) -> dict[str, Needs]:
+    """For each mechanism the records, the epsilon and the number of queries at which it reaches alpha."""
+    return {
+        one.name: Needs(
+            _records(one, setting, alpha), _epsilon(one, setting, alpha), _log_queries(one, setting, alpha)
+        )
+        for one, _ in guarantees.applicable(setting)
+    }
 
 
 def curve(setting: Setting, axis: Axis, *, points: int = 41) -> list[dict[str, float | str]]:
     """Guaranteed errors along one axis, three decades around the setting, the others held fixed."""
     lines: list[dict[str, float | str]] = []
+    shown = {one.name for one, _ in guarantees.applicable(setting)}
     for value, changed in _along(setting, axis, points):
         lines += [
             {"axis": axis, "value": value, "mechanism": name, "alpha": alpha}
             for name, alpha in mechanisms(changed).items()
+            if name in shown
         ]
     return lines
 
@@ -105,25 +96,58 @@ def _along(setting: Setting, axis: Axis, points: int) -> Iterator[tuple[float, S
             yield setting.epsilon * factor, replace(setting, epsilon=setting.epsilon * factor)
         else:
             log_queries = max(0.0, setting.facts.log_queries + math.log(factor))
-            yield (
-                math.exp(log_queries),
-                replace(setting, facts=replace(setting.facts, log_queries=log_queries)),
-            )
+            yield math.exp(log_queries), guarantees.with_queries(setting, log_queries)
 
 
-def _best(setting: Setting, **chosen: str) -> smalldb.Bound:
-    return smalldb.best(
-        setting.facts,
-        n=setting.n,
-        epsilon=setting.epsilon,
-        beta=setting.beta,
-        n_public=setting.n_public,
-        **chosen,  # pyright: ignore[reportArgumentType]
-    )
+def _records(one: Guarantee, setting: Setting, alpha: float) -> int | None:
+    if one.name == "smalldb":  # exact: minimised over m
+        needed = smalldb.records(
+            setting.facts,
+            alpha=alpha,
+            epsilon=setting.epsilon,
+            beta=setting.beta,
+            only=guarantees.useful_forms(setting),
+        )
+        return needed.whole
+    return search.records(lambda n: one.error(replace(setting, n=n)), alpha=alpha)
+
+
+def _epsilon(one: Guarantee, setting: Setting, alpha: float) -> float | None:
+    """To a relative 1e-6 from above."""
+
+    def enough(epsilon: float) -> bool:
+        return one.error(replace(setting, epsilon=epsilon)) <= alpha
+
+    return _border(enough, low=1e-9, high=1e4)
+
+
+def _border(enough: Callable[[float], bool], *, low: float, high: float) -> float | None:
+    """The least value that is enough, between two, for what is enough from some value on; None if none is."""
+    if not enough(high):
+        return None
+    while high / low > 1 + 1e-6:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _log_queries(one: Guarantee, setting: Setting, alpha: float) -> float | None:
+    """ln of the largest k, to a relative 1e-6 from below; None if not even one query is within alpha."""
+
+    def fails(log_queries: float) -> bool:
+        return not one.error(guarantees.with_queries(setting, log_queries)) <= alpha
+
+    if fails(0.0):
+        return None
+    if not fails(_FAR):
+        return math.inf
+    border = _border(fails, low=1e-6, high=_FAR)
+    assert border is not None  # it fails at _FAR
+    return max(0.0, border / (1 + 1e-6))
 
 
 def _smalldb(setting: Setting) -> list[Line]:
-    best = _best(setting)
+    best = guarantees.best_smalldb(setting)
     lines = [Line("SmallDB", "best of all forms", best.alpha, best.rows, f"form {best.form}")]
     letters = sorted({form.letter for form in existence.forms(setting.facts)})
     if setting.n_public:
@@ -131,15 +155,16 @@ def _smalldb(setting: Setting) -> list[Line]:
             {*letters, "c", *(form.letter for form in existence.forms(setting.facts, n=setting.n))}
         )
     for letter in letters:
-        bound = _best(setting, only=letter)
+        bound = guarantees.best_smalldb(setting, only=letter)
         lines.append(Line("SmallDB", f"form {letter}", bound.alpha, bound.rows, _WORDS[letter]))
     if math.isfinite(setting.facts.log_queries):
-        plain = _best(setting, base="sequences", only="a")
+        plain = guarantees.best_smalldb(setting, base="sequences", only="a")
         lines.append(
             Line("SmallDB", "sequences", plain.alpha, plain.rows, "|X|^m instead of multisets, form a")
         )
         lines.append(Line("SmallDB", "closed form", _closed_form(setting), None, "no search over m"))
-    return lines
+    roth = guarantees.guarantee("roth")
+    return [*lines, Line("SmallDB", roth.name, roth.error(setting), None, roth.remark)]
 
 
 def _closed_form(setting: Setting) -> float:
@@ -152,42 +177,11 @@ def _closed_form(setting: Setting) -> float:
     )
 
 
-def _noises(setting: Setting) -> dict[str, Callable[[Setting], float]]:
-    """Direct mechanisms that can run here, by their names in the planner."""
-    if not math.isfinite(setting.facts.log_queries):
-        return {}
-    errors: dict[str, Callable[[Setting], float]] = {}
-    if setting.facts.log_queries < _LARGEST_HISTOGRAM:
-        errors |= {
-            "laplace": lambda s: direct.laplace(**_terms(s)),
-            "linf": lambda s: direct.linf(**_terms(s)),
-        }
-        if setting.delta:
-            errors["gaussian"] = lambda s: direct.gaussian_one_shot(delta=s.delta, **_terms(s))
-    if setting.log_universe < _LARGEST_HISTOGRAM:
-        errors["histogram-laplace"] = lambda s: direct.histogram_laplace(
-            universe=s.facts.universe, **_terms(s)
-        )
-        if setting.delta:
-            errors["histogram-gaussian"] = lambda s: direct.histogram_gaussian(
-                delta=s.delta, universe=s.facts.universe, **_terms(s)
-            )
-    return errors
-
-
-def _terms(setting: Setting) -> dict[str, float]:
-    return {
-        "n": setting.n,
-        "epsilon": setting.epsilon,
-        "log_queries": setting.facts.log_queries,
-        "beta": setting.beta,
-    }
-
-
-def _direct(setting: Setting) -> list[Line]:
+def _proved(setting: Setting) -> list[Line]:
     return [
-        Line("direct noise", name, error(setting), None, "replace-one, continuous noise")
-        for name, error in _noises(setting).items()
+        Line(one.group, one.name, error, None, one.remark)
+        for one, error in guarantees.applicable(setting)
+        if one.group != "SmallDB"
     ]
 
 
@@ -213,17 +207,21 @@ def _textbook(setting: Setting) -> list[Line]:
     ]
 
 
-def _lower(setting: Setting) -> list[Line]:
-    """What no epsilon-private mechanism can beat on this class; for pure epsilon and counting queries."""
-    if setting.facts.vc is None or setting.delta:
-        return []
-    window = lower.from_vc(setting.facts.vc)
-    if 2 * setting.n < window.points:
-        return []
-    floor = lower.fraction(
-        window, n=setting.n, epsilon=setting.epsilon, beta=setting.beta, relation=setting.relation
+def _rates(setting: Setting) -> list[Line]:
+    rate = guarantees.hardt_talwar(
+        n=setting.n,
+        epsilon=setting.epsilon,
+        log_universe=setting.log_universe,
+        log_queries=setting.log_queries,
     )
-    return [Line("lower bound", "shattered set", floor, None, f"VC dimension {setting.facts.vc}")]
+    remark = "min(k, sqrt(k ln(|X|/k))) / epsilon for random queries, no constant"
+    return [Line("order of magnitude", "Hardt-Talwar", rate, None, remark)] if math.isfinite(rate) else []
+
+
+def _lower(setting: Setting) -> list[Line]:
+    """What no epsilon-private mechanism can beat on this class; for pure epsilon."""
+    floor = guarantees.floor_of(setting)
+    return [] if floor is None else [Line("lower bound", "shattered set", floor[0], None, floor[1])]
 
 
 _WORDS = {
