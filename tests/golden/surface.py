@@ -124,6 +124,8 @@ def _form(name: str) -> Any:
     value = getattr(mq, name)
     if isinstance(value, str):
         return "text"
+    if inspect.ismodule(value):
+        return dir(value)
     if not inspect.isclass(value):
         return signature(value)
     if issubclass(value, Warning | Exception):
