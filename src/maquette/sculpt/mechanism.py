@@ -56,7 +56,7 @@ from maquette.sculpt.rows import (
 )
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.stages import BudgetView, DirectPart, candidate_triples
-from maquette.sculpt.targets import MAX_ORDER, NOT_EMPTY, TRUSTED
+from maquette.sculpt.targets import MAX_ORDER, blend
 from maquette.theory import direct
 
 # Limits of time and memory:
@@ -178,7 +178,7 @@ class Run:
         )
         if dense or not is_close(sampler, result.rows):
             self.progress("repairing the synthetic rows", 0.0)
-            repair(sampler, result, dense=dense, rng=self.rng)
+            repair(sampler, result, rng=self.rng)
             self.progress("repairing the synthetic rows", 1.0)
         return result
 
@@ -331,24 +331,24 @@ def _run_dense(run: Run, *, price: Fraction) -> Outcome:
 def _dense_outcome(
     task: Task, outcome: Outcome, model: ResidualModel, database: SmallDatabase, answering: SmallDatabase
 ) -> Outcome:
-    """The rows, and answers: full cells as measured, the others as the rows that answer have them.
+    """The rows, and answers: what the rows of all sweeps say, near the measured cells.
 
-    Accuracy: the rows know which cells are empty, the measurement how full the others are. A rows' answer is clipped to
-        within a few deviations of the measured one; all stay within the noise level plus how far they were shifted.
+    Accuracy: rows know which cells are empty and what all marginals say together, so their answers are nearer the truth
+        than the measured cells. All stay within the noise level plus how far they lie from what was measured.
     """
     n = outcome.size.divisor
     fractions = answering.answer(task.queries).fractions
     shift = 0.0
     for margin, place, _ in shape.margins_of(task.queries) or ():
-        noisy, deviation = model.table(margin).ravel() / n, model.deviation(margin) / n
-        width = TRUSTED * deviation
-        np.clip(fractions[place], noisy - width, noisy + width, out=fractions[place])
-        np.copyto(fractions[place], noisy, where=noisy > NOT_EMPTY * deviation)
-        np.clip(fractions[place], 0.0, 1.0, out=fractions[place])
-        possible = np.clip(noisy, 0.0, 1.0)  # the truth lies there too
+        noisy = model.table(margin).ravel()
+        counts = blend(n * fractions[place], noisy, model.deviation(margin))
+        np.minimum(counts / n, 1.0, out=fractions[place])
+        possible = np.clip(noisy / n, 0.0, 1.0)  # the truth lies there too
         shift = max(shift, float(np.abs(fractions[place] - possible).max()) * n)
     level, size_error = (outcome.parameters[key] for key in ("noise_level_counts", "size_drift_counts"))
-    text = "discrete Gaussian noise in the residual basis; cells near zero as the synthetic rows have them"
+    text = (
+        "discrete Gaussian noise in the residual basis; answers of the synthetic rows, near the measured ones"
+    )
     error = direct.shifted_error(noise=level, shift=shift, size_error=size_error)
     return replace(
         outcome,

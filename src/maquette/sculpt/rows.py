@@ -18,7 +18,7 @@ from maquette.queries.marginals import labels
 from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements, TableEstimate, iterative_fit
 from maquette.sculpt.sampler import RowSampler, swap_pass
-from maquette.sculpt.targets import Layout, Targets, targets_of
+from maquette.sculpt.targets import SAMPLING, Layout, Targets, targets_of
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
 MIN_GAINS = (0.0, 0.02, 0.1)
@@ -28,8 +28,8 @@ _MAX_START_LOG = 4.0
 """Of the potentials that rows begin with."""
 _CHECKED = 5
 """Cells whose mean residual decides whether to go on."""
-_STANDS_OUT, _SAMPLING = 5.0, 0.02
-"""Deviations from which on a cell is checked; the share of its count that is allowed as sampling variance."""
+_STANDS_OUT = 5.0
+"""Deviations from which on a cell is checked."""
 _CLOSE = 3.0
 """The mean residual, in deviations, that is good enough."""
 _FALLING = 0.93
@@ -271,7 +271,7 @@ def _worst_residual(layout: Layout, targets: Targets, counts: NDArray[np.float64
     checked = goal > _STANDS_OUT * deviations
     if not checked.any():
         return 0.0
-    allowed = np.sqrt(deviations[checked] ** 2 + _SAMPLING * goal[checked] + 1)
+    allowed = np.sqrt(deviations[checked] ** 2 + SAMPLING * goal[checked] + 1)
     residuals = np.abs((goal - counts[first:])[checked]) / allowed
     return float(np.sort(residuals)[-_CHECKED:].mean())
 
@@ -352,11 +352,11 @@ def _towards(
 # occur together in no row are never made. Every accepted swap lowers the weighted sum of squared residuals.
 
 
-def repair(sampler: RowSampler, fitted_rows: FittedRows, *, dense: bool, rng: np.random.Generator) -> None:
+def repair(sampler: RowSampler, fitted_rows: FittedRows, *, rng: np.random.Generator) -> None:
     """Let rows take blocks of columns from each other, in place, where sweeps did not reach the tables."""
     layout, rows = sampler.layout, fitted_rows.rows
     average = layout.count(fitted_rows.all_sweeps) * (len(rows) / len(fitted_rows.all_sweeps))
-    goals = sampler.targets.goals(average, dense=dense)
+    goals = sampler.targets.goals(average)
     swap_blocks(layout, rows, goals, sampler.targets.precisions, rng=rng)
 
 

@@ -22,8 +22,10 @@ MAX_ORDER = 3
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
 _ONE_WAY_PRIOR = 0.5
 """Prior deviation of one-way tables."""
-TRUSTED, NOT_EMPTY = 2.5, 5.0
-"""Deviations that rows may lie from a measurement, and from which on a cell is plainly not empty."""
+_TRUSTED = 2.5
+"""Deviations that rows may lie from a measurement."""
+SAMPLING = 0.02
+"""The sampling variance of swept rows, as a share of the count."""
 # Large enough to rule a cell out:
 _FORBIDDEN_LOG = -25.0
 """The log-potential of cells that the domain forbids: never drawn in single precision beside any allowed cell."""
@@ -313,22 +315,31 @@ class Targets:
     fixed: NDArray[np.float64]
     """Fixed log-potentials."""
 
-    def goals(self, average: NDArray[np.float64], *, dense: bool = False) -> NDArray[np.float64]:
-        """Counts that a repair leads to: the rows' own average over sweeps, near the measurement.
-
-        In the dense regime cells that are plainly not empty are taken as they were measured.
-        """
-        width = TRUSTED * self.deviations
-        goals = np.clip(average, self.counts - width, self.counts + width)
-        if dense:
-            np.copyto(goals, self.counts, where=self.counts > NOT_EMPTY * self.deviations)
-        return np.maximum(goals, 0.0)
+    def goals(self, average: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Counts that a repair leads to: the rows' own average over sweeps, near the measurement."""
+        return blend(average, self.counts, self.deviations)
 
     @property
     def precisions(self) -> NDArray[np.float64]:
         """How much a squared residual of each cell counts in a repair; rows stay out of structural zeros."""
         measured_precisions = 1 / np.maximum(self.deviations, 1.0) ** 2
         return np.where(self.prior_deviations > 0, measured_precisions, _FORBIDDEN_PRECISION)
+
+
+def blend(
+    average: NDArray[np.float64], noisy: NDArray[np.float64], deviations: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Counts of rows, averaged over sweeps, brought near what was measured of them; not negative.
+
+    The rows share out what all tables say together, so they are the better estimate wherever noise is all that is
+    wrong with a measurement. They are kept within a few deviations of it, and follow it by precision where their own
+    sampling error is the larger one.
+    """
+    width = _TRUSTED * deviations
+    counts = np.maximum(np.clip(average, noisy - width, noisy + width), 0.0)
+    sampling = SAMPLING * counts
+    counts += sampling / (sampling + deviations**2) * (noisy - counts)
+    return np.maximum(counts, 0.0)
 
 
 def targets_of(measurements: Measurements, m: int) -> tuple[Layout, Targets]:
