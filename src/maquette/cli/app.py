@@ -21,6 +21,7 @@ from maquette.cli import (
     plot,
     release,
     serve,
+    source,
 )
 from maquette.cli.console import Guarded
 
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.add_typer(domain.app, name="domain")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(audit.app, name="audit")
+app.add_typer(source.app, name="source")
 release.register(app)
 answer.register(app)
 export.register(app)

@@ -16,7 +16,7 @@ app = typer.Typer(help="Draft, review and check domain files.", no_args_is_help=
 
 @app.command("draft")
 def draft(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="The private table.")],
+    source: Annotated[str, typer.Argument(metavar="TABLE", help="The private table.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write; stdout if absent.")
     ] = None,
@@ -101,10 +101,10 @@ def review(
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The domain file.")],
     table: Annotated[
-        Path | None, typer.Option("--table", help="Also count what of this table fits no cell. NOT PRIVATE.")
+        str | None, typer.Option("--table", help="Also count what of this table fits no cell. NOT PRIVATE.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="The table inside a DuckDB file given by --table.")
+        str | None, typer.Option("--name", help="The table inside a database given by --table.")
     ] = None,
     query: TableQuery = None,
     delimiter: Delimiter = ",",

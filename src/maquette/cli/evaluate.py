@@ -9,7 +9,16 @@ import typer
 
 from maquette.cli import console
 from maquette.cli.answer import PaidBy
-from maquette.cli.options import AsJson, Delimiter, Encoding, Quiet, TableName, TableQuery, open_table
+from maquette.cli.options import (
+    AsJson,
+    Delimiter,
+    Encoding,
+    Quiet,
+    TableName,
+    TableQuery,
+    file_name,
+    open_table,
+)
 
 if TYPE_CHECKING:
     from maquette.results.evaluation import Errors, Evaluation
@@ -59,7 +68,7 @@ def evaluate(
 
     release = load(folder, ledger=ledger)
     payer = ledger if ledger is not None else payer_beside(folder, release)
-    place = output if output is not None else Path(f"{source}{SUFFIX}")
+    place = output if output is not None else Path(f"{file_name(source, table)}{SUFFIX}")
     if page:
         check_page_place(place)
     if page and output is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,10 +32,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Delimiter = Annotated[str, typer.Option(help="Field separator of a CSV file.")]
 Encoding = Annotated[str, typer.Option(help="Encoding of a CSV file, such as latin-1.")]
-TableName = Annotated[str | None, typer.Option("--table", help="The table inside a DuckDB file.")]
-TableQuery = Annotated[
-    str | None, typer.Option("--query", help="A query on a DuckDB file, instead of a table.")
-]
+TableName = Annotated[str | None, typer.Option("--table", help="The table inside a database.")]
+TableQuery = Annotated[str | None, typer.Option("--query", help="A query on a database, instead of a table.")]
 
 WeightName = Annotated[
     str | None,
@@ -103,7 +102,8 @@ def read_workload(
 # How commands open the private table and choose its ledger: options with one wording, one call.
 
 Source = Annotated[
-    str, typer.Argument(metavar="TABLE", help="The private table: CSV, Parquet, Arrow, DuckDB.")
+    str,
+    typer.Argument(metavar="TABLE", help="The private table: CSV, Parquet, Arrow, DuckDB, postgresql://..."),
 ]
 
 
@@ -134,6 +134,13 @@ Accounting = Annotated[
         help="How a new ledger counts a delta: gaussian or zcdp. Default: the better one for the mechanism."
     ),
 ]
+
+
+def file_name(source: str, table: str | None) -> str:
+    """A name for files about a table: its path, or the name of the table where an address may hold a password."""
+    if "://" not in source:
+        return source
+    return re.sub(r"[^\w.-]+", "-", table or "query")
 
 
 def open_table(

@@ -15,7 +15,15 @@ from maquette.cli import console, options
 from maquette.cli.console import INTERRUPTED, complain
 from maquette.cli.ledger import paid_so_far
 from maquette.cli.ledger_views import check_folders
-from maquette.cli.options import Accounting, LedgerPlace, Source, TotalDelta, TotalEpsilon, open_table
+from maquette.cli.options import (
+    Accounting,
+    LedgerPlace,
+    Source,
+    TotalDelta,
+    TotalEpsilon,
+    file_name,
+    open_table,
+)
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -222,7 +230,7 @@ def release(
         workload=workload,
         classes=classes,
     )
-    place = output if output is not None else Path(f"{Path(source).stem}.maquette")
+    place = output if output is not None else default_folder(source, table)
     # a table may take minutes to read: what can be refused before is refused before
     parameters: dict[str, Any] = {
         "epsilon": epsilon,
@@ -264,6 +272,12 @@ def release(
         _say_interrupted(ledger, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
     _say_release(result, place, is_repeat=result.created < started, as_json=as_json)
+
+
+def default_folder(source: str, table: str | None) -> Path:
+    """In the working folder, named after the table."""
+    name = file_name(source, table)
+    return Path(f"{Path(name).stem if name == source else name}.maquette")
 
 
 def check_ledger(ledger: str | None, place: Path) -> None:

@@ -6,7 +6,7 @@ import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from maquette.domain import Domain
 from maquette.errors import DomainError, ParameterError, SourceError
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from maquette.queries.base import Queries
     from maquette.vault.engine import Engine
     from maquette.vault.fit import FitReport
+    from maquette.vault.readers import ReadOptions
+    from maquette.vault.source import SourceCheck
 
 
 class Table:
@@ -171,6 +173,13 @@ def fit_report(
     from maquette.vault import fit
 
     return fit.fit_report(source, domain, table=table, query=query, delimiter=delimiter, encoding=encoding)
+
+
+def check_source(source: Any, **options: Unpack[ReadOptions]) -> SourceCheck:
+    """What the place of a table shows without a look at its records, and what its reader could do besides reading."""
+    from maquette.vault.readers import check_source
+
+    return check_source(source, **options)
 
 
 def encode(domain: Domain, columns: Mapping[str, Sequence[str]]) -> dict[str, NDArray[Any]]:

@@ -248,6 +248,7 @@ def load(
     tell(1.0)
     if nbytes > limit:
         return StreamEngine(domain, source, memory_limit=limit)
+    source.close()
     return MemoryEngine(domain, {name: _joined(coding[name], chunks.pop(name)) for name in domain.names})
 
 

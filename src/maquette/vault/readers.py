@@ -6,18 +6,18 @@ import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, TypedDict, TypeGuard, Unpack, cast
 
 import duckdb
 
 from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError, SourceError
-from maquette.vault import sources
+from maquette.vault import postgres, sources
 from maquette.vault.arrow import pa
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.engine import Engine, load
-from maquette.vault.source import Joined, Source, check_fit
+from maquette.vault.source import Joined, Source, SourceCheck, check_fit
 from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records
 
 Progress = Callable[[float], None]
@@ -71,6 +71,14 @@ def open_fitting(source: Any, domain: Domain, **options: Unpack[ReadOptions]) ->
     return opened
 
 
+def check_source(source: Any, **options: Unpack[ReadOptions]) -> SourceCheck:
+    """What can be said of a source without reading a record."""
+    opened = open_source(source, names=(), **options)
+    checked = SourceCheck(opened.description, len(opened.header), tuple(opened.warnings()))
+    opened.close()
+    return checked
+
+
 def open_source(source: Any, *, names: Sequence[str] | None = None, **options: Unpack[ReadOptions]) -> Source:
     """The reader for a source, by its Python type or its file name; `names` are needed for plain records."""
     table, query = options.get("table"), options.get("query")
@@ -81,7 +89,7 @@ def open_source(source: Any, *, names: Sequence[str] | None = None, **options: U
     if isinstance(source, duckdb.DuckDBPyConnection):
         return sources.from_connection(source, "connection", table=table, query=query)
     if table is not None or query is not None:
-        raise ParameterError("table= and query= are for DuckDB files and connections")
+        raise ParameterError("table= and query= are for databases: DuckDB files and connections, PostgreSQL")
     if isinstance(source, duckdb.DuckDBPyRelation):
         return sources.Relation(source, "relation")
     return _open_memory(source, names)
@@ -100,6 +108,14 @@ class _Text:
 
 
 def _open_path(place: str, *, table: str | None, query: str | None, text: _Text) -> Source:
+    if postgres.is_address(place):
+        text.check_unused()
+        return postgres.from_address(place, table=table, query=query)
+    if "://" in place:  # not repeated: it may hold a password
+        raise SourceError(
+            f"cannot read a table from an address that begins with {place.partition('://')[0]}://; "
+            "expected postgresql:// or a path"
+        )
     if any(sign in place for sign in "*?[") and not Path(place).exists():
         return _join(place, sorted(Path(p) for p in glob.glob(place, recursive=True)), text)
     path = Path(place)
@@ -111,7 +127,7 @@ def _open_path(place: str, *, table: str | None, query: str | None, text: _Text)
         text.check_unused()
         return sources.from_file(path, table=table, query=query)
     if table is not None or query is not None:
-        raise ParameterError("table= and query= are for DuckDB files and connections")
+        raise ParameterError("table= and query= are for databases: DuckDB files and connections, PostgreSQL")
     return _open_file(path, text)
 
 
@@ -162,12 +178,23 @@ def _open_records(records: Sequence[Any], names: Sequence[str] | None) -> Source
 
 def ledger_beside(source: object) -> Path | None:
     """Where the ledger of a file is kept if no other place is named; None for what is no single file."""
-    if not isinstance(source, (str, Path)) or any(sign in str(source) for sign in "*?["):
+    if (
+        not isinstance(source, (str, Path))
+        or any(sign in str(source) for sign in "*?[")
+        or _is_address(source)
+    ):
         return None
     return Path(f"{source}.ledger")
 
 
 def public_name(source: object, table: str | None) -> str:
     """What a source is called in public words: its file name or its type, and the table inside it."""
-    public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
+    if _is_address(source):  # the rest of an address may hold a password
+        public = postgres.database_name(str(source))
+    else:
+        public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
     return public if table is None else f"{public}:{table}"
+
+
+def _is_address(source: object) -> TypeGuard[str]:
+    return isinstance(source, str) and "://" in source

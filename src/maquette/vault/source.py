@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from maquette.domain import Attribute, Domain
@@ -19,7 +20,7 @@ ROWS = 2**17
 
 
 class Source(ABC):
-    """A table that can be read from the start as often as needed."""
+    """A table that can be read from the start as often as needed, until it is closed."""
 
     description: str
     """What it is, in public words."""
@@ -48,6 +49,22 @@ class Source(ABC):
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """The raw values of some columns, batch by batch."""
+
+    def warnings(self) -> list[str]:
+        """What whoever reads it could do besides reading, in words."""
+        return []
+
+    close: Callable[[], object] = staticmethod(lambda: None)
+    """Give back what is kept open; the engine that has copied all rows calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCheck:
+    """What the place of a table shows without a look at its records."""
+
+    description: str
+    columns: int
+    warnings: tuple[str, ...]
 
 
 class Joined(Source):
