@@ -57,6 +57,7 @@ _HOMES = {
     "maquette.results.folder": ("load",),
     "maquette.sessions": ("Session",),
     "maquette.sessions.session": ("session",),
+    "maquette.web.client": ("connect",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -52,6 +52,7 @@ from maquette.results.release import Release as Release
 from maquette.results.statements import Answer as Answer, Certificate as Certificate
 from maquette.sessions import Session as Session
 from maquette.sessions.session import session as session
+from maquette.web.client import connect as connect
 
 _HOME: dict[str, str]
 __all__: list[str]

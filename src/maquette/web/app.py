@@ -50,7 +50,7 @@ STEWARD_LINKS = (*LINKS, ("Jobs", "/jobs"), ("People", "/people"))
 
 def service_site(service: Service) -> FastAPI:
     """Tables, questions, releases and jobs, for people who are signed in."""
-    from maquette.web import access, asking, steward
+    from maquette.web import access, api, asking, steward
 
     settings = service.config.settings
 
@@ -72,8 +72,12 @@ def service_site(service: Service) -> FastAPI:
     app.state.catalog = service.catalog
     app.state.visible_releases = lambda request: service.visible_releases(access.signed_in(request))
     app.add_exception_handler(access.SignInFirst, lambda request, _: access.to_sign_in(request))
-    for router in (access.router, asking.router, steward.router, site.router):
+    for router in (api.router, api.operations, access.router, asking.router, steward.router, site.router):
         app.include_router(router)
+
+    @app.get("/api/v1/openapi.json", include_in_schema=False)
+    def description() -> dict[str, Any]:
+        return app.openapi()
 
     @app.get("/readyz", include_in_schema=False)
     def ready() -> Response:
@@ -143,7 +147,8 @@ def words_of(error: MaquetteError) -> str:
 
 def on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, MaquetteError)
-    response = refuse(request, status_of(error), words_of(error))
+    numbers = {name: getattr(error, name) for name in ("unit", "needed", "left") if hasattr(error, name)}
+    response = refuse(request, status_of(error), words_of(error), **numbers)
     if isinstance(error, (RateExceeded, WorkerGone)):
         response.headers["retry-after"] = str(int(getattr(error, "seconds", 1)) + 1)
     return response
@@ -170,10 +175,10 @@ def on_failure(request: Request, error: Exception) -> Response:
     return refuse(request, 500, "internal error; nothing was paid that is not stored")
 
 
-def refuse(request: Request, status: int, why: str) -> Response:
+def refuse(request: Request, status: int, why: str, **numbers: Any) -> Response:
     """A refusal as a page, or as problem+json under /api/."""
     if request.url.path.startswith("/api/"):
         from maquette.web.problems import problem
 
-        return problem(status, why)
+        return problem(status, why, **numbers)
     return refusal(request, status, why)

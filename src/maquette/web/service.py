@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from maquette.domain import Domain
-from maquette.errors import MaquetteError, ParameterError
+from maquette.errors import KeyReused, MaquetteError, ParameterError
 from maquette.web import state
 from maquette.web.auth import Door, Pace, Person
 from maquette.web.catalog import Catalog, free_name, short_name
@@ -219,9 +219,7 @@ class Service:
             row = self.store.find(state.job, person=person.name, key=key)
             assert row is not None
             if (row["table"], row["request"]) != (table, text):
-                raise ParameterError(
-                    f"the key '{key}' was used before for another release; give each its own key"
-                )
+                raise KeyReused(f"the key '{key}' was used before for another release; give each its own key")
             return row
         link.call("start_job", job=values["id"], who=person.name, request=request.model_dump())
         self.count("jobs_started")
@@ -298,6 +296,16 @@ class Service:
 
     def is_ready(self) -> bool:
         return all(link.is_ready() for link in self.links.values())
+
+    def metrics(self) -> str:
+        """Counters in the form of Prometheus: requests and processes, nothing of a table."""
+        lines = [f"maquette_{name}_total {value}" for name, value in sorted(self.counts.items())]
+        for table, link in self.links.items():
+            lines.append(f'maquette_worker_up{{table="{table}"}} {int(link.is_ready())}')
+        for table, keeper in self.keepers.items():
+            lines.append(f'maquette_worker_restarts_total{{table="{table}"}} {keeper.restarts}')
+        running = len(self.store.rows(state.job, state=RUNNING))
+        return "\n".join([*lines, f"maquette_jobs_running {running}", ""])
 
     def record_sign_in(self, person: Person, action: str) -> None:
         """In the log of every table that this person may see."""

@@ -103,7 +103,7 @@ class State:
         event.listen(engine, "connect", _careful)
         return cls(engine)
 
-    def add(self, table: Table, **values: Any) -> bool:
+    def add(self, table: Table, /, **values: Any) -> bool:
         """One more row; False if its key is there already."""
         try:
             with self._engine.begin() as connection:
@@ -112,13 +112,20 @@ class State:
         except IntegrityError:
             return False
 
-    def find(self, table: Table, **values: Any) -> dict[str, Any] | None:
+    def find(self, table: Table, /, **values: Any) -> dict[str, Any] | None:
         """The one row with these values."""
         rows = self.rows(table, **values)
         return rows[0] if rows else None
 
     def rows(
-        self, table: Table, *, after: int = 0, limit: int | None = None, newest: bool = False, **values: Any
+        self,
+        table: Table,
+        /,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        newest: bool = False,
+        **values: Any,
     ) -> list[dict[str, Any]]:
         """Rows with these values in the order of their first column."""
         first = next(iter(table.c))
@@ -132,7 +139,7 @@ class State:
         with self._engine.connect() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
 
-    def change(self, table: Table, where: dict[str, Any], **values: Any) -> int:
+    def change(self, table: Table, where: dict[str, Any], /, **values: Any) -> int:
         """New values in the rows that meet the condition; how many there were."""
         query = update(table).values(**values)
         for name, value in where.items():
@@ -140,7 +147,7 @@ class State:
         with self._engine.begin() as connection:
             return connection.execute(query).rowcount
 
-    def remove(self, table: Table, **values: Any) -> None:
+    def remove(self, table: Table, /, **values: Any) -> None:
         query = delete(table)
         for name, value in values.items():
             query = query.where(table.c[name] == value)
