@@ -203,7 +203,7 @@ def measure(
         if len(runs) < 2:
             return {"stopped after processor seconds": seconds}
     spent = (time.process_time() - started) / len(runs)
-    found: dict[str, Any] = {"seeds": len(runs)}
+    found: dict[str, Any] = {"seeds": len(runs), "of seeds": len(seeds)}
     for key in runs[0]:
         values = np.array([run[key] for run in runs])
         found[key] = _short(values.mean())

@@ -46,12 +46,12 @@ class Stored:
                 self.references.setdefault(key, {})[mechanism] = found
 
     def has(self, key: Key, mechanism: str, code: str, *, seeds: int) -> bool:
-        """Was this measured on as many seeds at least, or seen not to run? `sculpt` with this code, others with any."""
+        """Was this tried with as many seeds at least? `sculpt` with this code, others with any."""
         if mechanism == cells.OURS:
             found = self.ours.get(key, {}).get(code)
         else:
             found = self.references.get(key, {}).get(mechanism)
-        return found is not None and found.get("seeds", seeds) >= seeds
+        return found is not None and found.get("of seeds", seeds) >= seeds
 
 
 def peers(path: Path) -> dict[Key, dict[str, Figures]]:

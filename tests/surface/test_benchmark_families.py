@@ -194,7 +194,7 @@ def _measured(largest, l1):
     both = {f"{of} max": largest for of in ("rows", "answers")} | {
         f"{of} L1": l1 for of in ("rows", "answers")
     }
-    return {"seeds": 4} | both
+    return {"seeds": 4, "of seeds": 4} | both
 
 
 @pytest.fixture
@@ -259,7 +259,7 @@ def test_a_run_goes_on_where_it_was_broken_off(tmp_path, capsys, monkeypatch):
 def test_a_cell_is_measured_by_seeds_and_in_bounded_time(small):
     loaded = small[1]
     found = cells.measure(loaded, Workload.parse("2@1"), "sculpt", seeds=range(2), seconds=100)
-    assert found["seeds"] == 2
+    assert (found["seeds"], found["of seeds"]) == (2, 2)
     assert 0 < found["rows L1"] < 1
     assert found["rows max"] <= found["rows L1"]
     again = cells.measure(loaded, Workload.parse("2@1"), "sculpt", seeds=range(2), seconds=100)
