@@ -217,12 +217,14 @@ def test_worst_cases_that_do_not_meet_are_not_added():
 
 
 def test_what_cannot_be_searched_is_bounded_and_says_so(monkeypatch):
-    parts = (mq.where(SURVEY, "age < 50"), mq.where(SURVEY, "age >= 50 AND sex = 'Male'"))
+    parts = (mq.where(SURVEY, "age < 50 OR sex = 'Female'"), mq.where(SURVEY, "age >= 50 AND sex = 'Male'"))
     monkeypatch.setattr(sensitivity, "MAX_SEARCH_STEPS", 0)
     sensitivity._union_sensitivity.cache_clear()
     asked = mq.union(*parts)
     assert asked.sensitivity(Relation.ADD_REMOVE).l1 == 2
     assert not asked.exact_sensitivity
+    products = mq.where(SURVEY, "age < 50") + mq.where(SURVEY, "age >= 50 AND sex = 'Male'")
+    assert products.sensitivity(Relation.ADD_REMOVE).l1 == 1  # proved by the sides of the two products
     sensitivity._union_sensitivity.cache_clear()
 
 

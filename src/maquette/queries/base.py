@@ -167,6 +167,19 @@ class Queries(ABC):
         """A label for each cell of an attribute; the queries do not tell cells of one label apart."""
         return np.arange(self.domain[name].size, dtype=np.int64)
 
+    def sides(self, codes: Mapping[str, NDArray[np.int64]]) -> Mapping[str, NDArray[np.bool_]] | None:
+        """For some codes of each attribute: can a query (down) count a record with that code (across)?
+
+        True is always right; False promises that no such record has a weight. None where a class does not know.
+        """
+        del codes
+        return None
+
+    @property
+    def are_products(self) -> bool:
+        """Does a query count, with weight 1, just the records that all of its `sides` allow?"""
+        return False
+
     def columns_of(self, rows: Columns) -> NDArray[Any]:
         """Numerators of every query (down) on every single record (across)."""
         length = len(next(iter(rows.values())))

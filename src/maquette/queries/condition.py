@@ -6,7 +6,7 @@ There is no *not*: the reader of predicates pushes it down to the sets, where it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -197,6 +197,33 @@ class RowMasks:
             codes = column(self._domain, self._columns, leaf.attribute)
             self._masks[leaf] = holds(leaf.runs, codes, self._domain[leaf.attribute].size)
         return self._masks[leaf]
+
+
+def sides(domain: Domain, conditions: Sequence[Condition], codes: Columns) -> dict[str, NDArray[np.bool_]]:
+    """For some codes of each attribute: can a record with that code (across) satisfy a condition (down)?"""
+    allowed = {name: np.ones((len(conditions), len(some)), dtype=bool) for name, some in codes.items()}
+    masks = RowMasks(domain, codes, 0)
+    for place, one in enumerate(conditions):
+        named = {leaf.attribute for leaf in leaves(one)}
+        for name in allowed if one == NEVER else named & allowed.keys():
+            allowed[name][place] = _side(one, name, masks)
+    return allowed
+
+
+def _side(condition: Condition, name: str, masks: RowMasks) -> NDArray[np.bool_] | bool:
+    """The codes of one attribute at which some record can satisfy the condition: never too few of them.
+
+    By induction: a record that satisfies *every* satisfies each part, one that satisfies *some* satisfies one of them,
+    and a set of another attribute excludes no code unless it is empty. For a product of sets the codes are exact.
+    """
+    if isinstance(condition, Leaf):
+        return masks.of(condition) if condition.attribute == name else bool(condition.runs)
+    every = isinstance(condition, Every)
+    allowed: NDArray[np.bool_] | bool = every
+    for part in condition.parts:
+        other = _side(part, name, masks)
+        allowed = allowed & other if every else allowed | other
+    return allowed
 
 
 def table_mask(domain: Domain, condition: Condition, names: Margin) -> NDArray[np.bool_]:

@@ -33,7 +33,6 @@ from maquette.queries.sql_compare import Parsed
 from maquette.queries.sql_format import condition_text
 
 # Queries that are given one by one as conditions: boxes and predicates.
-#
 # Conditions on few attributes are answered from the table over them, intervals by sums at the corners of
 # the box (summed-area table); others by a mask over the rows.
 
@@ -87,12 +86,18 @@ class SetQueries(Queries):
         size = self.domain[name].size
         if not sets:
             return np.zeros(size, dtype=np.int64)
-        if (
-            len(sets) * size > MAX_CONDITION_TABLE_CELLS
-        ):  # cells without a border between them are not told apart either
+        if len(sets) * size > MAX_CONDITION_TABLE_CELLS:
+            # cells without a border between them are not told apart either
             borders = {end for runs in sets for low, high in runs for end in (low, high + 1)}
             return np.searchsorted(np.array(sorted(borders)), np.arange(size), side="right").astype(np.int64)
         return label_columns(np.stack([cells.mask(runs, size) for runs in sorted(sets)]))
+
+    def sides(self, codes: Mapping[str, NDArray[np.int64]]) -> Mapping[str, NDArray[np.bool_]]:
+        return condition.sides(self.domain, self.conditions, codes)
+
+    @property
+    def are_products(self) -> bool:
+        return all(one in (ALWAYS, NEVER) or condition.product(one) is not None for one in self.conditions)
 
     def columns_of(self, rows: Columns) -> NDArray[Any]:
         masks = RowMasks(self.domain, rows, len(next(iter(rows.values()))))
@@ -162,7 +167,7 @@ class SetQueries(Queries):
 
 @lru_cache(maxsize=256)
 def _bound(domain: Domain, conditions: tuple[Condition, ...], relation: Relation) -> SensitivityBound:
-    groups = sensitivity.connected([_Conditions(domain, (one,)) for one in conditions])
+    groups = sensitivity.connected([of_condition(domain, one) for one in conditions])
     return sensitivity.total([_group_bound(domain, group, relation) for group in groups])
 
 
@@ -173,11 +178,10 @@ def _group_bound(domain: Domain, group: Sequence[Queries], relation: Relation) -
     searched = sensitivity.search(domain, [_Conditions(domain, conditions)], relation)
     if searched is not None:
         return searched
-    bound = Sensitivity(Fraction(len(conditions)), Fraction(len(conditions)), Fraction(1))
-    if relation is Relation.REPLACE_ONE:
-        bound = sensitivity.least(
-            bound, sensitivity.twice(_bound(domain, conditions, Relation.ADD_REMOVE).bound)
-        )
+    if relation is Relation.ADD_REMOVE:
+        return sensitivity.most_at_once(domain, [_Conditions(domain, conditions)])
+    added, every = _bound(domain, conditions, Relation.ADD_REMOVE).bound, Fraction(len(conditions))
+    bound = sensitivity.least(Sensitivity(every, every, Fraction(1)), sensitivity.twice(added))
     return SensitivityBound(bound, exact=False)
 
 

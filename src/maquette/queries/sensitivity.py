@@ -6,11 +6,13 @@ Largest entries (L-infinity) always combine: a change of one answer belongs to o
 - *replace-one*: the same, and a flat part is at its worst on every pair that differs in all its attributes.
 
 So the parts that are not flat are cut into components that share no attribute; a component of several parts is
-searched through the table over its attributes. What can be neither proved nor searched is bounded by the sum.
+searched through the table over its attributes. What can be neither proved nor searched is bounded: by how many
+conditions one record can satisfy at once (`most_at_once`), else by the sum.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -211,9 +213,14 @@ def _component(domain: Domain, parts: Sequence[Queries], relation: Relation) -> 
     if len(parts) == 1:
         return _alone(parts[0], relation)
     added = total([_alone(part, relation) for part in parts])
-    return search(domain, parts, relation, linf=added.bound.linf) or SensitivityBound(
-        added.bound, exact=False
-    )
+    found = search(domain, parts, relation, linf=added.bound.linf)
+    if found is not None or relation is Relation.REPLACE_ONE:
+        return found or SensitivityBound(added.bound, exact=False)
+    listed = [part for part in parts if part.sides({}) is not None]
+    others = [_alone(part, relation) for part in parts if part.sides({}) is None]
+    together = [most_at_once(domain, listed)] if listed else []
+    bound = least(added.bound, total([*together, *others]).bound)
+    return SensitivityBound(bound, exact=not others and all(one.exact for one in together))
 
 
 def _alone(part: Queries, relation: Relation) -> SensitivityBound:
@@ -225,6 +232,114 @@ def least(one: Sensitivity, other: Sensitivity) -> Sensitivity:
     return Sensitivity(
         min(one.l1, other.l1), min(one.l2_squared, other.l2_squared), min(one.linf, other.linf)
     )
+
+
+# How many conditions one record can satisfy at once.
+#
+# Of a set of records each attribute has a side: the codes that its records may have. A record is in at most as many
+# sets as have all its codes on their sides. For codes chosen for some attributes, a set is *alive* if they are on its
+# sides. Divide one unit of every set that is alive, in any way, among the attributes that are still open and on which
+# its side is not everything; a set without such an attribute keeps its unit. For any record with the chosen codes
+#
+#     sets that it is in  <=  units kept  +  sum over open attributes a of  the shares on a of the alive sets
+#                                            whose side holds its code of a
+#                         <=  units kept  +  sum over open attributes a of  the largest such sum over all codes of a,
+#
+# because a set that it is in has its codes on all sides and so counts all of its shares, and no share is negative. The
+# search opens the choice with the largest bound first, so at any moment the largest bound of an unopened choice bounds
+# every record: opened ones are covered by the choices that replaced them. If that choice leaves no attribute open, its
+# bound is the number of sets alive, attained by a record where sets are products of their sides. Otherwise the search
+# ends when its steps are used up, with a bound that is proved all the same. Which shares are good is found by descent:
+# they move from attributes whose fullest code a set allows to those whose fullest code it excludes. All of it is in
+# whole numbers, so that every machine finds the same bound.
+
+MAX_MEETING_STEPS = 2**28
+"""Elementary steps of a search for the record in the most sets: about a second."""
+_DESCENT = 100
+"""Steps of the descent; the bound of random conjunctions falls by two thirds in the first 50, hardly after 100."""
+_UNIT = 2**20
+
+
+def most_at_once(domain: Domain, parts: Sequence[Queries]) -> SensitivityBound:
+    """What adding a record moves at most, for classes that know their `sides`: each query counts it with 0 or 1.
+
+    Guarantee: never too small; exact where the classes are products of their sides and the search came to its end.
+    """
+    count = sum(part.count for part in parts)
+    names = [name for name in domain.names if any(name in part.attributes for part in parts)]
+    most, complete = count, False
+    if names and all(domain[name].size <= MAX_SEARCHED_RECORDS for name in names):
+        codes = {name: _kinds(domain, parts, name).codes for name in names}
+        if count * sum(map(len, codes.values())) <= MAX_WEIGHTS_IN_MEMORY:
+            tables = [part.sides(codes) or {} for part in parts]
+            most, complete = _most_alive([np.concatenate([t[name] for t in tables]) for name in names])
+    bound = Fraction(most)
+    return SensitivityBound(
+        Sensitivity(bound, bound, min(bound, Fraction(1))),
+        exact=complete and all(part.are_products for part in parts),
+    )
+
+
+def _most_alive(sides: Sequence[NDArray[np.bool_]]) -> tuple[int, bool]:
+    """The most sets (rows of `sides`) that one code per attribute leaves alive, and whether the search was complete."""
+    tables = sorted(sides, key=lambda side: side.shape[1])
+    matters = np.stack([~table.all(axis=1) for table in tables])
+    shares, steps = _shares(tables, matters)
+    heap: list[tuple[int, int, tuple[int, ...]]] = [(-len(tables[0]), 0, ())]
+    while steps <= MAX_MEETING_STEPS and len(heap[0][2]) < len(tables):
+        bound, _, chosen = heapq.heappop(heap)
+        depth = len(chosen)
+        alive = np.ones(len(tables[0]), dtype=bool)
+        for table, code in zip(tables, chosen, strict=False):
+            alive &= table[:, code]
+        left = np.flatnonzero(alive)
+        opened = [table[left] for table in tables[depth:]]
+        for code, most in enumerate(_bounds(opened, matters[depth:, left], shares[depth:, left])):
+            heapq.heappush(heap, (max(bound, -most), -depth - 1, (*chosen, code)))
+        steps += sum(table.size for table in opened) + len(tables[0]) * (depth + 1)
+    return -heap[0][0], len(heap[0][2]) == len(tables)
+
+
+def _bounds(
+    opened: Sequence[NDArray[np.bool_]], matters: NDArray[np.bool_], shares: NDArray[np.int64]
+) -> list[int]:
+    """For every code of the first open attribute, how many of the sets alive (rows) a record with it is in at most.
+
+    What a set had on attributes that are no longer open goes to those that are.
+    """
+    among = matters.sum(axis=0)
+    shares = _given(shares, matters, np.where(among > 0, _UNIT - shares.sum(axis=0), 0))
+    sums = [share @ table.astype(np.int64) for share, table in zip(shares, opened, strict=True)]
+    rest = int(np.count_nonzero(among == 0)) * _UNIT + sum(int(s.max(initial=0)) for s in sums[1:])
+    alive = opened[0].sum(axis=0, dtype=np.int64)
+    return [min((rest + int(s)) // _UNIT, int(a)) for s, a in zip(sums[0], alive, strict=True)]
+
+
+def _shares(tables: Sequence[NDArray[np.bool_]], matters: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+    """How the unit of every set (across) is divided among attributes (down), by descent; and the steps that took."""
+    size = sum(table.size for table in tables)
+    unit = np.where(matters.any(axis=0), _UNIT, 0)
+    shares = best = _given(np.zeros(matters.shape, dtype=np.int64), matters, unit)
+    least, rounds = math.inf, min(_DESCENT, MAX_MEETING_STEPS // (4 * max(size, 1)))
+    for i in range(rounds):
+        sums = [share @ table.astype(np.int64) for share, table in zip(shares, tables, strict=True)]
+        bound = sum(int(s.max()) for s in sums)
+        if bound < least:
+            least, best = bound, shares
+        fullest = np.stack([table[:, int(s.argmax())] for table, s in zip(tables, sums, strict=True)])
+        excludes = matters & ~fullest
+        moved = np.where(excludes.any(axis=0) & fullest, np.minimum(shares, _UNIT // (4 + i)), 0)
+        shares = _given(shares - moved, excludes, moved.sum(axis=0))
+    return best, rounds * size
+
+
+def _given(shares: NDArray[np.int64], to: NDArray[np.bool_], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Shares with an amount more of every set, divided equally among some attributes; the first gets what is left."""
+    among = to.sum(axis=0)
+    each = amounts // np.maximum(among, 1)
+    shares = shares + np.where(to, each, 0)
+    shares[to.argmax(axis=0), np.arange(shares.shape[1])] += amounts - each * among
+    return shares
 
 
 # The two records that differ in the most products of intervals.
