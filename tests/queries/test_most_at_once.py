@@ -162,9 +162,9 @@ def test_too_many_cells_state_the_length():
 
 def test_a_share_that_is_lost_would_be_caught(monkeypatch):
     """A unit that is not divided whole makes the bound too small, and the comparison above sees it."""
-    given_whole = sensitivity._given
+    given_whole = sensitivity._add_equally
     monkeypatch.setattr(
-        sensitivity, "_given", lambda shares, to, amounts: given_whole(shares, to, amounts // 2)
+        sensitivity, "_add_equally", lambda shares, to, amounts: given_whole(shares, to, amounts // 2)
     )
     domain, texts = _random_list(150)
     found = sensitivity.most_at_once(domain, [predicates(domain, texts)])

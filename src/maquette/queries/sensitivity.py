@@ -213,9 +213,9 @@ def _component(domain: Domain, parts: Sequence[Queries], relation: Relation) -> 
     if len(parts) == 1:
         return _alone(parts[0], relation)
     added = total([_alone(part, relation) for part in parts])
-    found = search(domain, parts, relation, linf=added.bound.linf)
-    if found is not None or relation is Relation.REPLACE_ONE:
-        return found or SensitivityBound(added.bound, exact=False)
+    searched = search(domain, parts, relation, linf=added.bound.linf)
+    if searched is not None or relation is Relation.REPLACE_ONE:
+        return searched or SensitivityBound(added.bound, exact=False)
     listed = [part for part in parts if part.sides({}) is not None]
     others = [_alone(part, relation) for part in parts if part.sides({}) is None]
     together = [most_at_once(domain, listed)] if listed else []
@@ -308,7 +308,7 @@ def _bounds(
     What a set had on attributes that are no longer open goes to those that are.
     """
     among = matters.sum(axis=0)
-    shares = _given(shares, matters, np.where(among > 0, _UNIT - shares.sum(axis=0), 0))
+    shares = _add_equally(shares, matters, np.where(among > 0, _UNIT - shares.sum(axis=0), 0))
     sums = [share @ table.astype(np.int64) for share, table in zip(shares, opened, strict=True)]
     rest = int(np.count_nonzero(among == 0)) * _UNIT + sum(int(s.max(initial=0)) for s in sums[1:])
     alive = opened[0].sum(axis=0, dtype=np.int64)
@@ -319,7 +319,7 @@ def _shares(tables: Sequence[NDArray[np.bool_]], matters: NDArray[np.bool_]) -> 
     """How the unit of every set (across) is divided among attributes (down), by descent; and the steps that took."""
     size = sum(table.size for table in tables)
     unit = np.where(matters.any(axis=0), _UNIT, 0)
-    shares = best = _given(np.zeros(matters.shape, dtype=np.int64), matters, unit)
+    shares = best = _add_equally(np.zeros(matters.shape, dtype=np.int64), matters, unit)
     least, rounds = math.inf, min(_DESCENT, MAX_MEETING_STEPS // (4 * max(size, 1)))
     for i in range(rounds):
         sums = [share @ table.astype(np.int64) for share, table in zip(shares, tables, strict=True)]
@@ -328,12 +328,14 @@ def _shares(tables: Sequence[NDArray[np.bool_]], matters: NDArray[np.bool_]) -> 
             least, best = bound, shares
         fullest = np.stack([table[:, int(s.argmax())] for table, s in zip(tables, sums, strict=True)])
         excludes = matters & ~fullest
-        moved = np.where(excludes.any(axis=0) & fullest, np.minimum(shares, _UNIT // (4 + i)), 0)
-        shares = _given(shares - moved, excludes, moved.sum(axis=0))
+        shift = np.where(excludes.any(axis=0) & fullest, np.minimum(shares, _UNIT // (4 + i)), 0)
+        shares = _add_equally(shares - shift, excludes, shift.sum(axis=0))
     return best, rounds * size
 
 
-def _given(shares: NDArray[np.int64], to: NDArray[np.bool_], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _add_equally(
+    shares: NDArray[np.int64], to: NDArray[np.bool_], amounts: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Shares with an amount more of every set, divided equally among some attributes; the first gets what is left."""
     among = to.sum(axis=0)
     each = amounts // np.maximum(among, 1)
