@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
-from maquette.questions.classes import ClassTable, Kind
+from maquette.questions.classes import ClassTable, Family, Kind
 
 Integers = NDArray[np.int64]
 
@@ -47,9 +47,25 @@ def largest_gap(table: ClassTable, gap: Integers) -> int:
     others = [axis for axis in range(gap.ndim) if axis != inner]
     walks = [_NO_AXIS, _NO_AXIS, *(table.families[axis].walk() for axis in others)][-2:]
     shape = [1, 1, *(gap.shape[axis] for axis in others)][-2:]
-    ordered = np.ascontiguousarray(gap.transpose([*others, inner])).reshape([*shape, gap.shape[inner]])
     family = table.families[inner]
-    return int(_largest(ordered, walks[0], walks[1], family.cells, int(family.kind)))
+    lines = gap.transpose([*others, inner])
+    cells = family.cells
+    if family.kind in (Kind.ONE, Kind.SIDE):
+        lines, cells = _with_sums(lines, family)
+    ordered = np.ascontiguousarray(lines).reshape([*shape, lines.shape[-1]])
+    return int(_largest(ordered, walks[0], walks[1], cells, int(family.kind)))
+
+
+def _with_sums(lines: Integers, family: Family) -> tuple[Integers, int]:
+    """The declared cells along the last axis with their running totals behind them, and how many numbers that is.
+
+    Every one of them is the gap of a set of the family, the last one that of all declared cells, so that the largest
+    is found without adding up: sums over the other axes are sums of these too.
+    """
+    declared, extras = lines[..., : family.cells], lines[..., family.cells :]
+    running = declared.cumsum(axis=-1)
+    sums = running if family.kind is Kind.SIDE else running[..., -1:]
+    return np.concatenate([declared, sums, extras], axis=-1), family.cells + sums.shape[-1]
 
 
 _NO_AXIS = np.zeros(1, dtype=np.int64)
@@ -96,6 +112,7 @@ def _largest(gap: Any, first: Any, second: Any, cells: Any, kind: Any) -> Any:
 def _along(line: Any, cells: Any, kind: Any) -> Any:
     """The largest absolute sum over the sets of one family along a line, in one pass.
 
+    Lines of comparisons hold the sums of their sets already (`_with_sums`), the others their cells.
     `high` and `low` are the largest and the smallest sum over sets of declared cells; the cells behind them (other
     values, null) are taken where they help: `above` is what they add at most, `below` what they take away.
     """
@@ -113,7 +130,7 @@ def _along(line: Any, cells: Any, kind: Any) -> Any:
     if kind == _RANGE:
         high, low = _intervals(line, cells)
     elif kind in (_SIDE, _ONE):
-        high, low = _sides(line, cells, kind == _SIDE)
+        high, low = _sets(line, cells)
     else:
         high = low = np.int64(0)
         for k in range(cells):
@@ -138,12 +155,11 @@ def _intervals(line: Any, cells: Any) -> Any:
 
 
 @numba.njit(cache=True, nogil=True)
-def _sides(line: Any, cells: Any, one_sided: Any) -> Any:
-    """Largest and smallest sum over one cell or all but one, and if `one_sided` over running totals from either end."""
-    total = high = low = np.int64(0)
-    for k in range(cells):
-        total += line[k]
-        value = total if one_sided else line[k]
-        high = max(high, max(value, line[k]))
-        low = min(low, min(value, line[k]))
+def _sets(line: Any, count: Any) -> Any:
+    """Largest and smallest of the sums that stand in a line, or of what they leave of the last one, all cells."""
+    high = low = np.int64(0)
+    for k in range(count):
+        high = max(high, line[k])
+        low = min(low, line[k])
+    total = line[count - 1]
     return max(high, total - low), min(low, total - high)

@@ -260,9 +260,9 @@ def _tables(
 
 
 def _family(attribute: Attribute, kind: Kind) -> Family:
-    """Small enough families are all sets: those of two declared cells anyway."""
+    """Of up to three declared cells every family is all sets, which has the shortest walk."""
     extras = attribute.size - attribute.cells
-    if kind is Kind.ANY or attribute.size <= 2:
+    if kind is Kind.ANY or attribute.cells <= 3:
         return Family(Kind.ANY, attribute.size, 0)
     return Family(kind, attribute.cells, extras)
 
