@@ -28,6 +28,7 @@ RINGS: dict[int, tuple[str, ...]] = {
         "errors",
         "_check",
         "_digest",
+        "_html",
         "_lazy_numba",
         "receipt",
         "domain",

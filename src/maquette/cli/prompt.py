@@ -92,9 +92,7 @@ def say_budget(opened: Session) -> None:
 
 def say_columns(opened: Session) -> None:
     """The columns that can be asked about, with their kinds and values."""
-    from maquette.results.report import values_in_words
-
-    rows = [(a.name, str(a.kind), values_in_words(a)) for a in opened.domain]
+    rows = [(a.name, str(a.kind), a.values_in_words) for a in opened.domain]
     console.table(("column", "kind", "values"), rows)
 
 

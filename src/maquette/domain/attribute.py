@@ -22,6 +22,8 @@ Scalar = str | int | float | bool
 Decoding = Literal["midpoint", "uniform"]
 
 OTHER = "(other)"
+SHOWN_VALUES = 8
+"""Declared values of an attribute that are listed for a reader."""
 MISSING = "(missing)"
 
 
@@ -283,6 +285,15 @@ class Attribute:
         """The smallest and the largest value that each declared cell of a numeric attribute can hold."""
         codes = np.arange(self.cells)
         return self._whole_numbers(codes) if self.integer else self._borders(codes)
+
+    @property
+    def values_in_words(self) -> str:
+        """The declared values: all of a few, the first of many, the bounds of numbers."""
+        if self.kind is Kind.NUMERIC:
+            return f"{self.edge(0):g} to {self.edge(self.cells):g} in {self.cells:,} bins"
+        shown = [self.label(code) for code in range(min(self.cells, SHOWN_VALUES))]
+        more = self.cells - len(shown)
+        return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
     def closes_on_a_number(self, code: int) -> bool:
         """Is it the last cell, closed, one wide between two whole numbers and so of both of them?"""

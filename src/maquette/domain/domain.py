@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from maquette import _check
+from maquette import _check, _html
 from maquette.domain.attribute import Attribute
 from maquette.domain.constraint import Constraint, Rule, resolve
 from maquette.errors import DomainError
@@ -155,6 +155,11 @@ class Domain:
 
     def __repr__(self) -> str:
         return f"Domain({len(self)} attributes, |X| = {_big(self.size)}: {', '.join(self.names)})"
+
+    def _repr_html_(self) -> str:
+        rows = [(a.name, str(a.kind), a.values_in_words, f"{a.size:,}") for a in self.attributes]
+        head = f"{len(self)} attributes, {_big(self.size)} possible records"
+        return _html.table("Domain.", ("attribute", "kind", "values", "cells"), rows, head=head)
 
 
 def _plain(value: Any) -> Any:

@@ -148,7 +148,7 @@ class Task:
     """A public guess of the number of records."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Guarantee:
     """Stated by a theorem from the noise that was really drawn: every answer within `alpha`, except with `beta`."""
 
@@ -170,6 +170,11 @@ class Guarantee:
     def met(self) -> bool | None:
         """Whether the error that was asked for is guaranteed; None where none was."""
         return None if self.target is None else self.alpha <= self.target
+
+    def __repr__(self) -> str:
+        if self.vacuous:
+            return "Guarantee(none before the run)"
+        return f"Guarantee(within {100 * self.alpha:.3g} points, except with probability {100 * self.beta:.3g} %)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

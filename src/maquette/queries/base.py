@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _html
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 
@@ -91,6 +92,12 @@ class Group:
     name: str
     start: int
     stop: int
+
+
+MAX_SHOWN_TEXT = 100
+"""Characters of a class of queries in words, where it is shown in a line."""
+SHOWN_QUERIES = 4
+"""Queries of a class that a notebook lists."""
 
 
 class Queries(ABC):
@@ -244,6 +251,20 @@ class Queries(ABC):
     def describe(self) -> str:
         """The class in a few words."""
         return f"{self.count:,} {self.kind}"
+
+    def __repr__(self) -> str:
+        words = self.describe()
+        return f"{type(self).__name__}({words if len(words) <= MAX_SHOWN_TEXT else words[: MAX_SHOWN_TEXT - 1] + '…'})"
+
+    def _repr_html_(self) -> str:
+        shown = [self.text(i) for i in range(min(self.count, SHOWN_QUERIES))]
+        more = [f"... and {self.count - len(shown):,} more"] if self.count > len(shown) else []
+        lines = {
+            "queries": f"{self.count:,}",
+            "attributes": ", ".join(self.attributes) or "none",
+            "such as": "; ".join([*shown, *more]),
+        }
+        return _html.facts(f"{type(self).__name__}.", lines, head=self.describe())
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from maquette.queries.base import (
 from maquette.queries.marginals import unravel
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Conjunctions(TableQueries):
     """All conjunctions of 1 .. width attributes with two declared cells each; narrow ones first.
 

@@ -110,7 +110,7 @@ MAX_PROJECTED_CELLS = 2**20
 """Tables up to this size are counted first and projected cell by cell; else the rows are."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Halfspaces(Queries):
     """Query i counts the records with sum_j normals[i][j] * value_j >= thresholds[i].
 

@@ -33,7 +33,7 @@ from maquette.queries.counting import count_tables
 MAX_MARGINS = 10**6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Marginals(TableQueries):
     """Every cell of every margin, margin after margin, the last attribute running fastest."""
 

@@ -215,7 +215,7 @@ def _collected(answers: Mapping[int, Any], dtype: Any) -> NDArray[Any]:
     return np.array([answers[place] for place in range(len(answers))], dtype=dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Conditions(SetQueries):
     """Some of the conditions of a class."""
 
@@ -230,7 +230,7 @@ class _Conditions(SetQueries):
         return {"kind": self.kind}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Predicate(SetQueries):
     """The number of records that satisfy an SQL predicate.
 
@@ -313,7 +313,7 @@ class Predicate(SetQueries):
         return self.sql
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Predicates(SetQueries):
     """Several predicates as one class."""
 
@@ -380,7 +380,7 @@ Interval = tuple[str, int, int]
 """An attribute and the first and last code that are meant."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Boxes(SetQueries):
     """Each query counts the records whose codes lie in all the intervals of its box."""
 

@@ -24,7 +24,7 @@ from maquette.queries.marginals import unravel
 from maquette.queries.sensitivity import RangeSensitivity, range_sensitivity
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Prefixes(TableQueries):
     """The cumulative counts of one ordered attribute: query j counts the declared cells 0 .. j."""
 
@@ -95,7 +95,7 @@ class Prefixes(TableQueries):
         return self.domain[self.attribute]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Ranges(TableQueries):
     """All products of intervals of some ordered attributes; per attribute by low end, then by high end."""
 

@@ -37,7 +37,7 @@ MAX_FRACTIONAL_QUERIES = 2**20
 _BLOCK = 2**22
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Weights(TableQueries):
     """Each row of the matrix is a query: its numerators over the cells of the table over some attributes."""
 

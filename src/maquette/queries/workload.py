@@ -29,7 +29,7 @@ from maquette.queries.marginals import Marginals, distinct_cells
 from maquette.queries.sensitivity import connected, union_sensitivity
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Workload(Queries):
     """The queries of all parts, one part after the other."""
 

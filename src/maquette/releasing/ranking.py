@@ -6,17 +6,18 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Literal
 
-from maquette import _check
+from maquette import _check, _html
 from maquette.domain import Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms.base import ClassForecast, Forecast
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals
+from maquette.results import wording
 
 Criterion = Literal["guaranteed", "expected"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """What every mechanism promises for one workload and budget, best guarantee first."""
 
@@ -34,7 +35,7 @@ class Plan:
     def best(self, by: Criterion = "expected") -> Forecast:
         """The mechanism with the smallest expected (or guaranteed) error among those that can run."""
         _check.one_of(("guaranteed", "expected"), by=by)
-        able = [f for f in self.forecasts if f.refusal is None]
+        able = self._able
         if not able:
             reasons = "; ".join(f"{f.mechanism}: {f.refusal}" for f in self.forecasts)
             raise MechanismError(f"no mechanism can answer this workload at this budget ({reasons})")
@@ -51,23 +52,28 @@ class Plan:
             ],
         }
 
+    @property
+    def _able(self) -> list[Forecast]:
+        return [forecast for forecast in self.forecasts if forecast.refusal is None]
+
+    def _legend(self) -> list[str]:
+        refused = [forecast for forecast in self.forecasts if forecast.refusal is not None]
+        if not self._able:
+            return [f"{one.mechanism} cannot do this: {one.refusal}" for one in refused]
+        names = ", ".join(one.mechanism for one in refused)
+        folded = [f"not for this workload and budget: {names}; .forecasts say why"] if refused else []
+        return [*self._classes(), *folded, _LEGEND.format(chance=wording.chance(self.beta))]
+
     def __repr__(self) -> str:
-        rows = [_HEADER, *(_cells(f) for f in self.forecasts)]
+        rows = [_HEADER, *(_cells(f) for f in self._able)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([self._title(), *lines, *self._classes(), _LEGEND.format(beta=self.beta)])
+        return "\n".join([self._title(), *lines, *self._legend()])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEADER)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(f)) + "</tr>"
-            for f in self.forecasts
-        )
-        return (
-            f"<p>{escape(self._title())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            + "".join(f"<p>{escape(line)}</p>" for line in self._classes())
-            + f"<p><small>{escape(_LEGEND.format(beta=self.beta))}</small></p>"
-        )
+        head = self._title().removeprefix("Plan ")
+        table = _html.table("Plan", _HEADER, [_cells(f) for f in self._able], head=head)
+        return table + "".join(f"<p><small>{escape(line)}</small></p>" for line in self._legend())
 
     def _classes(self) -> list[str]:
         """For every mechanism the classes of questions that it would certify."""
@@ -78,15 +84,15 @@ class Plan:
         ]
 
     def _title(self) -> str:
-        budget = f"epsilon={self.epsilon:g}" + (f", delta={self.delta:g}" if self.delta else "")
-        return f"Plan for {self.workload}: n={self.n:,}, {budget}, {self.relation}"
+        budget = wording.budget(self.epsilon, self.delta)
+        return f"Plan for {self.workload}: n = {self.n:,}, {budget}, {self.relation} neighbours"
 
 
 _HEADER = ("mechanism", "guaranteed", "expected", "stated by", "time", "memory", "rows", "remark")
 _LEGEND = (
-    "guaranteed: largest error over all queries, as a fraction of the records, except with probability {beta:g}; "
-    "expected: typical largest error by formula or simulation, no promise; stated by: the guarantee, or a certificate "
-    "that is measured afterwards"
+    "guaranteed: largest error over all queries, in percentage points, except with probability {chance}; expected: "
+    "typical largest error by formula or simulation, no promise; stated by: the guarantee, or a certificate that is "
+    "measured afterwards"
 )
 
 
@@ -97,8 +103,6 @@ def error_by(forecast: Forecast, by: Criterion) -> float:
 
 
 def _cells(forecast: Forecast) -> tuple[str, ...]:
-    if forecast.refusal is not None:
-        return (forecast.mechanism, "-", "-", "-", "-", "-", "-", forecast.refusal)
     remark = forecast.notes[0] if forecast.notes else ""
     return (
         forecast.mechanism,
@@ -113,11 +117,11 @@ def _cells(forecast: Forecast) -> tuple[str, ...]:
 
 
 def _class(one: ClassForecast) -> str:
-    return one.says if one.expected is None else f"{one.says} within {_error(one.expected)}"
+    return one.says if one.expected is None else f"{one.says} within {wording.points(one.expected)}"
 
 
 def _error(value: float | None) -> str:
-    return "-" if value is None else "none (vacuous)" if value >= 1 else f"{value:.3g}"
+    return "-" if value is None else "none" if value >= 1 else f"{100 * value:.3g}"
 
 
 def _duration(seconds: float) -> str:

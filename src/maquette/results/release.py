@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from html import escape
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _check
+from maquette import _check, _html
 from maquette._version import __version__
 from maquette.accounting.budget import Budget
 from maquette.domain import Domain, Relation
@@ -328,12 +327,7 @@ class Release:
         return "\n".join(["Release", *(f"  {name:<{width}}  {text}" for name, text in facts.items())])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th>"
-            f"<td style='text-align:left'>{escape(text)}</td></tr>"
-            for name, text in self.facts().items()
-        )
-        return f"<p><b>Release.</b> {escape(self.headline)}</p><table>{rows}</table>"
+        return _html.facts("Release.", self.facts(), head=self.headline)
 
 
 def headline(release: Release) -> str:

@@ -271,8 +271,6 @@ def _example(release: Release) -> str:
 
 # The columns, as one would look them up.
 
-SHOWN_VALUES = 8
-
 
 @dataclass(frozen=True, slots=True)
 class ColumnEntry:
@@ -289,19 +287,9 @@ class ColumnEntry:
 def column_entries(release: Release) -> list[ColumnEntry]:
     """The dictionary of columns: what was declared, which is public."""
     return [
-        ColumnEntry(a.name, str(a.kind), values_in_words(a), _extra(a), a.name in release.measured)
+        ColumnEntry(a.name, str(a.kind), a.values_in_words, _extra(a), a.name in release.measured)
         for a in release.domain
     ]
-
-
-def values_in_words(attribute: Attribute) -> str:
-    """The declared values of a column: all of a few, the first of many, the bounds of numbers."""
-    if attribute.kind is Kind.NUMERIC:
-        low, high = attribute.edge(0), attribute.edge(attribute.cells)
-        return f"{low:g} to {high:g} in {attribute.cells:,} bins"
-    shown = [attribute.label(code) for code in range(min(attribute.cells, SHOWN_VALUES))]
-    more = attribute.cells - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _extra(attribute: Attribute) -> str:

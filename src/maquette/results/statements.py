@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from maquette import _html
 from maquette.mechanisms.base import Guarantee as Guarantee
 from maquette.questions.classes import CLASSES, RULES
 from maquette.results import wording
@@ -33,7 +34,7 @@ class GroupCertificate:
     counts: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Certificate:
     """Measured afterwards through the gate: every answer within `alpha`, except with probability `beta`.
 
@@ -49,8 +50,20 @@ class Certificate:
     def __str__(self) -> str:
         return f"within {wording.points(self.alpha)}, except with probability {wording.chance(self.beta)}"
 
+    def __repr__(self) -> str:
+        return f"Certificate({self})"
 
-@dataclass(frozen=True, slots=True)
+    def _repr_html_(self) -> str:
+        lines = {"all answers": f"within {wording.points(self.alpha)}, about {self.counts:,.0f} records"}
+        lines |= {
+            group.name: f"within {wording.points(group.alpha)}, about {group.counts:,.0f} records"
+            for group in self.groups
+        }
+        head = f"All of this together, except with probability {wording.chance(self.beta)}."
+        return _html.facts("Certificate.", lines, head=head)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class ClassCertificate:
     """Measured afterwards through the gate: every question of a class within `alpha`, except with probability `beta`.
 
@@ -75,6 +88,17 @@ class ClassCertificate:
 
     def __str__(self) -> str:
         return f"{self.says} within {wording.points(self.alpha)}, except with probability {wording.chance(self.beta)}"
+
+    def __repr__(self) -> str:
+        return f"ClassCertificate({self})"
+
+    def _repr_html_(self) -> str:
+        lines = {
+            self.says: f"within {wording.points(self.alpha)}, about {self.counts:,.0f} records",
+            "holds": f"except with probability {wording.chance(self.beta)}, together with all certificates",
+            "about": "the released answers" if self.of == "answers" else "the synthetic rows",
+        }
+        return _html.facts("Certificate of a class of questions.", lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +160,7 @@ class Account:
         return left if left > CRUMB * self.total else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answer:
     """One answer. `error` is None where nothing is proved; otherwise it holds with probability `confidence`.
 
@@ -175,6 +199,21 @@ class Answer:
         return (
             f"{about} ± {wording.points(self.error)} with {wording.chance(self.confidence)} confidence{scope}"
         )
+
+    def __repr__(self) -> str:
+        return f"Answer({self.query!r}: {self})"
+
+    def _repr_html_(self) -> str:
+        lines = {"share": wording.percent(self.value), "records": f"about {self.count:,.0f}"}
+        if self.error is not None and self.confidence is not None:
+            ends = f"{wording.percent(self.low or 0.0)} to {wording.percent(self.high or 0.0)}"
+            lines["error"] = f"± {wording.points(self.error)}: {ends}"
+            lines["confidence"] = f"{wording.chance(self.confidence)}, for {self.holds_for}"
+        else:
+            lines["error"] = "not stated"
+        lines |= {"known by": self.statement} if self.statement else {}
+        lines |= {"notes": "; ".join(self.notes)} if self.notes else {}
+        return _html.facts("Answer.", lines, head=self.query)
 
 
 # A predicate that cuts cells, answered from both sides: the records that surely satisfy it and those that

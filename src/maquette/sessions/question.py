@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from maquette import _html
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
 from maquette.models.rows import generator
@@ -101,7 +102,7 @@ Kind = Literal["free", "cached", "paid"]
 in which it was tested had to be opened."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SessionAnswer:
     """One answer. All answers of a session are within their errors together, except with probability `beta`."""
 
@@ -132,6 +133,20 @@ class SessionAnswer:
 
     def __str__(self) -> str:
         return f"{100 * self.value:.2f} % ± {100 * self.error:.2f} points ({self.kind})"
+
+    def __repr__(self) -> str:
+        return f"SessionAnswer({self.query!r}: {self})"
+
+    def _repr_html_(self) -> str:
+        ends = f"{100 * self.low:.2f} % to {100 * self.high:.2f} %"
+        lines = {
+            "share": f"{100 * self.value:.2f} %",
+            "error": f"± {100 * self.error:.2f} points: {ends}",
+            "confidence": f"{100 * (1 - self.beta):.3g} %, for {self.holds_for}",
+            "price": self.kind,
+        }
+        lines |= {"notes": "; ".join(self.notes)} if self.notes else {}
+        return _html.facts("Answer.", lines, head=self.query)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from maquette import _check
+from maquette import _check, _html
 from maquette.accounting.affordable import percent_of
 from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger, Receipt
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 QUESTIONS = 10_000
 """How many new questions a session takes by default."""
+SHOWN_ANSWERS = 5
+"""The last answers that a notebook shows."""
 _ATTEMPTS = 200
 """How often a question gives way to other processes that ask in the same session."""
 
@@ -428,7 +430,23 @@ class Session:
 
     def __repr__(self) -> str:
         rules = self._planner.rules
-        return f"Session({self._key!r}, {rules.mechanism}, {rules.budget}, left {self.left:g})"
+        return f"Session({self._key!r}, {rules.mechanism}, {rules.budget}, {self._left_in_words()} left)"
+
+    def _left_in_words(self) -> str:
+        return percent_of(round(self.left * UNITS), self.budget.total_units)
+
+    def _repr_html_(self) -> str:
+        past = [one for one in self.history() if one.value is not None and one.kind != "size"]
+        lines = {
+            "budget": f"{self.budget}, {self._left_in_words()} left",
+            "questions": f"{len(past):,} answered, {self.questions_left:,} more at most",
+            "columns": ", ".join(self.rules.attributes or self.domain.names),
+        }
+        lines |= {
+            one.what: f"{100 * (one.value or 0.0):.2f} % ± {100 * (one.error or 0.0):.2f} points"
+            for one in past[-SHOWN_ANSWERS:]
+        }
+        return _html.facts("Session", lines, head=self._key)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session holds the private table and cannot be pickled; open it again by its key")
