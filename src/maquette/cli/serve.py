@@ -66,6 +66,8 @@ def serve(
         from maquette.web.app import LOCAL, public_site
         from maquette.web.server import check_address, run
     except ImportError as error:
+        if (error.name or "maquette").startswith("maquette"):
+            raise
         raise ParameterError(f"{NEEDS} ({error.name} is missing)") from None
     from maquette.web import config as configs
     from maquette.web.catalog import Catalog

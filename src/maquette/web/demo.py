@@ -27,11 +27,13 @@ role = "steward"
 role = "analyst"
 [people.anna.tables.people]
 epsilon = 1.0
+questions = 100
 
 [people.bert]
 role = "analyst"
 [people.bert.tables.people]
 epsilon = 0.5
+questions = 100
 """
 
 

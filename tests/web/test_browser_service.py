@@ -1,0 +1,198 @@
+"""Chromium walks every page of a service as analyst and as steward, and nothing that anybody typed runs there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from maquette.domain import Domain
+from support.browser import chromium, served, tab
+from support.web_service import running, write_config
+
+pytestmark = pytest.mark.slow
+
+PAYLOADS = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'><svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}",
+    "</title><script>alert(1)</script>",
+)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """With a release, so that every page has something to show."""
+    import maquette as mq
+
+    with running(write_config(tmp_path_factory.mktemp("service"))) as world:
+        with mq.connect(world.home, token=world.token("stella")) as stella:
+            stella.release(
+                "people", marginals=[1, 2], epsilon=1.0, delta=1e-9, name="first", key="first-release"
+            )
+            world.job = stella.get("/jobs")["items"][0]["id"]
+            stella.post(f"/jobs/{world.job}/publish")
+        with mq.connect(world.home, token=world.token("anna")) as anna:
+            anna.session("people").buy_size()
+            anna.session("people").ask("age >= 60")
+        yield world
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+def enter(walk, world, name: str) -> None:
+    walk.go("/login")
+    walk.page.fill("input[name=token]", world.token(name))
+    walk.page.focus("input[name=token]")
+    walk.enter()
+    assert f"{name}, " in walk.page.inner_text("header")
+
+
+ANALYST = (
+    "/",
+    "/t/people",
+    "/t/people/ask",
+    "/t/people/ask?q=age >= 60",
+    "/t/people/ask?q=age >= 30",
+    "/t/people/ask?q=height > 3",
+    "/t/people/history",
+    "/releases",
+    "/r/first",
+    "/t/people/ledger",
+)
+STEWARD = (
+    "/",
+    "/t/people",
+    "/t/people/plan",
+    "/t/people/plan?marginals=1&marginals=2&epsilon=0.5&delta=1e-9&n=4000",
+    "/t/people/plan?epsilon=0.5",
+    "/t/people/ledger",
+    "/t/people/domain",
+    "/jobs",
+    "/people",
+)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light")])
+def test_every_page_is_for_every_analyst(browser, world, width, scheme):
+    with tab(browser, world.home, width=width, scheme=scheme) as walk:
+        walk.go("/login")
+        walk.check()
+        enter(walk, world, "anna")
+        for path in ANALYST:
+            walk.go(path)
+            assert "Sign out" in walk.page.inner_text("header")
+            walk.check()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark")])
+def test_every_page_is_for_every_steward(browser, world, width, scheme):
+    with tab(browser, world.home, width=width, scheme=scheme) as walk:
+        enter(walk, world, "stella")
+        for path in (*STEWARD, f"/jobs/{world.job}"):
+            walk.go(path)
+            assert "Sign out" in walk.page.inner_text("header")
+            walk.check()
+
+
+def test_an_analyst_asks_without_scripts_and_without_a_mouse(browser, world):
+    with tab(browser, world.home, scripts=False) as walk:
+        enter(walk, world, "anna")
+        walk.go("/t/people/ask")
+        walk.page.check("input[name=c1] >> nth=0")
+        walk.page.focus("text=Put into words")
+        walk.enter()
+        assert walk.page.input_value("input[name=q]") == "sex = 'female'"
+        walk.page.focus("section.card form button")
+        walk.enter()
+        text = walk.page.inner_text("section.card")
+        assert "of the records meet" in text
+        assert "is left" in text
+
+
+def test_a_steward_plans_releases_publishes_and_verifies_without_scripts(browser, world):
+    with tab(browser, world.home, scripts=False) as walk:
+        enter(walk, world, "stella")
+        walk.go("/t/people/plan?marginals=1&epsilon=0.2&delta=1e-9&n=4000")
+        walk.page.fill("input[name=name]", "second")
+        walk.page.focus("text=Pay and release")
+        walk.enter()
+        for _ in range(200):
+            if walk.page.locator("text=Look into the release").count():
+                break
+            walk.page.wait_for_timeout(200)
+            walk.page.reload()
+        walk.page.focus("text=Publish to the analysts")
+        walk.enter()
+        assert "Keep from analysts" in walk.page.inner_text("main")
+        walk.go("/t/people/ledger")
+        walk.page.focus("text=Read the whole ledger")
+        walk.enter()
+        assert "are as they were written" in walk.page.inner_text("main")
+
+
+def test_the_page_of_a_running_job_follows_by_itself(browser, world):
+    with tab(browser, world.home) as walk:
+        enter(walk, world, "stella")
+        walk.go("/t/people/plan?marginals=1&epsilon=0.1&delta=1e-9&n=4000")
+        walk.page.focus("text=Pay and release")
+        walk.enter()
+        walk.page.wait_for_selector("text=Look into the release", timeout=90_000)
+        assert (walk.strangers, walk.complaints) == ([], [])
+
+
+def test_nothing_that_a_column_a_value_or_a_person_says_runs(browser, tmp_path):
+    """Column and category names come from the owner's domain, conditions and labels from whoever types them."""
+    folder = tmp_path / "hostile"
+    path = write_config(folder)
+    columns = [
+        {"name": PAYLOADS[0], "kind": "categorical", "categories": list(PAYLOADS)},
+        {"name": PAYLOADS[1], "kind": "boolean", "categories": ["a", PAYLOADS[2]]},
+    ]
+    Domain.from_dict({"attributes": columns}).save(folder / "people.domain.json")
+    rows = [f"{json.dumps(PAYLOADS[i % 6]).replace(chr(92) + chr(34), chr(34) * 2)},a" for i in range(200)]
+    head = ",".join('"' + name.replace('"', '""') + '"' for name in PAYLOADS[:2])
+    (folder / "people.csv").write_text("\n".join([head, *rows]) + "\n")
+    with running(path) as world:
+        with tab(browser, world.home) as walk:
+            enter(walk, world, "anna")
+            for page in ("/t/people", "/t/people/ask", "/t/people/ask?build=yes&c0=0&c0=1"):
+                walk.go(page)
+            for text in PAYLOADS:
+                walk.go(f"/t/people/ask?q={text}".replace("#", "%23"))
+                walk.go(f"/login?to={text}")
+            enter(walk, world, "stella")
+            for page in (
+                "/t/people/domain",
+                "/t/people/plan?epsilon=1&where=" + PAYLOADS[1],
+                "/people",
+                "/t/people/ledger",
+            ):
+                walk.go(page)
+            walk.page.wait_for_timeout(100)
+            assert walk.dialogs == []
+            assert walk.strangers == []
+
+
+def test_a_demonstration_is_one_click(browser, world, tmp_path):
+    from dataclasses import replace
+
+    from maquette.web.app import service_site
+
+    service = world.service
+    before, service.config = service.config, replace(service.config, is_demo=True)
+    try:
+        with served(service_site(service)) as home, tab(browser, home) as walk:
+            walk.go("/login")
+            walk.check()
+            walk.page.focus("text=Enter as an analyst")
+            walk.enter()
+            assert "anna, analyst" in walk.page.inner_text("header")
+    finally:
+        service.config = before
