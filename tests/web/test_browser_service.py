@@ -159,25 +159,24 @@ def test_nothing_that_a_column_a_value_or_a_person_says_runs(browser, tmp_path):
     rows = [f"{json.dumps(PAYLOADS[i % 6]).replace(chr(92) + chr(34), chr(34) * 2)},a" for i in range(200)]
     head = ",".join('"' + name.replace('"', '""') + '"' for name in PAYLOADS[:2])
     (folder / "people.csv").write_text("\n".join([head, *rows]) + "\n")
-    with running(path) as world:
-        with tab(browser, world.home) as walk:
-            enter(walk, world, "anna")
-            for page in ("/t/people", "/t/people/ask", "/t/people/ask?build=yes&c0=0&c0=1"):
-                walk.go(page)
-            for text in PAYLOADS:
-                walk.go(f"/t/people/ask?q={text}".replace("#", "%23"))
-                walk.go(f"/login?to={text}")
-            enter(walk, world, "stella")
-            for page in (
-                "/t/people/domain",
-                "/t/people/plan?epsilon=1&where=" + PAYLOADS[1],
-                "/people",
-                "/t/people/ledger",
-            ):
-                walk.go(page)
-            walk.page.wait_for_timeout(100)
-            assert walk.dialogs == []
-            assert walk.strangers == []
+    with running(path) as world, tab(browser, world.home) as walk:
+        enter(walk, world, "anna")
+        for page in ("/t/people", "/t/people/ask", "/t/people/ask?build=yes&c0=0&c0=1"):
+            walk.go(page)
+        for text in PAYLOADS:
+            walk.go(f"/t/people/ask?q={text}".replace("#", "%23"))
+            walk.go(f"/login?to={text}")
+        enter(walk, world, "stella")
+        for page in (
+            "/t/people/domain",
+            "/t/people/plan?epsilon=1&where=" + PAYLOADS[1],
+            "/people",
+            "/t/people/ledger",
+        ):
+            walk.go(page)
+        walk.page.wait_for_timeout(100)
+        assert walk.dialogs == []
+        assert walk.strangers == []
 
 
 def test_a_demonstration_is_one_click(browser, world, tmp_path):

@@ -15,7 +15,6 @@ from maquette.accounting.affordable import percent_of
 from maquette.accounting.budget import UNITS
 from maquette.domain import Domain
 from maquette.errors import MaquetteError
-from maquette.results.report import values_in_words
 from maquette.web import builder
 from maquette.web.access import check_form, service_of, signed_in
 from maquette.web.explore import MAX_TEXT
@@ -57,7 +56,7 @@ def table_page(request: Request, table: str) -> Response:
     person, service = signed_in(request), service_of(request)
     facts = service.describe(person, table)
     domain = service.domain(table)
-    columns = [(a.name, str(a.kind), values_in_words(a), a.overflow_cell, a.null_cell) for a in domain]
+    columns = [(a.name, str(a.kind), a.values_in_words, a.overflow_cell, a.null_cell) for a in domain]
     return page(request, "table.html.j2", table=table, facts=facts, columns=columns, part=part)
 
 

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from maquette.domain.file import check
 from maquette.domain.review import REVIEWS
 from maquette.errors import MaquetteError, ParameterError
-from maquette.results.report import values_in_words
 from maquette.web import charts, planning, state
 from maquette.web.access import check_form, service_of, signed_in
 from maquette.web.asking import part
@@ -252,7 +251,7 @@ def domain_page(request: Request, table: str, fit: bool = False) -> Response:
         {
             "name": a.name,
             "kind": str(a.kind),
-            "values": values_in_words(a),
+            "values": a.values_in_words,
             "review": (domain.notes.get(REVIEWS) or {}).get(a.name),
             "findings": [one for one in findings if one.attribute == a.name],
         }
