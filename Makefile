@@ -29,13 +29,14 @@ $(READY): uv.lock pyproject.toml
 	$(UV) pip install --quiet --python $(VENV) --no-deps --no-build-isolation -e .
 	touch $(READY)
 
-# Tests drive a real browser. Without apt and the right to use it, install the packages by hand.
-SYSTEM := chromium
+# Tests drive a real browser and a real Spark cluster. Without apt and the right to use it, install the packages by
+# hand. A program and the package that has it, where the two have different names.
+SYSTEM := chromium java:default-jre-headless
 
-system:  ## what tests need of the system (Chromium), installed where it is missing
-	@for name in $(SYSTEM); do command -v $$name > /dev/null || { \
+system:  ## what tests need of the system (Chromium, Java), installed where it is missing
+	@for name in $(SYSTEM); do command -v $${name%%:*} > /dev/null || { \
 		root=$$(test $$(id -u) = 0 || echo sudo); \
-		$$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends $$name; }; done
+		$$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends $${name##*:}; }; done
 
 demo: $(READY)  ## a release from a generated table, its answers and its report
 	$(BIN)/maquette demo
@@ -43,8 +44,8 @@ demo: $(READY)  ## a release from a generated table, its answers and its report
 quick: $(READY)  ## unit tests, for use while working
 	$(BIN)/python -m pytest -n 2 --quick
 
-test: $(READY) system  ## the whole test suite
-	$(BIN)/python -m pytest -n 2
+test: $(READY) system  ## the whole test suite; tests of one group (a cluster) run in one process
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 RINGS := tests/domain tests/queries tests/questions tests/gate tests/vault tests/accounting tests/samplers \
 	tests/mechanisms/test_direct_through_the_gate.py

@@ -103,7 +103,9 @@ def read_workload(
 
 Source = Annotated[
     str,
-    typer.Argument(metavar="TABLE", help="The private table: CSV, Parquet, Arrow, DuckDB, postgresql://..."),
+    typer.Argument(
+        metavar="TABLE", help="The private table: CSV, Parquet, Arrow, DuckDB, postgresql://..., spark:..."
+    ),
 ]
 
 
@@ -138,9 +140,10 @@ Accounting = Annotated[
 
 def file_name(source: str, table: str | None) -> str:
     """A name for files about a table: its path, or the name of the table where an address may hold a password."""
-    if "://" not in source:
+    if "://" not in source and not source.startswith("spark:"):
         return source
-    return re.sub(r"[^\w.-]+", "-", table or "query")
+    is_path = source.startswith("spark:") and not source.startswith("spark://")
+    return re.sub(r"[^\w.-]+", "-", table or (Path(source[6:]).stem if is_path else "") or "query")
 
 
 def open_table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,6 +25,8 @@ MAX_RECORDS = 2**32
 """Records of a table. Because of it exact counts times public factors fit into 64 bits (`questions/bounds.py`)."""
 MIN_CELLS_PER_PASS = 2**24
 """Counts that a pass over a table that is not in memory is asked for at least: a pass costs more than they do."""
+MAX_SUMMED_ORDER = 8
+"""Attributes of a table that smaller ones are summed out of."""
 ROWS = 2**20
 """Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
 
@@ -105,9 +108,16 @@ class Engine(ABC):
         self, margins: Sequence[Margin], classes: tuple[Queries, ...]
     ) -> tuple[dict[Margin, Integers], list[Integers]]:
         order = tuple(dict.fromkeys(tuple(margin) for margin in margins))
-        sums = self.fold(CountTask(self._domain, order, classes))
-        shaped = [sums[i].reshape([self._domain[name].size for name in m]) for i, m in enumerate(order)]
-        return dict(zip(order, shaped, strict=True)), sums[len(order) :]
+        wider = supersets(self._domain, order, most=self._max_summed_cells())
+        largest = tuple(margin for margin in order if margin not in wider)
+        sums = self.fold(CountTask(self._domain, largest, classes))
+        tables = {m: sums[i].reshape([self._domain[name].size for name in m]) for i, m in enumerate(largest)}
+        small = {m: summed(tables[wide], wide, m) for m, wide in wider.items()}
+        return {m: small[m] if m in small else tables[m] for m in order}, sums[len(largest) :]
+
+    def _max_summed_cells(self) -> int:
+        """Cells of a table that are summed rather than the rows counted once more."""
+        return MIN_CELLS_PER_PASS
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._domain!r})"
@@ -138,6 +148,28 @@ class BatchEngine(Engine):
         return self._batches(self._domain.names)
 
 
+def supersets(domain: Domain, margins: Sequence[Margin], *, most: int) -> dict[Margin, Margin]:
+    """For a margin that lies in larger ones of at most so many cells, the smallest of them that is counted itself."""
+    around: dict[frozenset[str], Margin] = {}
+    lengths = {len(margin) for margin in margins}
+    for wide in sorted(margins, key=lambda margin: (-len(margin), domain.cells(margin))):
+        if domain.cells(wide) > most or len(wide) > MAX_SUMMED_ORDER or frozenset(wide) in around:
+            continue
+        for length in (length for length in lengths if length < len(wide)):
+            for names in combinations(wide, length):
+                best = around.setdefault(frozenset(names), wide)
+                if domain.cells(wide) < domain.cells(best):
+                    around[frozenset(names)] = wide
+    return {margin: around[frozenset(margin)] for margin in margins if frozenset(margin) in around}
+
+
+def summed(table: Integers, wide: Margin, margin: Margin) -> Integers:
+    """The table over some of its attributes, in their order."""
+    left = [name for name in wide if name in margin]
+    small = table.sum(axis=tuple(i for i, name in enumerate(wide) if name not in margin), dtype=np.int64)
+    return np.array(np.asarray(small).transpose([left.index(name) for name in margin]), order="C")
+
+
 def merged(parts: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[NDArray[np.uint64], Integers]:
     """Codes and their counts of several parts as those of all of them, the codes increasing."""
     codes, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
@@ -162,6 +194,9 @@ class MemoryEngine(BatchEngine):
     @property
     def cells_per_pass(self) -> int:
         return 2**21
+
+    def _max_summed_cells(self) -> int:
+        return len(self._columns[self._domain.names[0]])
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
         for start in range(0, len(self._columns[names[0]]), ROWS):
@@ -235,7 +270,7 @@ def load(
     limit = psutil.virtual_memory().available // 4 if memory_limit is None else memory_limit
     coding = coders(domain)
     chunks: dict[str, list[NDArray[Any]]] = {name: [] for name in domain.names}
-    tell = _Steps(progress)
+    tell = Steps(progress)
     nbytes = 0
     for raw, share in source.batches(domain.names):
         if nbytes <= limit:
@@ -252,7 +287,7 @@ def load(
     return MemoryEngine(domain, {name: _joined(coding[name], chunks.pop(name)) for name in domain.names})
 
 
-class _Steps:
+class Steps:
     """Tells the progress in steps of 5 %, so that the number of calls says nothing about the table."""
 
     def __init__(self, progress: Callable[[float], None] | None) -> None:

@@ -14,6 +14,7 @@ from maquette.vault.coding import coders
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.readers import ReadOptions, open_fitting
 from maquette.vault.source import Source
+from maquette.vault.spark import SparkEngine, SparkTable
 
 FIT_WARNING = (
     "NOT PRIVATE, NOT FOR RELEASE: exact counts of the private table, without noise and without payment. "
@@ -93,6 +94,8 @@ def fit_report(source: Any, domain: Domain, **options: Unpack[ReadOptions]) -> F
 def _count(source: Source, domain: Domain) -> FitReport:
     # with an overflow and a null cell every value that no declared cell holds shows
     open_ended = Domain(tuple(_open_ended(a) for a in domain), domain.na_values)
+    if isinstance(source, SparkTable):
+        return _count_there(SparkEngine(open_ended, source, progress=None), domain)
     coding = coders(open_ended)
     records = 0
     counts = {name: np.zeros(2, dtype=np.int64) for name in domain.names}
@@ -102,6 +105,17 @@ def _count(source: Source, domain: Domain) -> FitReport:
             counts[a.name] += [np.count_nonzero(codes == cell) for cell in (a.overflow_cell, a.null_cell)]
         records += len(raw[domain.names[0]])
     return FitReport(records, tuple(_fit(a, records, *counts[a.name].tolist()) for a in domain))
+
+
+def _count_there(engine: SparkEngine, domain: Domain) -> FitReport:
+    """The same where the rows are not to be had: from the distinct codes of every column."""
+    records = engine.size()
+    fits: list[ColumnFit] = []
+    for a, wide in zip(domain, engine.domain, strict=True):
+        codes, counts = engine.distinct(a.name)
+        cells = (wide.overflow_cell, wide.null_cell)
+        fits.append(_fit(a, records, *(int(counts[codes == cell].sum()) for cell in cells)))
+    return FitReport(records, tuple(fits))
 
 
 def _open_ended(a: Attribute) -> Attribute:

@@ -13,7 +13,7 @@ import duckdb
 from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError, SourceError
-from maquette.vault import postgres, sources
+from maquette.vault import postgres, sources, spark
 from maquette.vault.arrow import pa
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.engine import Engine, load
@@ -61,6 +61,8 @@ def open_engine(
     if memory_limit is not None:
         _check.whole(memory_limit=memory_limit, least=0)
     opened = open_fitting(source, domain, **options)
+    if isinstance(opened, spark.SparkTable):
+        return spark.SparkEngine(domain, opened, progress=progress)
     return load(opened, domain, memory_limit=memory_limit, progress=progress)
 
 
@@ -111,10 +113,13 @@ def _open_path(place: str, *, table: str | None, query: str | None, text: _Text)
     if postgres.is_address(place):
         text.check_unused()
         return postgres.from_address(place, table=table, query=query)
+    if spark.is_place(place):
+        text.check_unused()
+        return spark.from_place(place, table=table, query=query)
     if "://" in place:  # not repeated: it may hold a password
         raise SourceError(
             f"cannot read a table from an address that begins with {place.partition('://')[0]}://; "
-            "expected postgresql:// or a path"
+            "expected postgresql://, sc://, spark:// or a path"
         )
     if any(sign in place for sign in "*?[") and not Path(place).exists():
         return _join(place, sorted(Path(p) for p in glob.glob(place, recursive=True)), text)
@@ -151,6 +156,8 @@ def _open_file(path: Path, text: _Text) -> Source:
 
 
 def _open_memory(source: Any, names: Sequence[str] | None) -> Source:
+    if spark.is_frame(source):
+        return spark.SparkTable(source)
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
@@ -164,7 +171,7 @@ def _open_memory(source: Any, names: Sequence[str] | None) -> Source:
         return frame
     raise SourceError(
         f"cannot read a table from {type(source).__name__}; expected a path, a data frame (pandas, polars, "
-        "pyarrow), a DuckDB relation or connection, a dict of columns or a list of records"
+        "pyarrow, Spark), a DuckDB relation or connection, a dict of columns or a list of records"
     )
 
 
@@ -189,12 +196,14 @@ def ledger_beside(source: object) -> Path | None:
 
 def public_name(source: object, table: str | None) -> str:
     """What a source is called in public words: its file name or its type, and the table inside it."""
-    if _is_address(source):  # the rest of an address may hold a password
-        public = postgres.database_name(str(source))
+    if spark.is_frame(source) or (isinstance(source, str) and spark.is_place(source)):
+        public = spark.public_name(source)
+    elif _is_address(source):  # the rest of an address may hold a password
+        public = postgres.database_name(source)
     else:
         public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
     return public if table is None else f"{public}:{table}"
 
 
 def _is_address(source: object) -> TypeGuard[str]:
-    return isinstance(source, str) and "://" in source
+    return isinstance(source, str) and ("://" in source or spark.is_place(source))

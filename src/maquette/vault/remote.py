@@ -1,0 +1,193 @@
+"""What runs on the machines that hold the rows: our own coder and counter over Arrow batches, whole numbers out.
+
+Rows are coded once into blocks: one byte string per column and the keyed digest of their records (`RecordsTask`), in
+one row. A pass over blocks returns its sums together with the sum of the digests that it has read, so that it can be
+told from a pass over other records.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette._version import __version__
+from maquette.domain import Domain
+from maquette.vault.arrow import pa
+from maquette.vault.coding import code_type, coders
+from maquette.vault.commitment import LANES
+from maquette.vault.task import Coded, RecordsTask, Task
+
+BLOCK_ROWS = 2**20
+"""Rows of a block at most: as many as are counted at a time."""
+RAW_ROWS = 2**17
+"""Rows that are coded at a time; a cluster hands out fewer, and text is coded once per distinct value."""
+PACKAGES = ("maquette", "numpy", "pyarrow", "numba")
+"""What decides how a value is coded and counted: the same versions everywhere."""
+RECORDS, OTHER_VERSION = -1, -2
+"""Parts of a result that are no sums of the task: the digest of the records, and a package that is another one."""
+
+Triple = tuple[int, NDArray[np.int64], NDArray[np.int64]]
+"""Which array of the task, which cells of it, and their sums."""
+
+
+def versions() -> tuple[str, ...]:
+    """The versions of `PACKAGES` here."""
+    return (__version__, *(importlib.metadata.version(name) for name in PACKAGES[1:]))
+
+
+def block_schema(domain: Domain) -> str:
+    """The columns of a block, in the words of Spark: the digest, the package that is another one or none, the codes."""
+    codes = ", ".join(f"c{i} binary" for i in range(len(domain)))
+    return f"records binary, other int, {codes}"
+
+
+RESULT_SCHEMA = "part int, cell long, sum long"
+
+
+@dataclass(frozen=True)
+class CodeBlocks:
+    """From raw Arrow batches (the columns of the domain, in its order) to blocks."""
+
+    domain: Domain
+    records: RecordsTask
+    expected: tuple[str, ...]
+
+    def __call__(self, raw: Iterable[Any]) -> Iterator[Any]:
+        other = _other_version(self.expected)
+        if other is not None:
+            yield self._block([b""] * len(self.domain), self.records.zeros(), other)
+            return
+        for coded in self._gathered(raw):
+            sums = self.records.zeros()
+            self.records.add(sums, coded)
+            yield self._block([coded[name].tobytes() for name in self.domain.names], sums, None)
+
+    def _gathered(self, raw: Iterable[Any]) -> Iterator[Coded]:
+        """Codes of many raw batches together."""
+        coding = list(coders(self.domain).items())
+        pending: list[Coded] = []
+        rows = 0
+        for table in _stacked(raw):
+            columns = [column.combine_chunks() for column in table.columns]
+            pending.append(
+                {name: coder.code(column) for (name, coder), column in zip(coding, columns, strict=True)}
+            )
+            rows += table.num_rows
+            if rows >= BLOCK_ROWS:
+                yield _joined(pending)
+                pending, rows = [], 0
+        if rows:
+            yield _joined(pending)
+
+    def _block(self, codes: Sequence[bytes], sums: Sequence[NDArray[Any]], other: int | None) -> Any:
+        digest = pa.array([b"".join(array.tobytes() for array in sums)], pa.binary())
+        columns = [digest, pa.array([other], pa.int32()), *(pa.array([code], pa.binary()) for code in codes)]
+        return pa.RecordBatch.from_arrays(
+            columns, names=["records", "other", *(f"c{i}" for i in range(len(codes)))]
+        )
+
+
+@dataclass(frozen=True)
+class FoldBlocks:
+    """From blocks (their digest, then the columns of a task) to the sums that are not nought."""
+
+    domain: Domain
+    task: Task
+    expected: tuple[str, ...]
+
+    def __call__(self, blocks: Iterable[Any]) -> Iterator[Any]:
+        sums = self.task.zeros()
+        counter = _Counter(self.domain, self.task.names, self.expected)
+        for coded in counter.read(blocks):
+            self.task.add(sums, coded)
+        for part, array in enumerate(sums):
+            cells = np.flatnonzero(array)
+            yield from _results(part, cells, array[cells])
+        yield from counter.results()
+
+
+@dataclass(frozen=True)
+class CountBlocks:
+    """From blocks (their digest, then one column) to the distinct codes and how many records have each."""
+
+    domain: Domain
+    name: str
+    expected: tuple[str, ...]
+
+    def __call__(self, blocks: Iterable[Any]) -> Iterator[Any]:
+        from maquette.vault.engine import merged
+
+        counter = _Counter(self.domain, (self.name,), self.expected)
+        codes, counts = merged(
+            np.unique(coded[self.name], return_counts=True) for coded in counter.read(blocks)
+        )
+        yield from _results(0, codes, counts)
+        yield from counter.results()
+
+
+class _Counter:
+    """Reads blocks, and adds up the digests of what it has read."""
+
+    def __init__(self, domain: Domain, names: Sequence[str], expected: tuple[str, ...]) -> None:
+        self._types = {name: code_type(domain[name]) for name in names}
+        self._digest = np.zeros(LANES + 1, dtype=np.uint64)
+        self._other = _other_version(expected)
+
+    def read(self, blocks: Iterable[Any]) -> Iterator[Coded]:
+        for batch in blocks:
+            for row in range(batch.num_rows):
+                records, other, *codes = (batch.column(i)[row].as_py() for i in range(batch.num_columns))
+                self._other = other if self._other is None else self._other
+                self._digest += np.frombuffer(records, dtype=np.uint64)
+                pairs = zip(self._types.items(), codes, strict=True)
+                yield {name: np.frombuffer(code, dtype=kind) for (name, kind), code in pairs}
+
+    def results(self) -> Iterator[Any]:
+        yield from _results(RECORDS, np.arange(LANES + 1), self._digest)
+        if self._other is not None:
+            yield from _results(OTHER_VERSION, np.array([self._other]), np.ones(1, dtype=np.int64))
+
+
+def _results(part: int, cells: NDArray[Any], sums: NDArray[Any]) -> Iterator[Any]:
+    for start in range(0, len(cells), BLOCK_ROWS):
+        some = slice(start, start + BLOCK_ROWS)
+        columns = [
+            pa.array(np.full(len(cells[some]), part, dtype=np.int32)),
+            pa.array(_signed(cells[some])),
+            pa.array(_signed(sums[some])),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=["part", "cell", "sum"])
+
+
+def _signed(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    """64-bit numbers as signed ones of the same bits: a cluster has no others."""
+    wide = numbers if numbers.dtype.itemsize == 8 else numbers.astype(np.int64)
+    return wide.view(np.int64)
+
+
+def _other_version(expected: tuple[str, ...]) -> int | None:
+    """The first package whose version here is not the expected one."""
+    here = versions()
+    return next((i for i, version in enumerate(expected) if version != here[i]), None)
+
+
+def _stacked(raw: Iterable[Any]) -> Iterator[Any]:
+    pending: list[Any] = []
+    rows = 0
+    for batch in raw:
+        pending.append(batch)
+        rows += batch.num_rows
+        if rows >= RAW_ROWS:
+            yield pa.Table.from_batches(pending)
+            pending, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(pending)
+
+
+def _joined(parts: Sequence[Coded]) -> Coded:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -1,0 +1,220 @@
+"""Spark, on a real standalone cluster: the local reader's answers, through a session and through Connect."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import maquette as mq
+from maquette.domain import Attribute, Domain, Kind
+from maquette.errors import SourceError
+from maquette.vault import remote, spark
+from maquette.vault.readers import open_engine
+from maquette.vault.task import CountTask
+from support.hostile_tables import all_looks, cut, every_value, tables
+from support.spark_cluster import PATHS, Cluster
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("spark"),  # one cluster, however many processes run tests
+    pytest.mark.filterwarnings("ignore:.*pandas.*:FutureWarning"),
+    pytest.mark.skipif(
+        shutil.which("java") is None, reason="Spark needs Java 17: apt-get install openjdk-17-jre"
+    ),
+]
+
+PEOPLE = Domain(
+    (
+        Attribute("a", Kind.ORDINAL, codes=5),
+        Attribute("b", Kind.ORDINAL, codes=4),
+        Attribute("c", Kind.CATEGORICAL, categories=("x", "y", "z"), overflow=True),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    running = Cluster()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def session(cluster: Cluster):
+    opened = cluster.session()
+    yield opened
+    opened.stop()
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three files of made-up people, one of them empty."""
+    folder = tmp_path_factory.mktemp("people")
+    for i, rows in enumerate((1500, 0, 700)):
+        pq.write_table(records(rows, seed=i), folder / f"{i}.parquet")
+    return folder
+
+
+def records(rows: int, *, seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 5, rows)
+    letters = np.array(["x", "y", "z", "w"])
+    return pa.table(
+        {"c": letters[(a + rng.integers(0, 2, rows)) % 4], "b": a % 4, "a": a, "other": rng.random(rows)}
+    )
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+def test_it_agrees_with_the_local_reader(session: Any, tmp_path: Path, parts: int):
+    domain, table = every_value()
+    for i, part in enumerate(cut(table, parts, turned=True)):
+        pq.write_table(part, tmp_path / f"{i}.parquet")
+    engine = open_engine(session.read.parquet(str(tmp_path)), domain)
+    assert isinstance(engine, spark.SparkEngine)
+    assert all_looks(engine) == all_looks(open_engine(table, domain))
+
+
+@given(case=tables(), turned=st.booleans())
+@settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
+def test_random_tables_agree_too(session: Any, case: Any, turned: bool):
+    domain, table = case
+    with tempfile.TemporaryDirectory() as folder:
+        for i, part in enumerate(cut(table, 3, turned=turned)):
+            pq.write_table(part, Path(folder) / f"{i}.parquet")
+        engine = open_engine(session.read.parquet(folder), domain)
+        assert all_looks(engine) == all_looks(open_engine(table, domain))
+
+
+def test_no_rows_at_all(session: Any, people: Path):
+    frame = session.read.parquet(str(people)).where("a > 99")
+    engine = open_engine(frame, PEOPLE)
+    assert all_looks(engine) == all_looks(open_engine(records(0, seed=0), PEOPLE))
+
+
+MECHANISMS = {
+    "sculpt": {"mechanism": "sculpt", "certificate": 0.05},
+    "residual": {"mechanism": "residual", "delta": 1e-6},
+    "smalldb": {"mechanism": "smalldb"},
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_releases_certificates_and_evaluation(session: Any, people: Path, tmp_path: Path, name: str):
+    """The ledger of the local table takes the frame for the same table, and what is paid there is repeated here."""
+    workload = mq.prefixes(PEOPLE, "a") if name == "smalldb" else mq.marginals(PEOPLE, k=2)
+    local = mq.open(people, domain=PEOPLE)
+    remote_table = mq.open(session.read.parquet(str(people)), domain=PEOPLE, name="people")
+    ledger = tmp_path / "people.ledger"
+    first = mq.release(remote_table, workload, epsilon=2.0, ledger=ledger, **MECHANISMS[name])
+    again = mq.release(local, workload, epsilon=2.0, ledger=ledger, **MECHANISMS[name])
+    assert again.answers.numerators.tolist() == first.answers.numerators.tolist()
+    if name == "sculpt":
+        assert first.certificate is not None
+    there = mq.evaluate(first, remote_table, ledger=ledger)
+    assert there.to_dict() == mq.evaluate(first, local, ledger=ledger).to_dict()
+
+
+def test_a_session_counts_a_table_once(session: Any, people: Path, monkeypatch: pytest.MonkeyPatch):
+    table = mq.open(session.read.parquet(str(people)), domain=PEOPLE)
+    jobs: list[Any] = []
+    plain = spark.SparkEngine._run
+    monkeypatch.setattr(
+        spark.SparkEngine, "_run", lambda self, job, names: jobs.append(job) or plain(self, job, names)
+    )
+    asking = mq.session(table, epsilon=20.0, ledger="memory")
+    answers = [asking.ask(f"a = {i} and b = {i}") for i in range(4)] + [asking.ask("a = 1 and b > 1")]
+    assert len(answers) == 5
+    counts = [
+        job for job in jobs if isinstance(getattr(job, "task", None), CountTask) and job.task.margins != ((),)
+    ]
+    assert len(counts) == 1
+
+
+def test_a_frame_that_gives_other_records_is_noticed(session: Any, people: Path, tmp_path: Path):
+    """The coded blocks are kept; where they are lost, the same records must come again."""
+    copy = tmp_path / "copy"
+    shutil.copytree(people, copy)
+    engine: Any = open_engine(session.read.parquet(str(copy)), PEOPLE)
+    first = engine.margins([("a", "b")])["a", "b"].tolist()
+    pq.write_table(records(1500, seed=9), copy / "0.parquet")
+    assert engine.distinct("a")[1].sum() == 2200  # the blocks are still there
+    assert engine.margins([("b", "a")])["b", "a"].T.tolist() == first
+    engine._blocks.unpersist(blocking=True)
+    session.catalog.refreshByPath(str(copy))
+    with pytest.raises(SourceError, match="does not hold the records any more"):
+        engine.distinct("b")
+
+
+def test_rows_never_come_to_this_machine(session: Any, people: Path, monkeypatch: pytest.MonkeyPatch):
+    frame = session.read.parquet(str(people))
+    for name in ("collect", "toPandas", "toLocalIterator"):
+        monkeypatch.setattr(type(frame), name, lambda *_: pytest.fail("collected"))
+    assert mq.open(frame, domain=PEOPLE).name == "spark"
+    assert mq.fit_report(frame, domain=PEOPLE) == mq.fit_report(people, domain=PEOPLE)
+    with pytest.raises(SourceError, match="not collected on this machine"):
+        mq.draft(frame)
+
+
+def test_workers_of_another_version_are_refused(session: Any, people: Path, monkeypatch: pytest.MonkeyPatch):
+    others = ("0.0.1", *remote.versions()[1:])
+    monkeypatch.setattr(remote, "versions", lambda: others)
+    with pytest.raises(SourceError, match=r"another version of maquette than this machine \(0\.0\.1\)"):
+        open_engine(session.read.parquet(str(people)), PEOPLE)
+
+
+def test_a_failing_job_says_nothing_of_the_rows(
+    session: Any, people: Path, capfd: pytest.CaptureFixture[str]
+):
+    frame = session.read.parquet(str(people)).selectExpr("assert_true(a < 4) is null as a", "b", "c")
+    with pytest.raises(SourceError, match="job failed in the cluster") as refused:
+        open_engine(frame, PEOPLE)
+    assert refused.value.__context__ is None
+    assert refused.value.__cause__ is None
+    with pytest.raises(SourceError, match=r"column 'a' .* has type list"):
+        open_engine(session.read.parquet(str(people)).selectExpr("array(a) as a", "b", "c"), PEOPLE)
+
+
+def test_connect_and_the_command_line(cluster: Cluster, people: Path, tmp_path: Path):
+    """Two ways in one: the command makes a release of the same table through a Connect server."""
+    address = cluster.start_connect()
+    PEOPLE.save(tmp_path / "d.json")
+    python = [sys.executable, "-W", "ignore", "-m", "maquette.cli"]
+    environment = os.environ | {"PYTHONPATH": PATHS}
+
+    def run(*words: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [*python, *words], capture_output=True, text=True, cwd=tmp_path, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    chosen = ["-d", "d.json", "--epsilon", "1", "--marginals", "2", "--ledger", "l.ledger", "--json", "-q"]
+    query = f"SELECT * FROM parquet.`{people}`"
+    made = run("release", address, "--query", query, *chosen, "-o", "r")
+    local = mq.release(
+        mq.open(people, domain=PEOPLE), mq.marginals(PEOPLE, k=2), epsilon=1.0, ledger=tmp_path / "l.ledger"
+    )
+    assert made["folder"].endswith("r")
+    assert mq.load(tmp_path / "r").answers.numerators.tolist() == local.answers.numerators.tolist()
+
+
+def test_a_killed_worker_changes_nothing(cluster: Cluster, session: Any, people: Path):
+    engine: Any = open_engine(session.read.parquet(str(people)), PEOPLE)
+    expected = all_looks(open_engine(people, PEOPLE))
+    cluster.kill(cluster.workers[0])
+    assert all_looks(engine) == expected
+    again = open_engine(session.read.parquet(str(people)), PEOPLE)
+    assert all_looks(again) == expected
