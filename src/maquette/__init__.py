@@ -51,6 +51,7 @@ _HOMES = {
     ),
     "maquette.queries.dimension": ("fat_shattering_dimension", "vc_dimension"),
     "maquette.queries.dimension_interval": ("dimension_interval",),
+    "maquette.releasing.discovery": ("discover",),
     "maquette.releasing.planning": ("plan", "required"),
     "maquette.results.release": ("Release",),
     "maquette.results.statements": ("Answer", "Certificate"),

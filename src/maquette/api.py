@@ -106,6 +106,7 @@ def release(
         post=post,
         typical_rows=typical_rows,
         weight=weight,
+        persons=table.persons,
     )
     warn_if_weak(request.budget)
     choice = planning.choose(request, accounting=accounting_of(table, ledger) or accounting)
@@ -296,6 +297,7 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
         answers=outcome.answers,
         mechanism=choice.mechanism.name,
         relation=request.relation,
+        persons=request.persons,
         budget=request.budget,
         beta=request.beta,
         size=outcome.size,

@@ -57,7 +57,7 @@ def test_it_has_no_length_no_items_and_does_not_change():
         with pytest.raises(AttributeError, match="does not change"):
             delattr(opened, name)
     public = {name for name in dir(opened) if not name.startswith("_")}
-    assert public == {"domain", "ledger_location", "name", "source"}
+    assert public == {"domain", "ledger_location", "name", "persons", "source"}
     assert not hasattr(opened, "__dict__")
 
 

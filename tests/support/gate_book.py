@@ -23,6 +23,7 @@ class BookDouble:
 
     salt = b"double"
     commitment: str | None = None
+    persons = None
 
     def __init__(self, *, budget: Budget, relation: Relation) -> None:
         self.budget = budget

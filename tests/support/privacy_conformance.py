@@ -17,7 +17,7 @@ import numpy as np
 
 from maquette import api
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget
-from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.queries.base import Queries
 from maquette.queries.counting import ripple
 from maquette.questions.measurement import Residual
@@ -32,6 +32,7 @@ from support.privacy_doubles import (
     ReplayingNoise,
     TapeCurator,
     neighbours,
+    persons_apart,
     table_of,
 )
 from support.privacy_draws import on_tape
@@ -92,6 +93,7 @@ def mechanism_case(
             budget=budget,
             relation=curator.relation,
             mechanism=name,
+            persons=curator._ledger.persons,
             **(settings | options),
         )
         return api.run(curator, prepare(request, using or MECHANISMS[name]), key="case")
@@ -125,13 +127,23 @@ class WatchingCurator(TapeCurator):
 
 
 def run_on(
-    case: Case, histogram: Histogram, relation: Relation, tape: Sequence[Call] | None, *, ledger: Any = None
+    case: Case,
+    histogram: Histogram,
+    relation: Relation,
+    tape: Sequence[Call] | None,
+    *,
+    ledger: Any = None,
+    persons: Persons | None = None,
 ) -> Run:
     """One run through the production curator, on a tape or (None) making one."""
-    book = ledger or TallyLedger(budget=case.budget, relation=relation)
+    book = ledger or TallyLedger(budget=case.budget, relation=relation, persons=persons)
     noise = RecordingNoise() if tape is None else ReplayingNoise(tape)
     curator = WatchingCurator(
-        table_of(case.domain, histogram), book, key="case", budget=case.budget, noise=noise
+        table_of(case.domain, histogram, persons=book.persons),
+        book,
+        key="case",
+        budget=case.budget,
+        noise=noise,
     )
     with on_tape(noise, case.queries):
         public = describe(case.run(curator))
@@ -246,22 +258,25 @@ class Verdict:
     tightest: float
 
 
-def check_exactly(case: Case, relation: Relation, tables: Iterable[Histogram]) -> Verdict:
-    """All neighbouring pairs among the tables; every table runs once."""
+def check_exactly(
+    case: Case, relation: Relation, tables: Iterable[Histogram], *, persons: Persons | None = None
+) -> Verdict:
+    """All neighbouring pairs among the tables; every table runs once. With `persons`, neighbours are persons."""
     chosen = [t for t in tables if relation is Relation.ADD_REMOVE or sum(t) > 0]
     tapes: dict[int, Sequence[Call]] = {}
     runs: dict[Histogram, Run] = {}
     for table in chosen:
         # under replace-one the size is public and may decide what is asked
         size = sum(table) if relation is Relation.REPLACE_ONE else 0
-        runs[table] = run_on(case, table, relation, tapes.get(size))
+        runs[table] = run_on(case, table, relation, tapes.get(size), persons=persons)
         tapes.setdefault(size, runs[table].calls)
         check_residuals(runs[table])
         if case.budget.accounting == "gaussian":
             check_ratio(runs[table])
         check_budget(case, runs[table])
     pairs, worst = 0, Fraction(0)
-    for one, other in neighbours(chosen, relation):
+    apart = neighbours(chosen, relation) if persons is None else persons_apart(chosen, persons.rows)
+    for one, other in apart:
         worst = max(worst, check_pair(runs[one], runs[other], case.budget.unit))
         pairs += 1
     charged = Fraction(sum(units for _, units, _ in runs[chosen[0]].charges), UNITS)

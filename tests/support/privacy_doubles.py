@@ -13,7 +13,7 @@ import numpy as np
 from maquette.accounting.budget import Budget
 from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
-from maquette.domain import Domain, Relation
+from maquette.domain import Domain, Persons, Relation
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
 from maquette.vault.engine import MemoryEngine
@@ -140,12 +140,27 @@ def columns_of(domain: Domain, histogram: Sequence[int]) -> dict[str, np.ndarray
     return {name: code.astype(np.uint8) for name, code in zip(domain.names, codes, strict=True)}
 
 
-def table_of(domain: Domain, histogram: Sequence[int], *, engine: type = LooseEngine) -> Table:
-    return Table(engine(domain, columns_of(domain, histogram)), name="tiny", source="histogram")
+def table_of(
+    domain: Domain,
+    histogram: Sequence[int],
+    *,
+    engine: type = LooseEngine,
+    persons: Persons | None = None,
+) -> Table:
+    rows = engine(domain, columns_of(domain, histogram))
+    return Table(rows, name="tiny", source="histogram", persons=persons)
 
 
-def ledger_for(domain: Domain, *, budget: Budget, relation: Relation, location: Any = None) -> Ledger:
-    facts = {
+def ledger_for(
+    domain: Domain,
+    *,
+    budget: Budget,
+    relation: Relation,
+    location: Any = None,
+    persons: Persons | None = None,
+) -> Ledger:
+    facts: dict[str, Any] = {
+        "persons": persons,
         "budget": budget,
         "relation": relation,
         "domain_fingerprint": domain.fingerprint,
@@ -184,6 +199,19 @@ def neighbours(
         for other in _moves(table, relation):
             if other in known:
                 yield table, other
+
+
+def persons_apart(
+    tables: Sequence[tuple[int, ...]], rows: int
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Every ordered pair among the given tables of which one has one person more, with at most so many records."""
+    arrays = np.array(tables)
+    for i, table in enumerate(arrays):
+        more = arrays - table
+        for j in np.flatnonzero((more >= 0).all(axis=1) & (more.sum(axis=1) <= rows)):
+            if i != j:
+                yield tables[i], tables[j]
+                yield tables[j], tables[i]
 
 
 def _moves(table: tuple[int, ...], relation: Relation) -> Iterator[tuple[int, ...]]:

@@ -22,7 +22,7 @@ import numpy as np
 
 import maquette as mq
 from maquette import api
-from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.queries.base import Queries
 from maquette.results import document
 from support.privacy_conformance import Run, WatchingCurator, check_pair, check_residuals, describe
@@ -99,12 +99,12 @@ def neighbours_of(
     return found
 
 
-def as_csv(rows: Sequence[Record], folder: Path) -> Path:
+def as_csv(rows: Sequence[Record], folder: Path, header: Sequence[str] = SURVEY.names) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "survey.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(SURVEY.names)
+        writer.writerow(header)
         writer.writerows(rows)
     return path
 
@@ -151,6 +151,7 @@ def release(
     relation: Relation,
     tape: Sequence[Call] | None,
     counted: Any = "zcdp",
+    persons: Persons | None = None,
     **options: Any,
 ) -> Seen:
     """`mq.open` and `mq.release`, with the sampler on a tape and every channel watched."""
@@ -162,7 +163,8 @@ def release(
         return watching[-1]
 
     budget = mq.Budget(options["epsilon"], options.get("delta", 0.0), counted)
-    book = ledger_for(SURVEY, budget=budget, relation=relation)
+    book = ledger_for(SURVEY, budget=budget, relation=relation, persons=persons)
+    whose = {} if persons is None else {"person": persons.column, "rows_per_person": persons.rows}
     heard: list[Any] = []
     output = io.StringIO()
     logs = _Logs()
@@ -176,7 +178,9 @@ def release(
             on_tape(noise, queries),
         ):
             warnings.simplefilter("always")
-            opened = mq.open(source, domain=SURVEY, progress=lambda share: heard.append(("open", share)))
+            opened = mq.open(
+                source, domain=SURVEY, progress=lambda share: heard.append(("open", share)), **whose
+            )
             made = mq.release(
                 opened,
                 queries,

@@ -8,7 +8,7 @@ from typing import Any
 
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Receipt
-from maquette.domain import Relation
+from maquette.domain import Persons, Relation
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,14 @@ class TallyLedger:
     salt = b"tally"
     commitment = None
 
-    def __init__(self, *, budget: Budget, relation: Relation) -> None:
+    def __init__(self, *, budget: Budget, relation: Relation, persons: Persons | None = None) -> None:
         self.budget = budget
+        self.persons = persons
         self.relation = relation
         self.slips: dict[str, Slip] = {}
 
-    def require(self, *, relation: Relation, domain_fingerprint: str) -> None:
-        assert relation is self.relation
+    def require(self, *, relation: Relation, domain_fingerprint: str, persons: Persons | None = None) -> None:
+        assert (relation, persons) == (self.relation, self.persons)
 
     def bind(self, commitment: str) -> None:
         assert commitment

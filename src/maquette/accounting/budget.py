@@ -27,6 +27,9 @@ SLACK_UNITS = 10**24
 SLACK_SHARE = Fraction(1, 2**10)
 """The share of delta that is kept for the proven total-variation gaps of samplers."""
 
+THRESHOLD_SHARE = Fraction(1, 2)
+"""The same where values are found by thresholds, each of which costs a total variation of its own."""
+
 RATIO_SHARE = Fraction(1, 2**15)
 """The share of epsilon that is kept, twice, for the proven ratios of samplers, where mu^2 / 2 is counted."""
 
@@ -70,6 +73,8 @@ class Budget:
     delta: float = 0.0
     accounting: Accounting = "zcdp"
     """How a budget with a delta is counted; a pure one is counted in one way only."""
+    thresholds: bool = False
+    """Is half of delta kept for values that are found by thresholds, instead of a small share for samplers?"""
 
     def __post_init__(self) -> None:
         _check.one_of(("zcdp", "gaussian"), accounting=self.accounting)
@@ -81,6 +86,9 @@ class Budget:
         object.__setattr__(self, "delta", float(self.delta))
         if self.pure:
             object.__setattr__(self, "accounting", "zcdp")
+            object.__setattr__(self, "thresholds", False)
+        if self.thresholds and self.accounting != "zcdp":
+            raise ParameterError("thresholds are paid for in accounting 'zcdp'")
         if self.total_units < 1:
             raise ParameterError(
                 f"the budget {self} is below the smallest amount that a ledger counts, {self.unit}={1 / UNITS:g}"
@@ -102,14 +110,28 @@ class Budget:
         """The whole budget in units, rounded down."""
         if self.accounting == "gaussian":
             return _gaussian_units(self.epsilon, self.delta)
-        return _total_units(self.epsilon, self.delta)
+        return _total_units(self.epsilon, self.delta, self._slack_share)
+
+    def row_units(self, rows: int) -> int:
+        """The whole budget as the price of looks at single records, in units, rounded down.
+
+        Where a neighbour has `rows` records the gate charges a look `Unit.group_factor` times as much.
+        """
+        units = self.total_units // self.unit.group_factor(rows)
+        if units < 1:
+            raise ParameterError(f"the budget {self} is too small for {rows} records per person")
+        return units
 
     @property
     def slack_units(self) -> int:
         """How far samplers may differ from the exact ones, in slack units, rounded down."""
         if self.accounting == "gaussian":
             return _ratio_units(self.epsilon)
-        return _slack_units(self.epsilon, self.delta)
+        return _slack_units(self.epsilon, self.delta, self._slack_share)
+
+    @property
+    def _slack_share(self) -> Fraction:
+        return THRESHOLD_SHARE if self.thresholds else SLACK_SHARE
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
@@ -151,15 +173,15 @@ def split(units: int, shares: Sequence[Fraction]) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def _total_units(epsilon: float, delta: float) -> int:
+def _total_units(epsilon: float, delta: float, share: Fraction) -> int:
     if delta == 0:
         return math.floor(exact(epsilon) * UNITS)
-    return math.floor(rho_cks(epsilon=epsilon, delta=exact(delta) * (1 - SLACK_SHARE)) * UNITS)
+    return math.floor(rho_cks(epsilon=epsilon, delta=exact(delta) * (1 - share)) * UNITS)
 
 
 @lru_cache(maxsize=256)
-def _slack_units(epsilon: float, delta: float) -> int:
-    gap = exact(delta) * SLACK_SHARE / (1 + exp_up(epsilon)) if delta else Fraction(0)
+def _slack_units(epsilon: float, delta: float, share: Fraction) -> int:
+    gap = exact(delta) * share / (1 + exp_up(epsilon)) if delta else Fraction(0)
     return min(_LARGEST_SLACK, math.floor(gap * SLACK_UNITS))
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 from maquette import _check
 from maquette.accounting.budget import SLACK_UNITS, Cost
@@ -32,6 +32,13 @@ class Event(ABC):
     @abstractmethod
     def cost(self, unit: Unit) -> Cost:
         """What the ledger charges, in its units; MechanismError where no claim in them is proved."""
+
+    @abstractmethod
+    def of_rows(self, rows: int) -> Self:
+        """The same look between tables that differ in up to `rows` records and not in one: sensitivities grow by that.
+
+        What was drawn stays, and so does how far its law is from the exact one, a distance at one table.
+        """
 
     def to_dict(self) -> dict[str, Any]:
         """The form that the ledger stores: the tag and every field, rationals as text."""
@@ -54,6 +61,9 @@ class LaplaceEvent(Event):
 
     def cost(self, unit: Unit) -> Cost:
         return _pure_cost(Fraction(self.l1) / self.scale, unit)
+
+    def of_rows(self, rows: int) -> Self:
+        return replace(self, l1=self.l1 * rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,9 @@ class GaussianEvent(Event):
             raise MechanismError("this Gaussian noise was planned for a ledger that counts rho")
         rho = rho_of_gaussian(sigma_squared=self.sigma_squared, l2_squared=self.l2_squared)
         return Cost(math.ceil(rho * UNITS), math.ceil(self.total_variation * SLACK_UNITS))
+
+    def of_rows(self, rows: int) -> Self:
+        return replace(self, l2_squared=self.l2_squared * rows**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,10 @@ class SmoothedEvent(Event):
         rho = rho_of_gaussian(sigma_squared=self.sigma_squared, l2_squared=self.l2_squared)
         return Cost(math.ceil(rho * UNITS), math.ceil(self.ripple * SLACK_UNITS))
 
+    def of_rows(self, rows: int) -> Self:
+        square = rows**2
+        return replace(self, l2_squared=self.l2_squared * square, mu_squared=self.mu_squared * square)
+
 
 @dataclass(frozen=True, slots=True)
 class CubeEvent(Event):
@@ -140,6 +157,9 @@ class CubeEvent(Event):
 
     def cost(self, unit: Unit) -> Cost:
         return _pure_cost(Fraction(self.epsilon), unit)
+
+    def of_rows(self, rows: int) -> Self:
+        return replace(self, epsilon=self.epsilon * rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +182,9 @@ class SelectionEvent(Event):
         if unit.is_pure or self.method != "exponential":
             return _pure_cost(Fraction(self.epsilon), unit)
         return _up(unit.cost_of_rho(rho_of_bounded_range(self.epsilon)))
+
+    def of_rows(self, rows: int) -> Self:
+        return replace(self, epsilon=self.epsilon * rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +224,9 @@ class SparseEvent(Event):
     def cost(self, unit: Unit) -> Cost:
         return _pure_cost(self.epsilon, unit)
 
+    def of_rows(self, rows: int) -> Self:
+        return replace(self, sensitivity=self.sensitivity * rows)
+
 
 @dataclass(frozen=True, slots=True)
 class PureEvent(Event):
@@ -219,6 +245,9 @@ class PureEvent(Event):
     def cost(self, unit: Unit) -> Cost:
         return _pure_cost(Fraction(self.epsilon), unit)
 
+    def of_rows(self, rows: int) -> Self:
+        return replace(self, epsilon=self.epsilon * rows)
+
 
 @dataclass(frozen=True, slots=True)
 class ComposedEvent(Event):
@@ -232,6 +261,9 @@ class ComposedEvent(Event):
 
     def cost(self, unit: Unit) -> Cost:
         return sum((event.cost(unit) for event in self.events), Cost(0))
+
+    def of_rows(self, rows: int) -> Self:
+        return replace(self, events=tuple(event.of_rows(rows) for event in self.events))
 
 
 _KINDS: dict[str, type[Event]] = {

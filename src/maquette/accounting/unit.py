@@ -72,6 +72,13 @@ class Unit(StrEnum):
         """
         return price if self.is_pure else _root_down(8 * self.rho(price))
 
+    def group_factor(self, rows: int) -> int:
+        """How many times the price of a look at one record pays for the same look at a group of `rows` records.
+
+        Sensitivities grow by `rows`, so epsilon does too; rho and mu^2 / 2 grow by its square.
+        """
+        return rows if self.is_pure else rows**2
+
     def variance(self, price: _Amount, *, shift: int) -> _Amount:
         """Of the noise on a table of counts, before smoothing: 2 (D / epsilon)^2, or D / (2 rho).
 

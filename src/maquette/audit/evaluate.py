@@ -37,6 +37,13 @@ def evaluate(release: Release, table: Table, *, ledger: Ledger | str | Path | No
         raise ReleaseError(
             "this release weighs its records; an evaluation counts every record as one and does not apply"
         )
+    if table.persons != release.persons:
+        raise ReleaseError(
+            "the release was made from the records that count of each person; open the table with the same person= and "
+            "rows_per_person="
+            if release.persons is not None
+            else "the release was made from all records; open the table without person="
+        )
     truth = exact_answers(table, release.workload)
     is_same = _is_known_table(release, table, ledger)
     if not is_same:

@@ -21,8 +21,10 @@ from maquette.cli.options import (
     Encoding,
     Epsilon,
     LedgerPlace,
+    PersonColumn,
     Quiet,
     RelationName,
+    RowsPerPerson,
     Source,
     TableName,
     TableQuery,
@@ -114,6 +116,8 @@ def ask(
     encoding: Encoding = "utf-8",
     table: TableName = None,
     query: TableQuery = None,
+    person: PersonColumn = None,
+    rows_per_person: RowsPerPerson = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -154,7 +158,15 @@ def ask(
         check_ledger(ledger, Path(ledger))
     with console.progress(quiet=quiet) as tell:
         handle = open_table(
-            source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
+            source,
+            declared,
+            delimiter=delimiter,
+            encoding=encoding,
+            table=table,
+            query=query,
+            tell=tell,
+            person=person,
+            rows_per_person=rows_per_person,
         )
         opened = session(
             handle,

@@ -8,10 +8,16 @@ from typing import Annotated
 import typer
 
 from maquette.cli import console
+from maquette.cli.discover import discover
 from maquette.cli.options import AsJson, Delimiter, Encoding, TableName, TableQuery
 from maquette.errors import DomainError
 
-app = typer.Typer(help="Draft, review and check domain files.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Discover, draft, review and check domain files.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+app.command("discover")(discover)
 
 
 @app.command("draft")

@@ -76,7 +76,15 @@ def evaluate(
     declared = release.domain if domain is None else Domain.load(domain)
     with console.progress(quiet=quiet) as tell:
         handle = open_table(
-            source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
+            source,
+            declared,
+            delimiter=delimiter,
+            encoding=encoding,
+            table=table,
+            query=query,
+            tell=tell,
+            person=None if release.persons is None else release.persons.column,
+            rows_per_person=None if release.persons is None else release.persons.rows,
         )
         tell("comparing with the truth", 0.0)
         evaluation = compare(release, handle, ledger=payer)

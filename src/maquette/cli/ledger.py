@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,15 @@ import typer
 
 from maquette.cli import console
 from maquette.cli.ledger_views import check_folders
-from maquette.cli.options import AsJson, Delta, DomainFile, Epsilon, RelationName
+from maquette.cli.options import (
+    AsJson,
+    Delta,
+    DomainFile,
+    Epsilon,
+    PersonColumn,
+    RelationName,
+    RowsPerPerson,
+)
 from maquette.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -36,6 +45,8 @@ def create(
             help="How a delta is counted: gaussian (least noise for releases) or zcdp (least for sessions)."
         ),
     ] = "gaussian",
+    person: PersonColumn = None,
+    rows_per_person: RowsPerPerson = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the ledger. Default: the name of the file.")
     ] = None,
@@ -50,7 +61,8 @@ def create(
     from maquette import _check
     from maquette.accounting.budget import Budget
     from maquette.accounting.ledger import Ledger
-    from maquette.domain import Domain, Relation
+    from maquette.domain import Domain, Persons, Relation
+    from maquette.domain.persons import neighbours
     from maquette.releasing.payment import warn_if_weak
 
     between = Relation.named(relation)
@@ -62,11 +74,14 @@ def create(
         relation=between,
         domain_fingerprint=Domain.load(domain).fingerprint,
         name=name or (Path(location).stem if "://" not in location else "ledger"),
+        persons=Persons.named(person, rows_per_person),
     ) as book:
         if as_json:
             console.say_json(_summary(book))
         else:
-            console.say(f"made ledger '{book.name}' with {book.budget}, {book.relation} neighbours")
+            console.say(
+                f"made ledger '{book.name}' with {book.budget}, {neighbours(book.relation, book.persons)}"
+            )
             console.say("Protect it like the table: it holds every answer that was paid for.")
 
 
@@ -322,6 +337,7 @@ def _summary(book: Ledger) -> dict[str, Any]:
         "delta": book.budget.delta,
         "accounting": None if book.budget.pure else book.budget.accounting,
         "relation": str(book.relation),
+        **({} if book.persons is None else {"persons": asdict(book.persons)}),
         "unit": book.budget.unit,
         "total": balance.total_units / UNITS,
         "spent": balance.charged_units / UNITS,
@@ -362,9 +378,11 @@ def _state(is_envelope: bool, is_settled: bool, is_answered: bool) -> str:
 
 
 def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool, details: bool) -> None:
+    from maquette.domain.persons import neighbours
+
     summary = _summary(book)
     total = summary["total"]
-    console.say(f"Ledger '{book.name}': {book.budget} in all, {book.relation} neighbours")
+    console.say(f"Ledger '{book.name}': {book.budget} in all, {neighbours(book.relation, book.persons)}")
     console.say(f"  {console.bar(summary['spent'] / total, summary['reserved'] / total)}")
     console.say(f"  {standing_of(book)}")
     if details:

@@ -35,6 +35,15 @@ Encoding = Annotated[str, typer.Option(help="Encoding of a CSV file, such as lat
 TableName = Annotated[str | None, typer.Option("--table", help="The table inside a database.")]
 TableQuery = Annotated[str | None, typer.Option("--query", help="A query on a database, instead of a table.")]
 
+PersonColumn = Annotated[
+    str | None,
+    typer.Option("--person", metavar="COLUMN", help="Whose row it is: protects persons with several rows."),
+]
+RowsPerPerson = Annotated[
+    int | None,
+    typer.Option("--rows-per-person", metavar="K", help="How many rows of each person count, with --person."),
+]
+
 WeightName = Annotated[
     str | None,
     typer.Option("--weight", metavar="ATTR", help="Weigh the records by this attribute (mechanism roth)."),
@@ -155,6 +164,8 @@ def open_table(
     table: str | None,
     query: str | None,
     tell: Progress,
+    person: str | None = None,
+    rows_per_person: int | None = None,
 ) -> Table:
     """The table behind its barrier, with progress while it is read."""
     from maquette.gate import handle
@@ -166,5 +177,7 @@ def open_table(
         encoding=encoding,
         table=table,
         query=query,
+        person=person,
+        rows_per_person=rows_per_person,
         progress=lambda share: tell("reading the table", share),
     )

@@ -25,7 +25,8 @@ def say_plan(plan: Plan, queries: Queries, *, every: bool) -> None:
     refused = [forecast for forecast in plan.forecasts if forecast.refusal is not None]
     chosen = preferred(plan, queries) if able else None
     budget = wording.budget(plan.epsilon, plan.delta)
-    console.say(f"Plan for {plan.workload}: n = {plan.n:,}, {budget}, {plan.relation} neighbours")
+    persons = f", {plan.rows_per_person} records per person" if plan.rows_per_person > 1 else ""
+    console.say(f"Plan for {plan.workload}: n = {plan.n:,}, {budget}, {plan.relation} neighbours{persons}")
     if able:
         rows = [_cells(one, is_chosen=one.mechanism == chosen) for one in able]
         console.table(_HEAD, rows, right=(2, 3, 5, 6))

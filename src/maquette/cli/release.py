@@ -60,6 +60,9 @@ def plan(
     classes: options.ClassWords = None,
     workload: options.WorkloadFile = None,
     weight: options.WeightName = None,
+    rows_per_person: Annotated[
+        int, typer.Option(metavar="K", help="Protect persons of whom at most K records count.")
+    ] = 1,
     ledger: Annotated[
         str | None, typer.Option(help="A ledger, to see how much of it such a release would take.")
     ] = None,
@@ -89,7 +92,7 @@ def plan(
         workload=workload,
         classes=classes,
     )
-    public = {"delta": delta, "relation": relation, "beta": beta}
+    public = {"delta": delta, "relation": relation, "beta": beta, "rows_per_person": rows_per_person}
     if alpha is not None:
         if (n is None) == (epsilon is None):
             raise ParameterError(
@@ -196,6 +199,8 @@ def release(
     encoding: options.Encoding = "utf-8",
     table: options.TableName = None,
     query: options.TableQuery = None,
+    person: options.PersonColumn = None,
+    rows_per_person: options.RowsPerPerson = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The release folder. Default: TABLE.maquette.")
     ] = None,
@@ -215,7 +220,7 @@ def release(
         --ledger people.ledger --total-epsilon 3 -o people.maquette
     """
     from maquette.api import release as make_release
-    from maquette.domain import Domain
+    from maquette.domain import Domain, Persons
     from maquette.mechanisms.base import TYPICAL_ROWS
     from maquette.releasing.request import Request
     from maquette.results.folder import check_place
@@ -247,13 +252,21 @@ def release(
     }
     way = _accounting(accounting)
     started = datetime.now(UTC).replace(microsecond=0)
-    request = Request.of(queries, **parameters)
+    request = Request.of(queries, **parameters, persons=Persons.named(person, rows_per_person))
     check_place(place, replace=replace, key=key or request.key)
     check_ledger(ledger, place)
     try:
         with console.progress(quiet=quiet) as tell:
             handle = open_table(
-                source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
+                source,
+                declared,
+                delimiter=delimiter,
+                encoding=encoding,
+                table=table,
+                query=query,
+                tell=tell,
+                person=person,
+                rows_per_person=rows_per_person,
             )
             result = make_release(
                 handle,

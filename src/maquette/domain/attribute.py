@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.domain import calendar
 from maquette.domain.values import spelling
 from maquette.errors import DomainError
 
@@ -55,6 +56,8 @@ class Attribute:
     """A cell of its own for values outside the declaration."""
     integer: bool = False
     """A numeric attribute that holds whole numbers only, and only if it says so; decoded values are whole."""
+    calendar: str | None = None
+    """An ordinal attribute of days or moments: `categories` are all cells of a year, month, week, day or hour."""
     cells: int = field(init=False, repr=False, compare=False)
     """How many cells are declared, without the overflow and null cells."""
     size: int = field(init=False, repr=False, compare=False)
@@ -121,6 +124,8 @@ class Attribute:
                 )
             if len({spelling(c) for c in self.categories}) < len(self.categories):
                 raise DomainError(f"attribute '{self.name}' lists a category twice")
+        if self.calendar is not None:
+            self._check_calendar(self.calendar)
         if self.codes is not None and self.codes < 1:
             raise DomainError(f"attribute '{self.name}' needs size >= 1, got {self.codes}")
         if self.kind is Kind.BOOLEAN and self.cells != 2:
@@ -135,6 +140,14 @@ class Attribute:
             raise DomainError(f"attribute '{self.name}' needs at least two finite, increasing edges")
         if self.integer:
             self._check_whole_cells()
+
+    def _check_calendar(self, unit: str) -> None:
+        names = self.categories or ("", "")
+        if self.kind is not Kind.ORDINAL or names != calendar.cells(unit, names[0], names[-1]):
+            raise DomainError(
+                f"attribute '{self.name}' has a calendar by {unit}: it is ordinal, and its categories are all cells "
+                "between the first and the last"
+            )
 
     def _check_bounds(self, bounds: tuple[float, ...], bins: int) -> None:
         if len(bounds) != 2 or not all(_is_finite(b) for b in bounds) or bounds[0] >= bounds[1]:

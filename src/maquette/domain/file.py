@@ -12,9 +12,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
 
 from maquette import _check
+from maquette.domain import calendar
 from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
 from maquette.domain.constraint import Constraint, Rule, complete, possible
 from maquette.domain.constraint import parse as parse_constraint
@@ -38,6 +48,10 @@ class AttributeEntry(BaseModel):
     nullable: StrictBool = False
     overflow: StrictBool = False
     integer: StrictBool = False
+    calendar: StrictStr | None = None
+    """With `from` and `to`, the first and the last cell."""
+    first: StrictStr | None = Field(default=None, alias="from")
+    last: StrictStr | None = Field(default=None, alias="to")
 
 
 class DomainFile(BaseModel):
@@ -142,6 +156,14 @@ def parse_attribute(data: dict[str, Any]) -> Attribute:
 def _attribute(entry: AttributeEntry) -> Attribute:
     categories = entry.categories
     codes = entry.size
+    if (entry.calendar is None) != (entry.first is None) or (entry.first is None) != (entry.last is None):
+        raise DomainError(f"attribute '{entry.name}': calendar, from and to go together")
+    if entry.calendar is not None:
+        if categories is not None:
+            raise DomainError(
+                f"attribute '{entry.name}': a calendar makes its own categories; leave them out"
+            )
+        categories = list(calendar.cells(entry.calendar, entry.first, entry.last))
     if entry.kind is Kind.BOOLEAN and categories is None and codes is None:
         codes = 2
     return Attribute(
@@ -155,13 +177,20 @@ def _attribute(entry: AttributeEntry) -> Attribute:
         nullable=entry.nullable,
         overflow=entry.overflow,
         integer=entry.integer,
+        calendar=entry.calendar,
     )
 
 
 def entry_of(attribute: Attribute) -> dict[str, Any]:
     """The entry of an attribute in the file."""
     entry: dict[str, Any] = {"name": attribute.name, "kind": str(attribute.kind)}
-    if attribute.categories is not None:
+    if attribute.calendar is not None and attribute.categories is not None:
+        entry |= {
+            "calendar": attribute.calendar,
+            "from": attribute.categories[0],
+            "to": attribute.categories[-1],
+        }
+    elif attribute.categories is not None:
         entry["categories"] = list(attribute.categories)
     if attribute.codes is not None:
         entry["size"] = attribute.codes

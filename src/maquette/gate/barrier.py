@@ -23,9 +23,10 @@ from maquette.accounting.events import Event
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.unit import UNITS, Unit
 from maquette.domain import Domain, Relation
+from maquette.domain.persons import rows_of
 from maquette.errors import BudgetExceeded, LedgerError
 from maquette.gate import prices
-from maquette.gate.handle import Table
+from maquette.gate.handle import Table, raw_commitment
 from maquette.queries.base import Sensitivity
 from maquette.questions import bounds
 from maquette.questions.noise import IndependentLaw, NoiseLaw, NoiseRequest, independent
@@ -42,6 +43,9 @@ class Barrier:
         """`key` names an envelope of the ledger; `budget` is the promise that this curator's answers keep together."""
         _check_owner(table, ledger)
         self._engine = _engine_of(table)
+        self._begin(ledger, key=key, budget=budget)
+
+    def _begin(self, ledger: Ledger, *, key: str, budget: Budget) -> None:
         self._ledger = ledger
         self._key = key
         self._budget = budget
@@ -72,8 +76,9 @@ class Barrier:
 
     @property
     def left(self) -> Fraction:
-        """What is left of the budget, in `unit`."""
-        return Fraction(self._budget.total_units - self._spent.units, UNITS)
+        """What is left of the budget in `unit`, as prices of looks at single records, in which questions are asked."""
+        left = self._budget.total_units - self._spent.units
+        return Fraction(left // self.unit.group_factor(rows_of(self._ledger.persons)), UNITS)
 
     def _noisy(
         self,
@@ -133,6 +138,7 @@ class Barrier:
         What `look` returns is stored, and its hash is published with receipts: it must be a function of what the
         payment covers, or carry a random blind.
         """
+        event = self._charged(event)
         if note is not None:
             bounds.check_about(note)
         body = bounds.described(event.to_dict() | {"ask": request["ask"]}, note)
@@ -155,6 +161,10 @@ class Barrier:
             raise LedgerError(f"the ledger did not store the answer to '{key}'; nothing is returned")
         return unpack(entry.payload), Receipt(entry.answered.seq, entry.answered.head)
 
+    def _charged(self, event: Event) -> Event:
+        """What a look costs the ledger: as much as it can tell about one of its neighbours."""
+        return prices.per_person(event, self._ledger.persons)
+
     def _spent_with(self, cost: Cost) -> Cost:
         """What is spent with this cost; BudgetExceeded beyond this curator's own budget, whatever its ledger holds."""
         spent = self._spent + cost
@@ -167,7 +177,7 @@ class Barrier:
                 left=(self._budget.slack_units - self._spent.slack) / SLACK_UNITS,
             )
         if spent.units > self._budget.total_units:
-            needed, left = cost.units / UNITS, float(self.left)
+            needed, left = cost.units / UNITS, (self._budget.total_units - self._spent.units) / UNITS
             raise BudgetExceeded(
                 f"this question needs {self.unit}={needed:g}, but the release has {self.unit}={left:g} left; "
                 "ask a smaller workload or give the release a larger budget",
@@ -185,8 +195,15 @@ class Barrier:
 
 
 def _check_owner(table: Table, ledger: Ledger) -> None:
-    """A ledger pays for one table only; the first use binds it."""
-    ledger.require(relation=ledger.relation, domain_fingerprint=table.domain.fingerprint)
+    """A ledger pays for one table only; the first use binds it, and declares its domain where that came later."""
+    if ledger.awaits_domain:
+        columns, commitment = ledger.raw_table
+        if commitment is not None:
+            ledger.bind_raw(columns, raw_commitment(table, columns, ledger.salt))
+        ledger.declare(table.domain.fingerprint)
+    ledger.require(
+        relation=ledger.relation, domain_fingerprint=table.domain.fingerprint, persons=table.persons
+    )
     ledger.bind(_engine_of(table).commitment(ledger.salt, like=ledger.commitment))
 
 

@@ -372,7 +372,9 @@ class OnlineCurator(Curator, SteppedBarrier):
         if self._open is not None:
             raise MechanismError("an epoch is open already; test in it until it is closed")
         plan = prices.plan_epoch(terms, unit=self.unit, ledger_unit=self._ledger.budget.unit)
-        self._spent_with(plan.event.cost(self._budget.unit))  # refuses too much; counted when it is stored
+        self._spent_with(
+            self._charged(plan.event).cost(self._budget.unit)
+        )  # refuses too much; counted when it is stored
         shift = self._plus_noise(0, Laplace(terms.threshold_price, plan.threshold_scale))
         secret = sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS))
         self._follow(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
-from maquette.domain import Domain
+from maquette.domain import Domain, Persons
 from maquette.errors import DomainError, ParameterError, SourceError
 
 if TYPE_CHECKING:
@@ -29,23 +29,44 @@ class Table:
     There is no length, no iteration and no value to be had from it; ask through a release or a session.
     """
 
-    __slots__ = ("__weakref__", "_domain", "_engine", "_ledger_location", "_name", "_source")
+    __slots__ = (
+        "__weakref__",
+        "_domain",
+        "_engine",
+        "_ledger_location",
+        "_name",
+        "_persons",
+        "_raw",
+        "_source",
+    )
 
     _domain: Domain
     _engine: Engine
     """For the gate alone."""
     _ledger_location: Path | None
     _name: str
+    _persons: Persons | None
+    _raw: Callable[[Sequence[str], bytes], str] | None
+    """The commitment to raw columns, for a ledger that was made before the domain."""
     _source: str
 
     def __init__(
-        self, engine: Engine, *, name: str, source: str, ledger_location: Path | None = None
+        self,
+        engine: Engine,
+        *,
+        name: str,
+        source: str,
+        ledger_location: Path | None = None,
+        persons: Persons | None = None,
+        raw: Callable[[Sequence[str], bytes], str] | None = None,
     ) -> None:
         object.__setattr__(self, "_engine", engine)
         object.__setattr__(self, "_domain", engine.domain)
         object.__setattr__(self, "_name", name)
         object.__setattr__(self, "_source", source)
         object.__setattr__(self, "_ledger_location", ledger_location)
+        object.__setattr__(self, "_persons", persons)
+        object.__setattr__(self, "_raw", raw)
 
     @property
     def domain(self) -> Domain:
@@ -61,6 +82,11 @@ class Table:
     def source(self) -> str:
         """Where it came from, in public words."""
         return self._source
+
+    @property
+    def persons(self) -> Persons | None:
+        """Whose privacy is protected where one person has several records; None where everybody has one."""
+        return self._persons
 
     @property
     def ledger_location(self) -> Path | None:
@@ -100,6 +126,8 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     query: str | None = None,
     delimiter: str = ",",
     encoding: str = "utf-8",
+    person: str | None = None,
+    rows_per_person: int | None = None,
     memory_limit: int | None = None,
     allow_unreviewed: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -108,7 +136,9 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
 
     The rows are coded by the declared domain, each on its own: nothing about the opening depends on another
     row, and nothing raises because of a value. `encoding` is that of a text file; one that is not in it is refused.
-    `memory_limit` is in bytes. See `docs/sources.md`.
+    `memory_limit` is in bytes. See `docs/sources.md`. Where one person may have several rows, `person` names the column
+    that says whose row it is: everything then protects whole persons, and at most `rows_per_person` rows of each count
+    (`docs/people.md`).
     """
     _check_domain(domain)
     if not domain.reviewed and not allow_unreviewed:
@@ -118,9 +148,11 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
         )
     from maquette.vault.readers import ledger_beside, open_engine, public_name
 
+    persons = Persons.named(person, rows_per_person)
     engine = open_engine(
         source,
         domain,
+        persons=persons,
         table=table,
         query=query,
         delimiter=delimiter,
@@ -130,7 +162,23 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     )
     public = public_name(source, table)
     named = public if name is None else name
-    return Table(engine, name=named, source=public, ledger_location=ledger_beside(source))
+
+    def raw(columns: Sequence[str], salt: bytes) -> str:
+        from maquette.vault.raw import raw_commitment
+
+        return raw_commitment(
+            source,
+            columns,
+            salt,
+            table=table,
+            query=query,
+            delimiter=delimiter,
+            encoding=encoding,
+        )
+
+    return Table(
+        engine, name=named, source=public, ledger_location=ledger_beside(source), persons=persons, raw=raw
+    )
 
 
 def draft(
@@ -220,8 +268,17 @@ def is_table_of(table: Table, ledger: Ledger) -> bool:
     """Does a ledger know this table as the one that it pays for? For the eyes of whoever holds both."""
     commitment = ledger.commitment
     engine = table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
-    same = table.domain.fingerprint == ledger.domain_fingerprint
+    same = (table.domain.fingerprint, table.persons) == (ledger.domain_fingerprint, ledger.persons)
     return same and commitment is not None and engine.commitment(ledger.salt, like=commitment) == commitment
+
+
+def raw_commitment(table: Table, columns: Sequence[str], salt: bytes) -> str:
+    """The commitment to the raw columns that a domain was found from; the table is read once more for it."""
+    if table._raw is None:  # pyright: ignore[reportPrivateUsage]  (as above)
+        raise SourceError(
+            "this handle cannot show that it is the table its domain was found from; open it again"
+        )
+    return table._raw(columns, salt)  # pyright: ignore[reportPrivateUsage]
 
 
 def exact_answers(table: Table, queries: Queries) -> Truth:

@@ -78,6 +78,7 @@ class SteppedBarrier(Barrier):
         self, ask: str, values: list[NDArray[np.int64]], *, more: Mapping[str, Any], event: Event
     ) -> Entry:
         """Payment and value in one transaction; KeyReused if another process has taken this step."""
+        event = self._charged(event)
         record = self._record(ask, values, event.to_dict() | dict(more))
         return self._ledger.record(
             record.key,

@@ -23,7 +23,7 @@ from maquette.accounting.events import (
 )
 from maquette.accounting.gaussian import SMOOTHING, log_ratio
 from maquette.accounting.unit import UNITS, Unit
-from maquette.domain import Domain, Relation
+from maquette.domain import Domain, Persons, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.gate.plans import (
     ChoicePlan,
@@ -54,6 +54,17 @@ def on_grid(price: Fraction) -> Fraction:
     if units < 1:
         raise ParameterError("expected a price of at least 1e-12, the ledger's unit")
     return Fraction(units, UNITS)
+
+
+def per_person(event: Event, persons: Persons | None) -> Event:
+    """What a look costs where a neighbour is one person with several records: the one place where that is scaled.
+
+    Questions are priced for one record; every event that is charged passes through here.
+
+    Guarantee: a person's k records move every answer, score and table by at most k times as much as one record, in L1,
+        L2 and L-infinity, since there is a way from one table to the other with k steps of one record each.
+    """
+    return event if persons is None else event.of_rows(persons.rows)
 
 
 def noise(

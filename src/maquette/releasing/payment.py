@@ -47,7 +47,7 @@ def open_ledger(table: Table, ledger: Place, *, relation: Relation, budget: Budg
         book = _in_memory(table, relation, budget)
     else:
         book = _at(location, table, relation, budget)
-    book.require(relation=relation, domain_fingerprint=table.domain.fingerprint)
+    book.require(relation=relation, domain_fingerprint=table.domain.fingerprint, persons=table.persons)
     return book
 
 
@@ -117,6 +117,7 @@ def _at(location: str | Path, table: Table, relation: Relation, budget: Budget) 
                 relation=relation,
                 domain_fingerprint=table.domain.fingerprint,
                 name=table.name,
+                persons=table.persons,
             )
         except LedgerError:
             if not Path(location).exists():
@@ -134,7 +135,11 @@ def _in_memory(table: Table, relation: Relation, budget: Budget) -> Ledger:
             stacklevel=4,
         )
         _MEMORY[table] = Ledger.memory(
-            budget=budget, relation=relation, domain_fingerprint=table.domain.fingerprint, name=table.name
+            budget=budget,
+            relation=relation,
+            domain_fingerprint=table.domain.fingerprint,
+            name=table.name,
+            persons=table.persons,
         )
     return _MEMORY[table]
 

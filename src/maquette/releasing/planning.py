@@ -11,7 +11,8 @@ from maquette import _check
 from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.budget import split as split_units
 from maquette.accounting.gaussian import SMOOTHING
-from maquette.domain import Relation
+from maquette.domain import Persons, Relation
+from maquette.domain.persons import check_relation, rows_of
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import POSTS, Forecast, Mechanism, Prepared, Stated, Task
@@ -52,6 +53,7 @@ def choose(request: Request, *, accounting: Accounting | None = None) -> Choice:
         relation=request.relation,
         epsilon=request.budget.epsilon,
         delta=request.budget.delta,
+        persons=request.persons,
     )
     choice = prepare(request.with_accounting(accounting), mechanism)
     if choice.prepared.refusal is not None:
@@ -77,6 +79,7 @@ def _named(request: Request, accounting: Accounting | None) -> Mechanism:
         beta=request.beta,
         weight=request.weight,
         accounting=accounting,
+        rows_per_person=rows_of(request.persons),
     )
     return MECHANISMS[preferred(ranked, request.queries)]
 
@@ -126,7 +129,13 @@ def is_still_certified(choice: Choice, *, size: Size) -> bool:
 
 
 def best_accounting(
-    mechanism: Mechanism, queries: Queries, *, relation: Relation, epsilon: float, delta: float
+    mechanism: Mechanism,
+    queries: Queries,
+    *,
+    relation: Relation,
+    epsilon: float,
+    delta: float,
+    persons: Persons | None = None,
 ) -> Accounting:
     """The accounting of a delta in which a mechanism needs less noise: for a ledger that is made for it.
 
@@ -136,7 +145,9 @@ def best_accounting(
     if not delta or not mechanism.traits.gaussian:
         return "zcdp"
     both: tuple[Accounting, ...] = ("gaussian", "zcdp")
-    gaussian, zcdp = (Fraction(Budget(epsilon, delta, one).total_units, UNITS) for one in both)
+    gaussian, zcdp = (
+        Fraction(Budget(epsilon, delta, one).row_units(rows_of(persons)), UNITS) for one in both
+    )
     shift = mechanism.l2_shift(shape.merged(queries).queries, relation)
     return "gaussian" if shift / (2 * gaussian) + SMOOTHING <= shift / (2 * zcdp) else "zcdp"
 
@@ -157,6 +168,7 @@ def plan(
     post: str = "auto",
     weight: str | None = None,
     accounting: Accounting | None = None,
+    rows_per_person: int = 1,
 ) -> Plan:
     """What each mechanism promises for this workload on a table of about n records, best guarantee first.
 
@@ -169,10 +181,12 @@ def plan(
     Holds when: n, epsilon and the rest are public. Under add/remove-one n is a guess of yours, not the table's
         number of rows, and the guarantee counts what its noisy estimate will add. With `weight`, the attribute
         that weighs the records, n is about their total weight in units of the largest one, and only mechanisms
-        for weighted tables are listed.
+        for weighted tables are listed. With `rows_per_person` the budget protects whole persons, of whom at most so
+        many records count; n is a number of records all the same.
     """
     _check.whole(n=n)
     between = Relation.named(relation)
+    persons = _persons(rows_per_person, between)
     asked, classes = read_certificate(certificate)
     share = SHARE if asked is None else asked
 
@@ -185,8 +199,11 @@ def plan(
             beta=beta,
             post=post,
             certificate=share,
+            persons=persons,
             accounting=accounting
-            or best_accounting(mechanism, queries, relation=between, epsilon=epsilon, delta=delta),
+            or best_accounting(
+                mechanism, queries, relation=between, epsilon=epsilon, delta=delta, persons=persons
+            ),
         )
         return mechanism.prepare(replace(task, weight=weight), n=n)
 
@@ -228,6 +245,7 @@ def plan(
         beta=beta,
         certificate=asked,
         forecasts=tuple(forecasts),
+        rows_per_person=rows_per_person,
     )
 
 
@@ -254,6 +272,7 @@ def required(
     certificate: float = SHARE,
     post: str = "auto",
     by: Criterion = "guaranteed",
+    rows_per_person: int = 1,
 ) -> tuple[Requirement, ...]:
     """The records (given epsilon) or the epsilon (given n) that each mechanism needs for an error of alpha.
 
@@ -269,11 +288,15 @@ def required(
         _check.whole(n=n)
 
     between = Relation.named(relation)
+    persons = _persons(rows_per_person, between)
 
     def prepare_at(mechanism: Mechanism, *, size: int, at: float) -> Prepared:
         task = _task(
             queries,
-            accounting=best_accounting(mechanism, queries, relation=between, epsilon=at, delta=delta),
+            accounting=best_accounting(
+                mechanism, queries, relation=between, epsilon=at, delta=delta, persons=persons
+            ),
+            persons=persons,
             epsilon=at,
             delta=delta,
             relation=between,
@@ -315,6 +338,7 @@ def _task(
     certificate: float,
     post: str,
     accounting: Accounting,
+    persons: Persons | None,
 ) -> Task:
     """The public task that a release with these parameters would run."""
     _check.fraction(beta=beta)
@@ -322,10 +346,18 @@ def _task(
     _check.fraction_or_zero(certificate=certificate)
     budget = Budget(epsilon, delta, accounting)
     share = Fraction(str(certificate))
-    units, _ = split_units(budget.total_units, [1 - share, share])
+    units, _ = split_units(budget.row_units(rows_of(persons)), [1 - share, share])
     if units < 1:
         raise ParameterError(f"the budget {budget} is too small to be divided")
     return Task(shape.merged(queries).queries, relation, budget.unit, Fraction(units, UNITS), beta, post)
+
+
+def _persons(rows_per_person: int, relation: Relation) -> Persons | None:
+    """Persons of whom the column does not matter to a plan; None where everybody has one record."""
+    _check.whole(rows_per_person=rows_per_person)
+    persons = Persons("person", rows_per_person) if rows_per_person > 1 else None
+    check_relation(persons, relation)
+    return persons
 
 
 def _chosen(mechanisms: Sequence[str] | None) -> list[Mechanism]:

@@ -31,6 +31,8 @@ class Plan:
     certificate: float | None
     """The share for a certificate; None where each forecast is with one or without, whichever states less."""
     forecasts: tuple[Forecast, ...]
+    rows_per_person: int = 1
+    """How many records of a person count; the noise hides all of them."""
 
     def best(self, by: Criterion = "expected") -> Forecast:
         """The mechanism with the smallest expected (or guaranteed) error among those that can run."""
@@ -44,7 +46,10 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, JSON-ready."""
-        return asdict(self) | {
+        facts = asdict(self)
+        if self.rows_per_person == 1:
+            del facts["rows_per_person"]
+        return facts | {
             "relation": str(self.relation),
             "forecasts": [
                 asdict(f) | {"notes": list(f.notes), "classes": [asdict(one) for one in f.classes]}
@@ -85,7 +90,8 @@ class Plan:
 
     def _title(self) -> str:
         budget = wording.budget(self.epsilon, self.delta)
-        return f"Plan for {self.workload}: n = {self.n:,}, {budget}, {self.relation} neighbours"
+        persons = f", {self.rows_per_person} records per person" if self.rows_per_person > 1 else ""
+        return f"Plan for {self.workload}: n = {self.n:,}, {budget}, {self.relation} neighbours{persons}"
 
 
 _HEADER = ("mechanism", "guaranteed", "expected", "stated by", "time", "memory", "rows", "remark")

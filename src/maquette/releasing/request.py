@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from maquette import _check
 from maquette.accounting.budget import UNITS, Accounting, Budget, split
-from maquette.domain import Relation
+from maquette.domain import Persons, Relation
+from maquette.domain.persons import check_relation, rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import POSTS, Mechanism, Task
@@ -46,6 +47,8 @@ class Request:
     """The classes of questions to certify; None buys those that are expected to say enough."""
     bought: tuple[str, ...] = ()
     """The classes that are certified."""
+    persons: Persons | None = None
+    """Whom the budget protects, where one person has several records."""
 
     @classmethod
     def of(
@@ -74,6 +77,7 @@ class Request:
 
     def __post_init__(self) -> None:
         _check.fraction(beta=self.beta)
+        check_relation(self.persons, self.relation)
         if not self.queries.attributes:
             raise WorkloadError(
                 "these queries ask about no attribute: their answers are the same for every table, and nothing is "
@@ -109,7 +113,10 @@ class Request:
 
     @property
     def prices(self) -> tuple[Fraction, Fraction]:
-        """For the mechanism and for the workload's certificate, on the ledger's grid."""
+        """For the mechanism and for the workload's certificate, on the ledger's grid.
+
+        As prices of looks at single records: what the gate charges for a person of several comes to the budget.
+        """
         return self._divided[:2]
 
     @property
@@ -121,7 +128,8 @@ class Request:
     def _divided(self) -> tuple[Fraction, Fraction, Fraction]:
         whole = (SHARE if self.certified else 0) if self.certificate is None else self.certificate
         share, classes = Fraction(str(whole)), Fraction(str(CLASS_SHARE)) if self.bought else Fraction(0)
-        rest, certificate, more = split(self.budget.total_units, [1 - share - classes, share, classes])
+        units = self.budget.row_units(rows_of(self.persons))
+        rest, certificate, more = split(units, [1 - share - classes, share, classes])
         return Fraction(rest, UNITS), Fraction(certificate, UNITS), Fraction(more, UNITS)
 
     @property
@@ -182,6 +190,8 @@ class Request:
             facts["classes"] = list(self.classes)
         if self.weight is not None:
             facts["weight"] = self.weight
+        if self.persons is not None:
+            facts["persons"] = [self.persons.column, self.persons.rows]
         if self.configured is not None:
             facts["options"] = self.configured.to_dict()
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.budget import Budget
-from maquette.domain import Relation
+from maquette.domain import Persons, Relation
 from maquette.errors import ReleaseError
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.stored import law_of
@@ -143,7 +143,13 @@ def dump(release: Release) -> dict[str, Any]:
         }
         | _rows_distance(release)
         | _certificates(release)
+        | _persons(release)
     )
+
+
+def _persons(release: Release) -> dict[str, Any]:
+    """Whom the budget protects, where one person has several records: earlier versions know none."""
+    return {} if release.persons is None else {"persons": asdict(release.persons)}
 
 
 def _certificates(release: Release) -> dict[str, Any]:
@@ -188,6 +194,7 @@ def parse(
         model=model,
         mechanism=read(str, data["mechanism"], where="mechanism"),
         relation=Relation(data["relation"]),
+        persons=read(Persons | None, data.get("persons"), where="persons"),
         budget=Budget(**data["budget"]),
         beta=data["beta"],
         size=_parse_size(data["size"]),

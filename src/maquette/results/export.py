@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from maquette.domain import Attribute
+from maquette.domain.persons import neighbours
 from maquette.errors import ParameterError, ReleaseError
 from maquette.results import replacing, wording
 from maquette.results.keys import answer_tables, number_column
@@ -297,8 +298,8 @@ def _package(release: Release, files: Sequence[File]) -> str:
             for file in files
         ],
         "privacy": {
-            "statement": f"{wording.budget(budget.epsilon, budget.delta)}-differential privacy, {release.relation} "
-            f"neighbours, {release.exactness}",
+            "statement": f"{wording.budget(budget.epsilon, budget.delta)}-differential privacy, "
+            f"{neighbours(release.relation, release.persons)}, {release.exactness}",
             "epsilon": budget.epsilon,
             "delta": budget.delta,
             "relation": str(release.relation),

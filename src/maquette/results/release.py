@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from maquette import _check, _html
 from maquette._version import __version__
 from maquette.accounting.budget import Budget
-from maquette.domain import Domain, Relation
+from maquette.domain import Domain, Persons, Relation
 from maquette.domain.attribute import Attribute
+from maquette.domain.persons import neighbours
 from maquette.errors import ReleaseError
 from maquette.models import answers as coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted, answer_from
@@ -94,6 +95,8 @@ class Release:
     checked: str | None = None
     """None for a release that was just made; for a loaded one whether it is as its ledger bound it. Not stored."""
     version: str = ""
+    persons: Persons | None = None
+    """Whom the budget protects, where one person has several records; None where everybody has one."""
     created: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
 
     def __post_init__(self) -> None:
@@ -290,8 +293,8 @@ class Release:
     def facts(self) -> dict[str, str]:
         """What matters about this release, in a few lines of words."""
         lines = {
-            "privacy": f"{wording.budget(self.budget.epsilon, self.budget.delta)}, {self.relation} neighbours, "
-            f"{self.exactness}",
+            "privacy": f"{wording.budget(self.budget.epsilon, self.budget.delta)}, "
+            f"{neighbours(self.relation, self.persons)}, {self.exactness}",
             "mechanism": self.mechanism,
             "answers": f"{wording.big(self.workload.count)} ({self.workload.describe()})"
             + ("" if self.listed else ", read from the rows"),

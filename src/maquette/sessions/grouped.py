@@ -242,7 +242,7 @@ def answer_both(
     _check_first(planner, forecast, start=start, at_most=at_most)
     low = ask(question.ends[0], key)
     high = ask(question.ends[1], None if key is None else f"{key}{UPPER}")
-    return join_ends(question, low, high, cost=float(start - planner.curator.left))
+    return join_ends(question, low, high, cost=planner.rules.charged(start - planner.curator.left))
 
 
 def _check_first(
@@ -305,7 +305,7 @@ def _table(
     words = list(dict.fromkeys(said))
     known_by = word_column(np.array([words.index(text) for text in said], dtype=np.int32), words)
     curator, budget, beta = planner.curator, planner.rules.budget, planner.rules.beta
-    share, left = (percent_of(int(x * UNITS), budget.total_units) for x in (spent, curator.left))
+    share, left = (percent_of(int(x * UNITS), planner.rules.row_units) for x in (spent, curator.left))
     new = sum(answer.kind == "paid" or answer.cost > 0 for answer in answers)
     took = f"{new:,} of them paid: {share} of the session's budget" if spent else "all of them free"
     notes = [
@@ -319,8 +319,8 @@ def _table(
         arrow=arrange(grouped.groups, grouped.selection, figures, known_by),
         notes=tuple(notes),
         answers=tuple(answers),
-        cost=float(spent),
-        left=float(curator.left),
+        cost=planner.rules.charged(spent),
+        left=planner.rules.charged(curator.left),
         unit=budget.unit,
     )
 

@@ -258,7 +258,7 @@ class SessionPlanner:
 
         `spent` is what the question took so far.
         """
-        unit = forecast.unit
+        unit, times = forecast.unit, self.rules.group_factor
         what, needs = "this question", 1
         if isinstance(forecast, SelectForecast):
             what, needs = f"these {forecast.questions:,} questions together", forecast.new_questions
@@ -279,8 +279,8 @@ class SessionPlanner:
                 f"{what} may take {self._share(forecast.cost, up=True)} of the session's budget, and "
                 f"{self._share(forecast.left)} is left; earlier questions stay free, new ones need another session",
                 unit=unit,
-                needed=forecast.cost,
-                left=forecast.left,
+                needed=forecast.cost * times,
+                left=forecast.left * times,
             )
         needed = float(spent) + (forecast.size_cost if forecast.kind == "size" else forecast.cost)
         if at_most is not None and needed > at_most:
@@ -289,12 +289,12 @@ class SessionPlanner:
                 f"{what} may take {self._share(needed, up=True)} of the session's budget, and at most "
                 f"{self._share(at_most)} was allowed{bought}; allow more, or ask for its forecast",
                 unit=unit,
-                needed=needed,
-                left=at_most,
+                needed=needed * times,
+                left=at_most * times,
             )
 
     def _share(self, amount: float, *, up: bool = False) -> str:
-        return percent_of(round(amount * UNITS), self.rules.budget.total_units, up=up)
+        return percent_of(round(amount * UNITS), self.rules.row_units, up=up)
 
     def _why_useless(self, error: float) -> str:
         """What is wrong with an error that says nothing, and what would help."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -170,6 +170,11 @@ class Forecast:
     """The part of `cost` for the number of records, exactly."""
     refusal: str | None = None
     """Why it would be refused: questions, epochs or budget that are used up, an error that says nothing; or None."""
+
+    def times(self, factor: int) -> Self:
+        """The same with amounts so many times as large: from looks at single records to what is charged."""
+        cost, left, size_cost = (factor * amount for amount in (self.cost, self.left, self.size_cost))
+        return replace(self, cost=cost, left=left, size_cost=size_cost)
 
 
 @dataclass(frozen=True, slots=True)

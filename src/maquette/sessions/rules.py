@@ -21,7 +21,8 @@ from maquette.accounting.budget import UNITS, Budget, Cost, share_of_slack
 from maquette.accounting.events import PureEvent
 from maquette.accounting.gaussian import half_square_of_rho
 from maquette.accounting.ledger import Ledger
-from maquette.domain import Domain, Relation
+from maquette.domain import Domain, Persons, Relation
+from maquette.domain.persons import check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.mechanisms.online import (
     FAIR,
@@ -62,9 +63,12 @@ class Rules:
     """The smallest error at which the budget provably lasts for all questions."""
     attributes: tuple[str, ...] | None
     analyst: str | None
+    persons: Persons | None = None
+    """Whom the budget protects, where one person has several records."""
 
     def __post_init__(self) -> None:
         _check.fraction(beta=self.beta)
+        check_relation(self.persons, self.relation)
         if self.alpha is not None:
             _check.fraction(alpha=self.alpha)
         _check.one_of(MECHANISMS, mechanism=self.mechanism)
@@ -85,11 +89,30 @@ class Rules:
         """For the number of records; nothing where it is public."""
         if self.relation is Relation.REPLACE_ONE:
             return Fraction(0)
-        return Fraction(int(SIZE_SHARE * self.budget.total_units), UNITS)
+        return Fraction(int(SIZE_SHARE * self.row_units), UNITS)
+
+    @property
+    def row_units(self) -> int:
+        """The budget as the price of looks at single records, in which the session plans."""
+        return self.budget.row_units(rows_of(self.persons))
+
+    @property
+    def group_factor(self) -> int:
+        """How many times such a price is charged, for all records of a person."""
+        return self.budget.unit.group_factor(rows_of(self.persons))
+
+    def charged(self, price: Fraction) -> float:
+        """What looks at single records of this price are charged: more where a person has several."""
+        return float(price * self.group_factor)
+
+    def row_price(self, at_most: float | None) -> float | None:
+        """A limit of what is charged as a price of looks at single records, in which the session plans."""
+        return None if at_most is None else at_most / self.group_factor
 
     def facts(self, domain: Domain) -> dict[str, Any]:
         """Everything that decides how the session runs; JSON-ready, in the words that ledgers have always stored."""
-        return {
+        persons = {} if self.persons is None else {"persons": [self.persons.column, self.persons.rows]}
+        return persons | {
             "domain": domain.fingerprint,
             "budget": [self.budget.epsilon, self.budget.delta],
             "relation": str(self.relation),
@@ -132,7 +155,7 @@ class Rules:
         names = self.attributes
         return PublicNumbers(
             unit=self.budget.unit,
-            price=Fraction(self.budget.total_units, UNITS) - self.size_price,
+            price=Fraction(self.row_units, UNITS) - self.size_price,
             size=size,
             k=self.questions,
             beta=self.beta,

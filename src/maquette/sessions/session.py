@@ -114,6 +114,7 @@ def session(
         budget_for_all=budget_for_all,
         attributes=check_names(table.domain, attributes),
         analyst=check_analyst(analyst, share),
+        persons=table.persons,
     )
     total = Budget(
         epsilon if total_epsilon is None else total_epsilon, delta if total_delta is None else total_delta
@@ -180,7 +181,7 @@ class Session:
         """What the session may still spend, in `unit`."""
         with self._lock:
             self._planner.sync()
-            return float(self._planner.curator.left)
+            return self.rules.charged(self._planner.curator.left)
 
     @property
     def questions_left(self) -> int:
@@ -233,7 +234,8 @@ class Session:
         if at_most is not None:
             _check.not_negative(at_most=at_most)
         with self._lock, self._ended_if_unplannable():
-            return self._ask(question, key, allow_useless=allow_useless or any_error, at_most=at_most)
+            limit = self.rules.row_price(at_most)
+            return self._ask(question, key, allow_useless=allow_useless or any_error, at_most=limit)
 
     def ask_many(
         self, queries: Iterable[str | Queries], *, allow_useless: bool = False, any_error: bool = False
@@ -268,7 +270,11 @@ class Session:
             _check.not_negative(at_most=at_most)
         with self._lock, self._ended_if_unplannable():
             return answer_select(
-                self._planner, grouped, self._ask_batch, allow_useless=allow_useless, at_most=at_most
+                self._planner,
+                grouped,
+                self._ask_batch,
+                allow_useless=allow_useless,
+                at_most=self.rules.row_price(at_most),
             )
 
     def _ask_batch(
@@ -334,7 +340,10 @@ class Session:
         if any_error:
             warn_renamed("any_error", "allow_useless")
         with self._lock:
-            return forecast_any(self._planner, self._reader, query, allow_useless=allow_useless or any_error)
+            forecast = forecast_any(
+                self._planner, self._reader, query, allow_useless=allow_useless or any_error
+            )
+        return forecast.times(self.rules.group_factor)
 
     def buy_size(self) -> bool:
         """Buy the number of records, which the first question needs, by itself; False where it is known already."""
@@ -420,8 +429,8 @@ class Session:
             error=0.0,
             beta=planner.rules.beta,
             kind=kind,
-            cost=float(cost),
-            left=float(planner.curator.left),
+            cost=planner.rules.charged(cost),
+            left=planner.rules.charged(planner.curator.left),
             unit=planner.rules.budget.unit,
             receipt=receipt,
             notes=question.notes,

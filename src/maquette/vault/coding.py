@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain, Kind
+from maquette.domain.calendar import cell_of
 from maquette.domain.values import EXACT, key, plain_number, spell_float, spelling, trim
 from maquette.errors import DomainError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
@@ -127,6 +128,8 @@ class _Listed:
     def cell(self, word: str | None) -> int:
         if word is None or word in self._missing:
             return self._attribute.missing_code
+        if self._attribute.calendar is not None:
+            word = cell_of(word, self._attribute.calendar) or word
         if word in self._exact:
             return self._exact[word]
         read = self._key(word)

@@ -11,12 +11,13 @@ from typing import Any, TypedDict, TypeGuard, Unpack, cast
 import duckdb
 
 from maquette import _check
-from maquette.domain import Domain
+from maquette.domain import Domain, Persons
 from maquette.errors import ParameterError, SourceError
 from maquette.vault import postgres, sources, spark
 from maquette.vault.arrow import pa
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.engine import Engine, load
+from maquette.vault.persons import PersonRows
 from maquette.vault.source import Joined, Source, SourceCheck, check_fit
 from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records
 
@@ -48,6 +49,7 @@ def open_engine(
     source: Any,
     domain: Domain,
     *,
+    persons: Persons | None = None,
     memory_limit: int | None = None,
     progress: Progress | None = None,
     **options: Unpack[ReadOptions],
@@ -57,20 +59,31 @@ def open_engine(
     Only public structure can fail: the file, its header, the types of its columns. `memory_limit` (bytes, a
     quarter of the free memory by default) decides whether the coded columns are kept or read anew on every
     pass. `progress` is called with the share that has been read, always 21 times; it is for the owner's eyes.
+    With `persons` at most so many records of each person count.
     """
     if memory_limit is not None:
         _check.whole(memory_limit=memory_limit, least=0)
-    opened = open_fitting(source, domain, **options)
+    opened = open_fitting(source, domain, persons=persons, **options)
     if isinstance(opened, spark.SparkTable):
         return spark.SparkEngine(domain, opened, progress=progress)
     return load(opened, domain, memory_limit=memory_limit, progress=progress)
 
 
-def open_fitting(source: Any, domain: Domain, **options: Unpack[ReadOptions]) -> Source:
-    """The reader for a source that has the columns of a domain; refused otherwise."""
-    opened = open_source(source, names=domain.names, **options)
+def open_fitting(
+    source: Any, domain: Domain, *, persons: Persons | None = None, **options: Unpack[ReadOptions]
+) -> Source:
+    """The reader for a source that has the columns of a domain (and of persons); refused otherwise."""
+    more = [] if persons is None else [persons.column]
+    opened = open_source(source, names=[*dict.fromkeys((*domain.names, *more))], **options)
     check_fit(opened, domain)
-    return opened
+    if persons is None:
+        return opened
+    if isinstance(opened, spark.SparkTable):
+        raise SourceError(
+            "person= is not for Spark frames: their rows are not bounded on the cluster yet; bound the rows of each "
+            "person in a view and write it as Parquet, or read the table from where it lies"
+        )
+    return PersonRows.of_domain(opened, domain, persons)
 
 
 def check_source(source: Any, **options: Unpack[ReadOptions]) -> SourceCheck:

@@ -25,9 +25,12 @@ from maquette.accounting.ledger.store import (
     has_ledger,
 )
 from maquette.accounting.ledger.turn import RECEIPT
-from maquette.domain import Relation
+from maquette.domain import Persons, Relation
+from maquette.domain.persons import to_text
 from maquette.errors import LedgerError
 
+BEFORE_DOMAIN = "before the domain"
+"""Instead of a fingerprint: the ledger pays for finding a domain, and an entry of its own declares it later."""
 _ADVISORY_LOCK = 0x6D71_6C31
 
 
@@ -39,11 +42,14 @@ class Identity:
     budget: Budget
     relation: Relation
     domain_fingerprint: str
+    persons: Persons | None = None
 
     @property
     def format(self) -> int:
         """What a program must be able to read to use the ledger."""
-        return NEWEST if self.budget.accounting == "gaussian" else FORMAT
+        if self.persons is not None or self.domain_fingerprint == BEFORE_DOMAIN:
+            return NEWEST
+        return 2 if self.budget.accounting == "gaussian" else FORMAT
 
 
 def create(store: Store, identity: Identity) -> None:
@@ -76,7 +82,7 @@ def _write_first_entry(connection: Connection, identity: Identity) -> None:
         "unit": budget.unit.value,
         "epsilon": repr(budget.epsilon),
         "delta": repr(budget.delta),
-        "relation": str(identity.relation),
+        "relation": to_text(identity.relation, identity.persons),
         "domain_fingerprint": identity.domain_fingerprint,
         "salt": secrets.token_bytes(32),
         "total": budget.total_units,

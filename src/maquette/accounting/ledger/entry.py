@@ -141,8 +141,9 @@ def reserved_note(units: int, unit: str) -> str:
 
 FORMAT = 1
 """The form of the chain."""
-NEWEST = 2
-"""The newest form of a ledger: 1 counts epsilon or rho, 2 counts mu^2 / 2, which a reader of 1 would charge wrongly."""
+NEWEST = 3
+"""The newest form of a ledger: 1 counts epsilon or rho, 2 counts mu^2 / 2, 3 protects persons with several records or
+was made before its domain: a reader of an older form would charge wrongly."""
 GENESIS = "0" * 64
 
 FIELDS: Mapping[str, tuple[type, ...]] = {

@@ -13,14 +13,15 @@ from typing import Any, Generic, TypeVar
 from maquette import _check
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import create
-from maquette.accounting.ledger.create import Identity
-from maquette.accounting.ledger.entry import Entry, Rate, Record, canonical, check_words
-from maquette.accounting.ledger.reading import LedgerReader
+from maquette.accounting.ledger.create import BEFORE_DOMAIN, Identity
+from maquette.accounting.ledger.entry import Entry, Rate, Record, canonical, check_words, digest
+from maquette.accounting.ledger.reading import DOMAIN_KEY, RAW_KEY, LedgerReader
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
-from maquette.accounting.ledger.transaction import Reservation, Transaction
+from maquette.accounting.ledger.transaction import Reservation, Transaction, other_table
 from maquette.accounting.ledger.verify import Recovered, recover
-from maquette.domain import Relation
-from maquette.errors import LedgerError, MaquetteError, ParameterError
+from maquette.domain import Persons, Relation
+from maquette.domain.persons import check_relation
+from maquette.errors import KeyReused, LedgerError, MaquetteError, ParameterError
 
 # Group commit: threads that wait for the disk share one transaction.
 #
@@ -176,7 +177,14 @@ class Ledger(LedgerReader):
 
     @classmethod
     def create(
-        cls, location: str | Path, *, budget: Budget, relation: Relation, domain_fingerprint: str, name: str
+        cls,
+        location: str | Path,
+        *,
+        budget: Budget,
+        relation: Relation,
+        domain_fingerprint: str,
+        name: str,
+        persons: Persons | None = None,
     ) -> Ledger:
         """Make a new ledger at a path or postgresql URL. Its total is fixed from then on.
 
@@ -184,7 +192,7 @@ class Ledger(LedgerReader):
         its owner only.
         """
         store = locate(location)
-        create.create(store, _identity(name, budget, relation, domain_fingerprint))
+        create.create(store, _identity(name, budget, relation, domain_fingerprint, persons))
         return cls(store)
 
     @classmethod
@@ -203,10 +211,18 @@ class Ledger(LedgerReader):
             store.close()
 
     @classmethod
-    def memory(cls, *, budget: Budget, relation: Relation, domain_fingerprint: str, name: str) -> Ledger:
+    def memory(
+        cls,
+        *,
+        budget: Budget,
+        relation: Relation,
+        domain_fingerprint: str,
+        name: str,
+        persons: Persons | None = None,
+    ) -> Ledger:
         """A ledger that is forgotten with the process: every promise but durability."""
         store = MemoryStore()
-        create.create(store, _identity(name, budget, relation, domain_fingerprint))
+        create.create(store, _identity(name, budget, relation, domain_fingerprint, persons))
         return cls(store)
 
     def limit(self, parent: str, rate: Rate | None) -> None:
@@ -225,6 +241,40 @@ class Ledger(LedgerReader):
         """Tie the ledger to one table, for good; LedgerError if it is tied to another."""
         check_words(commitment=commitment)
         self._submit(lambda t: t.bind(commitment))
+
+    def bind_raw(self, columns: Sequence[str], commitment: str) -> None:
+        """Tie a ledger that was made before its domain to the raw columns of one table, for good.
+
+        LedgerError if it is tied to another table, or its domain was found from other columns.
+        """
+        check_words(commitment=commitment)
+        body = {"columns": list(columns), "commitment": commitment}
+        self._fix(RAW_KEY, body, other_table(self.name, commitment))
+
+    def declare(self, domain_fingerprint: str) -> None:
+        """Declare the domain of a ledger that was made before it, for good."""
+        check_words(domain_fingerprint=domain_fingerprint)
+        refusal = f"ledger '{self.name}' has another domain since; give the domain that was declared first"
+        self._fix(DOMAIN_KEY, {"fingerprint": domain_fingerprint}, refusal)
+
+    def _fix(self, key: str, body: Mapping[str, Any], refusal: str) -> None:
+        """Write down what is fixed from then on, in an entry of its own that costs nothing."""
+        if self._identity.domain_fingerprint != BEFORE_DOMAIN:
+            raise LedgerError(
+                f"ledger '{self.name}' was made for a domain, and pays for no discovery of another; make a ledger "
+                "for it with discover"
+            )
+        try:
+            self.record(
+                key,
+                request=digest(canonical(body).encode()),
+                tag="fixed",
+                cost=Cost(0),
+                body=body,
+                payload=b"",
+            )
+        except KeyReused:
+            raise LedgerError(refusal) from None
 
     def reserve(
         self,
@@ -324,9 +374,12 @@ class Ledger(LedgerReader):
         self._writer = Writer(self._store)
 
 
-def _identity(name: str, budget: Budget, relation: Relation, domain_fingerprint: str) -> Identity:
+def _identity(
+    name: str, budget: Budget, relation: Relation, domain_fingerprint: str, persons: Persons | None
+) -> Identity:
     check_words(name=name, domain_fingerprint=domain_fingerprint)
-    return Identity(name, budget, Relation(relation), domain_fingerprint)
+    check_relation(persons, Relation(relation))
+    return Identity(name, budget, Relation(relation), domain_fingerprint, persons)
 
 
 def _reservation(

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, select
 from maquette.accounting.budget import UNITS, Budget, accounting_of
 from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.create import Identity
+from maquette.accounting.ledger.create import BEFORE_DOMAIN, Identity
 from maquette.accounting.ledger.entry import (
     Balance,
     Entry,
@@ -41,9 +41,12 @@ from maquette.accounting.ledger.rows import (
 )
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.verify import verify
-from maquette.domain import Relation
+from maquette.domain import Persons, Relation
+from maquette.domain.persons import from_text
 from maquette.errors import LedgerError, ParameterError
 
+DOMAIN_KEY, RAW_KEY = "(domain)", "(raw table)"
+"""Of the entries that declare the domain, and bind the table, of a ledger that was made before its domain."""
 _PAGE = 500
 _CHILDREN = (
     select(schema.entry)
@@ -76,13 +79,20 @@ class LedgerReader:
                 self._check_receipt(connection, row, state)
         self._behind = state is not None and state.end.seq < row["seq"]
         try:
+            relation, persons = from_text(str(row["relation"]))
             self._identity = Identity(
                 name=str(row["name"]),
-                budget=Budget(float(row["epsilon"]), float(row["delta"]), accounting_of(str(row["unit"]))),
-                relation=Relation(row["relation"]),
+                budget=Budget(
+                    float(row["epsilon"]),
+                    float(row["delta"]),
+                    accounting_of(str(row["unit"])),
+                    thresholds=str(row["domain_fingerprint"]) == BEFORE_DOMAIN,
+                ),
+                relation=relation,
                 domain_fingerprint=str(row["domain_fingerprint"]),
+                persons=persons,
             )
-        except (ValueError, TypeError, ParameterError):
+        except (ValueError, TypeError, LookupError, ParameterError):
             raise LedgerError(f"the ledger {store.location} is damaged: its account cannot be read") from None
         self._salt: bytes = row["salt"]
 
@@ -104,8 +114,29 @@ class LedgerReader:
         return self._identity.relation
 
     @property
+    def persons(self) -> Persons | None:
+        """Whom it protects, where one person has several records; None where everybody has one."""
+        return self._identity.persons
+
+    @property
     def domain_fingerprint(self) -> str:
-        return self._identity.domain_fingerprint
+        """Of the domain that it was made for, or that was declared since; else `BEFORE_DOMAIN`."""
+        declared = self._identity.domain_fingerprint
+        entry = self.find(DOMAIN_KEY) if declared == BEFORE_DOMAIN else None
+        return declared if entry is None else str(entry.body["fingerprint"])
+
+    @property
+    def awaits_domain(self) -> bool:
+        """Was it made before its domain, and is none declared yet?"""
+        return self.domain_fingerprint == BEFORE_DOMAIN
+
+    @property
+    def raw_table(self) -> tuple[tuple[str, ...], str | None]:
+        """The columns that its domain is found from and the commitment to them, once bound."""
+        entry = self.find(RAW_KEY) if self._identity.domain_fingerprint == BEFORE_DOMAIN else None
+        if entry is None:
+            return (), None
+        return tuple(entry.body["columns"]), str(entry.body["commitment"])
 
     @property
     def salt(self) -> bytes:
@@ -118,14 +149,19 @@ class LedgerReader:
         commitment = self._account()["commitment"]
         return None if commitment is None else str(commitment)
 
-    def require(self, *, relation: Relation, domain_fingerprint: str) -> None:
-        """Refuse a table with another domain or neighbouring relation than the ledger was made for."""
+    def require(self, *, relation: Relation, domain_fingerprint: str, persons: Persons | None = None) -> None:
+        """Refuse a table with another domain, relation or bound per person than the ledger was made for."""
+        if persons != self.persons:
+            raise LedgerError(
+                f"ledger '{self.name}' protects {_whom(self.persons)}, and this table was opened for {_whom(persons)}; "
+                "open the table as its ledger was made, budgets of different bounds do not add up in one ledger"
+            )
         if relation != self.relation:
             raise LedgerError(
                 f"ledger '{self.name}' counts {self.relation} neighbours, not {relation}; ask for "
                 f"{self.relation}, budgets of different relations do not add up in one ledger"
             )
-        if domain_fingerprint != self.domain_fingerprint:
+        if domain_fingerprint != self.domain_fingerprint and not self.awaits_domain:
             raise LedgerError(
                 f"ledger '{self.name}' was made for another domain; give the domain file it was made with, "
                 "or the table's own ledger. A second ledger for the same people adds to what they have paid"
@@ -318,6 +354,10 @@ class LedgerReader:
 
     def _leave_parent(self) -> None:
         self._store.abandon()
+
+
+def _whom(persons: Persons | None) -> str:
+    return "single records" if persons is None else str(persons)
 
 
 def _with_payload(connection: Connection, row: Row) -> Entry:

@@ -204,7 +204,7 @@ class Transaction:
             self._append("bind", body=canonical({"commitment": commitment}))
             self._commitment = commitment
         elif self._commitment != commitment:
-            raise LedgerError(_other_table(self._name, self._commitment))
+            raise LedgerError(other_table(self._name, self._commitment))
 
     def _check_same(self, entry: Entry, reservation: Reservation) -> None:
         same = (entry.request, entry.tag, entry.parent, entry.envelope) == (
@@ -294,7 +294,7 @@ class Transaction:
         self._rows, self._payloads = [], []
 
 
-def _other_table(name: str, commitment: str) -> str:
+def other_table(name: str, commitment: str) -> str:
     """What may have happened when a table is not the one that a ledger was bound to, and what to do about it."""
     ordered = ":" not in commitment  # bound by an earlier version, whose digest knows the order of the rows
     order = (

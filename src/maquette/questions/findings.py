@@ -1,0 +1,63 @@
+"""What a look at a column without a declaration gives back: noisy counts, and values that enough people share."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.questions.noise import Gaussian, IndependentLaw
+from maquette.receipt import Receipt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellCounts:
+    """Records per public cell, plus noise."""
+
+    values: NDArray[np.int64]
+    noise: IndependentLaw
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundValues:
+    """The values of a column whose noisy number of records reached the threshold, in the order of their texts."""
+
+    texts: tuple[str, ...]
+    counts: NDArray[np.int64]
+    """Records of each, plus noise, as compared with the threshold."""
+    threshold: int
+    noise: Gaussian
+    delta: Fraction
+    """The most that the values of one person that nobody else has may come out with."""
+    receipt: Receipt
+
+
+def threshold_for(variance: Fraction, delta: Fraction, *, rows: int) -> int:
+    """The smallest count that hides a person's own values: with noise of this variance it is reached with chance delta.
+
+    A person with k records has at most k values that nobody else has, of at most k records each. Discrete Gaussian
+    noise Z has E exp(s Z) <= exp(s^2 variance / 2) (Canonne, Kamath and Steinke 2020), hence P(Z >= t) <= exp(-t^2 / (2
+    variance)), and t = sqrt(2 variance ln(k / delta)) serves. The logarithm is rounded up.
+
+    Guarantee: k P(k + Z >= threshold) <= delta.
+    """
+    numerator, denominator = (Fraction(rows) / delta).as_integer_ratio()
+    # ln(a / b) in floating point is off by far less than this
+    logarithm = Fraction(math.log(numerator) - math.log(denominator)) + Fraction(1, 10**9)
+    square = 2 * variance * logarithm
+    root = math.isqrt(math.ceil(square))
+    return rows + root + (root * root < square)
+
+
+def to_bytes(texts: tuple[str, ...]) -> NDArray[np.int64]:
+    """Texts as whole numbers, one per byte, which is what a ledger stores."""
+    return np.frombuffer(json.dumps(texts).encode("ascii"), dtype=np.uint8).astype(np.int64)
+
+
+def from_bytes(numbers: NDArray[np.int64]) -> tuple[str, ...]:
+    return tuple(json.loads(numbers.astype(np.uint8).tobytes().decode("ascii")))

@@ -1,0 +1,395 @@
+"""Finding a domain privately: every kind, list and bound that is not declared is paid for through the gate.
+
+    discovery = mq.discover("people.csv", epsilon=0.2, delta=1e-9, ledger="people.ledger", total_epsilon=1.0)
+    discovery.domain.save("people.domain.json")
+
+The budget is split evenly over the columns that are not declared or dropped; where a column's kind is not given, a
+share of its part finds that out first. What comes back is post-processing of noisy counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost
+from maquette.accounting.events import PureEvent
+from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger.create import BEFORE_DOMAIN
+from maquette.domain import Attribute, Domain, Kind, Persons, Relation
+from maquette.domain import calendar as calendars
+from maquette.domain.persons import check_relation, rows_of
+from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
+from maquette.gate.discovery import DiscoveryCurator, open_columns, raw_columns
+from maquette.questions.ladder import FIRST_YEAR, NUMBERS, YEARS
+from maquette.questions.noise import IndependentLaw
+from maquette.receipt import Receipt
+from maquette.releasing.payment import refusal_of, require_total, warn_if_weak
+
+ColumnKind = Literal["number", "text", "date"]
+Columns = Mapping[str, "Attribute | str"]
+How = Literal["declared", "discovered", "dropped"]
+
+KIND_SHARE = Fraction(3, 20)
+"""Of a column's part, to find out what kind of values it holds."""
+MOSTLY = 0.9
+"""The share of the values that are no other kind, from which a column is of a kind."""
+STRAY = 1e-4
+"""The chance that an empty cell of a ladder passes for one with records (the recipe's 1e-2 gave absurd bounds)."""
+BINS = 50
+MONTHS = 120
+"""A calendar of more months than that goes by years."""
+MISSING_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "nan", "NaN", ".", "-")
+"""Texts that mean missing where nobody says which do: public, whatever the table holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one column, and which entries of the ledger paid for it."""
+
+    name: str
+    how: How
+    attribute: Attribute | None
+    text: str
+    receipts: tuple[Receipt, ...] = ()
+
+    def note(self) -> dict[str, Any]:
+        """The form in the notes of the domain."""
+        paid = {"receipts": [str(receipt) for receipt in self.receipts]} if self.receipts else {}
+        return {"how": self.how, "what": self.text} | paid
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """A domain that may be published: what is in it was declared, or found and paid for."""
+
+    domain: Domain
+    findings: tuple[Finding, ...]
+    budget: Budget
+    key: str
+    ledger: str
+
+    def __str__(self) -> str:
+        return "\n".join(f"{one.name}: {one.how}: {one.text}" for one in self.findings)
+
+
+def discover(
+    source: Any,
+    *,
+    epsilon: float,
+    ledger: Ledger | str | Path,
+    delta: float = 0.0,
+    columns: Columns | None = None,
+    na_values: Sequence[str] = MISSING_WORDS,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    person: str | None = None,
+    rows_per_person: int | None = None,
+    total_epsilon: float | None = None,
+    total_delta: float | None = None,
+    key: str | None = None,
+    table: str | None = None,
+    query: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+) -> Discovery:
+    """Find kinds, lists and bounds of the columns of a private table, and pay for each finding.
+
+    `columns` says what is known: an `Attribute` declares a column, "number", "text" or "date" gives its kind, "drop"
+    leaves it out; all others are found out. Lists of values need a delta. The ledger is made here, before the domain,
+    or was made by an earlier call; the first release from it declares the domain for good.
+
+    Guarantee: (epsilon, delta)-DP under `relation`, for whole persons with `person=`; charged before each look. The
+        same call again returns what is stored and costs nothing.
+    Accuracy: none is promised. A value is listed if about `threshold` records have it (see each finding); bounds hold
+        all records but those in sparse cells of the ladder beyond them.
+    """
+    reading = {"table": table, "query": query, "delimiter": delimiter, "encoding": encoding}
+    between, persons = Relation.named(relation), Persons.named(person, rows_per_person)
+    check_relation(persons, between)
+    budget = Budget(epsilon, delta, "zcdp", thresholds=True)
+    warn_if_weak(budget)
+    header = raw_columns(source, **reading)
+    choice = _Choice.of(header, dict(columns or {}), persons)
+    if not choice.open:
+        raise ParameterError(
+            "every column is declared or dropped: there is nothing to find, and nothing was paid"
+        )
+    words = tuple(dict.fromkeys(na_values))
+    total = Budget(
+        epsilon if total_epsilon is None else total_epsilon,
+        delta if total_delta is None else total_delta,
+        "zcdp",
+        thresholds=True,
+    )
+    raw = open_columns(source, sorted(choice.all), na_values=words, persons=persons, **reading)
+    book = _open(ledger, total, between, persons, name=_name(source, table))
+    try:
+        require_total(book, epsilon=total_epsilon, delta=total_delta)
+        facts = [sorted(choice.open.items()), sorted(words), epsilon, delta]
+        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        name = key or f"discovery-{digest[:20]}"
+        curator = DiscoveryCurator(raw, book, key=name, budget=budget)
+        _reserve(book, name, digest, budget)
+        findings = _findings(curator, choice, budget, book.budget, rows_of(persons))
+        book.settle(name)
+        return Discovery(
+            _domain(findings, words, budget, between, persons, book), findings, budget, name, book.opened
+        )
+    finally:
+        if book is not ledger:
+            book.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What is known of each column of the header, in its order."""
+
+    declared: dict[str, Attribute]
+    dropped: dict[str, str]
+    open: dict[str, ColumnKind | None]
+    """To be found, with the kind where it is given."""
+    order: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """The columns that the ledger is bound to: all that can be read, whatever is found of them now."""
+        return tuple(name for name in self.order if self.dropped.get(name) != _UNFIT)
+
+    @classmethod
+    def of(cls, header: Mapping[str, bool], columns: dict[str, Any], persons: Persons | None) -> _Choice:
+        missing = [name for name in columns if name not in header]
+        if missing:
+            raise ParameterError(f"the table has no column '{missing[0]}', which columns= names")
+        choice = cls({}, {}, {}, tuple(header))
+        for name, fits in header.items():
+            spec = columns.get(name)
+            if isinstance(spec, Attribute):
+                if spec.name != name:
+                    raise ParameterError(f"columns= declares '{spec.name}' under the name '{name}'")
+                choice.declared[name] = spec
+            elif spec is not None and spec not in ("number", "text", "date", "drop"):
+                raise ParameterError(
+                    f"expected columns['{name}'] as an Attribute, 'number', 'text', 'date' or 'drop', got {spec!r}"
+                )
+            elif not fits:
+                choice.dropped[name] = _UNFIT
+            elif spec == "drop":
+                choice.dropped[name] = "dropped as asked"
+            elif spec is None and persons is not None and name == persons.column:
+                choice.dropped[name] = "it says whose row it is"
+            else:
+                choice.open[name] = spec
+        return choice
+
+
+_UNFIT = "its type or name cannot be declared"
+
+
+def _open(
+    place: Ledger | str | Path, total: Budget, relation: Relation, persons: Persons | None, *, name: str
+) -> Ledger:
+    """The ledger that is there, or a new one that awaits its domain."""
+    if isinstance(place, Ledger):
+        book = place
+    elif "://" in str(place) or Path(place).exists():
+        book = Ledger.open(place)
+    else:
+        book = Ledger.create(
+            place,
+            budget=total,
+            relation=relation,
+            domain_fingerprint=BEFORE_DOMAIN,
+            name=name,
+            persons=persons,
+        )
+    if not book.awaits_domain:
+        raise LedgerError(
+            f"ledger '{book.name}' has a domain already, which further findings would not change; use that domain, or "
+            "find another before the first release"
+        )
+    book.require(relation=relation, domain_fingerprint=BEFORE_DOMAIN, persons=persons)
+    return book
+
+
+def _name(source: Any, table: str | None) -> str:
+    public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
+    return public if table is None else f"{public}:{table}"
+
+
+def _reserve(book: Ledger, key: str, digest: str, budget: Budget) -> None:
+    """Set the whole budget aside: units and, for thresholds, the part of delta that goes with it."""
+    if not budget.pure and book.budget.pure:
+        raise LedgerError(
+            f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta, which lists of values need; ask "
+            "without delta, with columns= for those that are no numbers, or make a ledger with a total_delta"
+        )
+    if budget.pure:
+        cost = PureEvent(Fraction(budget.total_units, UNITS), "discovery").cost(book.budget.unit)
+    else:
+        cost = Cost(budget.total_units, min(budget.slack_units, book.budget.slack_units))
+    balance = book.balance()
+    if book.find(key) is None and (cost.units > balance.left_units or cost.slack > balance.slack_left):
+        raise BudgetExceeded(
+            refusal_of("this discovery", book, cost) + "give a smaller epsilon and delta",
+            unit=book.budget.unit,
+            needed=cost.units / UNITS,
+            left=balance.left_units / UNITS,
+        )
+    body = {"epsilon": budget.epsilon, "delta": budget.delta, "mechanism": "discovery"}
+    book.reserve(key, request=digest, tag="discovery", cost=cost, body=body, envelope=True)
+
+
+def _findings(
+    curator: DiscoveryCurator, choice: _Choice, budget: Budget, ledger: Budget, rows: int
+) -> tuple[Finding, ...]:
+    price = Fraction(budget.row_units(rows) // len(choice.open), UNITS)
+    slack = min(budget.slack_units, ledger.slack_units)
+    delta = Fraction(slack // len(choice.open), SLACK_UNITS)
+    findings: list[Finding] = []
+    for name in choice.order:
+        if name in choice.declared:
+            findings.append(Finding(name, "declared", choice.declared[name], "declared, not found"))
+        elif name in choice.dropped:
+            findings.append(Finding(name, "dropped", None, choice.dropped[name]))
+        else:
+            findings.append(_find(curator, name, choice.open[name], price, delta))
+    return tuple(findings)
+
+
+def _find(
+    curator: DiscoveryCurator, name: str, kind: ColumnKind | None, price: Fraction, delta: Fraction
+) -> Finding:
+    receipts: list[Receipt] = []
+    is_whole = None
+    if kind is None:
+        first = Fraction(math.floor(price * KIND_SHARE * UNITS), UNITS)
+        counts = curator.kinds(name, price=first)
+        receipts.append(counts.receipt)
+        kind, is_whole = kind_of(counts.values, counts.noise)
+        price -= first
+    if kind == "text":
+        return _values(curator, name, price, delta, receipts)
+    if kind == "date":
+        return _dates(curator, name, price, receipts)
+    return _numbers(curator, name, price, receipts, is_whole=is_whole)
+
+
+def kind_of(counts: NDArray[np.int64], noise: IndependentLaw) -> tuple[ColumnKind, bool]:
+    """What most values are, and whether its numbers are whole: from noisy counts alone."""
+    whole, fraction, moments, other, _ = (max(0.0, float(count)) for count in counts)
+    present = max(whole + fraction + moments + other, 1.0)
+    is_whole = fraction <= max(4 * noise.deviation, whole / 1000)
+    if whole + fraction >= MOSTLY * present:
+        return "number", is_whole
+    return ("date" if moments >= MOSTLY * present else "text"), is_whole
+
+
+def _values(
+    curator: DiscoveryCurator, name: str, price: Fraction, delta: Fraction, receipts: list[Receipt]
+) -> Finding:
+    if not delta:
+        raise MechanismError(
+            f"column '{name}' holds texts, and a list of them needs a delta; give one, or declare or drop the column"
+        )
+    common = curator.common_values(name, price=price, delta=delta)
+    receipts.append(common.receipt)
+    if not common.texts:
+        text = f"no value has {common.threshold:,} records or more: an identifier, free text, or too small a budget"
+        return Finding(name, "dropped", None, text, tuple(receipts))
+    attribute = Attribute(name, Kind.CATEGORICAL, categories=common.texts, nullable=True, overflow=True)
+    text = f"text: {len(common.texts):,} values that about {common.threshold:,} records or more have"
+    return Finding(name, "discovered", attribute, text, tuple(receipts))
+
+
+def _numbers(
+    curator: DiscoveryCurator, name: str, price: Fraction, receipts: list[Receipt], *, is_whole: bool | None
+) -> Finding:
+    counts = curator.numbers(name, price=price)
+    receipts.append(counts.receipt)
+    cells = occupied(counts.values, counts.noise)
+    if cells is None:
+        return Finding(name, "dropped", None, "too few numbers to find bounds", tuple(receipts))
+    low = NUMBERS[max(cells[0] - 1, 0)]
+    high = NUMBERS[min(cells[1], len(NUMBERS) - 1)]
+    attribute = number_attribute(name, low, high, is_whole=bool(is_whole))
+    text = f"number: nearly all in [{low:g}, {high:g}] of a public ladder"
+    return Finding(name, "discovered", attribute, text, tuple(receipts))
+
+
+def number_attribute(name: str, low: float, high: float, *, is_whole: bool) -> Attribute:
+    """Cells between two borders: one for each whole number where these are few, else of equal width."""
+    whole = is_whole and low.is_integer() and high.is_integer() and high - low < 2**50
+    few = whole and high - low <= 2 * BINS
+    bins = int(high - low) if few else BINS
+    whole = whole and high - low >= bins
+    return Attribute(
+        name, Kind.NUMERIC, bounds=(_plain(low), _plain(high)), bins=bins, nullable=True, integer=whole
+    )
+
+
+def _plain(value: float) -> float:
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _dates(curator: DiscoveryCurator, name: str, price: Fraction, receipts: list[Receipt]) -> Finding:
+    counts = curator.years(name, price=price)
+    receipts.append(counts.receipt)
+    cells = occupied(counts.values, counts.noise)
+    if cells is None:
+        return Finding(name, "dropped", None, "too few days to find their years", tuple(receipts))
+    first, last = (FIRST_YEAR + min(max(cell - 1, 0), len(YEARS) - 1) for cell in cells)
+    if 12 * (last - first + 1) <= MONTHS:
+        unit, ends = "month", (f"{first:04d}-01", f"{last:04d}-12")
+    else:
+        unit, ends = "year", (f"{first:04d}", f"{last:04d}")
+    attribute = Attribute(
+        name,
+        Kind.ORDINAL,
+        categories=calendars.cells(unit, *ends),
+        calendar=unit,
+        nullable=True,
+        overflow=True,
+    )
+    return Finding(name, "discovered", attribute, f"days by {unit}: {first} to {last}", tuple(receipts))
+
+
+def occupied(counts: NDArray[np.int64], noise: IndependentLaw) -> tuple[int, int] | None:
+    """The first and the last cell with more records than noise makes of none; None where no cell has."""
+    cells = np.flatnonzero(counts > noise.lower_quantile(beta=STRAY, count=len(counts)))
+    return (int(cells[0]), int(cells[-1])) if len(cells) else None
+
+
+def _domain(
+    findings: Sequence[Finding],
+    na_values: tuple[str, ...],
+    budget: Budget,
+    relation: Relation,
+    persons: Persons | None,
+    book: Ledger,
+) -> Domain:
+    attributes = tuple(one.attribute for one in findings if one.attribute is not None)
+    if not attributes:
+        raise MechanismError(
+            "nothing was found that a domain could declare; what was paid stays paid. Give the columns' kinds, a "
+            "larger epsilon, or declare columns"
+        )
+    notes: dict[str, Any] = {
+        "discovery": {
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "relation": str(relation),
+            "persons": None if persons is None else str(persons),
+            "ledger": book.opened,
+        },
+        "columns": {one.name: one.note() for one in findings},
+    }
+    return Domain(attributes, na_values, reviewed=True, notes=notes)
