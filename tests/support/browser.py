@@ -16,10 +16,10 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 
 
 @contextmanager
-def served(app: Any) -> Iterator[str]:
+def served(app: Any, *, protocol: Any = "h11") -> Iterator[str]:
     """The application on a free port of this machine, in a thread of this process."""
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, lifespan="off", log_level="error", ws="none", http="h11"
+        app, host="127.0.0.1", port=0, lifespan="off", log_level="error", ws="none", http=protocol
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from starlette.exceptions import HTTPException
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -83,20 +85,10 @@ class Guard:
             return
         try:
             await self._app(scope, _bounded(receive), send_with_headers)
-        except _TooMuch:
-            if not has_started:
-                await _refuse(send_with_headers, 413, f"a request takes at most {MAX_BODY:,} bytes")
-        except TimeoutError:
-            if not has_started:
-                await _refuse(send_with_headers, 408, "the request came too slowly")
         except Exception:
             # its kind is in the log and its reply was sent; a traceback in the server's log could quote anything
             if not has_started:
                 await _refuse(send_with_headers, 500, "internal error")
-
-
-class _TooMuch(Exception):
-    """A body that is longer than it may be."""
 
 
 def _bounded(receive: Receive) -> Receive:
@@ -107,12 +99,17 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal read, is_whole
         if is_whole:  # what comes now is the end of the connection, which may take its time
             return await receive()
-        message = await asyncio.wait_for(receive(), BODY_SECONDS)
+        try:
+            message = await asyncio.wait_for(receive(), BODY_SECONDS)
+        except TimeoutError:
+            raise HTTPException(408, "the request came too slowly", {"connection": "close"}) from None
         if message["type"] == "http.request":
             read += len(message.get("body", b""))
             is_whole = not message.get("more_body", False)
             if read > MAX_BODY:
-                raise _TooMuch
+                raise HTTPException(
+                    413, f"a request takes at most {MAX_BODY:,} bytes", {"connection": "close"}
+                )
         return message
 
     return next_message
