@@ -15,11 +15,14 @@ import pytest
 from benchmarks import certificates
 
 from maquette.domain import Attribute, Domain, Kind
+from maquette.mechanisms import sizing
 from maquette.models.answers import Answers
 from maquette.queries import marginals
 from maquette.questions.measurement import LargestError, Receipt, Size
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
-from maquette.releasing.certify import certify
+from maquette.releasing.certify import beta_for_noise, certify, certify_classes
+from maquette.results.distribution import distribution_of
+from maquette.results.totals import records
 
 pytestmark = pytest.mark.accuracy
 
@@ -98,3 +101,66 @@ def test_the_benchmark_counts_failures_of_whole_releases():
     assert figures[2]["failures"] == figures[0]["failures"] + figures[1]["failures"]
     assert certificates.summary("all", 0.05, 120, 12, 0.05)["p-value of a share above beta"] < 0.05
     assert certificates.summary("all", 0.2, 1150, 247, 0.2)["p-value of a share above beta"] > 0.05
+
+
+# --- classes of questions, several certificates stated together ------------------------------------------------------
+
+CLASSES = ("one attribute", "two attributes")
+PAIR = Domain((Attribute("colour", Kind.CATEGORICAL, codes=4), Attribute("shape", Kind.ORDINAL, codes=5)))
+PAIRS = marginals(PAIR, k=2)
+DISTRIBUTION = distribution_of(PAIRS, Answers(np.ones(20, dtype=np.int64), 20), None)
+
+
+@dataclass(frozen=True)
+class KnownClassNoise:
+    """The same for the largest errors over classes of questions: one value for all of them."""
+
+    noise: IndependentLaw
+    errors: tuple[float, ...]
+    drawn: int = 0
+
+    def class_errors(self, classes, released, *, price):
+        assert len(classes) == len(self.errors)
+        assert set(released.tables) == {("colour",), ("shape",), ("colour", "shape")}
+        values = [math.ceil(error) + self.drawn for error in self.errors]
+        return LargestError(np.array(values), self.noise, Receipt(1, ""))
+
+
+def chances_of_failure(noise, errors, size, beta, *, certificates, shift=0.0):
+    """For every class the probability that its true error lies above the bound, if the number of records is right."""
+    failed = np.zeros(len(errors))
+    for value, probability in probabilities(noise).items():
+        made = certify_classes(
+            KnownClassNoise(noise, errors, value),  # pyright: ignore
+            CLASSES,
+            DISTRIBUTION,
+            size=size,
+            price=Fraction(1),
+            beta=beta,
+            together=certificates * beta,
+            certificates=certificates,
+        )
+        least = records(size, None, beta=beta).least
+        for one in made:
+            assert one.alpha == pytest.approx(min(1.0, one.counts / least))
+        failed += [
+            probability * (error > one.counts - shift) for one, error in zip(made, errors, strict=True)
+        ]
+    return failed
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+@pytest.mark.parametrize(
+    "size", [Size(N, None, None), Size(N, LAWS[-1], Receipt(1, ""))], ids=["public", "noisy"]
+)
+def test_classes_together_fail_with_probability_at_most_their_share(noise, size):
+    """The worst case of all events: each class fails by its noise, and the number of records for all of them once."""
+    beta, certificates = 0.06, 4
+    failed = chances_of_failure(noise, (3.5, 7), size, beta, certificates=certificates)
+    of_size = 0.0 if size.public else sizing.SIZE_BETA * beta
+    assert certificates * failed.max() + of_size <= certificates * beta
+    share = beta_for_noise(beta, certificates, public=size.public)
+    assert failed.max() <= share
+    margin = noise.lower_quantile(beta=share)
+    shifted = chances_of_failure(noise, (3, 7), size, beta, certificates=certificates, shift=1.0)
+    assert margin == 0 or shifted.min() > share  # a bound smaller by one record would fail too often
