@@ -30,6 +30,7 @@ RINGS: dict[int, tuple[str, ...]] = {
         "_digest",
         "_html",
         "_lazy_numba",
+        "_version",
         "receipt",
         "domain",
         "queries",
@@ -39,7 +40,6 @@ RINGS: dict[int, tuple[str, ...]] = {
     2: ("samplers",),
     3: (
         "__init__",
-        "_version",
         "api",
         "audit",
         "cli",
