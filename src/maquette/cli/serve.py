@@ -27,6 +27,7 @@ tokens = typer.Typer(help="Tokens of the people of a service.", no_args_is_help=
 
 def register(app: typer.Typer) -> None:
     app.command("serve")(serve)
+    app.command("backup")(backup)
     app.add_typer(tokens, name="token")
 
 
@@ -134,6 +135,23 @@ def _serve_tables(
 
 def _say(host: str, port: int, what: str) -> None:
     console.say(f"serving {what} at http://{host}:{port}/ (process {os.getpid()}, Ctrl-C ends it)")
+
+
+def backup(
+    configuration: Configuration,
+    output: Annotated[Path, typer.Option("-o", "--output", help="A new folder for the copies.")],
+) -> None:
+    """Copy ledgers, log, tokens, jobs and releases of a service into a folder, while it runs. Ledgers are verified.
+
+    \b
+    Example:
+      maquette backup census.toml -o backups/2026-11-17
+    """
+    from maquette.web import config as configs
+    from maquette.web.backup import backup as copy_all
+
+    for one in copy_all(configs.load(configuration), output):
+        console.say(f"{one.what}: {one.detail}")
 
 
 @tokens.command("new")

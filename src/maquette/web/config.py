@@ -42,6 +42,8 @@ class TableSettings(_Strict):
     """May the steward's page show exact counts of values that fit no declared cell? They are not private."""
     witness: str | None = None
     """A file on another disk that remembers how far the ledger was: an older copy of the ledger is then refused."""
+    folder: str | None = None
+    """Where the log and the releases of this table are; by default in `state`. For a worker with a user of its own."""
     socket: str | None = None
     """Where a worker that was started by somebody else listens; by default the service starts its own."""
 
@@ -129,6 +131,11 @@ class Config:
             source = self.place(table.source)
             return str(source.with_name(f"{source.stem}.ledger"))
         return table.ledger if "://" in table.ledger else str(self.place(table.ledger))
+
+    def table_folder(self, name: str) -> Path:
+        """Where the log and the releases of a table are."""
+        folder = self.settings.tables[name].folder
+        return self.state if folder is None else self.place(folder)
 
     @property
     def is_secure(self) -> bool:

@@ -57,7 +57,7 @@ class Holder:
         if self._witness is not None:
             self._witness.check(self._ledger)
             self._witness.follow(self._ledger)
-        self._audit = AuditLog(config.state / "audit" / f"{name}.jsonl")
+        self._audit = AuditLog(config.table_folder(name) / "audit" / f"{name}.jsonl")
         self._jobs = Jobs(config, name)
         self._sessions: dict[str, Session] = {}
         self._mutex = threading.Lock()

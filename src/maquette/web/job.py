@@ -59,7 +59,7 @@ def run(order: dict[str, Any]) -> None:
         **request.arguments(),
     )
     say(stage="writing the folder", share=990)
-    folder = config.state / "releases" / f"{order['job']}.maquette"
+    folder = config.table_folder(order["table"]) / "releases" / f"{order['job']}.maquette"
     folder.parent.mkdir(parents=True, exist_ok=True)
     release.save(folder, replace=True)
     say(state="done", stage="done", share=1000)

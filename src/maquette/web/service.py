@@ -287,7 +287,9 @@ class Service:
             self._add_release(row)
 
     def _add_release(self, row: dict[str, Any]) -> None:
-        folder = self.config.state / "releases" / f"{row['id']}.maquette"
+        if row["table"] not in self.config.settings.tables:
+            return
+        folder = self.config.table_folder(row["table"]) / "releases" / f"{row['id']}.maquette"
         if folder.is_dir() and self.release_of_job(row["id"]) is None:
             wish = short_name(json.loads(row["request"]).get("name") or f"{row['table']}-{row['number']}")
             self.catalog.add(free_name(wish, self.catalog.names()), folder)

@@ -14,6 +14,8 @@ from maquette.receipt import Receipt
 if TYPE_CHECKING:
     from maquette.accounting.ledger import Ledger
 
+RECEIPT = ".receipt"
+"""How the file beside a ledger, and the copy of it, end."""
 SECONDS = 1.0
 """How often the end of the chain is written down."""
 
@@ -46,17 +48,25 @@ class Witness:
                 f"the witness {self._path} cannot be read; put it back, or move it away"
             ) from None
 
-    def write(self, receipt: Receipt) -> None:
-        """Replace the file whole, on the disk when this returns."""
+    def write(self, receipt: Receipt, *, beside: Path | None = None) -> None:
+        """Replace the file whole, on the disk when this returns; with a copy of the receipt beside the ledger.
+
+        That copy says what was spent: put back beside an old ledger, `maquette ledger recover` charges what is lost.
+        """
         if receipt == self._written:
             return
-        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".witness")
-        with os.fdopen(handle, "w") as stream:
-            stream.write(f"{receipt}\n")
+        if beside is not None and beside.is_file():
+            self._replace(self._path.with_name(self._path.name + RECEIPT), beside.read_bytes())
+        self._replace(self._path, f"{receipt}\n".encode())
+        self._written = receipt
+
+    def _replace(self, path: Path, data: bytes) -> None:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".witness")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(name, self._path)
-        self._written = receipt
+        os.replace(name, path)
 
     def follow(self, ledger: Ledger) -> None:
         """Write down the end of the chain every second, in a thread of its own."""
@@ -70,7 +80,9 @@ class Witness:
 
     def _try(self, ledger: Ledger) -> None:
         try:
-            self.write(ledger.receipt())
+            location = ledger.location
+            beside = None if "://" in location else Path(location + RECEIPT)
+            self.write(ledger.receipt(), beside=beside)
         except (OSError, LedgerError):
             return  # the ledger itself goes on; the next second tries again
 
