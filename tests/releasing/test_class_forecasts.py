@@ -8,6 +8,7 @@ import maquette as mq
 from maquette.questions.classes import CLASSES
 from maquette.releasing import class_choice
 from maquette.releasing.class_choice import SMALL_ONES, TYPICAL, WITHIN, typical_error
+from maquette.results import wording
 
 DOMAIN = mq.Domain.from_dict(
     {
@@ -120,5 +121,8 @@ def test_a_plan_shows_the_classes():
     (data,) = ranked.to_dict()["forecasts"]
     one = ranked.forecasts[0].classes[0]
     assert data["classes"][0] == {"name": one.name, "says": one.says, "expected": one.expected}
-    assert f"sculpt would certify besides, expected: {one.says} within {one.expected:.3g}" in repr(ranked)
+    assert (
+        f"sculpt would certify besides, expected: {one.says} within {wording.points(one.expected)}"
+        in repr(ranked)
+    )
     assert one.says in ranked._repr_html_()
