@@ -112,8 +112,11 @@ def divide_price(
     importance: Sequence[float],
     *,
     price: float,
+    required: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """A price for every table that minimises the summed risk at the given total; 0 leaves a table out.
+
+    Tables that are `required` are not left out.
 
     Separable, so a Lagrange multiplier does it: each table takes its best multiple of the equal share, or none. The
     more tables an equal share resolves in full, the nearer to it is the least multiple: where everything is resolved
@@ -132,6 +135,8 @@ def divide_price(
         ]
     )
     low, high = 0.0, 1e3 * float(risks.max()) / share
+    if required is not None:
+        risks[required, 0] = np.inf
     for _ in range(100):
         middle = (low + high) / 2
         spent = options[np.argmin(risks + middle * options, axis=1)].sum()

@@ -31,6 +31,8 @@ _OUTLIER, _MAX_OUTLIER_VARIANCE = 4.0, 1e4
 """Deviations from the prior that are no chance, and the largest tau^2 of such a cell."""
 _GUESS = 0.25
 """The tau^2 that weighs the cells while tau^2 is estimated."""
+SCORE_BINS = 8
+"""Bins per attribute in which a pair's dependence is measured."""
 _SIGNIFICANT = 2.0
 """Deviations of chi-square by which the parts of a cell must miss their prior, together, to be targets of their own."""
 # Limits:
@@ -158,6 +160,8 @@ class Measurements:
     """Declared tables of allowed cells, flat."""
     scores: dict[tuple[int, ...], float] = field(default_factory=dict)
     """How far each pair is from independence, in counts; at least half of the noise in it."""
+    score_noise: float = 0.0
+    """Of a score, before it was raised."""
     tables: list[TableMeasurement] = field(default_factory=list)
     refined: dict[Shape, RefinedTable] = field(default_factory=dict)
     """A measurement of such a shape may be of the refined or of the coarse table."""
@@ -213,6 +217,23 @@ class Measurements:
             if self.margins
             else estimates
         )
+
+    def unmeasured_pairs(self) -> dict[Shape, TableEstimate]:
+        """Pairs that were scored and not measured, as tables about as far from independence as their scores allow.
+
+        Without them nothing would hold such a pair where it is while rows follow the tables that share its attributes.
+        """
+        pairs = {shape.attributes for shape, _, _ in self.tables}
+        estimates: dict[Shape, TableEstimate] = {}
+        for pair, score in self.scores.items():
+            if pair in pairs:
+                continue
+            shape = Shape(pair, tuple(self.hierarchy.level_of(a, SCORE_BINS) for a in pair))
+            product = self.product(shape)
+            # an L1 distance of K cells with normal gaps has sqrt(2 / pi) deviations in each; chance is not in a score
+            deviation = math.hypot(score, self.score_noise) / (math.sqrt(2 / math.pi) * len(product))
+            estimates[shape] = TableEstimate(shape, product, deviation**2 + product, product)
+        return estimates
 
     def cell_parts(self) -> list[CellParts]:
         """The parts of refined cells that are plainly not divided as the one-way tables are."""

@@ -111,9 +111,13 @@ def begin(measurements: Measurements, *, m: int, rng: np.random.Generator) -> Ro
 def extend(sampler: RowSampler, measurements: Measurements, *, rng: np.random.Generator) -> RowSampler:
     """The same rows and potentials with the tables that were released since."""
     layout, targets = targets_of(measurements, len(sampler.rows))
-    before, now = sampler.layout.partial.cells, layout.partial.cells
+    places: dict[Shape, list[slice]] = {}
+    for number, shape in enumerate(sampler.layout.shapes):
+        places.setdefault(shape, []).append(sampler.layout.place(number))
     integral = np.zeros(layout.cells)  # partial tables may have changed, and start at zero
-    integral[now : now + len(sampler.integral) - before] = sampler.integral[before:]
+    for number, shape in enumerate(layout.shapes):
+        if places.get(shape):
+            integral[layout.place(number)] = sampler.integral[places[shape].pop(0)]
     return RowSampler(layout, targets, sampler.rows, rng=rng, integral=integral)
 
 

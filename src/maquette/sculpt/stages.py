@@ -22,15 +22,15 @@ from maquette.questions.measurement import Measurement, NoisyTable, Size
 from maquette.questions.noise import NoiseRequest
 from maquette.sculpt.allocation import AttributeSets, RiskModel, SetWeights, TableNoise, divide_price
 from maquette.sculpt.bins import Hierarchy, Shape, refine
-from maquette.sculpt.measurements import Measurements, TableMeasurement
+from maquette.sculpt.measurements import SCORE_BINS, Measurements, TableMeasurement
 from maquette.sculpt.one_way import smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl). Shares are of the whole
 # price unless another is named:
 SIZE_SHARE = 0.005
 SCORE_SHARE = 0.03
-SCORE_BINS = 8
-"""Bins per attribute in which a pair's dependence is measured."""
+_MAX_HIDDEN = 4.0
+"""Deviations, at an equal share of the price, that a cell of a pair may lie off if the pair is not measured."""
 FINE_SHARE, COARSE_SHARE, ROUNDS_SHARE = 0.7, 0.35, 0.2
 """Of the third order: all tables at full resolution, all in bins, a few in rounds."""
 _FINE_SIGNAL, _COARSE_SIGNAL = 15.0, 50.0
@@ -177,11 +177,14 @@ def measure_pairs(
     model = RiskModel(measurements.total, table_noise)
     keys = list(pairs)
     raised = np.maximum(scores, score_noise / 2)
-    measurements.scores = dict(zip(keys, raised.tolist(), strict=True))
+    measurements.scores, measurements.score_noise = dict(zip(keys, raised.tolist(), strict=True)), score_noise
     cells = [hierarchy.cells(pair, (0, 0)) for pair in keys]
     shares = (1.0,) if table_noise.unit.is_pure else (FIRST_LOOK, 1 - FIRST_LOOK)
     price -= (len(shares) - 1) / UNITS  # each payment is rounded up to the ledger's grid
-    prices = divide_price(model, list(raised), cells, list(pairs.values()), price=price)
+    # a table that is off by s in L1, with the right margins, has no cell that is off by more than s / 4
+    hidden = (np.maximum(scores, 0) + 2 * score_noise) / 4
+    required = hidden > _MAX_HIDDEN * math.sqrt(table_noise.variance(price / len(keys)))
+    prices = divide_price(model, list(raised), cells, list(pairs.values()), price=price, required=required)
     chosen = np.flatnonzero(prices > 0).tolist()
     deviations = [math.sqrt(table_noise.variance(prices[i])) for i in chosen]
     shapes: list[Shape] = []

@@ -22,6 +22,8 @@ MAX_ORDER = 3
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
 _ONE_WAY_PRIOR = 0.5
 """Prior deviation of one-way tables."""
+_UNMEASURED_PRIOR = 1.0
+"""Prior deviation of pairs that were not measured: they are near independence, and how near is in their deviations."""
 _TRUSTED = 2.5
 """Deviations that rows may lie from a measurement."""
 SAMPLING = 0.02
@@ -343,10 +345,15 @@ def blend(
 
 
 def targets_of(measurements: Measurements, m: int) -> tuple[Layout, Targets]:
-    """Every released table as a target for m rows: one-way, structural zeros, tables of several attributes, parts."""
+    """Everything released as targets for m rows.
+
+    One-way tables, structural zeros, tables of several attributes, pairs that were not measured, parts of cells.
+    """
     hierarchy, one_way, zeros = measurements.hierarchy, measurements.one_way, measurements.structural_zeros
     estimates, parts = measurements.estimates(), measurements.cell_parts()
-    shapes = [*(Shape((a,), (0,)) for a in range(len(one_way))), *(shape for shape, _ in zeros), *estimates]
+    unmeasured = measurements.unmeasured_pairs()
+    singles = [Shape((a,), (0,)) for a in range(len(one_way))]
+    shapes = [*singles, *(shape for shape, _ in zeros), *estimates, *unmeasured]
     layout = Layout.of(hierarchy, shapes, [part.table for part in parts])
     counts, deviations, prior_deviations = np.empty((3, layout.cells))
     fixed = np.zeros(layout.cells)
@@ -370,5 +377,9 @@ def targets_of(measurements: Measurements, m: int) -> tuple[Layout, Targets]:
         deviations[place] = np.sqrt(table.variances)
         variances = prior_variances(table.counts, table.prior, variance=table.variances)
         prior_deviations[place] = np.sqrt(variances)
+    for table in unmeasured.values():
+        place = layout.place(next(places))
+        counts[place], deviations[place] = table.counts, np.sqrt(table.variances)
+        prior_deviations[place] = _UNMEASURED_PRIOR
     scale = m / measurements.total
     return layout, Targets(counts * scale, deviations * scale, prior_deviations, fixed)
