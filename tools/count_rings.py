@@ -50,6 +50,7 @@ RINGS: dict[int, tuple[str, ...]] = {
         "results",
         "sculpt",
         "sessions",
+        "tools",
         "theory",
         "web",
     ),

@@ -58,6 +58,8 @@ _HOMES = {
     "maquette.results.folder": ("load",),
     "maquette.sessions": ("Session",),
     "maquette.sessions.session": ("session",),
+    "maquette.tools.choose": ("choose",),
+    "maquette.tools.sparse_vector": ("above_threshold",),
     "maquette.web.client": ("connect",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -16,6 +16,7 @@ from maquette.gate.handle import Table
 from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
 from maquette.queries.base import Group
+from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.noise import NoiseRequest
 from maquette.vault.engine import MemoryEngine
 from support.privacy_cases import mixed
@@ -53,6 +54,7 @@ def _asks(price: Fraction):
         "gaussian": lambda c: c.measure(QUERIES, noise=NoiseRequest("gaussian", price)),
         "residuals": lambda c: c.measure_residuals([("a",)], variances=[1 / (3 * price)]),
         "select": lambda c: c.select(QUERIES, GUESS, price=price),
+        "choose": lambda c: c.choose(ChoiceQuestion("nearest", QUERIES, (GUESS,)), price=price),
         "largest error": lambda c: c.largest_error(QUERIES, GUESS, price=price),
     }
 

@@ -19,6 +19,7 @@ from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
 from maquette.queries.marginals import full
 from maquette.questions import sparse
+from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.draws import Draw, Listed
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.noise import NoiseRequest
@@ -81,6 +82,7 @@ QUESTIONS = {
         lambda r: [np.array(r)],
     ),
     "select": (lambda c: c.select(QUERIES, GUESS, price=PRICE), one),
+    "choose": (lambda c: c.choose(ChoiceQuestion("count", QUERIES), price=PRICE), one),
     "largest_error": (lambda c: c.largest_error(QUERIES, GUESS, price=PRICE), lambda r: [r.values]),
     "class_errors": (
         lambda c: c.class_errors(["one attribute"], SHARES, price=PRICE),

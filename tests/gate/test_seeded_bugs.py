@@ -25,7 +25,8 @@ from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
 from maquette.queries.marginals import Marginals
 from maquette.queries.weights import Weights
-from maquette.questions import released
+from maquette.questions import choices, released
+from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.measurement import LargestError, Measurement, Receipt, Size
 from maquette.questions.noise import Laplace, NoiseRequest, law_at
 from maquette.questions.released import ReleasedTables
@@ -266,6 +267,25 @@ def _(patch):
 
 
 # --- private choice --------------------------------------------------------------------------------------------
+
+
+@bug("counts move the same way under replace-one too", checks.exactly("choose counts, pure", REP))
+def _(patch):
+    patch.setattr(ChoiceQuestion, "is_monotone", lambda self, relation: self.goal == "count")
+
+
+@bug("distances of candidates move the same way", checks.exactly("choose nearest, rho", REP))
+def _(patch):
+    patch.setattr(ChoiceQuestion, "is_monotone", lambda self, relation: True)
+
+
+@bug("the errors of a candidate's answers are added up", checks.exactly("choose database, pure"))
+def _(patch):
+    def scores(self, exact, n):
+        errors = [choices.count_errors(exact, self.queries.denominator, one, n) for one in self.answers]
+        return -np.array([e.sum() for e in errors])
+
+    patch.setattr(ChoiceQuestion, "scores", scores)
 
 
 @bug("exponential mechanism without the factor 2", checks.exactly("select, pure", REP))

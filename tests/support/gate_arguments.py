@@ -17,6 +17,7 @@ from maquette.models.answers import Answers
 from maquette.queries.base import Group
 from maquette.queries.marginals import Binned
 from maquette.questions import draws as public
+from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.classes import CLASSES as QUESTION_CLASSES
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
@@ -395,6 +396,14 @@ def _select(rng: Rng) -> Arguments:
     }
 
 
+def _choose(rng: Rng) -> Arguments:
+    asked = queries(rng)
+    goal = pick(rng, ["count", "nearest", "database", odd(rng)])
+    lists = pick(rng, [(), (answers(rng, asked),), (answers(rng, asked), answers(rng, asked)), odd(rng)])
+    question = ChoiceQuestion(goal, asked, lists) if rng.integers(12) else odd(rng)
+    return {"question": question, "price": price(rng), "method": pick(rng, [None, "exponential", odd(rng)])}
+
+
 def _largest_error(rng: Rng) -> Arguments:
     asked = queries(rng)
     return {
@@ -444,6 +453,7 @@ STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
     "total": lambda rng: {"weight": weighting(rng), "price": price(rng)},
     "measure": lambda rng: {"queries": queries(rng), "noise": noise(rng), "note": _note(rng)},
     "select": _select,
+    "choose": _choose,
     "draw": lambda rng: {"question": draw(rng), "price": price(rng)},
     "score_of": lambda rng: {"draw": drawn(rng), "price": price(rng)},
     "largest_error": _largest_error,

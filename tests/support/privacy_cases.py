@@ -17,6 +17,7 @@ from maquette.models.answers import Answers
 from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
 from maquette.queries.base import Group, Queries
 from maquette.queries.marginals import Binned
+from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.classes import CLASSES
 from maquette.questions.draws import (
     Base,
@@ -166,6 +167,30 @@ def _select_signed(curator: Any) -> Any:
     return curator.select(queries, _guess(queries), price=_price(curator), signed=True)
 
 
+def _counts(curator: Any) -> Any:
+    # no round number, as below
+    return curator.choose(ChoiceQuestion("count", _few(curator)), price=_price(curator) * Fraction(6, 7))
+
+
+def _weighed(curator: Any) -> Any:
+    asked = ChoiceQuestion("count", fractional(curator.domain))
+    return curator.choose(asked, price=_price(curator), method="exponential")
+
+
+def _nearest(curator: Any) -> Any:
+    queries = _few(curator)
+    extremes = Answers.from_fractions(np.arange(queries.count) % 2)  # rounding hides what moves between them
+    asked = ChoiceQuestion("nearest", queries, (extremes,))
+    return curator.choose(asked, price=_price(curator))
+
+
+def _database(curator: Any) -> Any:
+    queries = mixed(curator.domain)
+    places = np.arange(queries.count)
+    lists = tuple(Answers.from_fractions(one) for one in (places % 2, (places + 1) % 2, places * 0.0))
+    return curator.choose(ChoiceQuestion("database", queries, lists), price=_price(curator))
+
+
 def _judged(structure: Structure, base: Base, *values: list[int]) -> Callable[[Any], Any]:
     """The largest error of a given database over its class."""
 
@@ -301,6 +326,16 @@ QUESTION_CASES = [
     Case("select, pure", PURE, _select),
     Case("select, rho", CONCENTRATED, _select),
     Case("select signed, pure", PURE, _select_signed),
+    *(
+        Case(f"{name}, {unit}", budget, run)
+        for name, run in {
+            "choose counts": _counts,
+            "choose sums": _weighed,
+            "choose nearest": _nearest,
+            "choose database": _database,
+        }.items()
+        for unit, budget in {"pure": PURE, "rho": CONCENTRATED}.items()
+    ),
     Case("select signed, rho", CONCENTRATED, _select_signed),
     Case("class errors, pure", PURE, _class_errors("one attribute", "two attributes", "three ranges")),
     Case("class errors, rho", CONCENTRATED, _class_errors(*CLASSES)),

@@ -11,6 +11,7 @@ from maquette.cli import (
     ask,
     audit,
     bound,
+    choose,
     console,
     demo,
     dimension,
@@ -43,6 +44,7 @@ answer.register(app)
 export.register(app)
 plot.register(app)
 ask.register(app)
+choose.register(app)
 evaluate.register(app)
 bound.register(app)
 dimension.register(app)

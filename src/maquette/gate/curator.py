@@ -1,7 +1,8 @@
 """Every question that can be asked of a private table, one method each: pay, look, return.
 
-`Curator` asks on top of `Barrier._ask`. `OnlineCurator` adds questions that come one at a time, in epochs of tests,
-over restarts and from several processes; how it follows its steps in the ledger is in `gate/online.py`.
+`Curator` asks on top of `Barrier._ask` (choices among one's own candidates: `gate/choices.py`). `OnlineCurator` adds
+questions that come one at a time, in epochs of tests, over restarts and from several processes; how it follows its
+steps in the ledger is in `gate/online.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from maquette.accounting.ledger import Ledger, Record
 from maquette.domain import Relation
 from maquette.errors import LedgerError, MechanismError
 from maquette.gate import prices
-from maquette.gate.barrier import Barrier
+from maquette.gate.choices import ChoosingBarrier
 from maquette.gate.handle import Table
 from maquette.gate.online import OpenEpoch, SteppedBarrier
 from maquette.gate.plans import add_noise
@@ -58,7 +59,7 @@ STAYS_CHARGED = (
 )
 
 
-class Curator(Barrier):
+class Curator(ChoosingBarrier):
     """Answers questions about one table out of one allowance, reserved under one key of the ledger.
 
     `watch` is for the holder of the table and for nobody else: it is called with the number of levels that a draw has

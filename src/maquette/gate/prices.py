@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from maquette.accounting.budget import Cost
@@ -17,6 +18,7 @@ from maquette.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     PureEvent,
+    Selection,
     SelectionEvent,
     SmoothedEvent,
     SparseEvent,
@@ -205,6 +207,21 @@ def selection(*, price: Fraction, unit: Unit) -> SelectionPlan:
     # eps = sqrt(8 rho), so scale = 2 / eps = sqrt(1 / (2 rho))
     scale = sqrt_up(1 / (2 * unit.rho(on_grid(price))))
     return SelectionPlan(scale, SelectionEvent(epsilon=2 / Fraction(scale), method="exponential"))
+
+
+def choice(*, price: Fraction, unit: Unit, monotone: bool, method: Selection | None) -> SelectionPlan:
+    """As `selection`; scores that all move the same way are divided by half as much.
+
+    Guarantee: that of `selection`. Only how far two scores move apart counts (Dong, Durfee and Rogers 2020): 2 for
+        scores of sensitivity 1, and 1 where all move the same way. Half of a double is a double.
+    """
+    plan = selection(price=price, unit=unit)
+    if method is not None:
+        bounds.check_type(method, str, "a method of choosing by its name")
+        if method not in ("exponential", plan.event.method):
+            raise ParameterError("expected method permute-and-flip (without a delta) or exponential")
+    event = plan.event if method is None else replace(plan.event, method=method)
+    return SelectionPlan(plan.scale / 2 if monotone else plan.scale, event)
 
 
 def plan_choices(*, count: int, price: Fraction, relation: Relation, unit: Unit) -> ChoicePlan:

@@ -14,6 +14,9 @@ QUESTION_LABELS = {
     "select": "choosing queries",
     "select signed": "choosing queries",
     "select tables": "choosing tables",
+    "choose count": "private choice",
+    "choose nearest": "private choice",
+    "choose database": "choosing a small database",
     "draw": "drawing the rows",
     "largest error": "certificate",
     "judge": "certificate",
@@ -23,6 +26,8 @@ QUESTION_LABELS = {
 
 ENTRY_LABELS = {
     "session": "session",
+    "choice": "private choice",
+    "sparse vector": "sparse vector",
     "share": "share of an analyst",
     "epoch": "epoch of tests",
     "test": "test",

@@ -24,6 +24,7 @@ from maquette.theory.epochs import (
     Inputs,
     NoiseLevels,
     concentrated_noise,
+    laplace_reach,
     median_split_pure,
     median_split_zcdp,
     pure_noise,
@@ -109,6 +110,21 @@ def svt_accuracy(
     _check.whole(c=c, k=k)
     _check.fraction(beta=beta)
     return sensitivity * (math.log(2 / beta) / first + 2 * c * math.log(2 * k / beta) / second)
+
+
+def sparse_width(*, threshold_scale: float, test_scale: float, epochs: int, k: int, beta: float) -> float:
+    """A for the noise that a sparse vector really draws: whole numbers, k tests in at most so many epochs.
+
+    Accuracy: no test is off by more than A records, except with probability beta: above implies a count above T - A,
+        not above one below T + A (Dwork and Roth 2014, Theorems 3.24 and 3.26; constants of the discrete law).
+        Half of beta for the thresholds, half for the tests, by the union bound.
+    Holds when: discrete Laplace noise of these scales; the questions may depend on earlier outcomes.
+    """
+    _check.positive(threshold_scale=threshold_scale, test_scale=test_scale)
+    _check.whole(epochs=epochs, k=k)
+    _check.fraction(beta=beta)
+    thresholds = laplace_reach(threshold_scale, beta / (2 * epochs))
+    return thresholds + laplace_reach(test_scale, beta / (2 * k))
 
 
 def svt_split(c: int, *, monotone: bool = False) -> tuple[float, float]:

@@ -221,7 +221,7 @@ THEOREMS = (
     Theorem(
         "Sparse vector: accuracy and the best split",
         "Dwork and Roth 2014, Theorems 3.24 and 3.26; Lyu, Su and Li 2017",
-        ("online.svt_accuracy", "online.svt_split"),
+        ("online.svt_accuracy", "online.sparse_width", "online.svt_split"),
     ),
     Theorem(
         "Private multiplicative weights",

@@ -1,0 +1,211 @@
+"""`maquette choose` and `maquette above`: a private choice, and a stream of tests against a threshold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maquette.cli import console
+from maquette.cli.options import (
+    AsJson,
+    Beta,
+    ClassWords,
+    Delimiter,
+    Delta,
+    DomainFile,
+    Encoding,
+    Epsilon,
+    LedgerPlace,
+    Predicates,
+    Quiet,
+    RelationName,
+    Source,
+    TableName,
+    TableQuery,
+    TotalDelta,
+    TotalEpsilon,
+    open_table,
+    read_workload,
+)
+from maquette.errors import BudgetExceeded, ParameterError
+
+if TYPE_CHECKING:
+    from maquette.domain import Domain
+
+Key = Annotated[str | None, typer.Option(help="The name in the ledger; the same name repeats or goes on.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("choose")(choose)
+    app.command("above")(above)
+
+
+def choose(
+    source: Source,
+    domain: DomainFile,
+    epsilon: Epsilon,
+    where: Predicates = None,
+    classes: ClassWords = None,
+    attribute: Annotated[
+        str | None,
+        typer.Option(help="With --quantile: the ordered attribute whose cells are the candidates."),
+    ] = None,
+    quantile: Annotated[
+        float | None, typer.Option(help="Choose the cell at which this share of the records is reached.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="auto, permute-and-flip, exponential or noisy-max.")] = "auto",
+    delta: Delta = 0.0,
+    beta: Beta = 0.05,
+    relation: RelationName = "add-remove",
+    ledger: LedgerPlace = None,
+    total_epsilon: TotalEpsilon = None,
+    total_delta: TotalDelta = None,
+    key: Key = None,
+    delimiter: Delimiter = ",",
+    encoding: Encoding = "utf-8",
+    table: TableName = None,
+    query: TableQuery = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose privately: the query that counts most among several, or the cell of a quantile.
+
+    \\b
+    Example:
+      maquette choose people.csv --domain people.domain.json --epsilon 0.5 --ledger people.ledger \\\\
+        --class points:region
+      maquette choose people.csv --domain people.domain.json --epsilon 0.5 --ledger people.ledger \\\\
+        --attribute age --quantile 0.5
+    """
+    from maquette.domain import Domain
+    from maquette.tools.choose import choose as make
+
+    declared = Domain.load(domain)
+    if (attribute is None) != (quantile is None):
+        raise ParameterError("a quantile needs both --attribute and --quantile")
+    candidates: Any = attribute
+    if attribute is None:
+        candidates = read_workload(
+            declared,
+            marginals=None,
+            prefixes=None,
+            ranges=None,
+            where=where,
+            workload=None,
+            classes=classes,
+        )
+    with console.progress(quiet=quiet) as tell:
+        handle = open_table(
+            source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
+        )
+        chosen = make(
+            handle,
+            candidates,
+            score="count" if quantile is None else "quantile",
+            quantile=quantile,
+            epsilon=epsilon,
+            delta=delta,
+            method=method,  # pyright: ignore[reportArgumentType]
+            beta=beta,
+            relation=relation,
+            ledger=ledger,
+            total_epsilon=total_epsilon,
+            total_delta=total_delta,
+            key=key,
+        )
+    if as_json:
+        console.say_json(asdict(chosen))
+    else:
+        console.say(str(chosen))
+
+
+def above(
+    source: Source,
+    domain: DomainFile,
+    epsilon: Epsilon,
+    predicates: Annotated[
+        list[str], typer.Argument(metavar="PREDICATE...", help="SQL conditions, in order.")
+    ],
+    threshold: Annotated[int, typer.Option(help="The threshold, a number of records.")],
+    positives: Annotated[int, typer.Option(help="How many questions may be above it.")] = 1,
+    values: Annotated[bool, typer.Option("--values", help="Noisy counts of those above.")] = False,
+    questions: Annotated[int, typer.Option(help="How many questions the statement is for.")] = 1000,
+    delta: Delta = 0.0,
+    beta: Beta = 0.05,
+    relation: RelationName = "add-remove",
+    ledger: LedgerPlace = None,
+    total_epsilon: TotalEpsilon = None,
+    total_delta: TotalDelta = None,
+    key: Key = None,
+    delimiter: Delimiter = ",",
+    encoding: Encoding = "utf-8",
+    table: TableName = None,
+    query: TableQuery = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Test questions against a threshold, one after the other: the sparse vector.
+
+    Only answers above the threshold use up the budget, which is reserved at the start. The same command again goes on
+    with the same stream and asks its questions anew.
+
+    \\b
+    Example:
+      maquette above people.csv --domain people.domain.json --epsilon 1 --ledger people.ledger --threshold 500 \\\\
+        --positives 2 "age < 20" "age between 20 and 40" "age > 60"
+    """
+    from maquette.domain import Domain
+    from maquette.tools.sparse_vector import above_threshold
+
+    declared = Domain.load(domain)
+    _check_readable(declared, predicates)
+    with console.progress(quiet=quiet) as tell:
+        handle = open_table(
+            source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
+        )
+        stream = above_threshold(
+            handle,
+            threshold=threshold,
+            epsilon=epsilon,
+            delta=delta,
+            positives=positives,
+            values=values,
+            questions=questions,
+            beta=beta,
+            relation=relation,
+            ledger=ledger,
+            total_epsilon=total_epsilon,
+            total_delta=total_delta,
+            key=key,
+        )
+    outcomes: list[dict[str, Any]] = []
+    refusal = None
+    for text in predicates:
+        try:
+            outcomes.append(asdict(stream.ask(text)))
+        except BudgetExceeded as error:
+            refusal = str(error)
+            break
+    if as_json:
+        console.say_json(
+            {"key": stream.key, "outcomes": outcomes, "accuracy": asdict(stream.accuracy), "refusal": refusal}
+        )
+    else:
+        for one in outcomes:
+            value = "" if one["value"] is None else f", about {one['value']:,.0f}"
+            console.say(f"{'above' if one['above'] else 'not above'}{value}: {one['question']}")
+        console.say(str(stream.accuracy))
+        if refusal is not None:
+            console.complain(f"refused: {refusal}")
+    if refusal is not None:
+        raise typer.Exit(3)
+
+
+def _check_readable(declared: Domain, texts: list[str]) -> None:
+    """What cannot be read is refused before the table is opened."""
+    from maquette.queries import where
+
+    for text in texts:
+        where(declared, text)

@@ -1,0 +1,114 @@
+"""The part of a ledger that one use of a tool is paid out of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maquette.accounting.affordable import release_cost, what_fits
+from maquette.accounting.budget import Budget, Cost
+from maquette.accounting.ledger import Ledger
+from maquette.accounting.unit import UNITS
+from maquette.domain import Relation
+from maquette.errors import BudgetExceeded, LedgerError
+from maquette.gate.handle import Table
+from maquette.releasing.payment import (
+    accounting_of,
+    close_opened,
+    open_ledger,
+    refusal_of,
+    require_total,
+    warn_if_weak,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payment:
+    """How a tool is paid for: its own budget, and where the ledger is or will be."""
+
+    epsilon: float
+    delta: float = 0.0
+    relation: Relation | str = Relation.ADD_REMOVE
+    ledger: Ledger | str | Path | None = None
+    total_epsilon: float | None = None
+    total_delta: float | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A reserved part of a ledger."""
+
+    book: Ledger
+    key: str
+    budget: Budget
+
+
+def open_envelope(table: Table, payment: Payment, *, tag: str, about: Mapping[str, Any]) -> Envelope:
+    """Reserve the whole budget of a tool in the table's ledger, durably; the same request again finds it there.
+
+    `about` are the public parameters; they make the key where none is given. A ledger that cannot pay is refused
+    before the table is looked at.
+    """
+    relation = Relation.named(payment.relation)
+    way = accounting_of(table, payment.ledger) or "zcdp"
+    budget = Budget(payment.epsilon, payment.delta, way)
+    warn_if_weak(budget)
+    facts = {
+        "tool": tag,
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "relation": relation.value,
+        "domain": table.domain.fingerprint,
+        **about,
+    }
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    total = Budget(
+        budget.epsilon if payment.total_epsilon is None else payment.total_epsilon,
+        budget.delta if payment.total_delta is None else payment.total_delta,
+        way,
+    )
+    book = open_ledger(table, payment.ledger, relation=relation, budget=total)
+    key = payment.key or f"{tag.replace(' ', '-')}-{digest[:20]}"
+    try:
+        require_total(book, epsilon=payment.total_epsilon, delta=payment.total_delta)
+        _reserve(book, key, digest, budget, tag, facts)
+    except BaseException:
+        close_opened(book, table, place=payment.ledger)
+        raise
+    return Envelope(book, key, budget)
+
+
+@contextmanager
+def envelope_for(table: Table, payment: Payment, *, tag: str, about: Mapping[str, Any]) -> Iterator[Envelope]:
+    """The same for a tool that ends at once: what it did not use goes back."""
+    opened = open_envelope(table, payment, tag=tag, about=about)
+    try:
+        yield opened
+        opened.book.settle(opened.key)
+    finally:
+        close_opened(opened.book, table, place=payment.ledger)
+
+
+def _reserve(book: Ledger, key: str, digest: str, budget: Budget, tag: str, facts: Mapping[str, Any]) -> None:
+    if not budget.pure and book.budget.pure:
+        raise LedgerError(
+            f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
+            "ledger that was made with one"
+        )
+    cost, balance = release_cost(budget, book.budget), book.balance()
+    if book.find(key) is None and cost.units > balance.left_units:
+        fitting = what_fits(book.budget, Cost(balance.left_units, balance.slack_left), delta=budget.delta)
+        raise BudgetExceeded(
+            refusal_of(f"this {tag}", book, cost) + fitting,
+            unit=book.budget.unit,
+            needed=cost.units / UNITS,
+            left=balance.left_units / UNITS,
+        )
+    body = {"ask": tag} | {name: value for name, value in facts.items() if name != "domain"}
+    book.reserve(key, request=digest, tag=tag, cost=cost, body=body, envelope=True)

@@ -1,0 +1,259 @@
+"""`above_threshold`: which questions of a stream have a count above a threshold. AboveThreshold and NumericSparse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from maquette import _check
+from maquette.accounting.unit import UNITS, Unit
+from maquette.domain import Domain, Relation
+from maquette.errors import BudgetExceeded, ParameterError
+from maquette.gate.curator import OnlineCurator
+from maquette.gate.handle import Table
+from maquette.queries.base import Queries
+from maquette.queries.predicates import where
+from maquette.questions.measurement import EpochTerms
+from maquette.questions.steps import EPOCH, TEST, Step, outcome_of
+from maquette.releasing.payment import close_opened
+from maquette.theory import epochs as widths
+from maquette.theory import online
+from maquette.tools.envelope import Envelope, Payment, open_envelope
+
+VALUE_SHARE = Fraction(1, 3)
+"""What the noisy values of questions above the threshold take of the budget, where they are asked for."""
+_HAIR = Fraction(10**9 - 1, 10**9)
+"""Prices are this much below the budget, so that their rounding up stays inside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a test said."""
+
+    above: bool
+    value: float | None
+    """The count with fresh noise, where values were asked for and the test said above."""
+    question: str
+    number: int
+    """The how-manieth question of the stream, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """What may be relied on for all questions of the stream together, except with probability beta."""
+
+    width: float
+    """Above: the count is above the threshold less this. Not above: it is below the threshold plus this."""
+    value_width: float | None
+    """No noisy value is off by more."""
+    questions: int
+    beta: float
+
+    def __str__(self) -> str:
+        values = "" if self.value_width is None else f"; values are within {self.value_width:,.1f} records"
+        return (
+            f"for {self.questions:,} questions together, except with probability {self.beta:g}: above means more than "
+            f"the threshold less {self.width:,.1f} records, not above less than the threshold plus as many{values}"
+        )
+
+
+class SparseVector:
+    """A stream of questions against one threshold. Made by `above_threshold()`."""
+
+    def __init__(
+        self, curator: OnlineCurator, envelope: Envelope, plan: _Plan, *, table: Table, place: Any
+    ) -> None:
+        self._curator = curator
+        self._envelope = envelope
+        self._plan = plan
+        self._close = (table, place)
+        self._epochs = 0
+        self._outcomes: list[bool] = []
+        self._follow()
+
+    @property
+    def domain(self) -> Domain:
+        return self._curator.domain
+
+    @property
+    def key(self) -> str:
+        """Its name in the ledger: `above_threshold` with the same parameters, or this key, goes on with it."""
+        return self._envelope.key
+
+    @property
+    def positives_left(self) -> int:
+        """How many more questions may be above the threshold."""
+        return self._plan.positives - sum(self._outcomes)
+
+    @property
+    def questions_left(self) -> int:
+        return self._plan.questions - len(self._outcomes)
+
+    @property
+    def left(self) -> float:
+        """What of the budget is not spent yet."""
+        return float(self._curator.left)
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """The statement, from public numbers."""
+        return self._plan.accuracy
+
+    def ask(self, question: Queries | str) -> Outcome:
+        """Is the count of one query above the threshold?
+
+        Guarantee: paid when the epoch opened; a question that is not above costs nothing more, however many there are.
+        """
+        query = where(self.domain, question) if isinstance(question, str) else question
+        self._follow()
+        if self.questions_left < 1:
+            raise BudgetExceeded(
+                f"the statement of this stream is for {self._plan.questions:,} questions, and all were asked; open "
+                "another with more questions=",
+                unit="questions",
+                needed=1.0,
+                left=0.0,
+            )
+        if self.positives_left < 1:
+            raise BudgetExceeded(
+                f"{self._plan.positives:,} questions were above the threshold, which is all that was paid for; open "
+                "another stream with more positives=",
+                unit="positives",
+                needed=1.0,
+                left=0.0,
+            )
+        if self._curator.epoch is None:
+            self._curator.open_epoch(self._plan.terms)
+        outcome = self._curator.test(query, guess=0)
+        self._follow()
+        value = None if outcome.value is None else outcome.value / query.denominator
+        return Outcome(outcome.far, value, query.text(0), len(self._outcomes))
+
+    def close(self) -> None:
+        """End the stream: what was not spent goes back to the ledger."""
+        self._envelope.book.settle(self._envelope.key)
+        close_opened(self._envelope.book, self._close[0], place=self._close[1])
+
+    def __enter__(self) -> SparseVector:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _follow(self) -> None:
+        for step in self._curator.catch_up():
+            self._take(step)
+
+    def _take(self, step: Step) -> None:
+        if step.ask == EPOCH:
+            self._epochs += 1
+        elif step.ask == TEST and step.answered:
+            self._outcomes.append(outcome_of(step).far)
+
+
+def above_threshold(
+    table: Table,
+    *,
+    threshold: int,
+    epsilon: float,
+    delta: float = 0.0,
+    positives: int = 1,
+    values: bool = False,
+    questions: int = 1000,
+    beta: float = 0.05,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    ledger: Any = None,
+    total_epsilon: float | None = None,
+    total_delta: float | None = None,
+    key: str | None = None,
+) -> SparseVector:
+    """A stream of questions, each a linear query: is its count above `threshold` records?
+
+    Guarantee: (epsilon, delta)-DP for the whole stream, whatever is asked, with up to `positives` answers above; pure
+        if delta is 0. Without a delta one sparse vector with as many positives (Lyu, Su and Li 2017); with one an epoch
+        of AboveThreshold after the other, composed by zCDP. `values` adds the count with fresh noise to every answer
+        above (NumericSparse).
+    Accuracy: `accuracy`: for all questions together, except with probability beta.
+    """
+    _check.whole(positives=positives, questions=questions)
+    _check.fraction(beta=beta)
+    if isinstance(threshold, bool) or not isinstance(threshold, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ParameterError(f"expected threshold as a whole number of records, got {threshold!r}")
+    payment = Payment(
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        ledger=ledger,
+        total_epsilon=total_epsilon,
+        total_delta=total_delta,
+        key=key,
+    )
+    about = {
+        "threshold": threshold,
+        "positives": positives,
+        "values": values,
+        "questions": questions,
+        "beta": beta,
+    }
+    envelope = open_envelope(table, payment, tag="sparse vector", about=about)
+    curator = OnlineCurator(table, envelope.book, key=envelope.key, budget=envelope.budget)
+    price = Fraction(envelope.budget.total_units, UNITS)
+    plan = plan_stream(
+        price,
+        envelope.budget.unit,
+        threshold=threshold,
+        positives=positives,
+        values=values,
+        questions=questions,
+        beta=beta,
+    )
+    return SparseVector(curator, envelope, plan, table=table, place=ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What one epoch is asked for, and what the whole stream states."""
+
+    terms: EpochTerms
+    positives: int
+    questions: int
+    accuracy: Accuracy
+
+
+def plan_stream(
+    price: Fraction,
+    unit: Unit,
+    *,
+    threshold: int,
+    positives: int,
+    values: bool,
+    questions: int,
+    beta: float,
+) -> _Plan:
+    """Shares of a price: one epoch with all positives (pure), or one epoch for each (rho). Public numbers only."""
+    cap, epochs = (positives, 1) if unit.is_pure else (1, positives)
+    each = price * _HAIR / epochs
+    share = VALUE_SHARE if values else Fraction(0)
+    tests = unit.pure_epsilon(each * (1 - share))
+    first = Fraction(online.svt_split(cap)[0]).limit_denominator(10**6)
+    terms = EpochTerms(threshold, cap, tests * first, tests * (1 - first), each * share if values else None)
+    width = online.sparse_width(
+        threshold_scale=float(1 / terms.threshold_price),
+        test_scale=float(2 * cap / terms.test_price),
+        epochs=epochs,
+        k=questions,
+        beta=beta * (2 / 3 if values else 1),
+    )
+    value_width = _value_width(terms, unit, positives, beta / 3) if values else None
+    return _Plan(terms, positives, questions, Accuracy(width, value_width, questions, beta))
+
+
+def _value_width(terms: EpochTerms, unit: Unit, positives: int, beta: float) -> float:
+    """What no noisy value is off by: Laplace noise of scale cap / price, or Gaussian noise for the price in rho."""
+    assert terms.answer_price is not None
+    price = float(terms.answer_price)
+    if unit.is_pure:
+        return widths.laplace_reach(terms.cap / price, beta / positives)
+    sigma = (terms.cap / (2 * price) + float(unit.smoothing)) ** 0.5
+    return widths.gaussian_reach(sigma, beta / positives)
