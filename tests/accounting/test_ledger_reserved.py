@@ -75,7 +75,9 @@ def test_an_envelope_inside_a_settled_one_gives_nothing_back_and_is_not_reserved
 def test_a_refusal_names_what_is_reserved():
     ledger = memory(100)
     pay(ledger, "whole", 60, envelope=True)
-    with pytest.raises(BudgetExceeded, match=r"6e-11 more is reserved .* maquette ledger settle gives back"):
+    with pytest.raises(
+        BudgetExceeded, match=r"60\.0 % more is reserved .* maquette ledger settle gives back"
+    ):
         pay(ledger, "b", 50)
     ledger.settle("whole")
     with pytest.raises(BudgetExceeded) as caught:

@@ -120,7 +120,7 @@ def test_what_is_not_covered_is_refused_and_leaves_no_trace(make):
     pay(ledger, "a", 60)
     before = ledger.receipt()
     with pytest.raises(
-        BudgetExceeded, match="ledger 'survey' has epsilon=4e-11 left; ask a smaller"
+        BudgetExceeded, match=r"needs 41.0 % of ledger 'survey', and 40.0 % is left; nothing more fits"
     ) as caught:
         pay(ledger, "b", 41)
     assert (caught.value.unit, caught.value.exit_code) == ("epsilon", 3)
@@ -159,7 +159,7 @@ def test_children_draw_on_their_envelope_and_the_rest_goes_back(make):
     pay(ledger, "part-1", 30, parent="whole")
     pay(ledger, "part-2", 20, parent="whole")
     assert ledger.spent_units == 80
-    with pytest.raises(BudgetExceeded, match="reservation 'whole' has epsilon=3e-11 left"):
+    with pytest.raises(BudgetExceeded, match=r"needs 38.8 % of reservation 'whole', and 37.5 % is left"):
         pay(ledger, "part-3", 31, parent="whole")
     ledger.answer("part-1", b"seen")  # part-2 is never answered and stays charged
     settled = ledger.settle("whole")

@@ -328,7 +328,9 @@ def standing_of(book: Ledger) -> str:
 
 
 def _summary(book: Ledger) -> dict[str, Any]:
-    from maquette.accounting.budget import UNITS
+    """For scripts; `affordable_epsilon` is the largest of one more release at the ledger's delta, or null."""
+    from maquette.accounting.affordable import affordable_epsilon
+    from maquette.accounting.budget import UNITS, Cost
 
     balance = book.balance()
     return {
@@ -343,6 +345,7 @@ def _summary(book: Ledger) -> dict[str, Any]:
         "spent": balance.charged_units / UNITS,
         "reserved": balance.reserved_units / UNITS,
         "left": balance.left_units / UNITS,
+        "affordable_epsilon": affordable_epsilon(book.budget, Cost(balance.left_units, balance.slack_left)),
         "receipt": str(balance.head),
     }
 

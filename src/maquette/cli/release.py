@@ -104,11 +104,34 @@ def plan(
         raise ParameterError("a plan needs --n and --epsilon (or --alpha and one of them)")
     ranked = make_plan(queries, n=n, epsilon=epsilon, weight=weight, **public)
     if as_json:
-        console.say_json(ranked.to_dict())
+        share = {} if ledger is None else {"ledger": _share(ledger, Budget(epsilon, delta))}
+        console.say_json(ranked.to_dict() | share)
         return
     say_plan(ranked, queries, every=every)
     if ledger is not None:
         _say_share(ledger, Budget(epsilon, delta))
+
+
+def _share(location: str, budget: Budget) -> dict[str, Any]:
+    """What a release with this budget takes of a ledger, and the epsilon that would fit at its delta, for scripts."""
+    from maquette.accounting.affordable import affordable_epsilon, release_cost
+    from maquette.accounting.budget import Cost
+    from maquette.accounting.ledger import Ledger
+
+    with Ledger.open(location) as book:
+        balance = book.balance()
+        rest = Cost(balance.left_units, balance.slack_left)
+        payable = budget.pure or not book.budget.pure
+        cost = (
+            release_cost(replace(budget, accounting=book.budget.accounting), book.budget) if payable else None
+        )
+        return {
+            "name": book.name,
+            "takes": None if cost is None else cost.units / balance.total_units,
+            "left": balance.left_units / balance.total_units,
+            "affordable_epsilon": affordable_epsilon(book.budget, rest),
+            "affordable_delta": book.budget.delta,
+        }
 
 
 def _say_share(location: str, budget: Budget) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.affordable import percent_of
 from maquette.accounting.budget import SLACK_UNITS, Budget, Cost
 from maquette.accounting.events import Event
 from maquette.accounting.ledger import Ledger
@@ -177,13 +178,13 @@ class Barrier:
                 left=(self._budget.slack_units - self._spent.slack) / SLACK_UNITS,
             )
         if spent.units > self._budget.total_units:
-            needed, left = cost.units / UNITS, (self._budget.total_units - self._spent.units) / UNITS
+            total, rest = self._budget.total_units, self._budget.total_units - self._spent.units
             raise BudgetExceeded(
-                f"this question needs {self.unit}={needed:g}, but the release has {self.unit}={left:g} left; "
-                "ask a smaller workload or give the release a larger budget",
+                f"this question needs {percent_of(cost.units, total, up=True)} of the budget ({self._budget}), and "
+                f"{percent_of(rest, total)} is left; ask a smaller workload or give a larger budget",
                 unit=self.unit,
-                needed=needed,
-                left=left,
+                needed=cost.units / UNITS,
+                left=rest / UNITS,
             )
         return spent
 

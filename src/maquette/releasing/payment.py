@@ -13,6 +13,7 @@ from maquette.accounting.affordable import percent_of, release_cost, what_fits
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost
 from maquette.accounting.gaussian import log_ratio
 from maquette.accounting.ledger import Entry, Ledger
+from maquette.accounting.ledger.entry import reserved_note
 from maquette.domain import Relation
 from maquette.errors import (
     BudgetExceeded,
@@ -170,18 +171,9 @@ def check_covered(request: Request, book: Ledger, key: str, prepared: Prepared) 
 def refusal_of(what: str, book: Ledger, cost: Cost) -> str:
     """How much is needed and left, in percent of the ledger."""
     balance = book.balance()
-    needed, rest, reserved = (
-        percent_of(units, balance.total_units)
-        for units in (cost.units, balance.left_units, balance.reserved_units)
-    )
-    note = (
-        f" ({reserved} more is reserved by releases or sessions that have not ended; maquette ledger settle gives "
-        "back what they do not need)"
-    )
-    return (
-        f"{what} needs {needed} of ledger '{book.name}', and {rest} is left"
-        f"{note if balance.reserved_units else ''}: "
-    )
+    needed, rest = (percent_of(units, balance.total_units) for units in (cost.units, balance.left_units))
+    note = reserved_note(balance.reserved_units, balance.total_units)
+    return f"{what} needs {needed} of ledger '{book.name}', and {rest} is left{note}: "
 
 
 def _check_slack(request: Request, book: Ledger, cost: Cost, prepared: Prepared) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from maquette import _check
-from maquette.accounting.budget import UNITS, Cost
+from maquette.accounting.affordable import percent_of
+from maquette.accounting.budget import Cost
 from maquette.errors import ParameterError
 from maquette.receipt import Receipt
 
@@ -127,12 +128,12 @@ def check_words(**values: object) -> None:
             )
 
 
-def reserved_note(units: int, unit: str) -> str:
-    """What a refusal says about reserved amounts, if there are any."""
+def reserved_note(units: int, total: int) -> str:
+    """What a refusal says about reserved amounts, if there are any, in percent of the ledger."""
     if not units:
         return ""
     return (
-        f" ({unit}={units / UNITS:.6g} more is reserved by releases or sessions that have not ended; maquette ledger "
+        f" ({percent_of(units, total)} more is reserved by releases or sessions that have not ended; maquette ledger "
         "settle gives back what they do not need)"
     )
 

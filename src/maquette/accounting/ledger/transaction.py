@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, insert, update
 
+from maquette.accounting.affordable import epsilon_for_units, percent_of
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit
 from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
@@ -74,7 +75,7 @@ class Transaction:
         """`state` is the receipt that the ledger must not have fallen behind."""
         self._connection = connection
         row = read_account(connection, location=location, locked=True)
-        self._name, self._unit = str(row["name"]), str(row["unit"])
+        self._name, self._unit, self._delta = str(row["name"]), str(row["unit"]), float(row["delta"])
         self._total, self._slack_total = int(row["total"]), int(row["slack_total"])
         self._spent, self._slack_spent = int(row["spent"]), int(row["slack_spent"])
         self._seq, self._head = int(row["seq"]), str(row["head"])
@@ -124,14 +125,15 @@ class Transaction:
                 f"for the keys of its parts, got {len(reservation.key)}"
             )
         if reservation.parent is None:
-            self._check_covered(reservation.cost, self.left, holder=f"ledger '{self._name}'", whole=True)
+            self._check_covered(reservation.cost, self.left, total=Cost(self._total, self._slack_total))
             self._spent += reservation.cost.units
             self._slack_spent += reservation.cost.slack
         else:
             holder = self._holder(reservation.parent)
             if reservation.cost != Cost(0):  # what costs nothing needs no sum over all that was taken before
+                whole = Cost(holder.units, holder.slack)
                 self._check_covered(
-                    reservation.cost, self._rest_of(holder), holder=f"reservation '{reservation.parent}'"
+                    reservation.cost, self._rest_of(holder), total=whole, holder=reservation.parent
                 )
         link = self._append(
             "reserve",
@@ -226,27 +228,41 @@ class Transaction:
                 f"key '{reservation.key}' was reserved at another cost; give the changed request a new key"
             )
 
-    def _check_covered(self, cost: Cost, left: Cost, *, holder: str, whole: bool = False) -> None:
+    def _check_covered(self, cost: Cost, left: Cost, *, total: Cost, holder: str | None = None) -> None:
+        """Refuse what the ledger, or the reservation `holder` of it, does not cover; in percent of `total`."""
         if cost.units > left.units:
-            unit, scale, needed, rest = self._unit, UNITS, cost.units, left.units
+            unit, scale, parts = self._unit, UNITS, (cost.units, left.units, total.units)
+            what = ""
         elif cost.slack > left.slack:
             unit = "ratio" if self._unit == Unit.HALF_MU_SQUARED else "total variation"
-            scale, needed, rest = SLACK_UNITS, cost.slack, left.slack
+            scale, parts = SLACK_UNITS, (cost.slack, left.slack, total.slack)
+            what = f"the part set aside for noise that is exact within a proven bound ({unit}) of "
         else:
             return
-        needs, has = float_up(Fraction(needed, scale)), float_down(Fraction(rest, scale))
+        needed, rest, all_of_it = parts
+        place = f"ledger '{self._name}'" if holder is None else f"reservation '{holder}'"
+        advice = "ask a smaller workload or accept a larger error" if holder else self._what_fits(left)
         raise BudgetExceeded(
-            f"this request needs {unit}={needs:.12g}, but {holder} has {unit}={has:.12g} left"
-            f"{self._reserved_note() if whole else ''}; ask a smaller workload or accept a larger alpha",
+            f"this request needs {percent_of(needed, all_of_it, up=True)} of {what}{place}, and "
+            f"{percent_of(rest, all_of_it)} is left{'' if holder else self._reserved_note()}; {advice}",
             unit=unit,
-            needed=needs,
-            left=has,
+            needed=float_up(Fraction(needed, scale)),
+            left=float_down(Fraction(rest, scale)),
         )
+
+    def _what_fits(self, left: Cost) -> str:
+        """The epsilon that what is left is good for, at the ledger's own delta."""
+        unit = Unit(self._unit)
+        delta = 0.0 if unit.is_pure else self._delta
+        epsilon = epsilon_for_units(left.units, unit, delta=delta)
+        if epsilon is None:
+            return "nothing more fits"
+        return f"epsilon={epsilon:g}{f' with delta={delta:g}' if delta else ''} still fits"
 
     def _reserved_note(self) -> str:
         """What open envelopes hold, for a refusal: it is not left, but it may come back."""
         self._flush()
-        return reserved_note(reserved(self._connection).units, self._unit)
+        return reserved_note(reserved(self._connection).units, self._total)
 
     def _reserved(self, key: str) -> Entry:
         entry = self._find(key)
