@@ -39,6 +39,7 @@ from maquette.releasing.payment import (
 from maquette.releasing.planning import Choice, plan, required
 from maquette.releasing.ranking import Plan
 from maquette.releasing.request import Request
+from maquette.releasing.stages import announce
 from maquette.results.binding import bind
 from maquette.results.distribution import distribution_of
 from maquette.results.release import Release, with_distance
@@ -124,6 +125,7 @@ def release(
             choice, n=_public_rows(curator, request), classes=classes_before(request, book, name)
         )
         check_covered(choice.request, book, name, choice.prepared)
+        announce(progress, choice)
         entry = reserve(choice.request, book, name)
         try:
             before = _certified_classes(book, entry)

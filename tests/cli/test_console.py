@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+import maquette as mq
 from maquette.cli import console
-from maquette.cli.console import Stage
+from maquette.cli.schedule import Schedule, Stage
+from maquette.queries import marginals
+from maquette.releasing.registry import MECHANISMS
+from maquette.releasing.stages import PARTS, ExpectedStage
+from support.online_cases import PEOPLE, people
 
 
 def test_the_rest_is_said_at_the_speed_that_was_seen():
@@ -37,7 +42,7 @@ def test_no_time_is_said_in_the_first_moments():
 
 def test_lines_come_when_a_stage_begins_and_every_ten_seconds(capsys):
     now = [0.0]
-    tell = console._lines(clock=lambda: now[0])
+    tell = console._Lines(clock=lambda: now[0])
     for second, what, share in [
         (0, "reading the table", 0.0),
         (5, "reading the table", 0.2),
@@ -85,3 +90,56 @@ def test_the_bars_of_a_terminal_finish_what_went_before(monkeypatch):
     assert (1, {"total": 1.0, "completed": 1.0, "rest": "done"}) in finished
     assert finished[-2] == (2, {"total": 1.0, "completed": 0.5, "rest": ""})
     assert finished[0][1]["total"] is None  # it moves although nothing is known of its share
+
+
+STAGES = [ExpectedStage("reading", 2.0), ExpectedStage("fitting", 10.0), ExpectedStage("writing", 4.0)]
+
+
+def test_the_rest_of_the_whole_run_is_predicted_and_corrected_by_what_was_seen():
+    schedule = Schedule()
+    assert schedule.remaining(0.0) is None
+    schedule.expect(STAGES)
+    schedule.reach("reading", 0.0, 0.0)
+    assert schedule.place("reading") == (1, 3)
+    assert schedule.remaining(0.0) == pytest.approx(16.0)
+    schedule.reach("reading", 1.0, 4.0)
+    schedule.reach("fitting", 0.0, 4.0)
+    assert schedule.pace == pytest.approx(2.0)  # reading took twice as long as predicted
+    assert schedule.remaining(4.0) == pytest.approx(28.0)
+    schedule.reach("fitting", 0.5, 9.0)  # its own speed counts once it was seen
+    assert schedule.remaining(9.0) == pytest.approx(5.0 + 8.0)
+    schedule.reach("something else", 0.0, 14.0)
+    assert schedule.place("something else") is None
+    assert schedule.remaining(14.0) is None
+
+
+def test_lines_say_which_stage_of_how_many(capsys):
+    now = [0.0]
+    tell = console._Lines(clock=lambda: now[0])
+    tell.expect(STAGES)
+    tell("fitting", 0.0)
+    now[0] = 12.0
+    tell("fitting", 0.5)
+    assert capsys.readouterr().err.splitlines() == [
+        "[2/3] fitting ... (about 14 s for all that is left)",
+        "[2/3] fitting: 50 %, about 12 s left (about 16 s for all that is left)",
+    ]
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "histogram-laplace", "mwem", "smalldb", "residual"])
+def test_a_run_comes_through_the_stages_that_it_announced(mechanism):
+    assert set(PARTS) <= set(MECHANISMS)
+    announced, seen = [], []
+
+    def tell(what, share):
+        seen.append(what.partition(": ")[0])
+
+    tell.expect = announced.extend
+    queries = marginals(PEOPLE, k=2)
+    mq.release(
+        people(2000), queries, epsilon=1.0, delta=1e-6, mechanism=mechanism, ledger="memory", progress=tell
+    )
+    names = [stage.name for stage in announced]
+    assert set(seen) <= set(names)
+    assert list(dict.fromkeys(seen)) == [name for name in names if name in seen]
+    assert all(stage.seconds > 0 for stage in announced)

@@ -15,6 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from maquette.cli.schedule import Schedule
 from maquette.errors import MaquetteError, MaquetteWarning
 
 Progress = Callable[[str, float], None]
@@ -65,35 +66,11 @@ def progress(*, quiet: bool) -> Generator[Progress]:
         with _live() as tell:
             yield tell
     else:
-        yield _lines()
+        yield _Lines()
 
 
 SPOKEN_EVERY = 10.0
 """Seconds between two lines about the same stage, where there is no terminal."""
-SURE_AFTER = 2.0
-"""Seconds of a stage after which its speed says something about the rest."""
-
-
-class Stage:
-    """One stage of long work: how far it is, and how long the rest takes at the speed that was seen so far."""
-
-    def __init__(self, now: float) -> None:
-        self.started = self._last_at = now
-        self._first: tuple[float, float] | None = None
-        self.share = 0.0
-
-    def reach(self, share: float, now: float) -> None:
-        """Note how far it is; the speed counts from the first report, which may be above zero."""
-        self._first = self._first or (share, now)
-        self.share, self._last_at = share, now
-
-    def remaining(self, now: float) -> float | None:
-        """Seconds to its end; None while too little was seen to say so honestly."""
-        share, since = self._first or (0.0, now)
-        passed, done = self._last_at - since, self.share - share
-        if now - self.started < SURE_AFTER or passed <= 0 or done <= 0 or self.share >= 1:
-            return None
-        return max((1 - self.share) * passed / done - (now - self._last_at), 0.0)
 
 
 def duration(seconds: float) -> str:
@@ -109,31 +86,77 @@ def _split(what: str) -> tuple[str, str]:
     return name, detail
 
 
-def _lines(clock: Callable[[], float] = time.monotonic) -> Progress:
+class _Lines:
     """One line when a stage begins, and one every ten seconds while it goes on."""
-    stages: dict[str, Stage] = {}
-    spoken: dict[str, float] = {}
 
-    def tell(what: str, share: float) -> None:
-        (name, detail), now = _split(what), clock()
-        if name not in stages:
-            stages[name], spoken[name] = Stage(now), now
-            typer.echo(f"{name} ...", err=True)
-        stage = stages[name]
-        stage.reach(share, now)
-        if now - spoken[name] < SPOKEN_EVERY or share >= 1:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._schedule = Schedule()
+        self._spoken: dict[str, float] = {}
+        self.expect = self._schedule.expect
+
+    def __call__(self, what: str, share: float) -> None:
+        (name, detail), now = _split(what), self._clock()
+        stage = self._schedule.reach(name, share, now)
+        if name not in self._spoken:
+            self._spoken[name] = now
+            typer.echo(f"{_numbered(self._schedule, name)} ...{_whole(self._schedule, now)}", err=True)
+        if now - self._spoken[name] < SPOKEN_EVERY or share >= 1:
             return
-        spoken[name] = now
+        self._spoken[name] = now
         rest = stage.remaining(now)
         left = "" if rest is None else f", about {duration(rest)} left"
-        typer.echo(f"{name}: {detail or f'{100 * share:.0f} %'}{left}", err=True)
+        words = detail or f"{100 * share:.0f} %"
+        typer.echo(f"{_numbered(self._schedule, name)}: {words}{left}{_whole(self._schedule, now)}", err=True)
 
-    return tell
+
+def _numbered(schedule: Schedule, name: str) -> str:
+    """A stage with its number among all, where they are known."""
+    place = schedule.place(name)
+    return name if place is None else f"[{place[0]}/{place[1]}] {name}"
+
+
+def _whole(schedule: Schedule, now: float) -> str:
+    rest = schedule.remaining(now)
+    return "" if rest is None or rest < 1 else f" (about {duration(rest)} for all that is left)"
+
+
+class _Bars:
+    """A bar for every stage, under one clock for all; a stage that says nothing of its share moves all the same."""
+
+    def __init__(self, bars: Any) -> None:
+        self._bars = bars
+        self._tasks: dict[str, Any] = {}
+        self._schedule = Schedule()
+        self._all = bars.add_task("in all", total=None, rest="")
+        self.expect = self._schedule.expect
+
+    def __call__(self, what: str, share: float) -> None:
+        (name, detail), now = _split(what), time.monotonic()
+        stage = self._schedule.reach(name, share, now)
+        if name not in self._tasks:
+            self._tasks[name] = self._bars.add_task(_numbered(self._schedule, name), total=None, rest="")
+            self._finish_others(name)
+        rest = stage.remaining(now)
+        words = detail if rest is None else f"about {duration(rest)} left"
+        self._bars.update(self._tasks[name], total=1.0 if share > 0 else None, completed=share, rest=words)
+        self._bars.update(self._all, rest=self._in_all(name, now))
+
+    def _in_all(self, name: str, now: float) -> str:
+        place, rest = self._schedule.place(name), self._schedule.remaining(now)
+        if place is None:
+            return f"stage {len(self._tasks)}"
+        left = "" if rest is None else f", about {duration(rest)} left"
+        return f"stage {place[0]} of {place[1]}{left}"
+
+    def _finish_others(self, name: str) -> None:
+        for other, task in self._tasks.items():
+            if other != name and not self._bars.tasks[self._bars.task_ids.index(task)].finished:
+                self._bars.update(task, total=1.0, completed=1.0, rest="done")
 
 
 @contextmanager
 def _live() -> Generator[Progress]:
-    """A bar for every stage, under one clock for all; a stage that says nothing of its share moves all the same."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
@@ -145,28 +168,7 @@ def _live() -> Generator[Progress]:
         TextColumn("{task.fields[rest]}"),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, Any] = {}
-        stages: dict[str, Stage] = {}
-        whole = bars.add_task("in all", total=None, rest="")
-
-        def finish_others(name: str) -> None:
-            for other, task in tasks.items():
-                if other != name and not bars.tasks[bars.task_ids.index(task)].finished:
-                    bars.update(task, total=1.0, completed=1.0, rest="done")
-
-        def tell(what: str, share: float) -> None:
-            (name, detail), now = _split(what), time.monotonic()
-            if name not in tasks:
-                stages[name] = Stage(now)
-                tasks[name] = bars.add_task(name, total=None, rest="")
-                finish_others(name)
-            stages[name].reach(share, now)
-            rest = stages[name].remaining(now)
-            words = detail if rest is None else f"about {duration(rest)} left"
-            bars.update(tasks[name], total=1.0 if share > 0 else None, completed=share, rest=words)
-            bars.update(whole, rest=f"stage {len(tasks)}")
-
-        yield tell
+        yield _Bars(bars)
 
 
 # How a command ends when something goes wrong: one clean message on stderr, and nothing private in it.
