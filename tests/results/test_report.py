@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import maquette as mq
 from maquette.domain import Domain
 from maquette.queries import marginals, prefixes
 from maquette.results import Account, Certificate, Guarantee, Spending, answering, pairs, plots, report
@@ -371,3 +372,40 @@ def test_cells_below_their_error_are_pale():
 
 def test_without_marginals_there_is_no_heat_map():
     assert pairs.heat_maps(toy_release(prefixes(toy_domain(), "age"))) == []
+
+
+def test_every_bar_that_the_workload_covers_has_a_whisker(tmp_path):
+    import pyarrow as pa
+
+    domain = mq.Domain.from_dict(
+        {
+            "attributes": [
+                {"name": "x", "kind": "numeric", "bounds": [0, 4096], "bins": 4096, "nullable": True}
+            ]
+        }
+    )
+    values = [None if i % 5 == 0 else float(7 * i % 4096) for i in range(3000)]
+    table = mq.open(pa.table({"x": values}), domain=domain)
+    release = mq.release(
+        table, mq.ranges(domain, "x"), epsilon=8.0, mechanism="smalldb", ledger=tmp_path / "x.ledger"
+    )
+    shares = dict(report.shares_of(release, domain["x"]))
+    assert "(missing)" in shares
+    assert all(share.error is not None for share in shares.values())
+
+
+def test_the_report_of_a_folder_links_to_its_files_and_no_other_does(tmp_path):
+    from maquette.results.folder import FILES
+
+    release = toy_release()
+    assert "<a href" not in release.report()
+    place = release.save(tmp_path / "out.maquette")
+    page = (place / "report.html").read_text()
+    links = re.findall(r'<a href="([^"]+)"', page)
+    assert links
+    assert set(links) <= set(FILES)
+    assert all((place / name).is_file() for name in links)
+    exported = release.export(tmp_path / "files", tables=[("sex",)])
+    links = re.findall(r'<a href="([^"]+)"', (exported / "report.html").read_text())
+    assert {"dictionary.csv", "answers.csv", "tables/sex.csv"} <= set(links)
+    assert all((exported / name).is_file() for name in links)

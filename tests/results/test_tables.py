@@ -143,6 +143,7 @@ def test_an_export_holds_everything(tmp_path):
     names = {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
     assert names == {
         "datapackage.json",
+        "report.html",
         "dictionary.csv",
         "rows.csv",
         "rows.parquet",

@@ -25,8 +25,10 @@ from maquette.domain import Attribute
 from maquette.domain.persons import neighbours
 from maquette.errors import ParameterError, ReleaseError
 from maquette.results import replacing, wording
+from maquette.results.folder import REPORT
 from maquette.results.keys import answer_tables, number_column
 from maquette.results.release import Release
+from maquette.results.report import render
 from maquette.results.tables import ResultTable
 
 if TYPE_CHECKING:
@@ -75,6 +77,11 @@ def export(
         with replacing.draft(target) as draft:
             files = [file for form in dict.fromkeys(forms) for file in _write(release, draft, form, frames)]
             (draft / PACKAGE).write_text(_package(release, files), encoding="utf-8")
+            beside = [
+                *((file.path, file.title) for file in files),
+                (PACKAGE, "what the files are, for programs"),
+            ]
+            (draft / REPORT).write_text(render(release, beside), encoding="utf-8")
             draft.chmod(0o777 & ~replacing.umask())
             replacing.move(draft, target)
     except OSError as error:

@@ -267,9 +267,28 @@ def _write(release: Release, folder: Path, *, report: bool) -> None:
     manifest = document.dump(release) | {"model": model, "files": files}
     (folder / MANIFEST).write_text(document.to_text(manifest), encoding="utf-8")
     if report:
-        (folder / REPORT).write_text(release.report(), encoding="utf-8")
+        from maquette.results.report import render
+
+        (folder / REPORT).write_text(render(release, files_beside(folder)), encoding="utf-8")
     for file in folder.iterdir():
         replacing.sync(file)
+
+
+FILES = {
+    ROWS: "the synthetic rows, as Parquet",
+    ANSWERS: "every released answer with what it is about and its error, as Parquet",
+    DOMAIN: "the columns and the values that they can have",
+    WORKLOAD: "the queries",
+    MANIFEST: "everything that is stated on this page, for programs",
+}
+"""Files of a release folder that a reader may want, with what they hold."""
+
+
+def files_beside(folder: Path) -> list[tuple[str, str]]:
+    """Those that are there; none outside of a release folder."""
+    if not (folder / MANIFEST).is_file():
+        return []
+    return [(name, title) for name, title in FILES.items() if (folder / name).is_file()]
 
 
 def _write_answers(release: Release, path: Path) -> None:

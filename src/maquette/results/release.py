@@ -268,10 +268,10 @@ class Release:
 
     def report(self, path: str | Path | None = None) -> str:
         """The report as one self-contained HTML text; also written to `path` if given."""
-        from maquette.results.folder import write_text
+        from maquette.results.folder import files_beside, write_text
         from maquette.results.report import render
 
-        text = render(self)
+        text = render(self, [] if path is None else files_beside(Path(path).parent))
         if path is not None:
             write_text(Path(path), text)
         return text

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -83,18 +84,31 @@ def bar_of(label: str, share: Estimate) -> plots.Bar:
 
 
 def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
-    from maquette.queries import boxes, weights, where
-    from maquette.queries.sql_format import runs_text
+    """By cells or as one condition, whichever has a stated error: the form decides which statements cover it."""
+    by_cells = None if attribute.size > MAX_CELLS_OF_ATTRIBUTE else _share_of_cells(release, attribute, codes)
+    if by_cells is not None and by_cells.error is not None:
+        return by_cells
+    as_run = _share_of_run(release, attribute, codes)
+    return as_run if by_cells is None or (as_run is not None and as_run.error is not None) else by_cells
 
-    if attribute.size > MAX_CELLS_OF_ATTRIBUTE:
-        run = (codes.start, codes.stop - 1)
-        if codes.start < attribute.cells:
-            return estimate(release, boxes(release.domain, [{attribute.name: run}]))
-        text = runs_text(attribute, (run,))  # boxes are of declared cells only
-        return None if text is None else estimate(release, where(release.domain, text))
+
+def _share_of_cells(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
+    from maquette.queries import weights
+
     mask = np.zeros((1, attribute.size))
     mask[0, codes.start : codes.stop] = 1.0
     return estimate(release, weights(release.domain, mask, attributes=[attribute.name]))
+
+
+def _share_of_run(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
+    from maquette.queries import boxes, where
+    from maquette.queries.sql_format import runs_text
+
+    run = (codes.start, codes.stop - 1)
+    if codes.start < attribute.cells:
+        return estimate(release, boxes(release.domain, [{attribute.name: run}]))
+    text = runs_text(attribute, (run,))  # boxes are of declared cells only
+    return None if text is None else estimate(release, where(release.domain, text))
 
 
 # The templates of pages: every value is escaped, and one that is missing is an error.
@@ -149,8 +163,8 @@ class GroupErrors:
         return ((CERTIFIED, self.certified), (GUARANTEED, self.guaranteed), (TYPICAL, self.typical))
 
 
-def render(release: Release) -> str:
-    """The whole page as text."""
+def render(release: Release, files: Sequence[tuple[str, str]] = ()) -> str:
+    """The whole page as text; `files` lie beside it, each with what it holds, and get a link."""
     page = template("report.html.j2").render(
         release=release,
         words=wording,
@@ -163,6 +177,7 @@ def render(release: Release) -> str:
         example=_example(release),
         payments=_payments(release),
         pieces=budget_pieces(release),
+        files=[(name, quote(name), title) for name, title in files],
         standing=_standing(release),
         parameters=_flat(release.parameters),
         fingerprint=release.domain.fingerprint,
