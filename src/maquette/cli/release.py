@@ -279,8 +279,8 @@ def release(
     check_place(place, replace=replace, key=key or request.key)
     check_ledger(ledger, place)
     try:
-        with console.progress(quiet=quiet) as told:
-            tell = _with_files(told, source, queries.count)
+        with console.progress(quiet=quiet) as watcher:
+            tell = _with_files(watcher, source, queries.count)
             handle = open_table(
                 source,
                 declared,

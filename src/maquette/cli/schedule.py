@@ -70,9 +70,9 @@ class Schedule:
     @property
     def pace(self) -> float:
         """Seconds that passed for each one that was predicted, over the stages that are done."""
-        known = [stage for stage in self.expected if stage.name in self._spans]
-        predicted = sum(stage.seconds for stage in known)
-        passed = sum(self._spans[stage.name] for stage in known)
+        done = [stage for stage in self.expected if stage.name in self._spans]
+        predicted = sum(stage.seconds for stage in done)
+        passed = sum(self._spans[stage.name] for stage in done)
         return min(max(passed / predicted, FASTEST), SLOWEST) if predicted > 0 and passed > 0 else 1.0
 
     def remaining(self, now: float) -> float | None:
