@@ -104,10 +104,10 @@ def test_the_rest_of_the_whole_run_is_predicted_and_corrected_by_what_was_seen()
     assert schedule.remaining(0.0) == pytest.approx(16.0)
     schedule.reach("reading", 1.0, 4.0)
     schedule.reach("fitting", 0.0, 4.0)
-    assert schedule.pace == pytest.approx(2.0)  # reading took twice as long as predicted
-    assert schedule.remaining(4.0) == pytest.approx(28.0)
+    assert schedule.pace == pytest.approx(7 / 5)  # reading took twice as long as predicted, and was short
+    assert schedule.remaining(4.0) == pytest.approx(14.0 * 7 / 5)
     schedule.reach("fitting", 0.5, 9.0)  # its own speed counts once it was seen
-    assert schedule.remaining(9.0) == pytest.approx(5.0 + 8.0)
+    assert schedule.remaining(9.0) == pytest.approx(5.0 + 4.0 * 7 / 5)
     schedule.reach("something else", 0.0, 14.0)
     assert schedule.place("something else") is None
     assert schedule.remaining(14.0) is None

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 SURE_AFTER = 2.0
 """Seconds of a stage after which its speed says something about the rest."""
+PRIOR_SECONDS = 3.0
+"""The weight of the predictions themselves: a first short stage says little about the rest."""
 SLOWEST, FASTEST = 20.0, 0.05
 """Bounds of the pace: seconds that pass for one that was predicted."""
 
@@ -73,7 +75,8 @@ class Schedule:
         done = [stage for stage in self.expected if stage.name in self._spans]
         predicted = sum(stage.seconds for stage in done)
         passed = sum(self._spans[stage.name] for stage in done)
-        return min(max(passed / predicted, FASTEST), SLOWEST) if predicted > 0 and passed > 0 else 1.0
+        pace = (passed + PRIOR_SECONDS) / (predicted + PRIOR_SECONDS)
+        return min(max(pace, FASTEST), SLOWEST)
 
     def remaining(self, now: float) -> float | None:
         """Seconds to the end of everything; None where nothing was announced."""
