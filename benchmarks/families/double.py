@@ -127,7 +127,7 @@ class FastCurator(Curator):
     ) -> None:
         # no call of the parent: there is no ledger to open and no table to bind to it
         self._engine: Any = engine
-        self._ledger: Any = SimpleNamespace(budget=budget, relation=relation)
+        self._ledger: Any = SimpleNamespace(budget=budget, relation=relation, persons=None)
         self._key = "double"
         self._budget = budget
         self._step = 0
