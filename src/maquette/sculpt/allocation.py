@@ -150,7 +150,7 @@ def divide_price(
 def one_way_share(total: float, price: float, cells: int, table_noise: TableNoise) -> float:
     """The part of the price that goes to the one-way tables: less where the records drown the noise."""
     signal = total / (math.sqrt(2 * table_noise.variance(price)) * cells)
-    return float(np.clip(0.5 * signal**-0.3, 0.12, 0.5))
+    return float(np.clip(0.5 * signal**-0.4, 0.08, 0.5))
 
 
 # The low-order tables that a workload looks at.

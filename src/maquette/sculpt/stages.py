@@ -30,7 +30,7 @@ from maquette.sculpt.one_way import smooth_one_way
 SIZE_SHARE = 0.005
 SCORE_SHARE = 0.03
 _MAX_HIDDEN = 4.0
-"""Deviations, at an equal share of the price, that a cell of a pair may lie off if the pair is not measured."""
+"""Deviations at an equal share of the price that a cell may lie off if its pair is not measured."""
 FINE_SHARE, COARSE_SHARE, ROUNDS_SHARE = 0.7, 0.35, 0.2
 """Of the third order: all tables at full resolution, all in bins, a few in rounds."""
 _FINE_SIGNAL, _COARSE_SIGNAL = 15.0, 50.0
@@ -46,6 +46,8 @@ FIRST_LOOK, FIRST_BINS, FEW_BINS = 0.3, 0.5, 48
 """Of the first look at a two-way table: its shares of the table's price and bins; so few bins are all measured."""
 HEAVY = 8.0
 """Records of a cell that is refined, in deviations of the table's noise."""
+_SIZE_POWER = 2 / 3
+"""Of an attribute's cells, for its price (tuning half of benchmarks/families)."""
 BRANCHES = 16
 """Of the tree in which an ordered attribute is measured."""
 _UNUSED_SHARE = 0.1
@@ -95,7 +97,9 @@ def measure_one_way(
     *,
     share: float,
 ) -> Measurements:
-    """Every one-way table of the domain; the price of each goes with the root of its cells.
+    """Every one-way table of the domain; the price of each goes with a power of its cells.
+
+    More than the root, which is best without wider tables: these, added up, say more of small attributes.
 
     An attribute that ranges or prefixes are asked of is measured in a tree of wider and wider bins, since a sum over
     many cells would carry the noise of each.
@@ -105,9 +109,9 @@ def measure_one_way(
     for i, attribute in enumerate(domain):
         widths = tree_widths(attribute.size, BRANCHES) if i in sets.ordered else [1]
         trees.append([tuple(range(0, attribute.size, width)) for width in widths])
-    roots = np.sqrt([float(a.size) for a in domain])
-    roots *= [1.0 if i in sets.attributes else _UNUSED_SHARE for i in range(len(domain))]
-    prices = float(budget.part(share)) * roots / roots.sum()
+    weights = np.array([float(a.size) for a in domain]) ** _SIZE_POWER
+    weights *= [1.0 if i in sets.attributes else _UNUSED_SHARE for i in range(len(domain))]
+    prices = float(budget.part(share)) * weights / weights.sum()
     tables = [Binned((name,), (cut,)) for name, tree in zip(domain.names, trees, strict=True) for cut in tree]
     variances = [table_noise.exact(p / len(t)) for p, t in zip(prices, trees, strict=True) for _ in t]
     answers = iter(curator.measure_tables(tables, variances=variances))
@@ -173,8 +177,7 @@ def measure_pairs(
     In two looks: the first, in half the bins, says which cells are heavy; in the second these are refined as far as
     the noise can bear. Not so for Laplace noise, of which two looks are worth less than one at the price of both.
     """
-    hierarchy = measurements.hierarchy
-    model = RiskModel(measurements.total, table_noise)
+    hierarchy, model = measurements.hierarchy, RiskModel(measurements.total, table_noise)
     keys = list(pairs)
     raised = np.maximum(scores, score_noise / 2)
     measurements.scores, measurements.score_noise = dict(zip(keys, raised.tolist(), strict=True)), score_noise
@@ -389,10 +392,9 @@ def measure_direct_parts(
     parts: list[DirectPart] = []
     for part, place in eligible:
         price = budget.part(DIRECT_SHARE / len(eligible))
-        if _variance(part, curator, price) > _MAX_DIRECT_NOISE**2 * typical:
-            continue
-        noise = NoiseRequest.at(price, curator.unit)
-        parts.append(DirectPart(place, curator.measure(part, noise=noise)))
+        if _variance(part, curator, price) <= _MAX_DIRECT_NOISE**2 * typical:
+            noise = NoiseRequest.at(price, curator.unit)
+            parts.append(DirectPart(place, curator.measure(part, noise=noise)))
     return parts
 
 
