@@ -12,6 +12,7 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import DomainError
+from maquette.vault import coding
 from maquette.vault.arrow import text_array
 from maquette.vault.coding import coders, parse_numbers, parse_whole_numbers, spell_object, words
 
@@ -305,3 +306,45 @@ def test_lone_surrogates_are_unknown_and_declared_ones_do_no_harm():
 
 def test_words_replace_bad_bytes_and_keep_the_rest():
     assert words(pa.array([b" a ", b"\xff", "e\u0301".encode()])).to_pylist() == ["a", "\ufffd", "\u00e9"]
+
+
+RULES = [
+    Attribute("x", Kind.ORDINAL, codes=5, **BOTH),
+    Attribute("x", Kind.ORDINAL, codes=300),
+    Attribute("x", Kind.NUMERIC, bounds=(-3, 90), bins=31, **BOTH),
+    Attribute("x", Kind.CATEGORICAL, categories=("1", "-9", "70"), **BOTH),
+    Attribute("x", Kind.CATEGORICAL, categories=(1, 70, 3)),
+    Attribute("x", Kind.BOOLEAN, categories=(False, True), **BOTH),
+    Attribute("x", Kind.ORDINAL, codes=2**60, **BOTH),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda a: f"{a.kind} {a.size}")
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
+)
+def test_many_whole_numbers_are_coded_as_one_by_one(rule, kind, monkeypatch):
+    """A narrow range is looked up, a wide one is not; both as if every value stood alone."""
+    info = np.iinfo(kind.to_pandas_dtype())
+    rng = np.random.default_rng(5)
+    narrow = rng.integers(max(-20, info.min), 100, 400).tolist()
+    for values in (
+        narrow,
+        [*narrow, None, 70],
+        [*narrow, info.max, info.min],
+        [None] * 400,
+        [info.max] * 400,
+    ):
+        coder = coders(Domain((rule,), ("-9", "99")))["x"]
+        expected = coder.code(pa.array(values, kind)).tolist()
+        with monkeypatch.context() as patch:
+            patch.setattr(coding, "MIN_LOOKED_UP", 1)
+            assert coder.code(pa.array(values, kind)).tolist() == expected
+        assert coder.code(pa.array(values[:1], kind)).tolist() == expected[:1]
+
+
+def test_a_dictionary_that_is_longer_than_its_column_is_not_coded_whole():
+    attribute = Attribute("x", Kind.CATEGORICAL, categories=("b", "c"), **BOTH)
+    coder = coders(Domain((attribute,)))["x"]
+    column = pa.DictionaryArray.from_arrays([2, None, 1], pa.array(["a", "b", " c", "d", "e"]))
+    assert coder.code(column).tolist() == [1, 3, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maquette.domain import Attribute, Domain, Kind
+from maquette.queries.counting import count_margins
 from maquette.queries.predicates import where
-from maquette.vault.engine import Engine, MemoryEngine, StreamEngine, supersets
+from maquette.vault import tables as tables_of
+from maquette.vault.engine import Engine, MemoryEngine, StreamEngine
 from maquette.vault.readers import open_engine
 from maquette.vault.spark import SparkEngine, SparkTable
+from maquette.vault.tables import plan_tables
 from support.hostile_tables import all_looks, cut, every_value, tables
 from support.local_frame import LocalFrame
 
@@ -107,20 +111,31 @@ def test_a_table_is_counted_once_and_smaller_ones_are_summed(monkeypatch: pytest
     assert [job.task.margins for job in jobs] == [(("small", "truth", "day"),)]
 
 
-@given(
-    orders=st.lists(st.permutations("abcde").map(lambda names: tuple(names[: len(names) - 2])), min_size=1)
-)
-def test_margins_are_summed_out_of_counted_ones(orders: list[tuple[str, ...]]):
-    domain = Domain(tuple(Attribute(name, Kind.ORDINAL, codes=2 + i) for i, name in enumerate("abcde")))
+FIVE = Domain(tuple(Attribute(name, Kind.ORDINAL, codes=2 + i) for i, name in enumerate("abcde")))
+orders = st.lists(st.permutations("abcde").map(lambda names: tuple(names[:3])), min_size=1)
+
+
+@given(orders=orders, many=st.booleans(), cells=st.integers(1, 200))
+@settings(deadline=None)
+def test_tables_are_summed_out_of_larger_ones(orders: list[tuple[str, ...]], many: bool, cells: int):
     margins = list(dict.fromkeys(order[:k] for order in orders for k in range(4)))
-    wider = supersets(domain, margins, most=50)
-    for margin, wide in wider.items():
-        assert set(margin) < set(wide)
-        assert wide not in wider
-        assert domain.cells(wide) <= 50
-    rng = np.random.default_rng(len(margins))
-    columns = {name: rng.integers(0, domain[name].size, 300).astype(np.uint8) for name in "abcde"}
-    engine = MemoryEngine(domain, columns)
-    together = engine.margins(margins)
-    for margin in margins:
-        assert (together[margin] == engine.margins([margin])[margin]).all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables_of, "MANY_ROWS", 0 if many else 10**9)
+        patch.setattr(tables_of, "COVER_CELLS", cells)
+        source = plan_tables(FIVE, margins, rows=300, most=50)
+        for margin, wide in source.items():
+            assert set(margin) <= set(wide)
+            assert margin == wide or FIVE.cells(wide) <= (max(50, cells) if many else 50)
+        rng = np.random.default_rng(len(margins))
+        columns = {name: rng.integers(0, FIVE[name].size, 300).astype(np.uint8) for name in FIVE.names}
+        together = MemoryEngine(FIVE, columns).margins(margins)
+        plain = count_margins(FIVE, columns, margins)
+        assert {m: t.tolist() for m, t in together.items()} == {m: t.tolist() for m, t in plain.items()}
+
+
+def test_pairs_of_many_rows_are_counted_together():
+    pairs = list(itertools.combinations(FIVE.names, 2))
+    few = plan_tables(FIVE, pairs, rows=1000, most=2**24)
+    many = plan_tables(FIVE, pairs, rows=None, most=2**24)
+    assert set(few.values()) == set(pairs)
+    assert set(many.values()) == {FIVE.names}

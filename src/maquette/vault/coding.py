@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _lazy_numba as numba
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.calendar import cell_of
 from maquette.domain.values import EXACT, key, plain_number, spell_float, spelling, trim
@@ -22,6 +23,9 @@ from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]
+
+MIN_LOOKED_UP = 2**12
+"""Whole numbers that are worth a table of their codes."""
 
 TRUE_WORDS = ("true", "t", "yes", "y")
 FALSE_WORDS = ("false", "f", "no", "n")
@@ -61,6 +65,8 @@ class Coder:
         if isinstance(column, pa.ExtensionArray):
             column = column.storage
         if isinstance(column, pa.DictionaryArray):
+            if len(column.dictionary) > len(column):  # of a whole file, say, of which these are a few rows
+                return self.code(column.dictionary_decode())
             return self._look_up(column.indices, self.code(column.dictionary))
         if is_text(column.type):
             encoded = pc.dictionary_encode(_as_binary(column))
@@ -68,6 +74,26 @@ class Coder:
         if pa.types.is_null(column.type):
             return np.full(len(column), self.attribute.missing_code, dtype=self.dtype)
         column = widened(column)
+        if pa.types.is_integer(column.type) and len(column) >= MIN_LOOKED_UP:
+            return self._code_whole_numbers(column)
+        return self._code_typed(column)
+
+    def _code_whole_numbers(self, column: ArrowArray) -> Codes:
+        """Whole numbers of a narrow range: every number of the range is coded once, then looked up."""
+        ends = pc.min_max(column).as_py()
+        low, high = ends["min"] or 0, ends["max"] or 0
+        if high - low >= len(column) // 4:
+            return self._code_typed(column)
+        table = self._code_typed(pa.array(np.arange(low, high + 1, dtype=column.type.to_pandas_dtype())))
+        values = pc.fill_null(column, low).to_numpy(zero_copy_only=False)
+        codes = np.empty(len(values), dtype=self.dtype)
+        look_up(values, values.dtype.type(low), table, codes)
+        if column.null_count:
+            codes[~_flags(column.is_valid())] = self.attribute.missing_code
+        return codes
+
+    def _code_typed(self, column: ArrowArray) -> Codes:
+        """The code of every value of a column that is no text."""
         if self._listed is None:
             return self._code_numbers(column)
         if pa.types.is_boolean(column.type) and self._listed.numbers:
@@ -101,6 +127,13 @@ class Coder:
         if len(self._missing_numbers):
             values = np.where(np.isin(values, self._missing_numbers), np.nan, values)
         return self._rule(values).astype(self.dtype)
+
+
+@numba.njit(cache=True, nogil=True)
+def look_up(values: Any, low: Any, table: Any, codes: Any) -> None:
+    """Codes of whole numbers by their distance from the lowest."""
+    for i in range(values.shape[0]):
+        codes[i] = table[values[i] - low]
 
 
 class _Listed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import combinations
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,14 +18,13 @@ from maquette.queries.marginals import Binned
 from maquette.vault.coding import Coder, coders
 from maquette.vault.commitment import in_order, is_in_order, lane_keys, seal
 from maquette.vault.source import Source, changed
+from maquette.vault.tables import plan_tables, summed
 from maquette.vault.task import BinnedTask, Coded, CountTask, Integers, RecordsTask, Task, whole
 
 MAX_RECORDS = 2**32
 """Records of a table. Because of it exact counts times public factors fit into 64 bits (`questions/bounds.py`)."""
 MIN_CELLS_PER_PASS = 2**24
 """Counts that a pass over a table that is not in memory is asked for at least: a pass costs more than they do."""
-MAX_SUMMED_ORDER = 8
-"""Attributes of a table that smaller ones are summed out of."""
 ROWS = 2**20
 """Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
 
@@ -108,16 +106,15 @@ class Engine(ABC):
         self, margins: Sequence[Margin], classes: tuple[Queries, ...]
     ) -> tuple[dict[Margin, Integers], list[Integers]]:
         order = tuple(dict.fromkeys(tuple(margin) for margin in margins))
-        wider = supersets(self._domain, order, most=self._max_summed_cells())
-        largest = tuple(margin for margin in order if margin not in wider)
-        sums = self.fold(CountTask(self._domain, largest, classes))
-        tables = {m: sums[i].reshape([self._domain[name].size for name in m]) for i, m in enumerate(largest)}
-        small = {m: summed(tables[wide], wide, m) for m, wide in wider.items()}
-        return {m: small[m] if m in small else tables[m] for m in order}, sums[len(largest) :]
+        source = plan_tables(self._domain, order, rows=self._rows(), most=MIN_CELLS_PER_PASS)
+        wide = tuple(dict.fromkeys(source.values()))
+        sums = self.fold(CountTask(self._domain, wide, classes))
+        tables = {m: sums[i].reshape([self._domain[name].size for name in m]) for i, m in enumerate(wide)}
+        return {m: summed(tables[source[m]], source[m], m) for m in order}, sums[len(wide) :]
 
-    def _max_summed_cells(self) -> int:
-        """Cells of a table that are summed rather than the rows counted once more."""
-        return MIN_CELLS_PER_PASS
+    def _rows(self) -> int | None:
+        """The number of records where it costs nothing to know; None elsewhere."""
+        return None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._domain!r})"
@@ -148,28 +145,6 @@ class BatchEngine(Engine):
         return self._batches(self._domain.names)
 
 
-def supersets(domain: Domain, margins: Sequence[Margin], *, most: int) -> dict[Margin, Margin]:
-    """For a margin that lies in larger ones of at most so many cells, the smallest of them that is counted itself."""
-    around: dict[frozenset[str], Margin] = {}
-    lengths = {len(margin) for margin in margins}
-    for wide in sorted(margins, key=lambda margin: (-len(margin), domain.cells(margin))):
-        if domain.cells(wide) > most or len(wide) > MAX_SUMMED_ORDER or frozenset(wide) in around:
-            continue
-        for length in (length for length in lengths if length < len(wide)):
-            for names in combinations(wide, length):
-                best = around.setdefault(frozenset(names), wide)
-                if domain.cells(wide) < domain.cells(best):
-                    around[frozenset(names)] = wide
-    return {margin: around[frozenset(margin)] for margin in margins if frozenset(margin) in around}
-
-
-def summed(table: Integers, wide: Margin, margin: Margin) -> Integers:
-    """The table over some of its attributes, in their order."""
-    left = [name for name in wide if name in margin]
-    small = table.sum(axis=tuple(i for i, name in enumerate(wide) if name not in margin), dtype=np.int64)
-    return np.array(np.asarray(small).transpose([left.index(name) for name in margin]), order="C")
-
-
 def merged(parts: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[NDArray[np.uint64], Integers]:
     """Codes and their counts of several parts as those of all of them, the codes increasing."""
     codes, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
@@ -195,7 +170,7 @@ class MemoryEngine(BatchEngine):
     def cells_per_pass(self) -> int:
         return 2**21
 
-    def _max_summed_cells(self) -> int:
+    def _rows(self) -> int:
         return len(self._columns[self._domain.names[0]])
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:

@@ -188,11 +188,17 @@ class ParquetFile(_TypedFile):
         return pq.read_schema(self._path)
 
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
-        with pq.ParquetFile(self._path, pre_buffer=False) as file:
+        # text as the dictionaries that the file holds: a value is coded once, not once per row
+        texts = [name for name in columns if _is_plain_text(self._schema.field(name).type)]
+        with pq.ParquetFile(self._path, pre_buffer=False, read_dictionary=texts) as file:
             total, rows_read = max(1, file.metadata.num_rows), 0
             for batch in file.iter_batches(ROWS, columns=list(columns)):
                 rows_read += batch.num_rows
                 yield batch, rows_read / total
+
+
+def _is_plain_text(kind: ArrowType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 class ArrowFile(_TypedFile):

@@ -24,8 +24,9 @@ from maquette.queries.base import Margin, Queries
 from maquette.vault import remote
 from maquette.vault.arrow import ArrowType, pa
 from maquette.vault.commitment import LANES, lane_keys
-from maquette.vault.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, Steps, merged, summed
+from maquette.vault.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, Steps, merged
 from maquette.vault.source import Batch, Source, changed
+from maquette.vault.tables import summed
 from maquette.vault.task import Coded, Integers, RecordsTask, Task, whole
 
 PREFIXES = ("spark:", "sc://")

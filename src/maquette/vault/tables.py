@@ -1,0 +1,103 @@
+"""Which tables are counted over the rows, and which are summed out of those: the sums are exact either way.
+
+Counting a table costs the more the more rows there are; summing costs the cells of the larger table. So margins that
+lie in larger ones of the same question are summed, and with many rows also small margins that one slightly larger table
+holds: all 91 pairs of the 14 attributes of adult are counted as 25 tables (`benchmarks/engines.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Domain
+from maquette.queries.base import Margin
+
+MANY_ROWS = 2**20
+"""From so many rows on, tables that nobody asked for are counted because several others are in them."""
+COVER_CELLS = 2**16
+"""Cells of such a table: it stays in the processor's cache."""
+MAX_COVERED = 1_000
+"""Margins that are looked through for it; with more the search would take longer than it saves."""
+MAX_SUMMED_ORDER = 8
+"""Attributes of a table that smaller ones are summed out of."""
+
+
+def plan_tables(
+    domain: Domain, margins: Sequence[Margin], *, rows: int | None, most: int
+) -> dict[Margin, Margin]:
+    """For every margin the table that it is summed out of: itself if it is counted as it is.
+
+    `rows` are those of the table if that costs nothing to know, None for many; tables of more than `most` cells are not
+    summed.
+    """
+    inside = supersets(domain, margins, most=most if rows is None else min(most, rows))
+    largest = [margin for margin in margins if margin not in inside]
+    many = rows is None or rows >= MANY_ROWS
+    wide = covers(domain, largest) if many and 1 < len(largest) <= MAX_COVERED else {m: m for m in largest}
+    return {margin: wide[inside.get(margin, margin)] for margin in margins}
+
+
+def supersets(domain: Domain, margins: Sequence[Margin], *, most: int) -> dict[Margin, Margin]:
+    """For a margin that lies in larger ones of at most so many cells, the smallest of them that does not itself."""
+    around: dict[frozenset[str], Margin] = {}
+    lengths = {len(margin) for margin in margins}
+    for wide in sorted(margins, key=lambda margin: (-len(margin), domain.cells(margin))):
+        if domain.cells(wide) > most or len(wide) > MAX_SUMMED_ORDER or frozenset(wide) in around:
+            continue
+        for length in (length for length in lengths if length < len(wide)):
+            for names in combinations(wide, length):
+                best = around.setdefault(frozenset(names), wide)
+                if domain.cells(wide) < domain.cells(best):
+                    around[frozenset(names)] = wide
+    return {margin: around[frozenset(margin)] for margin in margins if frozenset(margin) in around}
+
+
+def covers(domain: Domain, margins: Sequence[Margin]) -> dict[Margin, Margin]:
+    """Tables of few cells that hold several margins each, chosen greedily: largest margins first."""
+    left = {margin: frozenset(margin) for margin in margins}
+    chosen: dict[Margin, Margin] = {}
+    for start in sorted(margins, key=domain.cells, reverse=True):
+        if start not in left:
+            continue
+        if domain.cells(start) > COVER_CELLS:
+            chosen[start] = start
+            del left[start]
+            continue
+        names = _extended(domain, left[start], list(left.values()))
+        members = [margin for margin, part in left.items() if part <= names]
+        alone = len(members) == 1
+        wide = start if alone else tuple(name for name in domain.names if name in names)
+        for margin in members:
+            chosen[margin] = wide
+            del left[margin]
+    return chosen
+
+
+def _extended(domain: Domain, start: frozenset[str], left: Sequence[frozenset[str]]) -> frozenset[str]:
+    """A margin and the attributes that bring in the most others for their size."""
+    names = start
+    while True:
+        missing = [part - names for part in left]
+        gains = {
+            name: sum(1 for rest in missing if rest == frozenset((name,))) / math.log2(domain[name].size + 1)
+            for name in domain.names
+            if name not in names and domain.cells(names | {name}) <= COVER_CELLS
+        }
+        best = max(gains, key=gains.__getitem__, default=None)
+        if best is None or not gains[best]:
+            return names
+        names |= {best}
+
+
+def summed(table: NDArray[np.int64], wide: Margin, margin: Margin) -> NDArray[np.int64]:
+    """The table over some of its attributes, in their order."""
+    if wide == margin:
+        return table
+    left = [name for name in wide if name in margin]
+    small = table.sum(axis=tuple(i for i, name in enumerate(wide) if name not in margin), dtype=np.int64)
+    return np.array(np.asarray(small).transpose([left.index(name) for name in margin]), order="C")
