@@ -132,7 +132,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     allow_unreviewed: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Table:
-    """Open a private table: a path (CSV, Parquet, Arrow, DuckDB), a data frame, a DuckDB relation or connection.
+    """Open a private table: a path or list of paths, an address of a database, a data frame, an open connection.
 
     The rows are coded by the declared domain, each on its own: nothing about the opening depends on another
     row, and nothing raises because of a value. `encoding` is that of a text file; one that is not in it is refused.

@@ -207,7 +207,7 @@ USUAL_DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
 
 
 class DelimitedFile(Source):
-    """A CSV file, plain or gzip-compressed (by its name)."""
+    """A CSV file, plain or compressed by gzip or Zstandard (by its name)."""
 
     def __init__(self, path: Path, delimiter: str, encoding: str = "utf-8") -> None:
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in ' "\r\n':
@@ -300,7 +300,8 @@ class DelimitedFile(Source):
             yield cast(BinaryIO, io.BufferedReader(_Recoded(stream, self._encoding), CHUNK))
 
     def _first_line(self) -> bytes:
-        reason = f"{self.description} is not a whole gzip file; compress it again"
+        kind = "Zstandard" if self._path.suffix.lower() == ".zst" else "gzip"
+        reason = f"{self.description} is not a whole {kind} file; compress it again"
         try:
             with self._path.open("rb") as raw, _plain(raw, self._path) as stream:
                 self._check_start(stream.readline(MAX_HEADER_BYTES + 1))
@@ -313,13 +314,20 @@ class DelimitedFile(Source):
         except (EOFError, zlib.error, gzip.BadGzipFile):
             pass
         except OSError as error:
-            reason = f"cannot read {self._path}: {error.strerror}"
+            if error.strerror is not None:  # else the decompressor's own
+                reason = f"cannot read {self._path}: {error.strerror}"
         raise SourceError(reason)
 
     def _check_start(self, start: bytes) -> None:
         name = self.description
-        if start.startswith(b"\x1f\x8b"):
-            raise SourceError(f"{name} is gzip-compressed; rename it so that its name ends in .gz")
+        for packed, ending, magic in (
+            ("gzip", ".gz", b"\x1f\x8b"),
+            ("Zstandard", ".zst", b"\x28\xb5\x2f\xfd"),
+        ):
+            if start.startswith(magic):
+                raise SourceError(
+                    f"{name} is {packed}-compressed; rename it so that its name ends in {ending}"
+                )
         if self._encoding == "utf-8" and (start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start):
             raise SourceError(
                 f'{name} is UTF-16 or a binary file, not UTF-8 text; save it as UTF-8, or say encoding="utf-16" '
@@ -348,7 +356,24 @@ class DelimitedFile(Source):
 
 
 def _plain(raw: BinaryIO, path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if path.suffix == ".gz" else raw
+    if path.suffix.lower() == ".zst":
+        return cast(BinaryIO, io.BufferedReader(_Unpacked(raw), CHUNK))
+    return cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if path.suffix.lower() == ".gz" else raw
+
+
+class _Unpacked(io.RawIOBase):
+    """The contents of a stream that is compressed by Zstandard; OSError where it is cut off or none."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._stream: Any = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 class _Recoded(io.RawIOBase):

@@ -7,25 +7,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, TypeGuard, Unpack, cast
+from urllib.parse import unquote
 
 import duckdb
 
 from maquette import _check
 from maquette.domain import Domain, Persons
 from maquette.errors import ParameterError, SourceError
-from maquette.vault import postgres, sources, spark
+from maquette.vault import adbc, postgres, sources, spark, workbooks
 from maquette.vault.arrow import pa
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.engine import Engine, load
 from maquette.vault.persons import PersonRows
-from maquette.vault.source import Joined, Source, SourceCheck, check_fit
+from maquette.vault.source import Joined, Partition, Source, SourceCheck, check_fit
 from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records
 
 Progress = Callable[[float], None]
 
-TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+PLAIN = (".csv", ".tsv", ".txt")
+TEXT = (*PLAIN, *(f"{name}{packed}" for packed in (".gz", ".zst") for name in PLAIN))
 PARQUET = (".parquet", ".pq")
 DATABASE = (".duckdb", ".db")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 FILES: dict[str, Callable[[Path], Source]] = {
     ".parquet": ParquetFile,
     ".pq": ParquetFile,
@@ -100,11 +103,17 @@ def open_source(source: Any, *, names: Sequence[str] | None = None, **options: U
     text = _Text(options.get("delimiter", ","), options.get("encoding", "utf-8"))
     if isinstance(source, (str, Path)):
         return _open_path(str(source), table=table, query=query, text=text)
+    if is_files(source) and table is None and query is None:
+        return _join("", [_existing(Path(place)) for place in source], text)
     text.check_unused()
     if isinstance(source, duckdb.DuckDBPyConnection):
         return sources.from_connection(source, "connection", table=table, query=query)
+    if adbc.is_connection(source):
+        return adbc.AdbcTable(source, table=table, query=query)
     if table is not None or query is not None:
-        raise ParameterError("table= and query= are for databases: DuckDB files and connections, PostgreSQL")
+        raise ParameterError(
+            "table= and query= are for databases (DuckDB, SQLite, PostgreSQL, connections); table= also names a sheet"
+        )
     if isinstance(source, duckdb.DuckDBPyRelation):
         return sources.Relation(source, "relation")
     return _open_memory(source, names)
@@ -138,21 +147,59 @@ def _open_path(place: str, *, table: str | None, query: str | None, text: _Text)
         return _join(place, sorted(Path(p) for p in glob.glob(place, recursive=True)), text)
     path = Path(place)
     if path.is_dir():
-        return _join(place, sorted(p for p in path.rglob("*") if p.name.endswith(PARQUET)), text)
-    if not path.exists():
-        raise SourceError(f"no file at {path}; check the path")
-    if path.name.lower().endswith(DATABASE):
+        return _join(place, _in_folder(path), text, root=path)
+    _existing(path)
+    name = path.name.lower()
+    if name.endswith((*DATABASE, *workbooks.SQLITE, *workbooks.WORKBOOKS)):
         text.check_unused()
+    if name.endswith((*DATABASE, *workbooks.SQLITE)) and workbooks.is_sqlite(path):
+        return workbooks.SqliteTable(path, table=table, query=query)
+    if name.endswith(workbooks.WORKBOOKS) and query is None:
+        return workbooks.Worksheet(path, table=table)
+    if name.endswith(DATABASE):
         return sources.from_file(path, table=table, query=query)
     if table is not None or query is not None:
-        raise ParameterError("table= and query= are for databases: DuckDB files and connections, PostgreSQL")
+        raise ParameterError(
+            "table= and query= are for databases (DuckDB, SQLite, PostgreSQL, connections); table= also names a sheet"
+        )
     return _open_file(path, text)
 
 
-def _join(place: str, paths: Sequence[Path], text: _Text) -> Source:
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise SourceError(f"no file at {path}; check the path")
+    return path
+
+
+def is_files(source: object) -> TypeGuard[Sequence[str | Path]]:
+    """Is this a list of paths?"""
+    if not isinstance(source, (list, tuple)):
+        return False
+    places = cast(Sequence[object], source)
+    return bool(places) and all(isinstance(place, (str, Path)) for place in places)
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, without those that other programs hide (_temporary, .crc)."""
+    files = (p for p in folder.rglob("*") if p.name.lower().endswith(PARQUET))
+    return sorted(
+        p for p in files if not any(part.startswith(("_", ".")) for part in p.relative_to(folder).parts)
+    )
+
+
+def _join(place: str, paths: Sequence[Path], text: _Text, *, root: Path | None = None) -> Source:
     if not paths:
         raise SourceError(f"no table file in {place}; expected Parquet files or a pattern that matches some")
-    return Joined(f"files {place}", [_open_file(path, text) for path in paths])
+    description = f"files {place}" if place else f"{len(paths)} files"
+    return Joined(description, [_with_partition(_open_file(path, text), path, root) for path in paths])
+
+
+def _with_partition(file: Source, path: Path, root: Path | None) -> Source:
+    """With the columns that the folders above a file name, as Hive and Spark write them."""
+    folders = () if root is None else path.relative_to(root).parts[:-1]
+    pairs = [part.partition("=") for part in folders if "=" in part]
+    values = {unquote(name): None if value == _NO_VALUE else unquote(value) for name, _, value in pairs}
+    return Partition(file, values) if values else file
 
 
 def _open_file(path: Path, text: _Text) -> Source:
@@ -164,7 +211,7 @@ def _open_file(path: Path, text: _Text) -> Source:
     for ending, read in FILES.items():
         if name.endswith(ending):
             return read(path)
-    endings = ", ".join((*TEXT, *FILES, *DATABASE))
+    endings = ", ".join((*TEXT, *FILES, *DATABASE, *workbooks.SQLITE, *workbooks.WORKBOOKS))
     raise SourceError(f"cannot tell what {path} is from its name; it should end in one of {endings}")
 
 
@@ -213,6 +260,8 @@ def public_name(source: object, table: str | None) -> str:
         public = spark.public_name(source)
     elif _is_address(source):  # the rest of an address may hold a password
         public = postgres.database_name(source)
+    elif is_files(source):
+        public = f"{len(source)} files"
     else:
         public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
     return public if table is None else f"{public}:{table}"

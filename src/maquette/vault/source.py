@@ -92,6 +92,34 @@ class Joined(Source):
                 yield raw, (index + share) / len(self._parts)
 
 
+class Partition(Source):
+    """A file of a Hive folder, with the columns that its place names: year=2013/month=5/part.parquet."""
+
+    def __init__(self, file: Source, values: Mapping[str, str | None]) -> None:
+        self.description = file.description
+        self._file = file
+        self._values = {name: value for name, value in values.items() if name not in file.header}
+        self.header = (*file.header, *self._values)
+
+    @property
+    def notices_changes(self) -> bool:
+        return self._file.notices_changes
+
+    def kind(self, column: str) -> ArrowType:
+        return pa.string() if column in self._values else self._file.kind(column)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        own = [name for name in columns if name not in self._values]
+        for raw, share in self._file.batches(own or self._file.header[:1]):
+            rows = len(next(iter(raw.values())))
+            named = {
+                name: pa.array([value] * rows, pa.string())
+                for name, value in self._values.items()
+                if name in columns
+            }
+            yield {name: named[name] if name in named else raw[name] for name in columns}, share
+
+
 class FileStamp:
     """Notices that a file is not the one that was opened: replaced, or written to, even if its time was set back.
 
