@@ -210,7 +210,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no such file": (lambda folder: folder / "none.csv", "no file at"),
     "empty folder": (empty_folder, "no table file in"),
     "pattern without a match": (lambda folder: str(folder / "*.parquet"), "no table file in"),
-    "unknown ending": (file("t.xlsx", ROW), "cannot tell what .* should end in one of .csv"),
+    "unknown ending": (file("t.pdf", ROW), "cannot tell what .* should end in one of .csv"),
     "no ending": (file("table", HEAD + ROW), "cannot tell what"),
     "empty file": (file("t.csv", b""), "does not start with a header row"),
     "blank first line": (file("t.csv", b"\n" + HEAD + ROW), "does not start with a header row"),

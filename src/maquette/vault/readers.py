@@ -172,11 +172,14 @@ def _existing(path: Path) -> Path:
 
 
 def is_files(source: object) -> TypeGuard[Sequence[str | Path]]:
-    """Is this a list of paths?"""
+    """Is this a list of paths? Texts count if there are files of these names: others may be values, and stay unsaid."""
     if not isinstance(source, (list, tuple)):
         return False
     places = cast(Sequence[object], source)
-    return bool(places) and all(isinstance(place, (str, Path)) for place in places)
+    return bool(places) and all(
+        isinstance(place, Path) or (isinstance(place, str) and "\0" not in place and Path(place).is_file())
+        for place in places
+    )
 
 
 def _in_folder(folder: Path) -> list[Path]:
@@ -237,7 +240,7 @@ def _open_memory(source: Any, names: Sequence[str] | None) -> Source:
 
 def _open_records(records: Sequence[Any], names: Sequence[str] | None) -> Source:
     if not all(isinstance(record, Mapping) for record in records):
-        raise SourceError("a list must hold one mapping per record")
+        raise SourceError("a list must hold one mapping per record, or paths of files that are there")
     if names is None:
         names = list(dict.fromkeys(str(name) for record in records for name in record))
     return from_records(cast(Sequence[Mapping[Any, Any]], records), names, "list of records")
