@@ -94,7 +94,15 @@ def test_a_new_ledger_counts_in_the_way_that_suits_the_mechanism():
         for name in MECHANISMS
     }
     by_gauss = {name for name, way in ways.items() if way == "gaussian"}
-    assert by_gauss == {"gaussian", "histogram-gaussian", "residual", "residual-cells", "sculpt", "tree"}
+    assert by_gauss == {
+        "gaussian",
+        "histogram-gaussian",
+        "residual",
+        "residual-cells",
+        "sculpt",
+        "square-root",
+        "tree",
+    }
     # narrow noise loses more to the smoothing of whole numbers than it gains
     assert (
         best_accounting(MECHANISMS["gaussian"], PAIRS, relation=Relation.ADD_REMOVE, epsilon=30.0, delta=1e-9)

@@ -26,6 +26,7 @@ OPTIONS = {
     "smalldb": {"epsilon": 1.0},
     "roth": {"epsilon": 1.0, "weight": "score"},
     "tree": {"epsilon": 1.0},
+    "square-root": {"epsilon": 1.0, "delta": 1e-6},
     "mw": {"epsilon": 1.0, "delta": 1e-6},
     "mwem": {"epsilon": 1.0, "delta": 1e-6},
 }

@@ -16,6 +16,9 @@ from maquette.results import wording
 
 Criterion = Literal["guaranteed", "expected"]
 
+AS_GOOD = 1.05
+"""An expected error within this factor of the smallest is as good: expectations are no closer than that."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
@@ -140,9 +143,10 @@ def preferred(plan: Plan, queries: Queries) -> str:
     """The mechanism that a release takes by itself.
 
     Sculpt for workloads with marginals and a delta, since it also gives rows and a far smaller mean error, unless
-    another mechanism is expected to have less than half its largest error; else the smallest expected error.
+    another mechanism is expected to have less than half its largest error; else the smallest expected error, or one
+    as good that states an error before the run.
     """
-    best = plan.best(by="expected")
+    best = _proved_where_as_good(plan, plan.best(by="expected"))
     sculpt = next((f for f in plan.forecasts if f.mechanism == "sculpt" and f.refusal is None), None)
     has_marginals = any(isinstance(part, Marginals) for part in queries.classes)
     if (
@@ -153,3 +157,16 @@ def preferred(plan: Plan, queries: Queries) -> str:
     ):
         return sculpt.mechanism
     return best.mechanism
+
+
+def _proved_where_as_good(plan: Plan, best: Forecast) -> Forecast:
+    """The mechanism itself where it has a guarantee in advance, else the best guarantee among those nearly as good."""
+    if error_by(best, "guaranteed") < 1:
+        return best
+    limit = AS_GOOD * error_by(best, "expected")
+    proved = [
+        f
+        for f in plan.forecasts
+        if f.refusal is None and error_by(f, "guaranteed") < 1 and error_by(f, "expected") <= limit
+    ]
+    return min(proved, key=lambda f: error_by(f, "guaranteed"), default=best)

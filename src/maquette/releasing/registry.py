@@ -49,6 +49,7 @@ MECHANISMS = Registry(
         "smalldb": "maquette.mechanisms.smalldb:SMALLDB",
         "roth": "maquette.mechanisms.roth:ROTH",
         "tree": "maquette.mechanisms.tree:TREE",
+        "square-root": "maquette.mechanisms.square_root:SQUARE_ROOT",
         "mw": "maquette.mechanisms.weights:MW",
         "mwem": "maquette.mechanisms.weights:MWEM",
     }
