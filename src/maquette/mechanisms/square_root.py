@@ -52,7 +52,7 @@ def strategy(domain: Domain, attributes: Margin) -> Weights:
 def reconstruction(measured: Weights) -> Matrix:
     """The matrix that makes prefixes of what is measured: that of prefixes over the strategy as it is on the grid."""
     root = measured.numerators.astype(np.float64) / measured.grid
-    return np.cumsum(np.linalg.inv(root), axis=0)
+    return np.cumsum(np.linalg.inv(root), axis=0, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
