@@ -220,6 +220,7 @@ RELEASES: dict[str, tuple[mq.Queries, dict[str, Any]]] = {
     "mwem": (mq.marginals(DOMAIN, k=2), APPROXIMATE),
     "auto": (TWO, PURE | {"mechanism": "auto", "beta": 0.1}),
     "predicates": (seam.predicates(DOMAIN, QUESTIONS[:6]), PURE | {"mechanism": "auto", "key": "a key"}),
+    "square-root": (AGES, APPROXIMATE),
 }
 """One or more for every mechanism; the first word names it where the options do not."""
 FLOATS = ("sculpt", "mw", "mwem")

@@ -113,6 +113,21 @@ def test_what_it_does_not_do_is_refused_in_words():
     assert "linear program" in SQUARE_ROOT.prepare(replace(_task(prefixes(AGE, "age")), post="lp")).refusal
 
 
+def test_plans_leave_it_out_where_it_cannot_run():
+    pairs, ages = marginals(AGE, k=1), prefixes(AGE, "age")
+
+    def names(queries, **options):
+        plan = mq.plan(queries, n=1_000, epsilon=1.0, **options)
+        return {f.mechanism: f.refusal for f in plan.forecasts}
+
+    assert "square-root" not in names(pairs, delta=1e-9)
+    assert "square-root" not in names(ages)
+    assert names(ages, delta=1e-9)["square-root"] is None
+    assert "one ordered attribute" in names(pairs, delta=1e-9, mechanisms=["square-root"])["square-root"]
+    needs = {r.mechanism for r in mq.required(pairs, alpha=0.1, epsilon=1.0, delta=1e-9)}
+    assert "square-root" not in needs
+
+
 def test_auto_takes_it_where_it_is_best():
     plan = mq.plan(prefixes(_domain(100), "age"), n=50_000, epsilon=1.0, delta=1e-9)
     assert preferred(plan, prefixes(_domain(100), "age")) == "square-root"

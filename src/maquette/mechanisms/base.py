@@ -257,6 +257,8 @@ class Traits:
     """It can choose the fewest rows that keep the largest error."""
     answers_from_rows: bool = False
     """Its answers are counts of rows, as many as records or more: whole tables that agree with each other."""
+    special: bool = False
+    """Made for few workloads: a plan that does not ask for it by name leaves it out where it cannot run."""
 
 
 class Mechanism(ABC):

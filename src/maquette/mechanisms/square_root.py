@@ -192,7 +192,7 @@ class SquareRoot(Mechanism):
 
     prepared_by = PreparedSquareRoot
     name: str = "square-root"
-    traits: Traits = Traits(needs_delta=True, gaussian=True)
+    traits: Traits = Traits(needs_delta=True, gaussian=True, special=True)
 
     def l2_shift(self, queries: Queries, relation: Relation) -> Fraction:
         """What one record moves of the strategy; that of all prefixes where the strategy is too large to make."""

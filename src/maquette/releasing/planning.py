@@ -232,7 +232,7 @@ def plan(
 
     chosen = [m for m in _chosen(mechanisms) if weight is None or m.traits.weighs_records]
     forecasts = sorted(
-        map(forecast_of, chosen),
+        (f for m in chosen if (f := forecast_of(m)).refusal is None or mechanisms or not m.traits.special),
         key=lambda f: (f.refusal is not None, error_by(f, "guaranteed"), error_by(f, "expected")),
     )
     return Plan(
@@ -315,6 +315,8 @@ def required(
     needs: list[Requirement] = []
     for mechanism in _chosen(mechanisms):
         refusal = prepare_at(mechanism, size=n or 1, at=epsilon or 1.0).refusal
+        if refusal is not None and mechanism.traits.special and not mechanisms:
+            continue
         if refusal is not None:
             needs.append(Requirement(mechanism.name, refusal=refusal))
         elif epsilon is not None:
