@@ -1,11 +1,13 @@
 """The hypothesis of weighted rows, on universes that no table could hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from maquette.errors import WorkloadError
 from maquette.models.hypothesis import Released, hypothesis_for
-from maquette.models.weighted import WeightedRows
+from maquette.models.weighted import WeightedRows, _Work
 from maquette.queries import boxes, marginals, where
 from support.online_universe import kinds_of_query, random_box, universe
 
@@ -107,3 +109,18 @@ def test_synthetic_rows_repeat_and_follow_the_weights():
     )
     with pytest.raises(WorkloadError, match="not about x1"):
         found.answer(boxes(HUGE, [{"x1": (0, 1)}]))
+
+
+def test_copies_are_whole_rows():
+    """A copy differs from a row only in the attributes of the query: what columns have in common stays."""
+    rows = WeightedRows.uniform(HUGE, HUGE.names, rows=4096)
+    tied = dict.fromkeys(HUGE.names, rows.columns["x0"])
+    weights = np.arange(1.0, 4097.0)
+    start = replace(rows, columns=tied, weights=weights / weights.sum())
+    rare = boxes(HUGE, [{"x9": (3, 3), "x10": (1, 1)}])
+    found = _Work.of(start)
+    found.add(Released(rare, 0.1, 0.001), "key")
+    counted = np.flatnonzero(rare.columns_of(found.columns)[0])
+    assert len(counted) >= 64
+    others = [name for name in HUGE.names if name not in ("x9", "x10")]
+    assert all(np.array_equal(found.columns[name], found.columns["x0"]) for name in others)

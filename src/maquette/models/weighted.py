@@ -230,11 +230,9 @@ class _Work:
         self._recount(lightest)
 
     def _counted_copies(self, queries: Queries, number: int, rng: np.random.Generator) -> Columns:
-        """Copies of rows copies by weight, changed in the query's attributes only so that it counts them."""
-        copies = {
-            name: codes[even_steps(self.rows.weights, number, rng=rng)]
-            for name, codes in self.columns.items()
-        }
+        """Copies of rows, chosen by weight, changed in the query's attributes only so that it counts them."""
+        chosen = even_steps(self.rows.weights, number, rng=rng)
+        copies = {name: codes[chosen] for name, codes in self.columns.items()}
         factors = product(queries.conditions[0]) if isinstance(queries, SetQueries) else None
         if factors is not None:
             for leaf in factors:
