@@ -44,6 +44,7 @@ RINGS: dict[int, tuple[str, ...]] = {
         "audit",
         "cli",
         "demo",
+        "lessons",
         "mechanisms",
         "models",
         "releasing",

@@ -10,7 +10,7 @@ from typing import Any
 from maquette._version import __version__ as __version__
 
 _HOMES = {
-    "maquette": ("theory",),
+    "maquette": ("lessons", "theory"),
     "maquette.accounting.budget": ("Budget",),
     "maquette.accounting.ledger": ("Ledger",),
     "maquette.api": ("release",),
@@ -60,6 +60,7 @@ _HOMES = {
     "maquette.sessions.session": ("session",),
     "maquette.tools.choose": ("choose",),
     "maquette.tools.sparse_vector": ("above_threshold",),
+    "maquette.tools.synthesize": ("synthesize",),
     "maquette.web.client": ("connect",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

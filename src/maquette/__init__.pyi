@@ -1,7 +1,7 @@
 """The public names for type checkers: the same as in `__init__.py`, which a test compares."""
 
 # ruff: noqa: A004, I001
-from maquette import theory as theory
+from maquette import lessons as lessons, theory as theory
 from maquette._version import __version__ as __version__
 from maquette.accounting.budget import Budget as Budget
 from maquette.accounting.ledger import Ledger as Ledger
@@ -55,6 +55,7 @@ from maquette.sessions import Session as Session
 from maquette.sessions.session import session as session
 from maquette.tools.choose import choose as choose
 from maquette.tools.sparse_vector import above_threshold as above_threshold
+from maquette.tools.synthesize import synthesize as synthesize
 from maquette.web.client import connect as connect
 
 _HOME: dict[str, str]

@@ -251,3 +251,13 @@ def test_audit_refuses(tmp_path):
     words = ("--people", tmp_path / "people.csv", "--secret", "sex")
     refused(call("audit", "reconstruct", tmp_path, *words, "--attack", "shattered set"), "least squares")
     refused(call("audit", "reconstruct", tmp_path, *words), "release")
+
+
+def test_plan_of_a_session(tmp_path):
+    own = desk(tmp_path)
+    words = ("plan", "-d", own.domain, "--online", "--n", 10**6, "--epsilon", 1)
+    assert "questions on the guarantee of pmw is the better one" in call(*words).out
+    told = call(*words, "--alpha", 0.2, "--json").json
+    assert told["questions"] > 1
+    assert told["affordable_questions_log10"] > 1
+    refused(call("plan", "-d", own.domain, "--online", "--epsilon", 1), "--n, a public figure")

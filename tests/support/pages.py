@@ -51,6 +51,7 @@ def pages() -> list[Path]:
         ROOT / "CONTRIBUTING.md",
         ROOT / "SECURITY.md",
         *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs/lectures").glob("*.md")),
     ]
 
 

@@ -176,3 +176,18 @@ def test_what_a_target_needs_reaches_it_and_less_does_not(name):
     else:
         assert error(guarantees.with_queries(one, needs.log_queries)) <= 0.1
         assert error(guarantees.with_queries(one, needs.log_queries * 1.01)) > 0.1
+
+
+def test_pmw_overtakes_fresh_noise_at_the_stated_number_of_questions():
+    one = setting(delta=0.0, n=10**6, facts=Facts(universe=2**16, log_queries=0.0))
+    crossing = overview.crossover(one)
+    assert crossing.questions is not None
+    errors = {}
+    for k in (crossing.questions - 1, crossing.questions):
+        at = replace(one, facts=Facts(universe=2**16, log_queries=math.log(k)))
+        errors[k] = [guarantees.guarantee(name).error(at) for name in ("pmw", "laplace")]
+    assert errors[crossing.questions][0] < errors[crossing.questions][1]
+    assert errors[crossing.questions - 1][0] >= errors[crossing.questions - 1][1]
+    assert [line[0] for line in crossing.lines] == [10**i for i in range(7)]
+    needs = overview.needs_of(guarantees.guarantee("pmw"), one, alpha=0.5)
+    assert needs.log_queries is not None

@@ -18,6 +18,7 @@ from maquette.cli import (
     domain,
     evaluate,
     export,
+    learn,
     ledger,
     plot,
     release,
@@ -49,6 +50,7 @@ evaluate.register(app)
 bound.register(app)
 dimension.register(app)
 demo.register(app)
+learn.register(app)
 serve.register(app)
 
 

@@ -69,6 +69,9 @@ def plan(
     every: Annotated[
         bool, typer.Option("--all", help="Also list the mechanisms that cannot do this, and why.")
     ] = False,
+    online: Annotated[
+        bool, typer.Option("--online", help="For a session: error against the number of questions.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Rank the mechanisms by their error, from public inputs only. Spends nothing, opens no table.
@@ -76,6 +79,7 @@ def plan(
     \b
     Example:
       maquette plan --domain people.domain.json --marginals 3 --n 20000 --epsilon 1 --delta 1e-9
+      maquette plan --domain people.domain.json --online --n 20000 --epsilon 1
     """
     from maquette.accounting.budget import Budget
     from maquette.cli.plan_view import say_plan
@@ -83,6 +87,11 @@ def plan(
     from maquette.releasing.planning import plan as make_plan
     from maquette.releasing.planning import required
 
+    if online:
+        from maquette.cli.online_plan import say_online
+
+        say_online(domain, n=n, epsilon=epsilon, delta=delta, beta=beta, alpha=alpha, as_json=as_json)
+        return
     queries = options.read_workload(
         Domain.load(domain),
         marginals=marginals,

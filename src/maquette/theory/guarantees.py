@@ -32,6 +32,8 @@ Group = Literal[
 MAX_LOG_HISTOGRAM = 40.0
 """ln |X| beyond which nobody holds a histogram, and ln k beyond which nobody lists answers."""
 _MAX_ROUNDS = 10**6
+_MAX_LOG_QUESTIONS = 1e6
+"""ln k beyond which nothing is computed for questions that come one at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +319,7 @@ def _pmw(s: Setting) -> float:
         terms = {"n": s.n, "log_universe": s.log_universe, "k": _whole_number(k), "beta": s.beta}
         return min(online.pmw(unit=unit, price=price, **terms).error for unit, price in _price(s))
 
-    return _over_classes(s, at)
+    return _over_classes(s, at, most=_MAX_LOG_QUESTIONS)
 
 
 def _median(s: Setting) -> float:
@@ -325,7 +327,7 @@ def _median(s: Setting) -> float:
         terms = {"n": s.n, "universe": s.facts.universe, "k": _whole_number(k), "beta": s.beta}
         return min(online.median(unit=unit, price=price, **terms).run.error for unit, price in _price(s))
 
-    return _over_classes(s, at)
+    return _over_classes(s, at, most=_MAX_LOG_QUESTIONS)
 
 
 GUARANTEES = (

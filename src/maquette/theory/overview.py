@@ -11,7 +11,19 @@ from maquette.theory import existence, guarantees, search, smalldb, textbook
 from maquette.theory.guarantees import Group, Guarantee, Setting
 
 Axis = Literal["n", "epsilon", "queries"]
-__all__ = ["Axis", "Line", "Needs", "Setting", "bounds", "curve", "mechanisms", "needs", "records"]
+__all__ = [
+    "Axis",
+    "Crossover",
+    "Line",
+    "Needs",
+    "Setting",
+    "bounds",
+    "crossover",
+    "curve",
+    "mechanisms",
+    "needs",
+    "records",
+]
 
 _FAR = 1e30
 """ln k beyond which the number of queries is called unlimited."""
@@ -65,12 +77,46 @@ def records(setting: Setting, *, alpha: float) -> dict[str, int | None]:
 
 def needs(setting: Setting, *, alpha: float) -> dict[str, Needs]:
     """For each mechanism the records, the epsilon and the number of queries at which it reaches alpha."""
-    return {
-        one.name: Needs(
-            _records(one, setting, alpha), _epsilon(one, setting, alpha), _log_queries(one, setting, alpha)
-        )
-        for one, _ in guarantees.applicable(setting)
-    }
+    return {one.name: needs_of(one, setting, alpha=alpha) for one, _ in guarantees.applicable(setting)}
+
+
+def needs_of(one: Guarantee, setting: Setting, *, alpha: float) -> Needs:
+    """The same for one mechanism."""
+    return Needs(
+        _records(one, setting, alpha), _epsilon(one, setting, alpha), _log_queries(one, setting, alpha)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """Error against the number of questions asked one at a time, and where PMW overtakes fresh noise."""
+
+    lines: tuple[tuple[int, float, float], ...]
+    """(questions, error of private multiplicative weights, error of fresh noise on every question)."""
+    questions: int | None
+    """From so many on PMW's guarantee is the smaller one; None if it never is, up to 10^12."""
+
+
+def crossover(setting: Setting) -> Crossover:
+    """Sessions planned from public numbers: PMW against fresh noise, for 1 to 10^6 questions of any kind.
+
+    Accuracy: `online.pmw` at its best number of paid answers, in epsilon or rho, whichever is better; against it
+        Laplace noise of scale k/epsilon, or with a delta Gaussian noise. Both hold for all questions together.
+    """
+
+    def errors(questions: int) -> tuple[float, float]:
+        facts = existence.Facts(universe=setting.facts.universe, log_queries=math.log(questions))
+        at = replace(setting, facts=facts)
+        fresh = [guarantees.guarantee(name).error(at) for name in ("laplace", "gaussian")]
+        return guarantees.guarantee("pmw").error(at), min(fresh)
+
+    lines = tuple((k, *errors(k)) for k in (1, 10, 100, 1000, 10**4, 10**5, 10**6))
+
+    def overtaken(questions: int) -> bool:
+        ours, fresh = errors(questions)
+        return ours < fresh
+
+    return Crossover(lines, search.smallest(overtaken, most=10**12))
 
 
 def curve(setting: Setting, axis: Axis, *, points: int = 41) -> list[dict[str, float | str]]:

@@ -257,6 +257,8 @@ THEOREMS = (
             "overview.mechanisms",
             "overview.records",
             "overview.needs",
+            "overview.needs_of",
+            "overview.crossover",
             "overview.curve",
             "guarantees.applicable",
             "guarantees.guarantee",
