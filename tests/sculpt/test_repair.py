@@ -18,7 +18,8 @@ from maquette.sculpt import rows as rows_module
 from maquette.sculpt.bins import Hierarchy, PartialTable, Shape
 from maquette.sculpt.measurements import Measurements, TableMeasurement
 from maquette.sculpt.mechanism import SCULPT
-from maquette.sculpt.rows import begin
+from maquette.sculpt.rows import FittedRows, begin
+from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.targets import Layout, Targets, blend
 from support.fake_curator import FakeCurator
 
@@ -155,6 +156,22 @@ def test_goals_stay_near_the_measurement_and_forbidden_cells_are_kept_empty():
     assert targets.goals(average) == pytest.approx([109.785, 124.39, 20.895, 0.0], rel=1e-4)
     assert targets.precisions[:3].tolist() == [0.01] * 3
     assert targets.precisions[3] > 1e3
+
+
+def test_rows_that_answer_are_repaired_with_the_released_ones():
+    layout = pairs_layout()
+    wanted, rows = scrambled(layout)
+    pool = np.concatenate([scrambled(layout)[1] for _ in range(3)])
+    targets = Targets(wanted, np.ones(layout.cells), np.ones(layout.cells), np.zeros(layout.cells))
+    sampler = RowSampler(layout, targets, rows, rng=generator("sweep"), integral=np.zeros(layout.cells))
+    before = np.abs(layout.count(pool) / 3 - wanted).sum()
+    alone = FittedRows(rows.copy(), pool.copy())
+    rows_module.repair(sampler, alone, answers=False, rng=generator("alone"))
+    assert np.array_equal(alone.all_sweeps, pool)
+    both = FittedRows(rows.copy(), pool.copy())
+    rows_module.repair(sampler, both, answers=True, rng=generator("both"))
+    assert np.abs(layout.count(both.rows) - wanted).sum() < 0.5 * before
+    assert np.abs(layout.count(both.all_sweeps) / 3 - wanted).sum() < 0.5 * before
 
 
 def test_counts_follow_a_measurement_that_is_better_known_than_rows_can_be():

@@ -178,7 +178,7 @@ class Run:
         )
         if dense or not is_close(sampler, result.rows):
             self.progress("repairing the synthetic rows", 0.0)
-            repair(sampler, result, rng=self.rng)
+            repair(sampler, result, answers=not dense, rng=self.rng)  # dense answers are blended
             self.progress("repairing the synthetic rows", 1.0)
         return result
 

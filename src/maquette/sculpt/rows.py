@@ -356,12 +356,16 @@ def _towards(
 # occur together in no row are never made. Every accepted swap lowers the weighted sum of squared residuals.
 
 
-def repair(sampler: RowSampler, fitted_rows: FittedRows, *, rng: np.random.Generator) -> None:
-    """Let rows take blocks of columns from each other, in place, where sweeps did not reach the tables."""
-    layout, rows = sampler.layout, fitted_rows.rows
-    average = layout.count(fitted_rows.all_sweeps) * (len(rows) / len(fitted_rows.all_sweeps))
-    goals = sampler.targets.goals(average)
+def repair(sampler: RowSampler, fitted_rows: FittedRows, *, answers: bool, rng: np.random.Generator) -> None:
+    """Let rows take blocks of columns from each other, in place, where sweeps did not reach the tables.
+
+    With `answers` the rows of all sweeps, too, or they would answer worse than the released ones.
+    """
+    layout, rows, pool = sampler.layout, fitted_rows.rows, fitted_rows.all_sweeps
+    goals = sampler.targets.goals(layout.count(pool) * (len(rows) / len(pool)))
     swap_blocks(layout, rows, goals, sampler.targets.precisions, rng=rng)
+    if answers and pool is not rows:
+        swap_blocks(layout, pool, goals * (len(pool) / len(rows)), sampler.targets.precisions, rng=rng)
 
 
 def blocks_of(layout: Layout, counts: NDArray[np.float64]) -> list[tuple[int, ...]]:
