@@ -1,6 +1,6 @@
 """Schemathesis against the running service: what the description says is what happens, and no input is a failure.
 
-`python -m benchmarks service --fuzz` runs the same with 1,000 examples for each operation.
+`python -m benchmarks.service --fuzz 1000` runs the same with 1,000 examples for each operation.
 """
 
 from __future__ import annotations

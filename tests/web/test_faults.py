@@ -27,7 +27,7 @@ from support.browser import served
 from support.web_service import running, write_config
 
 ROUNDS = 6
-"""`python -m benchmarks service --chaos 300` runs more of them."""
+"""`python -m benchmarks.service --chaos 300` runs more of them."""
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,8 @@ class TableSettings(_Strict):
     epsilon: float = Field(gt=0, le=100)
     """The total of the ledger, fixed when it is made."""
     delta: float = Field(default=0.0, ge=0, lt=1)
+    accounting: Literal["zcdp", "gaussian"] = "zcdp"
+    """How a ledger that is made counts a delta: sessions need less by zcdp, most releases less by gaussian."""
     relation: Literal["add-remove", "replace-one"] = "add-remove"
     about: str = Field(default="", max_length=2000)
     table: str | None = None

@@ -18,8 +18,8 @@ HEADER_SECONDS = 10.0
 """How long a client may take for the head of its first request."""
 MAX_CONNECTIONS = 1000
 """Connections and requests at one time; more get 503."""
-MAX_THREADS = 80
-"""Requests that are worked on at one time."""
+MAX_THREADS = 24
+"""Requests that are worked on at one time: enough to wait for disks, few enough not to fight over the interpreter."""
 
 
 def check_address(host: str, *, behind_tls: bool) -> None:
