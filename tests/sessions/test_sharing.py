@@ -126,7 +126,7 @@ def test_a_secret_threshold_is_never_taken_over(monkeypatch):
     assert any(e.body["ask"] == "epoch" for e in ledger.children("ana"))
     ben = blind_session(table, ledger, **BEN)
     ben.ask_many(QUESTIONS)
-    steps = [step for found in ben._planner.shared._steps.values() for _, step in found]
+    steps = [step for found in ben._planner.shared._steps._steps.values() for _, step in found]
     assert {step.ask for step in steps} == {"test"}
     assert not any(e.body["ask"] == "epoch" for e in ledger.children("ben"))
 

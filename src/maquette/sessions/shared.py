@@ -5,10 +5,12 @@ Both are made from released values, so that handing them on is post-processing a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
@@ -36,17 +38,15 @@ class SharedAnswer:
     sequence: int
 
 
-class SharedAnswers:
-    """Follows the other sessions of a ledger, and looks up their answers."""
+class SessionSteps:
+    """The steps of all sessions of a ledger, each read once for all sessions that share a ledger object."""
 
-    def __init__(self, ledger: Ledger, domain: Domain, *, own: str) -> None:
-        self._ledger = ledger
-        self._domain = domain
-        self._own = own
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
         self._sequence = 0
         """The last entry of the ledger that was looked at."""
-        self._betas: dict[str, float] = {}
-        """The other sessions, and the chance of failure that each states."""
+        self.betas: dict[str, float] = {}
+        """The sessions, and the chance of failure that each states."""
         self._read: dict[str, int] = {}
         """By session: the last entry that was read."""
         self._behind: set[str] = set()
@@ -54,33 +54,28 @@ class SharedAnswers:
         self._steps: dict[str, list[tuple[str, Step]]] = {}
         """By meaning: the sessions that answered it, and how."""
 
-    def catch_up(self) -> None:
+    def catch_up(self, ledger: Ledger) -> None:
         """Read what is new in the ledger."""
-        for line in self._ledger.entry_heads(after=self._sequence):
-            self._sequence = line.seq
-            if line.tag == "session" and line.key != self._own:
-                entry = self._ledger.find(line.key)
-                assert entry is not None
-                self._betas[line.key] = float(entry.body["beta"])
-            elif line.parent in self._betas:
-                self._behind.add(line.parent)
-        if self._behind:
-            self._behind = {name for name in self._behind if not self._follow(name)}
+        with self._mutex:
+            for line in ledger.entry_heads(after=self._sequence):
+                self._sequence = line.seq
+                if line.tag == "session":
+                    entry = ledger.find(line.key)
+                    assert entry is not None
+                    self.betas[line.key] = float(entry.body["beta"])
+                elif line.parent in self.betas:
+                    self._behind.add(line.parent)
+            if self._behind:
+                self._behind = {name for name in self._behind if not self._follow(ledger, name)}
 
-    def find(self, meaning: str, *, within: float) -> SharedAnswer | None:
-        """The answer with the smallest error, if that is at most `within`; of equals the earliest."""
-        best = None
-        for name, step in self._steps.get(meaning, ()):
-            answer = self._read_answer(name, step)
-            if answer.error <= within and (
-                best is None or (answer.error, answer.sequence) < (best.error, best.sequence)
-            ):
-                best = answer
-        return best
+    def of(self, meaning: str) -> list[tuple[str, Step]]:
+        """Who answered a question, and how."""
+        with self._mutex:
+            return list(self._steps.get(meaning, ()))
 
-    def _follow(self, name: str) -> bool:
-        """Read on in another session; False if it waits for an answer that may still come."""
-        for entry in self._ledger.children(name, after=self._read.get(name, 0)):
+    def _follow(self, ledger: Ledger, name: str) -> bool:
+        """Read on in a session; False if it waits for an answer that may still come."""
+        for entry in ledger.children(name, after=self._read.get(name, 0)):
             step = read_step(entry)
             if not step.answered:
                 return False
@@ -89,6 +84,42 @@ class SharedAnswers:
                 self._steps.setdefault(step.body["meaning"], []).append((name, step))
         return True
 
+
+_STEPS: WeakKeyDictionary[Ledger, SessionSteps] = WeakKeyDictionary()
+_STEPS_MUTEX = threading.Lock()
+
+
+def _steps_of(ledger: Ledger) -> SessionSteps:
+    with _STEPS_MUTEX:
+        return _STEPS.setdefault(ledger, SessionSteps())
+
+
+class SharedAnswers:
+    """Follows the other sessions of a ledger, and looks up their answers."""
+
+    def __init__(self, ledger: Ledger, domain: Domain, *, own: str) -> None:
+        self._ledger = ledger
+        self._domain = domain
+        self._own = own
+        self._steps = _steps_of(ledger)
+
+    def catch_up(self) -> None:
+        """Read what is new in the ledger."""
+        self._steps.catch_up(self._ledger)
+
+    def find(self, meaning: str, *, within: float) -> SharedAnswer | None:
+        """The answer with the smallest error, if that is at most `within`; of equals the earliest."""
+        best = None
+        for name, step in self._steps.of(meaning):
+            if name == self._own:
+                continue
+            answer = self._read_answer(name, step)
+            if answer.error <= within and (
+                best is None or (answer.error, answer.sequence) < (best.error, best.sequence)
+            ):
+                best = answer
+        return best
+
     def _read_answer(self, name: str, step: Step) -> SharedAnswer:
         if step.ask == "note":
             value, error = float(step.body["value"]), float(step.body["error"])
@@ -96,7 +127,7 @@ class SharedAnswers:
             denominator = 1 if is_near(step) else from_spec(self._domain, step.body["spec"]).denominator
             share, error = read_answer(step, denominator)
             value = clip(share)
-        source = Source(name, self._betas[name])
+        source = Source(name, self._steps.betas[name])
         return SharedAnswer(value, bool(step.body["side"]), error, source, step.receipt.sequence)
 
 
