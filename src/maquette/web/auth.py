@@ -118,9 +118,9 @@ class Door:
 
     def _valid(self, name: str) -> dict[str, Any] | None:
         with self._mutex:
-            seen = self._rows.get(name)
-        if seen is not None and time.monotonic() - seen[0] < ROW_SECONDS:
-            row = seen[1]
+            recent = self._rows.get(name)
+        if recent is not None and time.monotonic() - recent[0] < ROW_SECONDS:
+            row = recent[1]
         else:
             row = self.store.find(state.token, id=name)
             if row is None:
