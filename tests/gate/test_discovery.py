@@ -384,6 +384,30 @@ def test_a_domain_is_found_and_released_with(tmp_path):
         mq.release(mq.open(people(), domain=other), mq.marginals(other, 1), epsilon=1.0, ledger=place)
 
 
+def test_a_discovery_shows_nothing_of_a_record_beyond_the_draws(tmp_path, monkeypatch):
+    """Record and replay: one record more or less, with values that others have, or odd ones among numbers."""
+    base = people(3000)
+    odd = [("x", "-1e300"), ("9e99", "nan"), ("", "forty")]
+    tables = [base.slice(1), pa.concat_tables([base, base.slice(7, 1)])]
+    texts = base.set_column(1, "age", base["age"].cast(pa.string())).set_column(
+        2, "pay", base["pay"].cast(pa.string())
+    )
+    for age, pay in odd:
+        row = texts.slice(3, 1).set_column(1, "age", pa.array([age])).set_column(2, "pay", pa.array([pay]))
+        tables.append(pa.concat_tables([row, texts]))
+    tape, shown = None, None
+    for number, table in enumerate([base, *tables]):
+        noise = RecordingNoise() if tape is None else ReplayingNoise(tape)
+        monkeypatch.setattr(DiscoveryCurator, "_source", lambda self, noise=noise: noise)
+        result = find(table, tmp_path / f"{number}", columns={"id": "drop"})
+        seen = str(result), list(result.domain)
+        with mq.Ledger.open(tmp_path / f"{number}") as book:
+            charges = [(e.tag, e.units, e.slack, e.body.get("ask")) for e in book.entries(kind="reserve")]
+        if tape is None:
+            tape, shown = noise.calls, (seen, charges)
+        assert (seen, charges) == shown
+
+
 def test_before_the_domain_a_ledger_knows_its_table(tmp_path):
     place = tmp_path / "l"
     result = find(people(), place, columns={"id": "drop"})
