@@ -24,6 +24,7 @@ class BookDouble:
     salt = b"double"
     commitment: str | None = None
     persons = None
+    awaits_domain = False
 
     def __init__(self, *, budget: Budget, relation: Relation) -> None:
         self.budget = budget

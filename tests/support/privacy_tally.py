@@ -29,6 +29,7 @@ class TallyLedger:
 
     salt = b"tally"
     commitment = None
+    awaits_domain = False
 
     def __init__(self, *, budget: Budget, relation: Relation, persons: Persons | None = None) -> None:
         self.budget = budget

@@ -21,6 +21,10 @@ QUESTION_LABELS = {
     "largest error": "certificate",
     "judge": "certificate",
     "class errors": "errors over classes of questions",
+    "kinds of values": "kinds of values of a column",
+    "numbers by ladder": "bounds of a column",
+    "days by year": "years of a column",
+    "common values": "list of values of a column",
 }
 """The questions of the gate, as a reader would call them."""
 
@@ -48,6 +52,8 @@ EVENT_LABELS = {
     "selection": "choosing queries",
     "sparse": "epoch of tests",
     "analyst": "share of an analyst",
+    "discovery": "finding a domain",
+    "fixed": "table or domain that was fixed",
 }
 """Kinds of noise, for payments of which no more is known."""
 
