@@ -4,6 +4,11 @@ Prefixes of the cells x are A x with A the lower triangle of ones. Its square ro
 that is constant along diagonals: 1, 1/2, 3/8, 5/16, ..., each (2k - 1) / (2k) times the one before, all in [0, 1]. What
 is measured is C x, every number with the same noise; prefixes are C times that. Neither the columns of C nor its rows
 grow faster than the root of ln(cells) / pi, so that both what a record moves and what noise adds up stay small.
+
+The released number of records is one more measurement of the last prefix, the total T. Least squares bring both
+together, and answers are fractions of the total that comes out. With e the error of the prefix, e_T that of the total
+and f the true fraction, an answer is off by (e - f e_T) / T: between e / T and (e - e_T) / T, the error of the prefix
+and that of all cells beyond it.
 """
 
 from __future__ import annotations
@@ -79,16 +84,19 @@ class PreparedSquareRoot(Prepared):
 
     @cached_property
     def _parts(self) -> sizing.Split:
-        return sizing.split(self.task, lambda price: self._level(self._law(price)), lambda e, t: e + t)
+        """The smallest share for the number of records: the total is measured with the prefixes anyway."""
+        return sizing.split(self.task, lambda price: self._law(price).deviation, lambda noise, _: noise)
 
     def _foresee(self) -> Forecast:
         task, parts, n = self.task, self._parts, self.n
         cells, law = shape.universe(task.queries), self._law(parts.answers)
-        typical = self._typical(law) / n
-        typical = typical / (1 + RISING * typical) + parts.size_error(task, beta=0.5) / n
+        size = law_at(parts.size, unit=task.unit) if parts.size else None
+        level = self._level(law, size)
+        typical = self._typical(law, size) / n
+        typical = typical / (1 + RISING * typical)
         return Forecast(
             self.mechanism.name,
-            postprocess.in_advance(self._level(law), parts.size_error(task), "none", n=n),
+            postprocess.in_advance(level, 0.0, "none", n=max(n - math.ceil(level), 1)),
             min(typical, 1.0),
             postprocess.measuring(n=n, cells=cells, tables=1, answers=cells**2 + task.queries.count),
             self.megabytes,
@@ -113,20 +121,37 @@ class PreparedSquareRoot(Prepared):
         sensitivity = measured.sensitivity(task.relation)
         return law_at(price, sensitivity, unit=task.unit, denominator=measured.denominator)
 
-    def _level(self, law: IndependentLaw) -> float:
-        """The largest noise of any answer before it is made to rise, in counts; a range is two prefixes.
+    def _level(self, law: IndependentLaw, size: IndependentLaw | None) -> float:
+        """The largest error of any answer before it is made to rise, in counts of the total; a range is two prefixes.
 
-        Accuracy: a prefix adds up independent draws, each subgaussian with its own sigma, so it is subgaussian with
-            sigma times the norm of its row of the reconstruction; a union over the prefixes.
+        Accuracy: what is below adds up independent draws, each subgaussian with its own sigma, and is subgaussian with
+            the root of the sum of their squares; a union over the prefixes and what lies beyond them.
         """
-        norms = np.linalg.norm(self._prefixes, axis=1)
+        noise = np.linalg.norm(self._coefficients(law, size), axis=1)
         level = theory.tree_gaussian(
-            sigma=law.deviation * float(norms.max()),
-            nodes=1,
-            log_queries=math.log(len(norms)),
-            beta=sizing.beta_for_answers(self.task.beta, self.task.relation),
+            sigma=float(noise.max()), nodes=1, log_queries=math.log(len(noise)), beta=self.task.beta
         )
         return level if isinstance(self.task.queries, Prefixes) else 2 * level
+
+    def _coefficients(self, law: IndependentLaw, size: IndependentLaw | None) -> Matrix:
+        """Errors of prefixes, then of all cells beyond each, as sums of independent draws of deviation 1.
+
+        The last draw is that of the number of records.
+        """
+        prefixes, total = self._prefixes, reconstruction(self._strategy)[-1]
+        gain, last = self._gain(law, size), float(self._gain(law, size)[-1])
+        deviation = 0.0 if size is None else size.deviation
+        gains = gain[: len(prefixes)]
+        errors = np.column_stack([(prefixes - np.outer(gains, total)) * law.deviation, gains * deviation])
+        of_total = np.append(total * (1 - last) * law.deviation, last * deviation)
+        return np.concatenate([errors, errors - of_total]).astype(np.float64)
+
+    def _gain(self, law: IndependentLaw, size: IndependentLaw | None) -> NDArray[np.float64]:
+        """How much every prefix moves by least squares where the number of records is one above the measured total."""
+        matrix = reconstruction(self._strategy)
+        together = np.asarray(matrix @ matrix[-1] * law.deviation**2, dtype=np.float64)
+        variance = 0.0 if size is None else size.deviation**2
+        return np.divide(together, together[-1] + variance, dtype=np.float64)
 
     @property
     def _prefixes(self) -> Matrix:
@@ -135,21 +160,22 @@ class PreparedSquareRoot(Prepared):
         assert attribute is not None
         return reconstruction(self._strategy)[: attribute.cells]
 
-    def _typical(self, law: IndependentLaw) -> float:
-        """The median over simulations of the largest noise of an answer, before it is made to rise."""
-        draws = np.random.default_rng(14).normal(size=(self._strategy.count, _DRAWS))
-        noise = self._prefixes @ draws * law.deviation
+    def _typical(self, law: IndependentLaw, size: IndependentLaw | None) -> float:
+        """The median over simulations of the largest error of an answer, before it is made to rise."""
+        matrix = self._coefficients(law, size)
+        noise = matrix @ np.random.default_rng(14).normal(size=(matrix.shape[1], _DRAWS))
+        cells = len(matrix) // 2
+        middle = (noise[:cells] + noise[cells:]) / 2  # of an answer of one half
         if not isinstance(self.task.queries, Prefixes):
-            noise = np.concatenate([noise, np.zeros((1, _DRAWS))])
-            return float(np.median(np.ptp(noise, axis=0)))
-        return float(np.median(np.abs(noise).max(axis=0)))
+            middle = np.concatenate([middle, np.zeros((1, _DRAWS))])
+            return float(np.median(middle.max(axis=0) - middle.min(axis=0)))
+        return float(np.median(np.abs(middle).max(axis=0)))
 
     def _release(self, measurement: Measurement, size: Size) -> Outcome:
-        task = self.task
-        leaves = self._leaves(measurement, size)
-        answers = Answers.from_fractions(answer_histogram(task.queries, leaves) / size.divisor)
-        law, size_error = independent(measurement.noise), sizing.size_error(size, task.beta)
-        level = self._level(law)
+        task, law = self.task, independent(measurement.noise)
+        leaves, total = self._leaves(measurement, size)
+        answers = Answers.from_fractions(answer_histogram(task.queries, leaves) / total)
+        level = self._level(law, size.noise)
         rows, facts = None, {}
         if leaves.sum():
             rows, facts = postprocess.make_rows(
@@ -160,23 +186,24 @@ class PreparedSquareRoot(Prepared):
             database=rows,
             size=size,
             guarantee=postprocess.guarantee(
-                level + size_error, size, task.beta, f"{_describe(law)}; made to rise"
+                level / total * size.divisor, size, task.beta, f"{_describe(law)}; made to rise"
             ),
-            parameters={"noise_level_counts": level, "size_drift_counts": size_error} | facts,
+            parameters={"noise_level_counts": level, "total": total} | facts,
             notes=() if rows is not None else (NO_ROWS,),
         )
 
-    def _leaves(self, measurement: Measurement, size: Size) -> NDArray[np.float64]:
-        """Counts of the cells whose prefixes rise from 0 to the released size.
+    def _leaves(self, measurement: Measurement, size: Size) -> tuple[NDArray[np.float64], float]:
+        """Counts of the cells whose prefixes rise from 0 to the total at most, and the total (at least 1).
 
         Accuracy: a rising sequence is never farther from a rising truth than what it was made of, nor is one that is
             cut off at 0 and at the whole, as fractions.
         """
         sums = reconstruction(self._strategy) @ np.asarray(measurement.counts, dtype=np.float64)
-        cells = len(self._prefixes)
-        rising = fits.rising(sums[:cells]).clip(0.0, size.divisor)
+        sums = sums + self._gain(independent(measurement.noise), size.noise) * (size.value - sums[-1])
+        cells, total = len(self._prefixes), max(float(sums[-1]), 1.0)
+        rising = fits.rising(sums[:cells]).clip(0.0, total)
         rest = np.diff(sums)[cells - 1 :].clip(0.0, None)  # missing and unknown values are in no prefix
-        return np.concatenate([np.diff(rising, prepend=0.0), rest])
+        return np.concatenate([np.diff(rising, prepend=0.0), rest]), total
 
 
 @dataclass(frozen=True, slots=True)
