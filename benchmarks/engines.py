@@ -12,6 +12,7 @@ file is read, coded and counted in a process of its own, one for each figure, so
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -235,8 +236,9 @@ def _cpu(*processes: int) -> float:
     total = time.process_time()
     for number in processes:
         for one in (psutil.Process(number), *psutil.Process(number).children(recursive=True)):
-            times = one.cpu_times()
-            total += times.user + times.system + times.children_user + times.children_system
+            with contextlib.suppress(psutil.NoSuchProcess):  # its parent has its seconds then
+                times = one.cpu_times()
+                total += times.user + times.system + times.children_user + times.children_system
     return total
 
 

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import duckdb
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -319,3 +320,10 @@ def test_a_delimiter_is_one_plain_character(delimiter, tmp_path):
 def test_table_and_query_are_for_databases(make, tmp_path):
     with pytest.raises(ParameterError, match="DuckDB"):
         open_engine(**make(tmp_path), domain=DOMAIN, table="people")
+
+
+def test_a_lazy_frame_that_is_not_local_is_not_collected():
+    """A relation stands for any frame whose rows lie elsewhere; narwhals would collect it without a word."""
+    frame = nw.from_native(duckdb.sql("SELECT 1 AS a")).with_columns(b=nw.lit(1))
+    with pytest.raises(SourceError, match="lazy frame of duckdb is not collected"):
+        open_engine(frame, Domain((Attribute("a", Kind.ORDINAL, codes=3),)))

@@ -21,6 +21,7 @@ from maquette.cli.options import (
     Encoding,
     Epsilon,
     LedgerPlace,
+    Memory,
     PersonColumn,
     Quiet,
     RelationName,
@@ -114,6 +115,7 @@ def ask(
     ] = False,
     delimiter: Delimiter = ",",
     encoding: Encoding = "utf-8",
+    memory: Memory = None,
     table: TableName = None,
     query: TableQuery = None,
     person: PersonColumn = None,
@@ -167,6 +169,7 @@ def ask(
             tell=tell,
             person=person,
             rows_per_person=rows_per_person,
+            memory=memory,
         )
         opened = session(
             handle,

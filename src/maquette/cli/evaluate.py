@@ -13,6 +13,7 @@ from maquette.cli.options import (
     AsJson,
     Delimiter,
     Encoding,
+    Memory,
     Quiet,
     TableName,
     TableQuery,
@@ -40,6 +41,7 @@ def evaluate(
     ] = None,
     delimiter: Delimiter = ",",
     encoding: Encoding = "utf-8",
+    memory: Memory = None,
     table: TableName = None,
     query: TableQuery = None,
     output: Annotated[
@@ -85,6 +87,7 @@ def evaluate(
             tell=tell,
             person=None if release.persons is None else release.persons.column,
             rows_per_person=None if release.persons is None else release.persons.rows,
+            memory=memory,
         )
         tell("comparing with the truth", 0.0)
         evaluation = compare(release, handle, ledger=payer)

@@ -32,6 +32,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Delimiter = Annotated[str, typer.Option(help="Field separator of a CSV file.")]
 Encoding = Annotated[str, typer.Option(help="Encoding of a CSV file, such as latin-1.")]
+Memory = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MB",
+        min=0,
+        help="Memory for the coded rows; a table that needs more is read anew for every question. "
+        "Default: a quarter of what is free.",
+    ),
+]
 TableName = Annotated[str | None, typer.Option("--table", help="The table inside a database.")]
 TableQuery = Annotated[str | None, typer.Option("--query", help="A query on a database, instead of a table.")]
 
@@ -166,6 +175,7 @@ def open_table(
     tell: Progress,
     person: str | None = None,
     rows_per_person: int | None = None,
+    memory: int | None = None,
 ) -> Table:
     """The table behind its barrier, with progress while it is read."""
     from maquette.gate import handle
@@ -179,5 +189,6 @@ def open_table(
         query=query,
         person=person,
         rows_per_person=rows_per_person,
+        memory_limit=None if memory is None else memory * 10**6,
         progress=lambda share: tell("reading the table", share),
     )

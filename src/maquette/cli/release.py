@@ -229,6 +229,7 @@ def release(
     ] = None,
     delimiter: options.Delimiter = ",",
     encoding: options.Encoding = "utf-8",
+    memory: options.Memory = None,
     table: options.TableName = None,
     query: options.TableQuery = None,
     person: options.PersonColumn = None,
@@ -300,6 +301,7 @@ def release(
                 tell=tell,
                 person=person,
                 rows_per_person=rows_per_person,
+                memory=memory,
             )
             result = make_release(
                 handle,

@@ -87,6 +87,11 @@ def from_native(source: Any) -> Source | None:
     if frame is None:
         raise SourceError("the data frame has more than one column of the same name; name the columns apart")
     if isinstance(frame, nw.LazyFrame):
+        if not frame.implementation.is_polars():  # its rows may lie on other machines, where they should stay
+            raise SourceError(
+                f"a lazy frame of {frame.implementation.value} is not collected; collect it yourself, or open what it "
+                "reads"
+            )
         frame = frame.collect()
     if isinstance(frame, nw.DataFrame):
         return Frame(cast("nw.DataFrame[Any]", frame), "data frame")
