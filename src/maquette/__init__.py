@@ -58,6 +58,7 @@ _HOMES = {
     "maquette.results.folder": ("load",),
     "maquette.sessions": ("Session",),
     "maquette.sessions.session": ("session",),
+    "maquette.tools.candidates": ("small_databases",),
     "maquette.tools.choose": ("choose",),
     "maquette.tools.sparse_vector": ("above_threshold",),
     "maquette.tools.synthesize": ("synthesize",),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from maquette.theory import multiplicative as multiplicative
     from maquette.theory import online as online
     from maquette.theory import overview as overview
+    from maquette.theory import population as population
     from maquette.theory import search as search
     from maquette.theory import smalldb as smalldb
     from maquette.theory import sources as sources
@@ -45,6 +46,7 @@ _MODULES = (
     "multiplicative",
     "online",
     "overview",
+    "population",
     "search",
     "smalldb",
     "sources",

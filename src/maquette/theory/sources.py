@@ -250,6 +250,11 @@ THEOREMS = (
         ),
     ),
     Theorem(
+        "From the table to the population",
+        "Hoeffding 1963",
+        ("population.sampling_share", "population.population_error"),
+    ),
+    Theorem(
         "All bounds side by side, and what a target error needs",
         OWN,
         (

@@ -16,7 +16,7 @@ from maquette.domain import Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
-from maquette.models.answers import Answers
+from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Queries
 from maquette.queries.predicates import predicates
 from maquette.queries.ranges import Prefixes, prefixes
@@ -56,7 +56,7 @@ class Chosen:
 
 def choose(
     table: Table,
-    candidates: Queries | Sequence[str] | Sequence[Release] | str,
+    candidates: Queries | Sequence[str] | Sequence[Release] | Sequence[SmallDatabase] | str,
     *,
     score: Score = "count",
     answers: Sequence[float] | None = None,
@@ -80,7 +80,8 @@ def choose(
     "nearest"   the same: the answer that is nearest to the truth;
     "quantile"  candidates are the cells of an ordered attribute, given by its name: where `quantile` of the records are
                 reached;
-    "database"  candidates are releases: the one with the smallest largest error over `workload`.
+    "database"  candidates are releases, or small databases that one of them proposes (`mq.small_databases`): the one
+                with the smallest largest error over `workload`.
 
     Guarantee: (epsilon, delta)-DP under `relation`, pure if delta is 0; charged to the ledger before the table is
         looked at. The same request again gives the stored choice and costs nothing. Scores have sensitivity 1
@@ -201,16 +202,19 @@ def _quantile(table: Table, candidates: Any, quantile: float | None) -> _Candida
 def _databases(candidates: Any, workload: Queries | None) -> _Candidates:
     """Each release answers the whole workload; its largest error is its score."""
     releases = list(candidates)
-    if workload is None or not releases or not all(isinstance(one, Release) for one in releases):
+    if workload is None or not releases or not all(isinstance(o, Release | SmallDatabase) for o in releases):
         raise ParameterError(
-            "a choice among databases needs a list of releases, and workload=, the queries they answer"
+            "a choice among databases needs a list of releases, or of small databases, and workload=, the queries that "
+            "they answer"
         )
     lists = tuple(answers_of(one, workload) for one in releases)
     return _Candidates(workload, lists[0], ChoiceQuestion("database", workload, lists), releases)
 
 
-def answers_of(release: Release, workload: Queries) -> Answers:
+def answers_of(release: Release | SmallDatabase, workload: Queries) -> Answers:
     """What a release answers to every query of a workload: its own answers, or those of its rows."""
+    if isinstance(release, SmallDatabase):
+        return release.answer(workload)
     if release.workload == workload:
         return release.answers
     if release.database is None:
