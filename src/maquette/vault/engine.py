@@ -244,22 +244,21 @@ def load(
     """
     limit = psutil.virtual_memory().available // 4 if memory_limit is None else memory_limit
     coding = coders(domain)
-    chunks: dict[str, list[NDArray[Any]]] = {name: [] for name in domain.names}
+    columns = {name: _Column(coder) for name, coder in coding.items()}
     tell = Steps(progress)
     nbytes = 0
     for raw, share in source.batches(domain.names):
         if nbytes <= limit:
             for name, coder in coding.items():
-                chunks[name].append(coder.code(raw[name]))
-                nbytes += chunks[name][-1].nbytes
+                nbytes += columns[name].add(coder.code(raw[name]))
         if nbytes > limit:
-            chunks = {name: [] for name in domain.names}
+            columns.clear()
         tell(share)
     tell(1.0)
     if nbytes > limit:
         return StreamEngine(domain, source, memory_limit=limit)
     source.close()
-    return MemoryEngine(domain, {name: _joined(coding[name], chunks.pop(name)) for name in domain.names})
+    return MemoryEngine(domain, {name: column.codes for name, column in columns.items()})
 
 
 class Steps:
@@ -281,8 +280,27 @@ def _check_records(rows: int) -> None:
         raise SourceError(f"expected a table of at most {MAX_RECORDS:,} records; split it or take a sample")
 
 
-def _joined(coder: Coder, chunks: list[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(chunks) if chunks else np.zeros(0, dtype=coder.dtype)
+class _Column:
+    """Codes that grow in place: room is doubled column by column, and room that is not used takes no memory."""
+
+    def __init__(self, coder: Coder) -> None:
+        self._room = np.empty(0, dtype=coder.dtype)
+        self._rows = 0
+
+    @property
+    def codes(self) -> NDArray[Any]:
+        return self._room[: self._rows]
+
+    def add(self, codes: NDArray[Any]) -> int:
+        """How many bytes they take."""
+        end = self._rows + len(codes)
+        if end > len(self._room):
+            room = np.empty(max(end, 2 * self._rows), dtype=self._room.dtype)
+            room[: self._rows] = self.codes
+            self._room = room
+        self._room[self._rows : end] = codes
+        self._rows = end
+        return codes.nbytes
 
 
 def _stacked(batches: Sequence[Coded], names: Sequence[str]) -> Coded:
