@@ -157,7 +157,7 @@ def test_an_epoch_beyond_the_budget_is_refused_and_draws_nothing():
         curator.open_epoch(TERMS)
         curator.test(QUERY, guess=0)
         curator.test(QUERY, guess=0)
-    with pytest.raises(BudgetExceeded, match=r"needs epsilon=0\.4"):
+    with pytest.raises(BudgetExceeded, match=r"needs 40\.0 % of the budget"):
         curator.open_epoch(TERMS)
     assert curator._noise._draws == []
 

@@ -147,6 +147,28 @@ def by_tree(made: Made) -> float:
     return made.of_size(proved.chernoff(np.ones(nodes), scale, 40, made.beta) + 2 * made.off)
 
 
+def by_square_root(made: Made) -> float:
+    """Coefficients of the power series of (1 - z)^(-1/2); prefixes and the total brought together by least squares."""
+    cells = made.queries.count
+    series = [math.comb(2 * k, k) / 4**k for k in range(cells)]
+    root = np.array([[series[i - j] if i >= j else 0.0 for j in range(cells)] for i in range(cells)])
+    moves = [root.T[j] - root.T[i] for i in range(cells) for j in range(cells)] if made.public else root.T
+    variance = max(float(move @ move) for move in moves) / (2 * made.paid("measure"))
+    of_size = 0.0 if made.public else 1 / (2 * made.paid("size"))
+    covariance = (
+        variance
+        * np.tril(np.ones((cells, cells)))
+        @ np.linalg.inv(root.T @ root)
+        @ np.triu(np.ones((cells, cells)))
+    )
+    together = covariance[:, -1]
+    fitted = covariance - np.outer(together, together) / (together[-1] + of_size)
+    beyond = np.diag(fitted) - 2 * fitted[:, -1] + fitted[-1, -1]
+    largest = math.sqrt(max(*np.diag(fitted), *beyond))
+    level = largest * math.sqrt(2 * math.log(2 * 2 * cells / BETA))
+    return level / made.release.parameters["total"]
+
+
 def by_draw(made: Made) -> float:
     """Thresholds of 40 cells under the tree base; a table of n - off records is surely there."""
     m = made.release.parameters["m"]
@@ -236,6 +258,7 @@ CASES = [
     Case("residual-cells", TABLES, by_residuals, delta=DELTA),
     Case("sculpt", TABLES, by_residuals, epsilon=3.0, delta=DELTA, options=(("rows", 500),)),
     Case("tree", AGES, by_tree, epsilon=4.0, slack=0.02),
+    Case("square-root", AGES, by_square_root, delta=DELTA, slack=0.02),
     Case("smalldb", AGES, by_draw, options=(("rows", 2),)),
     Case("smalldb", NARROW, by_narrow_draw, options=(("rows", 6),)),
     Case("roth", AGES, by_draw, options=(("rows", 2), ("weight", "w"))),

@@ -1,4 +1,4 @@
-"""`maquette plan --online`: what a session can promise, from public numbers only."""
+"""What `plan` says of sessions, by its option --online: what one can promise, from public numbers only."""
 
 from __future__ import annotations
 

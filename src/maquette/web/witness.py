@@ -34,8 +34,8 @@ class Witness:
         if receipt is not None and not ledger.holds(receipt):
             raise LedgerError(
                 f"the ledger is not the one that {self._path} remembers: entry {receipt.seq} is missing or another. It "
-                "is an old copy, or another ledger; put the newest copy back, or let the ledger go on with what is "
-                "lost charged in full (maquette ledger recover), then move that file away"
+                "is an old copy, or another ledger; put the newest copy back, or run maquette ledger recover, which "
+                "goes on with what is lost charged in full, then move that file away"
             )
 
     def read(self) -> Receipt | None:
