@@ -142,3 +142,22 @@ def test_the_command(tmp_path):
     text = call(*words, "--threshold", 10**6, "age < 200").out
     assert text.startswith("not above: age < 200")
     assert "except with probability 0.05" in text
+
+
+def test_tools_pay_for_all_records_of_a_person():
+    """A question is priced for one record and charged for a person's two: what is left is what fits."""
+    regions = [i // 2 % 4 if i < 600 else 0 for i in range(1000)]
+    rows = {"id": [i // 2 for i in range(1000)], "age": [0] * 1000, "region": regions}
+    persons = {"person": "id", "rows_per_person": 2}
+    chosen = mq.choose(
+        mq.open(rows, domain=DOMAIN, **persons), points(DOMAIN, ["region"]), epsilon=1.0, ledger="memory"
+    )
+    assert chosen.epsilon == pytest.approx(0.5)
+    stream = mq.above_threshold(
+        mq.open(rows, domain=DOMAIN, **persons), threshold=300, epsilon=4.0, values=True, ledger="memory"
+    )
+    single = mq.above_threshold(
+        mq.open(rows, domain=DOMAIN), threshold=300, epsilon=2.0, values=True, ledger="memory"
+    )
+    assert stream.accuracy.value_width == pytest.approx(single.accuracy.value_width)
+    assert stream.ask("region = 0").above  # 550 records

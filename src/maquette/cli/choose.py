@@ -149,7 +149,7 @@ def above(
     """Test questions against a threshold, one after the other: the sparse vector.
 
     Only answers above the threshold use up the budget, which is reserved at the start. The same command again goes on
-    with the same stream and asks its questions anew.
+    with the same stream and asks its questions again.
 
     \\b
     Example:

@@ -37,7 +37,7 @@ Memory = Annotated[
     typer.Option(
         metavar="MB",
         min=0,
-        help="Memory for the coded rows; a table that needs more is read anew for every question. "
+        help="Memory for the coded rows; a table that needs more is read again for every question. "
         "Default: a quarter of what is free.",
     ),
 ]

@@ -13,6 +13,7 @@ import numpy as np
 from maquette import _check
 from maquette.accounting.unit import UNITS
 from maquette.domain import Relation
+from maquette.domain.persons import rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
@@ -108,7 +109,7 @@ def choose(
     about = {"score": score, "method": sampler, "what": listed.facts}
     with envelope_for(table, payment, tag="choice", about=about) as opened:
         curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
-        price = Fraction(opened.budget.total_units, UNITS)
+        price = Fraction(opened.budget.row_units(rows_of(table.persons)), UNITS)
         if listed.question is None:
             index = curator.select(listed.queries, listed.answers, price=price)
         else:

@@ -9,6 +9,7 @@ from typing import Any
 from maquette import _check
 from maquette.accounting.unit import UNITS, Unit
 from maquette.domain import Domain, Relation
+from maquette.domain.persons import rows_of
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
@@ -198,7 +199,7 @@ def above_threshold(
     }
     envelope = open_envelope(table, payment, tag="sparse vector", about=about)
     curator = OnlineCurator(table, envelope.book, key=envelope.key, budget=envelope.budget)
-    price = Fraction(envelope.budget.total_units, UNITS)
+    price = Fraction(envelope.budget.row_units(rows_of(table.persons)), UNITS)
     plan = plan_stream(
         price,
         envelope.budget.unit,
