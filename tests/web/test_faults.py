@@ -20,7 +20,7 @@ from fastapi import Request
 
 import maquette as mq
 from maquette.accounting.ledger import Ledger
-from maquette.errors import LedgerError
+from maquette.errors import LedgerError, SourceError
 from maquette.web import headers, server
 from maquette.web.app import service_site
 from support.browser import served
@@ -250,11 +250,19 @@ def test_a_body_that_never_ends_is_refused(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_ledger_that_cannot_be_written_is_503_without_its_place(world, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [
+        LedgerError("cannot write the ledger /secret/place/people.ledger: no space left on device"),
+        SourceError("file /secret/place/people.csv was changed since it was opened"),
+    ],
+    ids=["ledger", "table"],
+)
+def test_what_cannot_be_written_or_read_is_503_without_its_place(world, monkeypatch, error):
     """A12: no answer without a committed payment, and no path in what a reader sees."""
 
     def full(*_: object, **__: object) -> None:
-        raise LedgerError("cannot write the ledger /secret/place/people.ledger: no space left on device")
+        raise error
 
     link = world.service.links["people"]
     monkeypatch.setattr(link, "call", full)
@@ -266,3 +274,8 @@ def test_a_ledger_that_cannot_be_written_is_503_without_its_place(world, monkeyp
     assert reply.status_code == 503
     assert "secret" not in reply.text
     assert "value" not in reply.json()
+    monkeypatch.undo()
+    monkeypatch.setattr(world.service, "forecast", full)
+    page = world.browser("anna").get("/t/people/ask?q=age+<+3")
+    assert "secret" not in page.text
+    assert "Tell the steward" in page.text

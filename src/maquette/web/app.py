@@ -13,13 +13,14 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from maquette._version import __version__
-from maquette.errors import BudgetExceeded, KeyReused, LedgerError, MaquetteError, RateExceeded, ReleaseError
+from maquette.errors import MaquetteError, RateExceeded
 from maquette.web import site
 from maquette.web.catalog import Catalog
 from maquette.web.headers import Guard
 from maquette.web.pages import STATIC, Frame, FrameOf, refusal
-from maquette.web.protocol import WorkerFailed, WorkerGone
-from maquette.web.service import Forbidden, Missing, Service
+from maquette.web.problems import problem, status_of, words_of
+from maquette.web.protocol import WorkerGone
+from maquette.web.service import Service
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -117,34 +118,6 @@ def bare(
     return app
 
 
-STATUS: tuple[tuple[type[MaquetteError], int], ...] = (
-    (BudgetExceeded, 402),
-    (RateExceeded, 429),
-    (KeyReused, 422),
-    (Forbidden, 403),
-    (Missing, 404),
-    (ReleaseError, 404),
-    (LedgerError, 503),
-    (WorkerGone, 503),
-    (WorkerFailed, 500),
-)
-
-
-def status_of(error: MaquetteError) -> int:
-    """The HTTP status of an error."""
-    return next((status for kind, status in STATUS if isinstance(error, kind)), 400)
-
-
-def words_of(error: MaquetteError) -> str:
-    """What a reader is told. Errors of a ledger name files and keys: those are for the steward's log alone."""
-    if status_of(error) == 503 and isinstance(error, LedgerError):
-        log.error("ledger: %s", error)
-        return (
-            "the ledger cannot be used at the moment; nothing was paid that is not stored. Tell the steward"
-        )
-    return str(error)
-
-
 def on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, MaquetteError)
     numbers = {name: getattr(error, name) for name in ("unit", "needed", "left") if hasattr(error, name)}
@@ -178,7 +151,5 @@ def on_failure(request: Request, error: Exception) -> Response:
 def refuse(request: Request, status: int, why: str, **numbers: Any) -> Response:
     """A refusal as a page, or as problem+json under /api/."""
     if request.url.path.startswith("/api/"):
-        from maquette.web.problems import problem
-
         return problem(status, why, **numbers)
     return refusal(request, status, why)

@@ -19,6 +19,7 @@ from maquette.web import builder
 from maquette.web.access import check_form, service_of, signed_in
 from maquette.web.explore import MAX_TEXT
 from maquette.web.pages import page
+from maquette.web.problems import status_of, words_of
 
 router = APIRouter(include_in_schema=False)
 Condition = Annotated[str, Query(max_length=MAX_TEXT)]
@@ -72,12 +73,12 @@ def ask_page(request: Request, table: str, q: Condition = "") -> Response:
             text = builder.condition(domain, _chosen(request))
             return RedirectResponse(f"/t/{table}/ask?{urlencode({'q': text})}", status_code=303)
         except MaquetteError as error:
-            problem = str(error)
+            problem = words_of(error)
     elif q:
         try:
             forecast = service.forecast(person, table, q)
         except MaquetteError as error:
-            problem = str(error)
+            problem = words_of(error)
     return _ask_page(request, table, q, domain, problem=problem, forecast=forecast)
 
 
@@ -138,8 +139,6 @@ def ask(
     try:
         answer = service.ask(person, table, q, key=key, at_most=at_most, allow_useless=bool(anyway))
     except MaquetteError as error:
-        from maquette.web.app import status_of, words_of
-
         return _ask_page(request, table, q, domain, problem=words_of(error), status=status_of(error))
     return _ask_page(request, table, q, domain, answer=answer)
 

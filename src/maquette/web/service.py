@@ -23,6 +23,7 @@ from maquette.web.catalog import Catalog, free_name, short_name
 from maquette.web.config import Config
 from maquette.web.jobs import CANCELLED, DONE, FAILED, RUNNING
 from maquette.web.link import Keeper, Link
+from maquette.web.problems import Forbidden, Missing, words_of
 from maquette.web.protocol import WorkerGone
 from maquette.web.requests import ReleaseRequest
 from maquette.web.server import only_for_owner
@@ -30,14 +31,6 @@ from maquette.web.state import State
 
 POLL_SECONDS = 0.5
 """How often the states of running jobs are read."""
-
-
-class Missing(MaquetteError):
-    """It is not there, or not for this person."""
-
-
-class Forbidden(MaquetteError):
-    """It is there, and this person may not do it."""
 
 
 class Service:
@@ -142,7 +135,7 @@ class Service:
             standing = link.call("standing", who=person.name) if table in person.settings.tables else None
             return facts | {"standing": standing, "problem": None}
         except MaquetteError as error:
-            return facts | {"standing": None, "problem": str(error)}
+            return facts | {"standing": None, "problem": words_of(error)}
 
     # --- questions --------------------------------------------------------------------------------------------------
 
