@@ -1,0 +1,81 @@
+"""Tables and questions about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from maquette.web.access import service_of
+from maquette.web.api.base import PAID, After, Key, Limit, TableName, Who, responses
+from maquette.web.api.values import (
+    Answer,
+    Column,
+    Forecast,
+    ForecastQuestion,
+    History,
+    Question,
+    Standing,
+    TableFacts,
+    Tables,
+)
+
+router = APIRouter()
+
+
+def _facts(described: dict[str, Any], service: Any) -> TableFacts:
+    domain = service.domain(described["name"])
+    records = described["records"]
+    return TableFacts(
+        name=described["name"],
+        about=described["about"],
+        relation=described["relation"],
+        columns=[Column(name=a.name, kind=a.kind, cells=a.size) for a in domain],
+        records=None if records is None else records["value"],
+        records_public=bool(records and records["is_public"]),
+        standing=described["standing"],
+        domain=described["domain"],
+    )
+
+
+@router.get("/tables", operation_id="list_tables")
+def list_tables(request: Request, who: Who) -> Tables:
+    """The tables that you may see."""
+    service = service_of(request)
+    return Tables(items=[_facts(service.describe(who, name), service) for name in service.tables_of(who)])
+
+
+@router.get("/tables/{table}", operation_id="get_table")
+def get_table(request: Request, who: Who, table: TableName) -> TableFacts:
+    """What is public about a table, and what is left to you."""
+    service = service_of(request)
+    return _facts(service.describe(who, table), service)
+
+
+@router.post("/tables/{table}/forecast", operation_id="forecast")
+def forecast(request: Request, who: Who, table: TableName, question: ForecastQuestion) -> Forecast:
+    """What a question would cost at most and what its answer would state. Spends and looks at nothing."""
+    return Forecast(**service_of(request).forecast(who, table, question.query))
+
+
+@router.post("/tables/{table}/questions", operation_id="ask", responses=responses(PAID))
+def ask(request: Request, who: Who, table: TableName, question: Question, key: Key) -> Answer:
+    """Answer a question out of your budget. What was answered before is free."""
+    answer = service_of(request).ask(
+        who, table, question.query, key=key, at_most=question.at_most, allow_useless=question.allow_useless
+    )
+    return Answer(**answer)
+
+
+@router.post("/tables/{table}/size", operation_id="buy_size", responses=responses(PAID))
+def buy_size(request: Request, who: Who, table: TableName) -> Standing:
+    """Buy the number of records, which the first question needs; once it is there this costs nothing."""
+    link = service_of(request).asking_link(who, table)
+    link.call("buy_size", who=who.name, role=who.role)
+    return Standing(**link.call("standing", who=who.name))
+
+
+@router.get("/tables/{table}/questions", operation_id="history")
+def history(request: Request, who: Who, table: TableName, after: After = 0, limit: Limit = 50) -> History:
+    """What you asked, in order."""
+    return History(**service_of(request).history(who, table, after=after, limit=limit))

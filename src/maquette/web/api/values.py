@@ -1,0 +1,183 @@
+"""What goes in and comes out, as OpenAPI describes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from maquette.domain.attribute import Kind
+from maquette.web.explore import MAX_TEXT
+
+Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
+
+
+class Problem(BaseModel):
+    """A refusal (RFC 9457)."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str = ""
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Question(_Body):
+    """A condition on one record."""
+
+    query: Text
+    at_most: float | None = Field(
+        default=None, ge=0, le=1e6, description="The most that it may take, in `unit`."
+    )
+    allow_useless: bool = Field(default=False, description="Also answer with an error of 50 points or more.")
+
+
+class ForecastQuestion(_Body):
+    query: Text
+
+
+class Column(BaseModel):
+    name: str
+    kind: Kind
+    cells: int
+
+
+class Standing(BaseModel):
+    left: float
+    total: float
+    unit: str
+    questions: int
+
+
+class TableFacts(BaseModel):
+    """What is public about a table, and what is left to whoever asks."""
+
+    name: str
+    about: str
+    relation: str
+    columns: list[Column]
+    records: int | None = Field(description="Noisy unless public; null while nobody has bought it.")
+    records_public: bool = False
+    standing: Standing | None = Field(description="Null for people without a budget of their own.")
+    domain: dict[str, Any] = Field(description="The declared domain, as a domain file holds it.")
+
+
+class Tables(BaseModel):
+    items: list[TableFacts]
+
+
+class Forecast(BaseModel):
+    query: str
+    kind: str
+    cost: float
+    error: float | None
+    left: float
+    total: float
+    unit: str
+    size_cost: float
+    refusal: str | None
+    beta: float
+
+
+class Answer(BaseModel):
+    query: str
+    value: float
+    error: float
+    low: float
+    high: float
+    beta: float
+    holds_for: str
+    kind: Literal["free", "cached", "paid"]
+    cost: float
+    left: float
+    total: float
+    unit: str
+    receipt: str | None
+    notes: list[str]
+
+
+class PastQuestion(BaseModel):
+    sequence: int
+    when: str
+    what: str
+    value: float | None
+    error: float | None
+    kind: str
+    cost: float
+
+
+class History(BaseModel):
+    items: list[PastQuestion]
+    next: int | None
+
+
+class ReleaseFacts(BaseModel):
+    name: str
+    headline: str
+    facts: dict[str, str]
+    columns: list[str]
+    answers: int
+    rows: int | None
+
+
+class Releases(BaseModel):
+    items: list[ReleaseFacts]
+
+
+class ReleaseAnswer(BaseModel):
+    query: str
+    value: float
+    count: float
+    error: float | None
+    low: float | None
+    high: float | None
+    confidence: float | None
+    source: str
+    statement: str | None
+    notes: list[str]
+
+
+class Result(BaseModel):
+    """A table of figures with their errors."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+    notes: list[str]
+
+
+class Job(BaseModel):
+    id: str
+    number: int
+    table: str
+    person: str
+    state: Literal["running", "done", "failed", "cancelled"]
+    stage: str
+    share: float = Field(description="How far it is, from 0 to 1.")
+    why: str
+    published: bool
+    release: str | None
+
+
+class Jobs(BaseModel):
+    items: list[Job]
+    next: int | None
+
+
+class LedgerFacts(BaseModel):
+    name: str
+    epsilon: float
+    delta: float
+    unit: str
+    total: float
+    spent: float
+    reserved: float
+    left: float
+    receipt: str
+
+
+class Entries(BaseModel):
+    items: list[dict[str, Any]]
+    next: int | None
