@@ -9,7 +9,7 @@ import pytest
 
 import maquette as mq
 from maquette.errors import ReleaseError
-from maquette.results.folder import _check_described
+from maquette.results.answers_file import check_described
 from maquette.results.keys import answer_tables, key_batches
 from support.made_release import toy_domain, toy_release
 
@@ -87,16 +87,16 @@ def test_a_saved_release_is_described_and_an_edited_description_is_noticed(tmp_p
     stored = pq.read_table(place)
     assert stored.schema.metadata[b"denominator"] == str(release.answers.denominator).encode()
     assert stored.column_names[:2] == ["numerator", "deviation"]
-    _check_described(release, place)
+    check_described(release, place)
     for name, value in (("table", "sex"), ("value_1", "Male"), ("share", 0.9), ("error", 0.0001)):
         column = stored[name].to_pylist()
         column[5] = value
         where = stored.column_names.index(name)
         pq.write_table(stored.set_column(where, name, pa.array(column)), place)
         with pytest.raises(ReleaseError, match="beside the answers"):
-            _check_described(release, place)
+            check_described(release, place)
     pq.write_table(stored.drop_columns(["error"]), place)
     with pytest.raises(ReleaseError, match="beside the answers"):
-        _check_described(release, place)
+        check_described(release, place)
     pq.write_table(stored.select(["numerator", "deviation"]), place)
-    _check_described(release, place)  # as earlier versions wrote it
+    check_described(release, place)  # as earlier versions wrote it

@@ -32,9 +32,8 @@ from maquette.models.histogram import HistogramModel
 from maquette.models.residual import ResidualModel
 from maquette.queries import from_json, to_json
 from maquette.queries.base import Queries
-from maquette.results import binding, document, replacing
-from maquette.results import document as reading
-from maquette.results.keys import answer_tables, float32_up
+from maquette.results import answers_file, binding, document, replacing
+from maquette.results.keys import float32_up
 from maquette.results.release import Release
 from maquette.sculpt.model import SculptModel
 
@@ -176,18 +175,20 @@ class _Stored:
         with pyarrow.parquet.ParquetFile(self.folder / ROWS) as file:
             if file.metadata.num_rows != rows or file.schema_arrow.names != list(self.codes or ()):
                 raise ReleaseError(f"{self.folder / ROWS} has other rows than the release declares")
-            reading.check_room(self.folder / ROWS, 16 * rows * file.metadata.num_columns)
+            document.check_room(self.folder / ROWS, 16 * rows * file.metadata.num_columns)
             return file.read()
 
 
 def _stored(folder: Path) -> _Stored:
     manifest = _manifest(folder)
     _check_files(folder, manifest)
-    domain, workload = reading.read_json(folder / DOMAIN), reading.read_json(folder / WORKLOAD)
+    domain, workload = document.read_json(folder / DOMAIN), document.read_json(folder / WORKLOAD)
     if not isinstance(domain, dict):
         raise ReleaseError(f"{folder / DOMAIN} does not hold a domain")
     queries = from_json(Domain.from_dict(domain), json.dumps(workload))
-    answers, deviations = _read_answers(folder / ANSWERS, queries, manifest)
+    answers, deviations = None, None
+    if manifest["format"] != UNLISTED:
+        answers, deviations = answers_file.read(folder / ANSWERS, queries)
     return _Stored(
         folder,
         manifest,
@@ -197,7 +198,7 @@ def _stored(folder: Path) -> _Stored:
         answers,
         deviations,
         _read_codes(folder / CODES, queries.domain, manifest),
-        {} if manifest["model"] is None else reading.read_arrays(folder / MODEL),
+        {} if manifest["model"] is None else document.read_arrays(folder / MODEL),
     )
 
 
@@ -240,7 +241,7 @@ def _checked(stored: _Stored, release: Release, ledger: Ledger | str | Path | No
     else:
         with Ledger.open(ledger) as book:
             checked = binding.check(book, release, stored.digest(), folder=stored.folder)
-    _check_described(release, stored.folder / ANSWERS)
+    answers_file.check_described(release, stored.folder / ANSWERS)
     return checked
 
 
@@ -256,7 +257,7 @@ def _write(release: Release, folder: Path, *, report: bool) -> None:
     release.domain.save(folder / DOMAIN)
     (folder / WORKLOAD).write_text(to_json(release.workload), encoding="utf-8")
     if release.listed:
-        _write_answers(release, folder / ANSWERS)
+        answers_file.write(release, folder / ANSWERS)
     if release.database is not None:
         _write_rows(release, folder)
     model = None
@@ -291,77 +292,6 @@ def files_beside(folder: Path) -> list[tuple[str, str]]:
     return [(name, title) for name, title in FILES.items() if (folder / name).is_file()]
 
 
-def _write_answers(release: Release, path: Path) -> None:
-    """Numerators with what each is about beside them; only numerators and deviations are read back."""
-    import pyarrow.parquet
-
-    facts = {"denominator": str(release.answers.denominator), "share": "numerator / denominator"}
-    writer = None
-    try:
-        for table in answer_tables(release):
-            if writer is None:
-                # noisy numbers hardly repeat, everything else does by whole tables
-                repeating: Any = [name for name in table.column_names if name not in ("numerator", "share")]
-                writer = pyarrow.parquet.ParquetWriter(
-                    path,
-                    table.schema.with_metadata(facts),
-                    compression="zstd",
-                    compression_level=1,
-                    use_dictionary=repeating,
-                )
-            writer.write_table(table.replace_schema_metadata(facts), row_group_size=max(1, table.num_rows))
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-def _check_described(release: Release, path: Path) -> None:
-    """Refuse answers beside which something else is written than what they are about: those columns are derived."""
-    import pyarrow.parquet
-
-    if not release.listed:
-        return
-    with pyarrow.parquet.ParquetFile(path) as file:
-        if set(file.schema_arrow.names) <= {"numerator", "deviation"}:
-            return  # of an earlier version
-        written = (file.read_row_group(i) for i in range(file.num_row_groups))
-        for table in answer_tables(release):
-            plain = table.cast(_plain_schema(table.schema))
-            other = next(written, None)
-            if (
-                other is None
-                or other.schema.names != table.schema.names
-                or not (other.cast(plain.schema).equals(plain) or _as_before(release.domain, plain, other))
-            ):
-                raise ReleaseError(f"{path}: what is written beside the answers is not what they are about")
-
-
-def _as_before(domain: Domain, table: pyarrow.Table, other: pyarrow.Table) -> bool:
-    """The same but for closed last cells of whole numbers, which had the name of their first number once."""
-    import pyarrow
-    import pyarrow.compute as pc
-
-    compute: Any = pc
-    for attribute in domain:
-        last = attribute.cells - 1
-        if attribute.integer and attribute.closes_on_a_number(last):
-            for i, name in enumerate(table.column_names):
-                column = table.column(name)
-                if pyarrow.types.is_string(column.type):
-                    renamed = compute.equal(column, attribute.label(last))
-                    former = compute.if_else(renamed, f"{attribute.edge(last):.0f}", column)
-                    table = table.set_column(i, name, former)
-    return other.cast(table.schema).equals(table)
-
-
-def _plain_schema(schema: pyarrow.Schema) -> pyarrow.Schema:
-    """With texts in place of dictionaries."""
-    import pyarrow
-
-    plain = [pyarrow.string() if pyarrow.types.is_dictionary(f.type) else f.type for f in schema]
-    return pyarrow.schema(zip(schema.names, plain, strict=True))
-
-
 def _write_rows(release: Release, folder: Path) -> None:
     import pyarrow
     import pyarrow.parquet
@@ -379,20 +309,6 @@ def _columns(release: Release) -> dict[str, NDArray[Any]]:
     return {name: columns[name] for name in release.domain.names if name in columns}
 
 
-def _read_answers(
-    path: Path, queries: Queries, manifest: dict[str, Any]
-) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    if manifest["format"] == UNLISTED:
-        return None, None
-    import pyarrow.parquet
-
-    names = {"numerator": "i"}
-    if "deviation" in pyarrow.parquet.read_schema(path).names:
-        names |= {"deviation": "f"}
-    columns = reading.read_columns(path, names, rows=queries.count, more=True)
-    return columns["numerator"].astype(np.int64), columns.get("deviation")
-
-
 def _read_codes(path: Path, domain: Domain, manifest: dict[str, Any]) -> dict[str, NDArray[Any]] | None:
     if manifest["rows"] is None:
         return None
@@ -400,7 +316,7 @@ def _read_codes(path: Path, domain: Domain, manifest: dict[str, Any]) -> dict[st
 
     there = set(pyarrow.parquet.read_schema(path).names)
     names = [name for name in domain.names if name in there]
-    columns = reading.read_columns(path, dict.fromkeys(names, "u"), rows=manifest["rows"])
+    columns = document.read_columns(path, dict.fromkeys(names, "u"), rows=manifest["rows"])
     for name, codes in columns.items():
         if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < domain[name].size:
             raise ReleaseError(f"a code of '{name}' lies outside the declared cells")
@@ -413,7 +329,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     file = folder / MANIFEST
     if not file.is_file():
         raise ReleaseError(f"{folder} is not a release folder: expected a file {MANIFEST} in it")
-    manifest = reading.read_json(file)
+    manifest = document.read_json(file)
     version = manifest.get("format") if isinstance(manifest, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ReleaseError(f"{file} is not a release: expected a format number, got {version!r}")
@@ -455,7 +371,7 @@ def _check_target(path: Path, *, replace: bool) -> None:
 def _identity_of(path: Path) -> tuple[Any, Any]:
     """The key and the last receipt of the release in a folder, as far as it can be read."""
     try:
-        manifest = reading.read_json(path / MANIFEST)
+        manifest = document.read_json(path / MANIFEST)
         return manifest["parameters"]["key"], manifest["receipts"][-1]
     except (ReleaseError, LookupError, TypeError):
         return None, None
