@@ -15,8 +15,9 @@ import maquette as mq
 from maquette.accounting.budget import SLACK_UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.errors import LedgerError, MechanismError, ParameterError, SourceError
-from maquette.gate import discovery, prices
-from maquette.gate.discovery import DiscoveryCurator
+from maquette.gate import curator as curator_module
+from maquette.gate import prices
+from maquette.gate.curator import DiscoveryCurator
 from maquette.questions.findings import from_bytes, threshold_for, to_bytes
 from maquette.questions.ladder import KINDS, NUMBERS, YEARS
 from maquette.releasing.discovery import kind_of, number_attribute, occupied
@@ -173,14 +174,16 @@ def test_of_persons_with_three_records_hardly_any_value_comes_out():
 
 BUGS = {
     "a threshold that forgets delta": lambda patch: patch.setattr(
-        discovery, "threshold_for", lambda variance, delta, *, rows: rows + 1
+        prices, "threshold_for", lambda variance, delta, *, rows: rows + 1
     ),
-    "half the noise": lambda patch: patch.setattr(prices, "gaussian", _wider(prices.gaussian, Fraction(4))),
+    "a threshold for half the noise": lambda patch: patch.setattr(
+        prices, "plan_common_values", _wider(prices.plan_common_values, Fraction(4))
+    ),
     "values in the order in which they come": lambda patch: patch.setattr(
         vault.RawTable, "spellings", _unsorted
     ),
     "a threshold for the variance of another unit": lambda patch: patch.setattr(
-        discovery,
+        prices,
         "threshold_for",
         lambda variance, delta, *, rows: threshold_for(variance / 9, delta, rows=rows),
     ),
@@ -188,18 +191,14 @@ BUGS = {
 
 
 def _wider(real, times):
-    """The law that is stated is narrower than the one that is drawn from: the threshold fits the stated one."""
+    """The noise that is drawn is wider than the one that the threshold was made for."""
     from dataclasses import replace
 
-    class Plan:
-        def __init__(self, plan):
-            self._plan = plan
-            self.law = replace(plan.law, sigma_squared=plan.law.sigma_squared / times)
+    def plan(*args, **options):
+        made = real(*args, **options)
+        return replace(made, law=replace(made.law, sigma_squared=made.law.sigma_squared * times))
 
-        def add(self, values, source):
-            return self._plan.add(values, source)
-
-    return lambda *args, **options: Plan(real(*args, **options))
+    return plan
 
 
 def _unsorted(self, name):
@@ -222,7 +221,7 @@ def test_a_threshold_for_records_does_not_hide_persons(monkeypatch):
         "c": [f"{i}" for i in range(2000) for _ in range(3)],
     }
     curator, _ = curator_on(who, persons=Persons("who", 3))
-    monkeypatch.setattr(discovery, "rows_of", lambda persons: 1)
+    monkeypatch.setattr(curator_module, "rows_of", lambda persons: 1)
     found = curator.common_values("c", price=Fraction(1, 8), delta=Fraction(1, 20))
     assert len(found.texts) > 2000 / 20 + 60
 

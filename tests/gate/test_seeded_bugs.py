@@ -18,8 +18,8 @@ from maquette.accounting.budget import Cost
 from maquette.accounting.events import LaplaceEvent, SelectionEvent
 from maquette.domain import Relation
 from maquette.errors import ParameterError
+from maquette.gate import barrier, prices
 from maquette.gate import curator as gate
-from maquette.gate import prices
 from maquette.gate.curator import Curator
 from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
@@ -228,12 +228,12 @@ def _(patch):
 
 @bug("groups charged as one largest error", checks.exactly("largest error by group, rho"))
 def _(patch):
-    changed(patch, gate, "one_each", lambda real: lambda numbers: real(1))
+    changed(patch, barrier, "one_each", lambda real: lambda numbers: real(1))
 
 
 @bug("classes of questions charged as one", checks.exactly("class errors, pure"))
 def _(patch):
-    changed(patch, gate, "one_each", lambda real: lambda numbers: real(1))
+    changed(patch, barrier, "one_each", lambda real: lambda numbers: real(1))
 
 
 @bug("the error over a class by the records of another table", checks.exactly("class errors, rho"))

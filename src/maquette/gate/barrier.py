@@ -4,7 +4,7 @@ Every question goes through `_ask`: the ledger reserves the cost durably; only t
 the noisy value is stored in the ledger before it is returned. A question that was asked before under the
 same key gets the stored value and looks at nothing. A crash after the payment stays paid, and the same key
 may look once more, because what the first look saw was never shown. The kinds of question (measuring, choosing,
-testing a threshold, drawing a database) are methods of `Curator` and `OnlineCurator`.
+testing a threshold, drawing a database) are methods of the curators in `gate/curator.py`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ from maquette.domain.persons import rows_of
 from maquette.errors import BudgetExceeded, LedgerError
 from maquette.gate import prices
 from maquette.gate.handle import Table, raw_commitment
+from maquette.gate.plans import SelectionPlan
 from maquette.queries.base import Sensitivity
 from maquette.questions import bounds
+from maquette.questions.measurement import LargestError, Size
 from maquette.questions.noise import IndependentLaw, NoiseLaw, NoiseRequest, independent
 from maquette.questions.payload import pack, unpack
+from maquette.questions.scores import one_each
 from maquette.receipt import Receipt
 from maquette.samplers.noise import Noise, SystemNoise
 from maquette.vault.engine import Engine
@@ -76,6 +79,10 @@ class Barrier:
         return self._budget.unit
 
     @property
+    def _ledger_unit(self) -> Unit:
+        return self._ledger.budget.unit
+
+    @property
     def left(self) -> Fraction:
         """What is left of the budget in `unit`, as prices of looks at single records, in which questions are asked."""
         left = self._budget.total_units - self._spent.units
@@ -100,7 +107,7 @@ class Barrier:
             noise,
             sensitivity,
             unit=self.unit,
-            ledger_unit=self._ledger.budget.unit,
+            ledger_unit=self._ledger_unit,
             denominator=denominator,
             coordinates=coordinates,
         )
@@ -126,6 +133,44 @@ class Barrier:
         )
         return values, independent(law), receipt
 
+    def _size_at(
+        self,
+        request: dict[str, Any],
+        price: Fraction,
+        exact: Callable[[], int],
+        *,
+        note: Mapping[str, Any] | None = None,
+    ) -> Size:
+        """One number that a record moves by at most 1, plus noise."""
+        values, noise, receipt = self._noisy_at(
+            request,
+            one_each(1),
+            price,
+            lambda: np.array([exact()], dtype=np.int64),
+            coordinates=1,
+            note=note,
+        )
+        return Size(int(values[0]), noise, receipt)
+
+    def _errors_at(
+        self, request: dict[str, Any], count: int, price: Fraction, exact: Callable[[], NDArray[np.int64]]
+    ) -> LargestError:
+        """So many largest errors, each of which a record moves by at most 1, plus noise."""
+        values, noise, receipt = self._noisy_at(request, one_each(count), price, exact, coordinates=count)
+        return LargestError(values, noise, receipt)
+
+    def _choose(
+        self, plan: SelectionPlan, request: dict[str, Any], scores: Callable[[], NDArray[np.int64]]
+    ) -> int:
+        """The number of a candidate with a large score of sensitivity 1."""
+
+        def look() -> list[NDArray[np.int64]]:
+            chosen = self._noise.select(scores(), scale=plan.scale, method=plan.event.method)
+            return [np.array([chosen], dtype=np.int64)]
+
+        ((chosen,), _) = self._ask(plan.event, request, look)
+        return int(chosen[0])
+
     def _ask(
         self,
         event: Event,
@@ -150,7 +195,7 @@ class Barrier:
             key,
             request=digest,
             tag=event.tag,
-            cost=event.cost(self._ledger.budget.unit),
+            cost=event.cost(self._ledger_unit),
             body=body,
             parent=self._key,
         )

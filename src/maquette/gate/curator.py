@@ -1,8 +1,8 @@
 """Every question that can be asked of a private table, one method each: pay, look, return.
 
-`Curator` asks on top of `Barrier._ask` (choices among one's own candidates: `gate/choices.py`). `OnlineCurator` adds
-questions that come one at a time, in epochs of tests, over restarts and from several processes; how it follows its
-steps in the ledger is in `gate/online.py`.
+`Curator` asks on top of `Barrier._ask`. `OnlineCurator` adds questions that come one at a time, in epochs of tests,
+over restarts and from several processes; how it follows its steps in the ledger is in `gate/online.py`.
+`DiscoveryCurator` asks about raw columns, before a domain is declared.
 """
 
 from __future__ import annotations
@@ -12,24 +12,29 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maquette.accounting.budget import Budget
+from maquette.accounting.events import Selection
 from maquette.accounting.ledger import Ledger, Record
 from maquette.domain import Relation
+from maquette.domain.persons import rows_of
 from maquette.errors import LedgerError, MechanismError
 from maquette.gate import prices
-from maquette.gate.choices import ChoosingBarrier
+from maquette.gate.barrier import Barrier
+from maquette.gate.discovery import RawBarrier
 from maquette.gate.handle import Table
-from maquette.gate.online import OpenEpoch, SteppedBarrier
-from maquette.gate.plans import add_noise
+from maquette.gate.online import SteppedBarrier
+from maquette.gate.plans import Counts, add_noise
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions import bounds, sparse
 from maquette.questions.answers import Answers
-from maquette.questions.digests import answers_digest, database_digest, tables_request
+from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.digests import answers_request, database_digest, tables_request
 from maquette.questions.draws import Draw, DrawnDatabase
+from maquette.questions.findings import CellCounts, FoundValues, from_bytes, to_bytes
+from maquette.questions.ladder import KINDS, NUMBERS, YEARS
 from maquette.questions.measurement import (
     Epoch,
     EpochTerms,
@@ -42,16 +47,14 @@ from maquette.questions.measurement import (
 )
 from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest
 from maquette.questions.released import ClassQuestion, ReleasedTables
-from maquette.questions.residuals import project, relative
-from maquette.questions.scores import check_answers, group_ends, one_each
-from maquette.questions.steps import EPOCH, NOTE, TEST, Guess, Step, check_guess, outcome_of
+from maquette.questions.residuals import project
+from maquette.questions.scores import check_answers, group_ends
+from maquette.questions.steps import EPOCH, TEST, Guess, check_guess, outcome_of
 from maquette.questions.tables import check_references, check_tables, distance_sensitivity
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight
 from maquette.samplers.draw import error_of, join_words, run, split_words, weighted_view
 from maquette.vault.statistics import distances, errors_of, largest_by_part, largest_errors
-
-Counts = NDArray[np.int64]
 
 STAYS_CHARGED = (
     "interrupted while drawing: the price stays charged in the ledger; "
@@ -59,7 +62,7 @@ STAYS_CHARGED = (
 )
 
 
-class Curator(ChoosingBarrier):
+class Curator(Barrier):
     """Answers questions about one table out of one allowance, reserved under one key of the ledger.
 
     `watch` is for the holder of the table and for nobody else: it is called with the number of levels that a draw has
@@ -131,18 +134,24 @@ class Curator(ChoosingBarrier):
         check_answers(answers, queries.count)
         plan = prices.selection(price=price, unit=self.unit)
 
-        def look() -> list[Counts]:
-            scores = errors_of(self._engine, queries, answers, signed=signed)
-            chosen = self._noise.select(scores, scale=plan.scale, method=plan.event.method)
-            return [np.array([chosen], dtype=np.int64)]
+        request = {"ask": "select signed" if signed else "select"} | answers_request(queries, answers)
+        return self._choose(plan, request, lambda: errors_of(self._engine, queries, answers, signed=signed))
 
-        request = {
-            "ask": "select signed" if signed else "select",
-            "queries": canonical_hash(queries),
-            "answers": answers_digest(answers.numerators, answers.denominator),
-        }
-        ((chosen,), _) = self._ask(plan.event, request, look)
-        return int(chosen[0])
+    def choose(self, question: ChoiceQuestion, *, price: Fraction, method: Selection | None = None) -> int:
+        """The number of a candidate with a large score.
+
+        Guarantee: `price`, for scores of sensitivity 1 (`questions/choices.py`): permute-and-flip for a pure price, the
+            exponential mechanism for a price in rho or where it is asked for.
+        """
+        bounds.check_type(question, ChoiceQuestion, "candidates with their score")
+        question.check(self.domain)
+        monotone = question.is_monotone(self.relation)
+        plan = prices.choice(price=price, unit=self.unit, monotone=monotone, method=method)
+        return self._choose(
+            plan,
+            question.request(),
+            lambda: question.scores(self._engine.answer(question.queries), self._engine.size()),
+        )
 
     def draw(self, question: Draw, *, price: Fraction) -> DrawnDatabase:
         """A small database near the table: SmallDB, drawn exactly.
@@ -157,7 +166,7 @@ class Curator(ChoosingBarrier):
             unit=self.unit,
             resolution=question.resolution,
             what=question.describe(),
-            ledger_unit=self._ledger.budget.unit,
+            ledger_unit=self._ledger_unit,
         )
 
         def look() -> list[Counts]:
@@ -196,12 +205,7 @@ class Curator(ChoosingBarrier):
         bounds.check_queries(self.domain, queries)
         check_answers(answers, queries.count)
         parts = [(0, queries.count)] if groups is None else group_ends(groups, queries.count)
-        request = {
-            "ask": "largest error",
-            "queries": canonical_hash(queries),
-            "answers": answers_digest(answers.numerators, answers.denominator),
-            "groups": parts,
-        }
+        request = {"ask": "largest error", "groups": parts} | answers_request(queries, answers)
         return self._errors_at(
             request, len(parts), price, lambda: largest_by_part(self._engine, queries, answers, parts)
         )
@@ -233,14 +237,12 @@ class Curator(ChoosingBarrier):
             variances,
             relation=self.relation,
             unit=self.unit,
-            ledger_unit=self._ledger.budget.unit,
+            ledger_unit=self._ledger_unit,
         )
 
         def look() -> list[Counts]:
             tables = self._engine.margins(list(margins))
-            noisy = plan.noise.draw(self._noise, [tables[margin].ravel() for margin in margins])
-            shaped = zip(noisy, plan.sizes, plan.axes, strict=True)
-            return [relative(counts.reshape(shape), axes) for counts, shape, axes in shaped]
+            return plan.draw(self._noise, [tables[margin].ravel() for margin in margins])
 
         request = {
             "ask": "residuals",
@@ -271,7 +273,7 @@ class Curator(ChoosingBarrier):
             variances,
             relation=self.relation,
             unit=self.unit,
-            ledger_unit=self._ledger.budget.unit,
+            ledger_unit=self._ledger_unit,
         )
         request = {
             "ask": "tables",
@@ -333,32 +335,6 @@ class Curator(ChoosingBarrier):
         ((chosen,), _) = self._ask(plan.event, request, look)
         return tuple(int(i) for i in chosen)
 
-    def _size_at(
-        self,
-        request: dict[str, Any],
-        price: Fraction,
-        exact: Callable[[], int],
-        *,
-        note: Mapping[str, Any] | None = None,
-    ) -> Size:
-        """One number that a record moves by at most 1, plus noise."""
-        values, noise, receipt = self._noisy_at(
-            request,
-            one_each(1),
-            price,
-            lambda: np.array([exact()], dtype=np.int64),
-            coordinates=1,
-            note=note,
-        )
-        return Size(int(values[0]), noise, receipt)
-
-    def _errors_at(
-        self, request: dict[str, Any], count: int, price: Fraction, exact: Callable[[], Counts]
-    ) -> LargestError:
-        """So many largest errors, each of which a record moves by at most 1, plus noise."""
-        values, noise, receipt = self._noisy_at(request, one_each(count), price, exact, coordinates=count)
-        return LargestError(values, noise, receipt)
-
 
 class OnlineCurator(Curator, SteppedBarrier):
     """Tests guesses against one table, and measures where they fail."""
@@ -372,10 +348,8 @@ class OnlineCurator(Curator, SteppedBarrier):
         """
         if self._open is not None:
             raise MechanismError("an epoch is open already; test in it until it is closed")
-        plan = prices.plan_epoch(terms, unit=self.unit, ledger_unit=self._ledger.budget.unit)
-        self._spent_with(
-            self._charged(plan.event).cost(self._budget.unit)
-        )  # refuses too much; counted when it is stored
+        plan = prices.plan_epoch(terms, unit=self.unit, ledger_unit=self._ledger_unit)
+        self._spent_with(self._charged(plan.event).cost(self._budget.unit))  # refuses too much
         shift = self._plus_noise(0, Laplace(terms.threshold_price, plan.threshold_scale))
         secret = sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS))
         self._follow(
@@ -415,35 +389,59 @@ class OnlineCurator(Curator, SteppedBarrier):
                 break
         return [outcome_of(step) for step in self._follow_all(records)]
 
-    def note(self, what: Mapping[str, Any]) -> Step:
-        """Write down something public at no cost, as a step of its own."""
-        return self.note_all([what])[0]
 
-    def note_all(self, what: Sequence[Mapping[str, Any]]) -> list[Step]:
-        """The same for several things in one transaction; KeyReused if another process has taken one of the steps."""
-        bounds.check_list(what, Mapping, "a list of things to write down, each by name")
-        for one in what:
-            bounds.check_about(one)
-        return self._follow_all(
-            [self._record(NOTE, [], one, number=self._step + i) for i, one in enumerate(what)]
+class DiscoveryCurator(RawBarrier):
+    """Looks at the raw columns of one table, out of one allowance of a ledger that was made before the domain."""
+
+    def kinds(self, column: str, *, price: Fraction) -> CellCounts:
+        """How many values of a column are whole numbers, fractions, days, other texts, missing; plus noise.
+
+        Guarantee: `price`; a record is counted in one cell.
+        """
+        return self._cells("kinds of values", column, len(KINDS), price, lambda: self._raw.kinds(column))
+
+    def numbers(self, column: str, *, price: Fraction) -> CellCounts:
+        """How many numbers of a column lie between the public borders of `questions/ladder.py`, plus noise.
+
+        Guarantee: `price`; a record is counted in one cell.
+        """
+        return self._cells(
+            "numbers by ladder", column, len(NUMBERS) + 1, price, lambda: self._raw.numbers(column)
         )
 
-    def _look(self, queries: Queries, guess: int, current: OpenEpoch) -> list[Counts]:
-        """Near or far, and a value: of the same form for both, so that what is stored takes the same room."""
-        exact = int(self._engine.answer(queries)[0])
-        far = self._far(sparse.score(exact, guess), current, queries.denominator)
-        law = current.epoch.answer_noise
-        value = self._plus_noise(exact, law, queries.denominator) if far and law is not None else 0
-        outcome = [np.array([far], dtype=np.int64)]
-        return outcome if law is None else [*outcome, np.array([value], dtype=np.int64)]
+    def years(self, column: str, *, price: Fraction) -> CellCounts:
+        """How many days of a column lie in each public year, plus noise.
 
-    def _far(self, score: int, current: OpenEpoch, denominator: int) -> bool:
-        """The one place where a score meets the secret threshold."""
-        terms = current.epoch.terms
-        noisy = self._plus_noise(score, Laplace(terms.test_price, current.epoch.test_scale), denominator)
-        shift = sparse.within_reach(current.shift, denominator)
-        return sparse.is_far(noisy, threshold=terms.threshold, shift=shift, denominator=denominator)
+        Guarantee: `price`; a record is counted in one cell.
+        """
+        return self._cells("days by year", column, len(YEARS) + 2, price, lambda: self._raw.years(column))
 
-    def _plus_noise(self, exact: int, law: IndependentLaw, denominator: int = 1) -> int:
-        values = np.array([exact], dtype=np.int64)
-        return int(add_noise(values, law, denominator=denominator, source=self._noise)[0])
+    def common_values(self, column: str, *, price: Fraction, delta: Fraction) -> FoundValues:
+        """The values whose number of records, plus noise, reaches a public threshold; with those noisy numbers.
+
+        Noise is drawn for the values that occur, each by itself, and for no others: that is what delta pays for.
+
+        Guarantee: `price` in rho, but for a total variation of `delta`. Let a neighbour have one person more, whose
+            records have values that others have too, and new ones. The noisy counts of the former are the Gaussian
+            mechanism on a vector that moves by at most k; a new one, of which there are at most k, passes the threshold
+            with a chance of at most delta altogether, independently of them. Where none does, both tables give the same
+            law on the rest; thresholds are post-processing.
+        """
+        plan = prices.plan_common_values(
+            self._one_cell(),
+            price=price,
+            delta=delta,
+            rows=rows_of(self._ledger.persons),
+            unit=self.unit,
+            ledger_unit=self._ledger_unit,
+        )
+
+        def look() -> list[Counts]:
+            texts, exact = self._raw.spellings(column)
+            noisy = add_noise(exact, plan.law, source=self._noise)
+            common = np.flatnonzero(noisy >= plan.threshold)
+            return [to_bytes(tuple(texts[i] for i in common)), noisy[common]]
+
+        request = {"ask": "common values", "column": column, "threshold": plan.threshold}
+        (texts, counts), receipt = self._ask(plan.event, request, look, note={"column": column})
+        return FoundValues(from_bytes(texts), counts, plan.threshold, plan.law, delta, receipt)

@@ -25,8 +25,11 @@ from maquette.errors import LedgerError
 from maquette.gate import prices
 from maquette.gate.barrier import Barrier
 from maquette.gate.handle import Table
+from maquette.gate.plans import add_noise
+from maquette.queries.base import Queries
 from maquette.questions import bounds, sparse
 from maquette.questions.measurement import Epoch, GuessOutcome
+from maquette.questions.noise import IndependentLaw, Laplace
 from maquette.questions.payload import pack, unpack
 from maquette.questions.steps import EPOCH, NOTE, TEST, Step, outcome_of, read_step
 
@@ -74,6 +77,19 @@ class SteppedBarrier(Barrier):
         self._spent = self._paid
         return steps
 
+    def note(self, what: Mapping[str, Any]) -> Step:
+        """Write down something public at no cost, as a step of its own."""
+        return self.note_all([what])[0]
+
+    def note_all(self, what: Sequence[Mapping[str, Any]]) -> list[Step]:
+        """The same for several things in one transaction; KeyReused if another process has taken one of the steps."""
+        bounds.check_list(what, Mapping, "a list of things to write down, each by name")
+        for one in what:
+            bounds.check_about(one)
+        return self._follow_all(
+            [self._record(NOTE, [], one, number=self._step + i) for i, one in enumerate(what)]
+        )
+
     def _store(
         self, ask: str, values: list[NDArray[np.int64]], *, more: Mapping[str, Any], event: Event
     ) -> Entry:
@@ -84,7 +100,7 @@ class SteppedBarrier(Barrier):
             record.key,
             request=record.request,
             tag=event.tag,
-            cost=event.cost(self._ledger.budget.unit),
+            cost=event.cost(self._ledger_unit),
             body=record.body,
             payload=record.payload,
             parent=self._key,
@@ -130,7 +146,7 @@ class SteppedBarrier(Barrier):
         if entry.payload is None:
             raise LedgerError("the ledger has lost the threshold of an open epoch")
         terms = sparse.terms_from_dict(entry.body["terms"])
-        plan = prices.plan_epoch(terms, unit=self.unit, ledger_unit=self._ledger.budget.unit)
+        plan = prices.plan_epoch(terms, unit=self.unit, ledger_unit=self._ledger_unit)
         epoch = Epoch(terms, plan.threshold_scale, plan.test_scale, plan.answer_noise, step.receipt)
         return OpenEpoch(epoch, sparse.unseal(unpack(entry.payload)), 0)
 
@@ -143,3 +159,23 @@ class SteppedBarrier(Barrier):
             self._open = (
                 None if far >= current.epoch.terms.cap else OpenEpoch(current.epoch, current.shift, far)
             )
+
+    def _look(self, queries: Queries, guess: int, current: OpenEpoch) -> list[NDArray[np.int64]]:
+        """Near or far, and a value: of the same form for both, so that what is stored takes the same room."""
+        exact = int(self._engine.answer(queries)[0])
+        far = self._far(sparse.score(exact, guess), current, queries.denominator)
+        law = current.epoch.answer_noise
+        value = self._plus_noise(exact, law, queries.denominator) if far and law is not None else 0
+        outcome = [np.array([far], dtype=np.int64)]
+        return outcome if law is None else [*outcome, np.array([value], dtype=np.int64)]
+
+    def _far(self, score: int, current: OpenEpoch, denominator: int) -> bool:
+        """The one place where a score meets the secret threshold."""
+        terms = current.epoch.terms
+        noisy = self._plus_noise(score, Laplace(terms.test_price, current.epoch.test_scale), denominator)
+        shift = sparse.within_reach(current.shift, denominator)
+        return sparse.is_far(noisy, threshold=terms.threshold, shift=shift, denominator=denominator)
+
+    def _plus_noise(self, exact: int, law: IndependentLaw, denominator: int = 1) -> int:
+        values = np.array([exact], dtype=np.int64)
+        return int(add_noise(values, law, denominator=denominator, source=self._noise)[0])

@@ -22,6 +22,7 @@ from maquette.accounting.events import (
 )
 from maquette.queries.marginals import Binned
 from maquette.questions.noise import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw
+from maquette.questions.residuals import relative
 from maquette.questions.rounding import sigma_of
 from maquette.questions.tables import without_overlap
 from maquette.samplers.noise import Noise
@@ -51,6 +52,15 @@ def add_noise(values: Counts, law: NoiseLaw, *, denominator: int = 1, source: No
             return source.gaussian(values, sigma=sigma_of(variance * denominator**2))
         case Cube(base=base):
             return source.cube(values, base=base)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdPlan:
+    """Noise on counts of which only those at or above a public threshold are returned."""
+
+    law: Gaussian
+    event: Event
+    threshold: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +128,11 @@ class ResidualPlan:
     noise: VariancePlan
     sizes: tuple[tuple[int, ...], ...]
     axes: tuple[tuple[int, ...], ...]
+
+    def draw(self, source: Noise, counts: Sequence[Counts]) -> list[Counts]:
+        """Noise on every table; what is returned and stored of it is the part without the means that are removed."""
+        shaped = zip(self.noise.draw(source, counts), self.sizes, self.axes, strict=True)
+        return [relative(noisy.reshape(shape), axes) for noisy, shape, axes in shaped]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,14 @@ from maquette.gate.plans import (
     Pricing,
     ResidualPlan,
     SelectionPlan,
+    ThresholdPlan,
     VariancePlan,
 )
 from maquette.queries.base import Margin, Sensitivity
 from maquette.queries.counting import projected_axes, ripple, shift_squared
 from maquette.queries.marginals import Binned, table_sensitivity
 from maquette.questions import bounds, sparse
+from maquette.questions.findings import threshold_for
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseRequest, independent
 from maquette.questions.rounding import float_up, grid_up, sqrt_up
@@ -184,6 +186,22 @@ def _against_continuous(
         log_ratio=log_ratio(coordinates),
     )
     return NoisePlan(law, event, denominator)
+
+
+def plan_common_values(
+    sensitivity: Sensitivity, *, price: Fraction, delta: Fraction, rows: int, unit: Unit, ledger_unit: Unit
+) -> ThresholdPlan:
+    """Noise on the counts of the values that occur, and the threshold that a new one passes with chance delta."""
+    bounds.check_price(price)
+    if unit.is_pure or ledger_unit.is_gaussian or not delta:
+        raise MechanismError(
+            "values are found by thresholds, which need a delta and a ledger that counts rho; give a delta, and "
+            "make the ledger with discover or with accounting 'zcdp'"
+        )
+    law = _gaussian_law(sensitivity, price=price, unit=Unit.RHO, denominator=1)
+    variance = Fraction(law.sigma_squared)
+    event = GaussianEvent(sigma_squared=variance, l2_squared=sensitivity.l2_squared, total_variation=delta)
+    return ThresholdPlan(law, event, threshold_for(variance, delta, rows=rows))
 
 
 def cube(*, epsilon: Fraction) -> NoisePlan:

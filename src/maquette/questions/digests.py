@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.queries import canonical_hash
+from maquette.queries.base import Queries
 from maquette.queries.marginals import Binned
 from maquette.queries.merging import MAX_PIECE_QUERIES
+from maquette.questions.answers import Answers
 
 
 def answers_digest(numerators: NDArray[Any], denominator: int) -> str:
@@ -20,6 +23,12 @@ def answers_digest(numerators: NDArray[Any], denominator: int) -> str:
         piece = numerators[start : start + MAX_PIECE_QUERIES]
         hasher.update(np.ascontiguousarray(piece, dtype=np.int64).data)
     return hasher.hexdigest()
+
+
+def answers_request(queries: Queries, answers: Answers) -> dict[str, Any]:
+    """Queries and released answers to them as parts of a request."""
+    digest = answers_digest(answers.numerators, answers.denominator)
+    return {"queries": canonical_hash(queries), "answers": digest}
 
 
 def database_digest(values: Sequence[NDArray[Any]]) -> str:
