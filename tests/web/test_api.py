@@ -72,9 +72,46 @@ def test_the_same_key_is_the_same_answer(anna):
         session.ask("sex = 'male' and age < 30", key="a-question-1")
 
 
+def test_a_select_is_forecast_answered_once_and_free_from_then_on(anna):
+    session = anna.session("people")
+    session.buy_size()
+    statement = "select region, count(*) from people group by region"
+    forecast = session.forecast(statement)
+    assert (forecast.questions, forecast.new_questions) == (4, 4)
+    with pytest.raises(mq.BudgetExceeded):
+        session.sql("select sex, work, share() from people group by sex, work", at_most=0.0)
+    table = session.sql(statement, at_most=forecast.cost, key="a-select-1")
+    assert table.column_names[:2] == ["region", "count(*)"]
+    assert table.cost <= forecast.cost
+    assert len(table.answers) == forecast.questions
+    assert all(isinstance(one, SessionAnswer) for one in table.answers)
+    again = session.sql(statement, key="a-select-1")
+    assert (again.cost, again.to_pylist()) == (
+        0.0,
+        [row | {"known_by": "answered before"} for row in table.to_pylist()],
+    )
+    assert session.forecast(statement).new_questions == 0
+    with pytest.raises(mq.KeyReused):
+        session.sql("select work, count(*) from people group by work", key="a-select-1")
+    with pytest.raises(mq.WorkloadError, match="not supported in a session"):
+        session.sql("select avg(age) from people")
+
+
+def test_many_questions_are_answered_or_refused_one_by_one(anna):
+    answers = anna.session("people").ask_many(["age >= 60", "age < 60"])
+    assert [one.kind for one in answers] == ["cached", "cached"]
+    assert answers[0].value + answers[1].value == pytest.approx(1)
+
+
+def test_the_history_has_the_keys_of_the_caller(anna):
+    session = anna.session("people")
+    session.ask("age < 30", key="a-key-of-mine")
+    assert session.history()[-1].key == "a-key-of-mine"
+
+
 def test_refusals_are_the_errors_of_the_library(world, anna):
     session = anna.session("people")
-    with pytest.raises(mq.ParameterError, match="height"):
+    with pytest.raises(mq.WorkloadError, match="height"):
         session.ask("height > 3")
     with pytest.raises(mq.BudgetExceeded):
         session.ask("region = 'Hills' and work = 'retired'", at_most=0.0)
@@ -97,7 +134,7 @@ def test_a_release_feels_like_a_local_one(anna, released):
     assert len(release.sql("select region, count(*) from t group by region")) == 4
     assert release.rows.num_rows > 0
     assert "percentage points" in release.headline
-    with pytest.raises(mq.ParameterError):
+    with pytest.raises(mq.WorkloadError):
         release.sql("select * from t")
 
 

@@ -120,8 +120,10 @@ def bare(
 
 def on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, MaquetteError)
-    numbers = {name: getattr(error, name) for name in ("unit", "needed", "left") if hasattr(error, name)}
-    response = refuse(request, status_of(error), words_of(error), **numbers)
+    numbers = {
+        name: getattr(error, name) for name in ("unit", "needed", "left", "error") if hasattr(error, name)
+    }
+    response = refuse(request, status_of(error), words_of(error), kind=type(error).__name__, **numbers)
     if isinstance(error, (RateExceeded, WorkerGone)):
         response.headers["retry-after"] = str(int(getattr(error, "seconds", 1)) + 1)
     return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import secrets
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -14,10 +15,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from maquette.accounting.affordable import percent_of
 from maquette.accounting.budget import UNITS
 from maquette.domain import Domain
-from maquette.errors import MaquetteError
+from maquette.errors import MaquetteError, ParameterError
+from maquette.results.select import is_select
 from maquette.web import builder
 from maquette.web.access import check_form, service_of, signed_in
-from maquette.web.explore import MAX_TEXT
+from maquette.web.explore import MAX_TEXT, cell
 from maquette.web.pages import page
 from maquette.web.problems import status_of, words_of
 
@@ -98,6 +100,7 @@ def _ask_page(
     problem: str | None = None,
     forecast: dict[str, Any] | None = None,
     answer: dict[str, Any] | None = None,
+    rows: dict[str, Any] | None = None,
     status: int | None = None,
 ) -> Response:
     person, service = signed_in(request), service_of(request)
@@ -114,6 +117,9 @@ def _ask_page(
         problem=problem,
         forecast=forecast,
         answer=answer,
+        rows=rows,
+        cells=[] if rows is None else [[cell(one) for one in row] for row in rows["rows"]],
+        query=urlencode({"q": q}),
         key=secrets.token_urlsafe(16),
         facts=facts,
         part=part,
@@ -137,6 +143,9 @@ def ask(
     service.asking_link(person, table)
     domain = service.domain(table)
     try:
+        if is_select(q):
+            rows = service.sql(person, table, q, key=key, at_most=at_most, allow_useless=bool(anyway))
+            return _ask_page(request, table, q, domain, rows=rows)
         answer = service.ask(person, table, q, key=key, at_most=at_most, allow_useless=bool(anyway))
     except MaquetteError as error:
         return _ask_page(request, table, q, domain, problem=words_of(error), status=status_of(error))
@@ -164,20 +173,42 @@ def history(request: Request, table: str, after: int = 0) -> Response:
     return page(request, "history.html.j2", table=table, past=past, facts=facts, part=part)
 
 
+@router.get("/t/{table}/select.csv")
+def select_file(request: Request, table: str, q: Condition) -> Response:
+    """The result of a SELECT that was paid for, as a file: it takes nothing more."""
+    person, service = signed_in(request), service_of(request)
+    if service.forecast(person, table, q).get("new_questions", 1):
+        raise ParameterError("this is no SELECT that was answered before; ask it first")
+    result = service.sql(person, table, q, key=None, at_most=0.0)
+    return _csv(f"{table}-select.csv", result["columns"], result["rows"])
+
+
 @router.get("/t/{table}/history.csv")
 def history_file(request: Request, table: str) -> Response:
     """Everything that was asked, as a file."""
     person, service = signed_in(request), service_of(request)
-    stream = io.StringIO()
-    writer = csv.writer(stream)
-    writer.writerow(["sequence", "when", "what", "value", "error", "kind", "cost"])
+    names = ("sequence", "when", "what", "value", "error", "kind", "cost")
+    lines: list[list[Any]] = []
     after: int | None = 0
     while after is not None:
         past = service.history(person, table, after=after, limit=500)
-        for one in past["items"]:
-            writer.writerow(
-                [one[name] for name in ("sequence", "when", "what", "value", "error", "kind", "cost")]
-            )
+        lines += [[one[name] for name in names] for one in past["items"]]
         after = past["next"]
-    headers = {"content-disposition": f'attachment; filename="{table}-history.csv"'}
+    return _csv(f"{table}-history.csv", names, lines)
+
+
+def _csv(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Response:
+    """A table as a file. A text that a spreadsheet would take for a formula begins with a quote."""
+    stream = io.StringIO()
+    writer = csv.writer(stream)
+    writer.writerows([[_plain_cell(one) for one in row] for row in (columns, *rows)])
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(stream.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _plain_cell(value: Any) -> Any:
+    return (
+        f"'{value}"
+        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+        else value
+    )

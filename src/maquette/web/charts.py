@@ -7,7 +7,7 @@ page, so that the content security policy can forbid it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +102,71 @@ def steps(values: Sequence[float], *, top: float, first: str, last: str, top_tex
         y = HEIGHT * (1 - min(value / top if top > 0 else 0.0, 1.0))
         corners += [(i * width, y), ((i + 1) * width, y)]
     return Line(" ".join(f"{x:.1f},{y:.1f}" for x, y in corners), top_text, first, last)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Errors over epsilon on a plane of WIDTH by HEIGHT, both axes logarithmic: places of points, words for ends."""
+
+    expected: str
+    certified: str
+    marks: tuple[tuple[float, float | None, float | None], ...]
+    """The places of each point: across, and down for the expected and the certified error."""
+    top: str
+    bottom: str
+
+
+def curve(points: Sequence[tuple[float, float | None, float | None]]) -> Curve | None:
+    """(epsilon, expected error, certified error) as two lines; None where there is nothing to draw."""
+    errors = [one for _, *pair in points for one in pair if one is not None and 0 < one < 1]
+    if len(points) < 2 or not errors:
+        return None
+    across, up = scale([epsilon for epsilon, *_ in points]), scale(errors)
+
+    def down(error: float | None) -> float | None:
+        return None if error is None or not 0 < error < 1 else round(HEIGHT * (1 - up(error)), 1)
+
+    marks = tuple(
+        (round(WIDTH * across(epsilon), 1), down(first), down(last)) for epsilon, first, last in points
+    )
+    lines = [" ".join(f"{one[0]},{one[i]}" for one in marks if one[i] is not None) for i in (1, 2)]
+    return Curve(lines[0], lines[1], marks, percent_text(max(errors)), percent_text(min(errors)))
+
+
+def scale(values: Sequence[float]) -> Callable[[float], float]:
+    """From positive values to places between 0.02 and 0.98 by their logarithms."""
+    low, high = min(values), max(values)
+    width = math.log(high / low) or 1.0
+    return lambda value: 0.02 + 0.96 * min(max(math.log(value / low) / width, 0.0), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From the expected to the guaranteed error, on a scale from 0 to 100."""
+
+    expected: float
+    guaranteed: float | None
+
+
+def spans(pairs: Sequence[tuple[float | None, float | None]]) -> list[Span | None]:
+    """Pairs of expected and guaranteed errors on one logarithmic scale; None where no error is expected."""
+    errors = [one for pair in pairs for one in pair if one is not None and 0 < one < 1]
+    if not errors:
+        return [None] * len(pairs)
+    across = scale(errors)
+    return [
+        None
+        if expected is None or not 0 < expected < 1
+        else Span(
+            round(100 * across(expected), 2),
+            None if not guaranteed or guaranteed >= 1 else round(100 * across(guaranteed), 2),
+        )
+        for expected, guaranteed in pairs
+    ]
+
+
+def percent_text(value: float) -> str:
+    return f"{100 * value:.2g} points"
 
 
 def figure(value: float | None) -> str:

@@ -12,20 +12,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from maquette import errors
 from maquette.domain import Domain
 from maquette.errors import (
     BudgetExceeded,
-    KeyReused,
     LedgerError,
     MaquetteError,
     ParameterError,
     RateExceeded,
     ReleaseError,
+    UselessAnswer,
 )
 from maquette.receipt import Receipt
 from maquette.results.statements import Answer
 from maquette.results.tables import ResultTable
-from maquette.sessions.question import Forecast, Past, SessionAnswer
+from maquette.sessions.grouped import SessionTable
+from maquette.sessions.question import Forecast, Past, Refusal, SelectForecast, SessionAnswer
 
 if TYPE_CHECKING:
     import httpx
@@ -204,20 +206,52 @@ class RemoteSession:
     ) -> SessionAnswer:
         """Answer one question. See `maquette.Session.ask`."""
         body = {"query": query, "at_most": at_most, "allow_useless": allow_useless}
-        fields = self._service.post(f"{self._path}/questions", body, key=key)
-        receipt = fields["receipt"]
-        names = ("query", "value", "error", "beta", "kind", "cost", "left", "unit", "holds_for")
-        return SessionAnswer(
-            **{name: fields[name] for name in names},
-            receipt=None if receipt is None else Receipt.parse(receipt),
-            notes=tuple(fields["notes"]),
+        return _answer(self._service.post(f"{self._path}/questions", body, key=key))
+
+    def ask_many(
+        self, queries: Iterable[str], *, allow_useless: bool = False
+    ) -> list[SessionAnswer | Refusal]:
+        """Answer many questions in order; one that is refused is a `Refusal` in its place, and the others go on."""
+        answers: list[SessionAnswer | Refusal] = []
+        for query in queries:
+            try:
+                answers.append(self.ask(query, allow_useless=allow_useless))
+            except (BudgetExceeded, UselessAnswer) as error:
+                answers.append(Refusal(query, str(error), error.exit_code))
+        return answers
+
+    def sql(
+        self,
+        statement: str,
+        *,
+        key: str | None = None,
+        allow_useless: bool = False,
+        at_most: float | None = None,
+    ) -> SessionTable:
+        """Counts and shares by groups, all cells or none. See `maquette.Session.sql`."""
+        body = {"statement": statement, "at_most": at_most, "allow_useless": allow_useless}
+        fields = self._service.post(f"{self._path}/sql", body, key=key)
+        table = _table(fields)
+        return SessionTable(
+            table.arrow,
+            table.notes,
+            answers=tuple(_answer(one) for one in fields["answers"]),
+            cost=fields["cost"],
+            left=fields["left"],
+            unit=fields["unit"],
         )
 
     def forecast(self, query: str) -> Forecast:
-        """What a question would cost at most and what its answer would state. Spends nothing."""
+        """What a question or a SELECT would cost at most and would state. Spends nothing."""
         fields = self._service.post(f"{self._path}/forecast", {"query": query})
         names = ("query", "kind", "cost", "error", "left", "unit", "size_cost", "refusal")
-        return Forecast(**{name: fields[name] for name in names}, guess=None)
+        forecast = Forecast(**{name: fields[name] for name in names}, guess=None)
+        new = fields["new_questions"]
+        return (
+            forecast
+            if new is None
+            else SelectForecast.of(forecast, questions=fields["questions"], new_questions=new)
+        )
 
     def buy_size(self) -> None:
         """Buy the number of records, which the first question needs, by itself."""
@@ -288,6 +322,16 @@ class RemoteRelease:
         return f"RemoteRelease('{self.name}': {self.headline})"
 
 
+def _answer(fields: dict[str, Any]) -> SessionAnswer:
+    receipt = fields["receipt"]
+    names = ("query", "value", "error", "beta", "kind", "cost", "left", "unit", "holds_for")
+    return SessionAnswer(
+        **{name: fields[name] for name in names},
+        receipt=None if receipt is None else Receipt.parse(receipt),
+        notes=tuple(fields["notes"]),
+    )
+
+
 def _table(fields: dict[str, Any]) -> ResultTable:
     import pyarrow as pa
 
@@ -302,14 +346,17 @@ def error_of(reply: httpx.Response) -> MaquetteError:
         detail = str(fields.get("detail") or fields.get("title"))
     except (ValueError, AttributeError):
         fields, detail = {}, f"status {reply.status_code}"
+    kind = getattr(errors, str(fields.get("kind") or ""), None)
     match reply.status_code:
+        case 400 if kind is UselessAnswer:
+            return UselessAnswer(detail, error=float(fields.get("error", 1.0)))
+        case 400 | 422 if isinstance(kind, type) and issubclass(kind, MaquetteError):
+            return kind(detail)
         case 402:
             numbers = {name: float(fields.get(name, "nan")) for name in ("needed", "left")}
             return BudgetExceeded(detail, unit=str(fields.get("unit", "")), **numbers)
         case 429:
             return RateExceeded(detail, seconds=float(reply.headers.get("retry-after", 1)))
-        case 422 if "key" in detail and "used before" in detail:
-            return KeyReused(detail)
         case 400 | 422:
             return ParameterError(detail)
         case 404:

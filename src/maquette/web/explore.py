@@ -110,12 +110,11 @@ def figures(release: Release) -> list[str]:
 def rows_of(table: ResultTable) -> list[list[str]]:
     """The first rows in words."""
     return [
-        [_cell(row[name]) for name in table.column_names]
-        for row in table.arrow.slice(0, MAX_ROWS).to_pylist()
+        [cell(row[name]) for name in table.column_names] for row in table.arrow.slice(0, MAX_ROWS).to_pylist()
     ]
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return charts.figure(value) if isinstance(value, float) or value is None else str(value)

@@ -17,7 +17,7 @@ MAX_BODY = 64 * 1024
 """Bytes of a request's body."""
 BODY_SECONDS = 15.0
 """How long a sender may take for its body."""
-QUESTIONS = ("/ask", "/questions", "/size")
+QUESTIONS = ("/ask", "/questions", "/size", "/sql")
 """How the addresses end at which questions are asked."""
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -20,6 +20,7 @@ from maquette.gate.handle import open as open_table
 from maquette.releasing.payment import open_ledger
 from maquette.results import wording
 from maquette.results.document import plain
+from maquette.sessions.grouped import SessionTable
 from maquette.sessions.session import Session, session
 from maquette.web.audit import AuditLog
 from maquette.web.config import Config, ShareSettings, TableSettings
@@ -63,11 +64,14 @@ class Holder:
         self._sessions: dict[str, Session] = {}
         self._answers: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
         """The last answers by person and key, for those who send again; the ledger has all of them."""
+        self._statements: dict[tuple[str, str], str] = {}
+        """The last SELECTs by person and key."""
         self._mutex = threading.Lock()
         self._calls: dict[str, Callable[..., Any]] = {
             "describe": self.describe,
             "forecast": self.forecast,
             "ask": self.ask,
+            "sql": self.sql,
             "buy_size": self.buy_size,
             "standing": self.standing,
             "history": self.history,
@@ -227,6 +231,35 @@ class Holder:
                     self._answers.pop(next(iter(self._answers)))
         return result
 
+    def sql(
+        self,
+        who: str,
+        role: str,
+        statement: str,
+        key: str | None = None,
+        at_most: float | None = None,
+        allow_useless: bool = False,
+    ) -> dict[str, Any]:
+        """Counts by groups out of an analyst's own budget: every cell is a question, and all are answered or none.
+
+        A cell that was answered before is free, so that a statement which is sent again costs nothing.
+        """
+        one = self._session(who)
+        note: dict[str, Any] = {"query": statement[:500], "key": key}
+        if key is not None and self._statements.setdefault((who, key), statement) != statement:
+            raise KeyReused(f"key '{key}' was used before for another statement; give each its own key")
+        try:
+            table = one.sql(statement, at_most=at_most, allow_useless=allow_useless)
+        except MaquetteError as error:
+            self._log(who, role, "refused", note | {"why": type(error).__name__})
+            raise
+        self._log(
+            who, role, "asked", note | {"cells": len(table), "cost": table.cost}, is_paid=table.cost > 0
+        )
+        while len(self._statements) > MAX_ANSWERS:
+            self._statements.pop(next(iter(self._statements)))
+        return table_fields(table) | {"total": one.total}
+
     def buy_size(self, who: str, role: str) -> bool:
         """Buy the number of records for an analyst, by itself."""
         is_new = self._session(who).buy_size()
@@ -373,6 +406,23 @@ class Holder:
         self, who: str, role: str, action: str, detail: dict[str, Any], *, is_paid: bool = False
     ) -> None:
         self._audit.write(who, role, action, detail, self._ledger.receipt(), is_paid=is_paid)
+
+
+def table_fields(table: SessionTable) -> dict[str, Any]:
+    """The result of a SELECT as the front gets it: rows, the answers behind them, and what they took."""
+    names = table.column_names
+    answers = [
+        asdict(one) | {"receipt": None if one.receipt is None else str(one.receipt)} for one in table.answers
+    ]
+    return {
+        "columns": names,
+        "rows": [[row[name] for name in names] for row in table.arrow.to_pylist()],
+        "notes": list(table.notes),
+        "answers": answers,
+        "cost": table.cost,
+        "left": table.left,
+        "unit": table.unit,
+    }
 
 
 def _source(config: Config, settings: TableSettings) -> str:

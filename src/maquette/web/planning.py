@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from maquette.accounting.budget import Accounting
 from maquette.domain import Domain
 from maquette.errors import MaquetteError
 from maquette.releasing.planning import Plan, plan, preferred
 from maquette.web.requests import ReleaseRequest
 
-STEPS = (0.1, 0.25, 0.5, 0.75, 1.0)
-"""Parts of what the ledger has left that are compared."""
+STEPS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+"""Parts of what the ledger has left that are compared: the marks of the slider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a plan counts with besides the request: how many records, who are neighbours, how a delta counts."""
+
+    n: int
+    relation: str = "add-remove"
+    accounting: Accounting = "zcdp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +39,29 @@ class Choice:
     problem: str | None = None
 
 
-def choices(domain: Domain, request: ReleaseRequest, *, n: int, further: float | None) -> list[Choice]:
+def choices(
+    domain: Domain, request: ReleaseRequest, setting: Setting, *, further: float | None
+) -> list[Choice]:
     """The chosen budget and parts of what is left, from small to large."""
-    epsilons = {float(f"{part * further:.2g}") for part in STEPS} if further else set()
-    epsilons = {one for one in epsilons if further is None or 0 < one <= further} | {request.epsilon}
-    return [_choice(domain, request.model_copy(update={"epsilon": one}), n) for one in sorted(epsilons)]
+    epsilons = {_round_down(part * further) for part in STEPS} if further else set()
+    epsilons = {one for one in epsilons if one > 0} | {request.epsilon}
+    return [_choice(domain, request.model_copy(update={"epsilon": one}), setting) for one in sorted(epsilons)]
 
 
-def compared(domain: Domain, request: ReleaseRequest, *, n: int) -> Plan:
+def _round_down(value: float) -> float:
+    """Two digits, and never more than the value."""
+    power = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.floor(value / power + 1e-9) * power:.2g}")
+
+
+def compared(domain: Domain, request: ReleaseRequest, setting: Setting) -> Plan:
     """Every mechanism at one budget."""
-    return _plan(domain, _frozen(request), n)
+    return _plan(domain, _frozen(request), setting)
 
 
-def _choice(domain: Domain, request: ReleaseRequest, n: int) -> Choice:
+def _choice(domain: Domain, request: ReleaseRequest, setting: Setting) -> Choice:
     try:
-        whole = _plan(domain, _frozen(request), n)
+        whole = _plan(domain, _frozen(request), setting)
         name = preferred(whole, request.queries(domain)) if request.mechanism == "auto" else request.mechanism
         best = next(one for one in whole.forecasts if one.mechanism == name)
     except MaquetteError as error:
@@ -63,7 +82,13 @@ def _frozen(request: ReleaseRequest) -> str:
 
 
 @lru_cache(maxsize=256)
-def _plan(domain: Domain, request: str, n: int) -> Plan:
+def _plan(domain: Domain, request: str, setting: Setting) -> Plan:
     parsed = ReleaseRequest.model_validate_json(request)
     arguments: dict[str, Any] = {"epsilon": parsed.epsilon, "delta": parsed.delta, "beta": parsed.beta}
-    return plan(parsed.queries(domain), n=n, **arguments)
+    return plan(
+        parsed.queries(domain),
+        n=setting.n,
+        relation=setting.relation,
+        accounting=None if not parsed.delta else setting.accounting,
+        **arguments,
+    )

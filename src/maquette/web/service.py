@@ -29,6 +29,8 @@ from maquette.web.requests import ReleaseRequest
 from maquette.web.server import only_for_owner
 from maquette.web.state import State
 
+KEY = "web:"
+"""What the keys of questions from pages and programs begin with in the ledger."""
 POLL_SECONDS = 0.5
 """How often the states of running jobs are read."""
 
@@ -159,12 +161,36 @@ class Service:
             who=person.name,
             role=person.role,
             query=query,
-            key=None if key is None else f"web:{key}",
+            key=None if key is None else f"{KEY}{key}",
             at_most=at_most,
             allow_useless=allow_useless,
         )
         self.count(f"answers_{answer['kind']}")
         return answer
+
+    def sql(
+        self,
+        person: Person,
+        table: str,
+        statement: str,
+        *,
+        key: str | None,
+        at_most: float | None = None,
+        allow_useless: bool = False,
+    ) -> dict[str, Any]:
+        """Answer one SELECT, all its cells or none, out of this person's budget."""
+        link = self.asking_link(person, table)
+        result = link.call(
+            "sql",
+            who=person.name,
+            role=person.role,
+            statement=statement,
+            key=None if key is None else f"{KEY}{key}",
+            at_most=at_most,
+            allow_useless=allow_useless,
+        )
+        self.count("answers_paid" if result["cost"] else "answers_cached")
+        return result
 
     def history(self, person: Person, table: str, *, after: int = 0, limit: int = 50) -> dict[str, Any]:
         return self.asking_link(person, table).call("history", who=person.name, after=after, limit=limit)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from pydantic import ValidationError
 
+from maquette.accounting.unit import Unit
 from maquette.domain.file import check
 from maquette.domain.review import REVIEWS
 from maquette.errors import MaquetteError, ParameterError
@@ -70,12 +71,15 @@ def plan_page(
     link = service.steward_link(person, table)
     ledger, facts, domain = link.call("ledger"), link.call("describe"), service.domain(table)
     records = n or (facts["records"] or {}).get("value") or TYPICAL
+    setting = planning.Setting(
+        records, facts["relation"], "gaussian" if facts["unit"] == Unit.HALF_MU_SQUARED else "zcdp"
+    )
     values, problem, chosen, choices, whole = request.query_params, None, None, [], None
     if values:
         try:
             chosen = _read(values)
-            choices = planning.choices(domain, chosen, n=records, further=ledger["further"])
-            whole = planning.compared(domain, chosen, n=records)
+            choices = planning.choices(domain, chosen, setting, further=ledger["further"])
+            whole = planning.compared(domain, chosen, setting)
         except MaquetteError as error:
             problem = str(error)
     return page(
@@ -88,7 +92,12 @@ def plan_page(
         n=records,
         chosen=chosen,
         choices=choices,
+        chosen_number=next(
+            (i for i, one in enumerate(choices) if chosen and one.epsilon == chosen.epsilon), 0
+        ),
         plan=whole,
+        curve=charts.curve([(one.epsilon, one.expected, one.guaranteed) for one in choices]),
+        spans=charts.spans([(one.expected, one.guaranteed) for one in whole.forecasts]) if whole else [],
         problem=problem,
         key=secrets.token_urlsafe(16),
         part=part,

@@ -15,10 +15,13 @@ from maquette.web.api.values import (
     ForecastQuestion,
     History,
     Question,
+    SessionResult,
     Standing,
+    Statement,
     TableFacts,
     Tables,
 )
+from maquette.web.service import KEY
 
 router = APIRouter()
 
@@ -67,6 +70,22 @@ def ask(request: Request, who: Who, table: TableName, question: Question, key: K
     return Answer(**answer)
 
 
+@router.post("/tables/{table}/sql", operation_id="session_sql", responses=responses(PAID))
+def session_sql(
+    request: Request, who: Who, table: TableName, statement: Statement, key: Key
+) -> SessionResult:
+    """Counts and shares by groups out of your budget: all cells or none. What was answered before is free."""
+    result = service_of(request).sql(
+        who,
+        table,
+        statement.statement,
+        key=key,
+        at_most=statement.at_most,
+        allow_useless=statement.allow_useless,
+    )
+    return SessionResult(**result)
+
+
 @router.post("/tables/{table}/size", operation_id="buy_size", responses=responses(PAID))
 def buy_size(request: Request, who: Who, table: TableName) -> Standing:
     """Buy the number of records, which the first question needs; once it is there this costs nothing."""
@@ -78,4 +97,7 @@ def buy_size(request: Request, who: Who, table: TableName) -> Standing:
 @router.get("/tables/{table}/questions", operation_id="history")
 def history(request: Request, who: Who, table: TableName, after: After = 0, limit: Limit = 50) -> History:
     """What you asked, in order."""
-    return History(**service_of(request).history(who, table, after=after, limit=limit))
+    page = service_of(request).history(who, table, after=after, limit=limit)
+    for one in page["items"]:
+        one["key"] = None if one["key"] is None else one["key"].removeprefix(KEY)
+    return History(**page)

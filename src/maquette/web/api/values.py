@@ -19,6 +19,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str = ""
+    kind: str = Field(default="", description="The name of the library's error, where it is one.")
 
 
 class _Body(BaseModel):
@@ -36,7 +37,19 @@ class Question(_Body):
 
 
 class ForecastQuestion(_Body):
+    """A condition, or one SELECT of counts or shares by groups."""
+
     query: Text
+
+
+class Statement(_Body):
+    """One SELECT of counts or shares by groups: every cell is a question."""
+
+    statement: Text
+    at_most: float | None = Field(
+        default=None, ge=0, le=1e6, description="The most that all cells may take, in `unit`."
+    )
+    allow_useless: bool = Field(default=False, description="Also answer with an error of 50 points or more.")
 
 
 class Column(BaseModel):
@@ -80,6 +93,8 @@ class Forecast(BaseModel):
     size_cost: float
     refusal: str | None
     beta: float
+    questions: int = Field(default=1, description="Cells of a SELECT; 1 for a condition.")
+    new_questions: int | None = Field(default=None, description="Cells that were not answered before.")
 
 
 class Answer(BaseModel):
@@ -99,7 +114,38 @@ class Answer(BaseModel):
     notes: list[str]
 
 
+class CellAnswer(BaseModel):
+    """The answer behind one cell of a SELECT."""
+
+    query: str
+    value: float
+    error: float
+    beta: float
+    holds_for: str
+    kind: Literal["free", "cached", "paid"]
+    cost: float
+    left: float
+    unit: str
+    receipt: str | None
+    notes: list[str]
+
+
+class SessionResult(BaseModel):
+    """The rows of a SELECT with their errors, the answers behind them, and what they took together."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+    notes: list[str]
+    answers: list[CellAnswer]
+    cost: float
+    left: float
+    total: float
+    unit: str
+
+
 class PastQuestion(BaseModel):
+    """One line of the history: a question, or what was paid for it."""
+
     sequence: int
     when: str
     what: str
@@ -107,6 +153,7 @@ class PastQuestion(BaseModel):
     error: float | None
     kind: str
     cost: float
+    key: str | None = Field(default=None, description="The idempotency key of the question.")
 
 
 class History(BaseModel):
