@@ -119,7 +119,7 @@ def discover(
     budget = Budget(epsilon, delta, "zcdp", thresholds=True)
     warn_if_weak(budget)
     header = raw_columns(source, **reading)
-    choice = _Choice.of(header, dict(columns or {}), persons)
+    choice = ColumnChoice.of(header, dict(columns or {}), persons)
     if not choice.open:
         raise ParameterError(
             "every column is declared or dropped: there is nothing to find, and nothing was paid"
@@ -151,7 +151,7 @@ def discover(
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class ColumnChoice:
     """What is known of each column of the header, in its order."""
 
     declared: dict[str, Attribute]
@@ -166,7 +166,7 @@ class _Choice:
         return tuple(name for name in self.order if self.dropped.get(name) != _UNFIT)
 
     @classmethod
-    def of(cls, header: Mapping[str, bool], columns: dict[str, Any], persons: Persons | None) -> _Choice:
+    def of(cls, header: Mapping[str, bool], columns: dict[str, Any], persons: Persons | None) -> ColumnChoice:
         missing = [name for name in columns if name not in header]
         if missing:
             raise ParameterError(f"the table has no column '{missing[0]}', which columns= names")
@@ -250,7 +250,7 @@ def _reserve(book: Ledger, key: str, digest: str, budget: Budget) -> None:
 
 
 def _findings(
-    curator: DiscoveryCurator, choice: _Choice, budget: Budget, ledger: Budget, rows: int
+    curator: DiscoveryCurator, choice: ColumnChoice, budget: Budget, ledger: Budget, rows: int
 ) -> tuple[Finding, ...]:
     price = Fraction(budget.row_units(rows) // len(choice.open), UNITS)
     slack = min(budget.slack_units, ledger.slack_units)

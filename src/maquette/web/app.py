@@ -51,7 +51,7 @@ STEWARD_LINKS = (*LINKS, ("Jobs", "/jobs"), ("People", "/people"))
 
 def service_site(service: Service) -> FastAPI:
     """Tables, questions, releases and jobs, for people who are signed in."""
-    from maquette.web import access, api, asking, steward
+    from maquette.web import access, api, asking, domains, steward
 
     settings = service.config.settings
 
@@ -73,8 +73,9 @@ def service_site(service: Service) -> FastAPI:
     app.state.catalog = service.catalog
     app.state.visible_releases = lambda request: service.visible_releases(access.signed_in(request))
     app.add_exception_handler(access.SignInFirst, lambda request, _: access.to_sign_in(request))
-    for router in (api.router, api.operations, access.router, asking.router, steward.router, site.router):
-        app.include_router(router)
+    for part in (api, access, asking, steward, domains, site):
+        app.include_router(part.router)
+    app.include_router(api.operations)
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)
     def description() -> dict[str, Any]:

@@ -50,7 +50,7 @@ def tables(request: Request) -> Response:
     person, service = signed_in(request), service_of(request)
     shown = [service.describe(person, name) for name in service.tables_of(person)]
     for one in shown:
-        one["columns"] = [attribute["name"] for attribute in one["domain"]["attributes"]]
+        one["columns"] = [attribute["name"] for attribute in (one["domain"] or {}).get("attributes", [])]
     return page(request, "tables.html.j2", tables=shown, part=part)
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from maquette.accounting.ledger import Ledger
 
 GENESIS = "0" * 64
+BEFORE_LEDGER = Receipt(0, GENESIS)
+"""What lines name that were written before the table had a ledger."""
 FIELDS = ("number", "when", "who", "role", "action", "detail", "ledger", "prev")
 _TAIL = 1 << 16
 
@@ -142,7 +144,7 @@ class AuditLog:
         """Read the whole log, against its own chain and the ledger's; how many lines there are."""
         prev, number, reached = GENESIS, 0, 0
         for line in self.lines():
-            receipt = Receipt.parse(line.ledger)
+            receipt = BEFORE_LEDGER if line.ledger == str(BEFORE_LEDGER) else Receipt.parse(line.ledger)
             if line.prev != prev or line.number != number + 1:
                 raise LedgerError(f"the audit log was cut or reordered before line {number + 1}")
             if receipt.seq < reached:

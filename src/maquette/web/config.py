@@ -40,6 +40,10 @@ class TableSettings(_Strict):
     """The table inside a DuckDB file."""
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     encoding: str = "utf-8"
+    discovery: bool = False
+    """May a table without a domain file be served, so that the steward finds its domain privately and pays for it?"""
+    review_draft: bool = False
+    """May the steward's page show an unreviewed domain? Its lists may be read off the records: they are not private."""
     fit_report: bool = False
     """May the steward's page show exact counts of values that fit no declared cell? They are not private."""
     witness: str | None = None
@@ -134,6 +138,18 @@ class Config:
             return str(source.with_name(f"{source.stem}.ledger"))
         return table.ledger if "://" in table.ledger else str(self.place(table.ledger))
 
+    def source(self, name: str) -> str:
+        """Where the records of a table are: a path or an address."""
+        source = self.settings.tables[name].source
+        return source if "://" in source else str(self.place(source))
+
+    def domain(self, name: str) -> Path:
+        return self.place(self.settings.tables[name].domain)
+
+    def proposal(self, name: str) -> Path:
+        """Where a domain that was found privately waits for the steward."""
+        return self.table_folder(name) / "proposals" / f"{name}.domain.json"
+
     def table_folder(self, name: str) -> Path:
         """Where the log and the releases of a table are."""
         folder = self.settings.tables[name].folder
@@ -183,6 +199,11 @@ def _problems(settings: Settings) -> list[str]:
             for name in names
             if not re.fullmatch(NAME, name)
         ]
+    problems += [
+        f'tables.{name}.discovery: it needs accounting = "zcdp" and a ledger in a file'
+        for name, table in settings.tables.items()
+        if table.discovery and (table.accounting != "zcdp" or "://" in (table.ledger or ""))
+    ]
     for name, person in settings.people.items():
         for table, share in person.tables.items():
             if table not in settings.tables:

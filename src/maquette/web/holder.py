@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from maquette.accounting.affordable import affordable_epsilon, percent_of
 from maquette.accounting.budget import UNITS, Budget, Cost
 from maquette.domain import Domain, Relation
+from maquette.domain.file import to_text
+from maquette.domain.review import REVIEWS, confirm
 from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, ParameterError
 from maquette.gate.handle import fit_report
 from maquette.gate.handle import open as open_table
 from maquette.releasing.payment import open_ledger
 from maquette.results import wording
 from maquette.results.document import plain
+from maquette.results.folder import write_text
 from maquette.sessions.grouped import SessionTable
 from maquette.sessions.session import Session, session
 from maquette.web.audit import AuditLog
-from maquette.web.config import Config, ShareSettings, TableSettings
+from maquette.web.config import Config, ShareSettings
 from maquette.web.jobs import Jobs
 from maquette.web.witness import Witness
 
@@ -39,9 +42,9 @@ class Holder:
     def __init__(self, config: Config, name: str) -> None:
         settings = config.settings.tables[name]
         self._config, self._name, self._settings = config, name, settings
-        self._domain = Domain.load(config.place(settings.domain))
+        self._domain = Domain.load(config.domain(name))
         self._table = open_table(
-            _source(config, settings),
+            config.source(name),
             domain=self._domain,
             name=name,
             table=settings.table,
@@ -83,6 +86,7 @@ class Holder:
             "audit": self.audit,
             "note": self.note,
             "fit": self.fit,
+            "confirm": self.confirm,
             "start_job": self.start_job,
             "job": self._jobs.status,
             "cancel_job": self.cancel_job,
@@ -168,6 +172,7 @@ class Holder:
         """What is public about the table."""
         return {
             "name": self._name,
+            "stage": "open",
             "about": self._settings.about,
             "domain": self._domain.to_dict(),
             "relation": self._settings.relation,
@@ -386,13 +391,20 @@ class Holder:
             )
         self._log(who, "steward", "looked at the fit report", {})
         report = fit_report(
-            _source(self._config, self._settings),
+            self._config.source(self._name),
             domain=self._domain,
             table=self._settings.table,
             delimiter=self._settings.delimiter,
             encoding=self._settings.encoding,
         )
         return report.to_dict()
+
+    def confirm(self, name: str, who: str, why: str) -> None:
+        """Write down who confirms that the declared values of a column are public knowledge, and why."""
+        reviews = confirm(self._domain, name, by=who, why=why).notes[REVIEWS]
+        self._domain = replace(self._domain, notes=self._domain.notes | {REVIEWS: reviews})
+        write_text(self._config.domain(self._name), to_text(self._domain))
+        self._log(who, "steward", "confirmed a column", {"column": name, "why": why[:500]})
 
     def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:
         self._log(who, "steward", "started a release", {"job": job, "request": request}, is_paid=True)
@@ -423,7 +435,3 @@ def table_fields(table: SessionTable) -> dict[str, Any]:
         "left": table.left,
         "unit": table.unit,
     }
-
-
-def _source(config: Config, settings: TableSettings) -> str:
-    return settings.source if "://" in settings.source else str(config.place(settings.source))

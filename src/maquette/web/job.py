@@ -7,9 +7,12 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maquette.errors import MaquetteError
+
+if TYPE_CHECKING:
+    from maquette.web.config import Config
 
 
 def main() -> int:
@@ -27,34 +30,71 @@ def main() -> int:
 
 
 def run(order: dict[str, Any]) -> None:
-    """Release, and write the folder."""
+    """Release and write the folder, or find a domain and write that."""
+    from maquette.web import config as configs
+
+    config = configs.load(Path(order["config"]))
+    say(key=f"job-{order['job']}")
+    if order["request"].get("kind") == "discovery":
+        _discover(config, order)
+    else:
+        _release(config, order)
+    say(state="done", stage="done", share=1000)
+
+
+def _discover(config: Config, order: dict[str, Any]) -> None:
+    """Find a domain privately; it is proposed to the steward and not in use yet."""
+    from maquette.domain.file import to_text
+    from maquette.releasing.discovery import discover
+    from maquette.results.folder import write_text
+    from maquette.web.requests import DiscoveryRequest
+
+    settings = config.settings.tables[order["table"]]
+    request = DiscoveryRequest.model_validate(order["request"])
+    say(stage="looking at the columns", share=0)
+    discovery = discover(
+        config.source(order["table"]),
+        epsilon=request.epsilon,
+        delta=request.delta,
+        ledger=config.ledger(order["table"]),
+        columns=request.columns,
+        relation=settings.relation,
+        total_epsilon=settings.epsilon,
+        total_delta=settings.delta,
+        key=f"job-{order['job']}",
+        table=settings.table,
+        delimiter=settings.delimiter,
+        encoding=settings.encoding,
+    )
+    place = config.proposal(order["table"])
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_text(place, to_text(discovery.domain))
+
+
+def _release(config: Config, order: dict[str, Any]) -> None:
     from maquette import api
     from maquette.domain import Domain
     from maquette.gate import handle
-    from maquette.web import config as configs
     from maquette.web.requests import ReleaseRequest
 
-    config = configs.load(Path(order["config"]))
     settings = config.settings.tables[order["table"]]
     request = ReleaseRequest.model_validate(order["request"])
     domain = Domain.load(config.place(settings.domain))
     say(stage="reading the table", share=0)
     table = handle.open(
-        settings.source if "://" in settings.source else str(config.place(settings.source)),
+        config.source(order["table"]),
         domain=domain,
         name=order["table"],
         table=settings.table,
         delimiter=settings.delimiter,
         encoding=settings.encoding,
     )
-    key = f"job-{order['job']}"
-    say(key=key)
     release = api.release(
         table,
         request.queries(domain),
         ledger=config.ledger(order["table"]),
         relation=settings.relation,
-        key=key,
+        key=f"job-{order['job']}",
         progress=lambda what, share: say(stage=what, share=round(1000 * min(max(share, 0.0), 1.0))),
         **request.arguments(),
     )
@@ -62,7 +102,6 @@ def run(order: dict[str, Any]) -> None:
     folder = config.table_folder(order["table"]) / "releases" / f"{order['job']}.maquette"
     folder.parent.mkdir(parents=True, exist_ok=True)
     release.save(folder, replace=True)
-    say(state="done", stage="done", share=1000)
 
 
 def say(**words: Any) -> None:

@@ -101,6 +101,10 @@ class Jobs:
         with self._mutex:
             return any(one.state == RUNNING and one.key == key for one in self._statuses.values())
 
+    def any_running(self) -> bool:
+        with self._mutex:
+            return any(one.state == RUNNING for one in self._statuses.values())
+
     def cancel(self, job: str) -> dict[str, Any]:
         """End the process. What was paid stays in the ledger, and the same job can be resumed."""
         with self._mutex:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,6 +11,20 @@ from maquette.errors import WorkloadError
 from maquette.queries.base import Queries
 
 MAX_PARTS = 64
+
+
+class DiscoveryRequest(BaseModel):
+    """What is known of the columns of a table before its domain is found privately, and what that may cost."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["discovery"] = "discovery"
+    epsilon: float = Field(gt=0, le=100)
+    delta: float = Field(default=0.0, ge=0, lt=1)
+    columns: dict[str, Literal["number", "text", "date", "drop"]] = Field(
+        default_factory=dict,
+        description="What a column holds, or that it is dropped; all others are found out.",
+    )
 
 
 class ReleaseRequest(BaseModel):

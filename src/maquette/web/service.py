@@ -25,12 +25,14 @@ from maquette.web.jobs import CANCELLED, DONE, FAILED, RUNNING
 from maquette.web.link import Keeper, Link
 from maquette.web.problems import Forbidden, Missing, words_of
 from maquette.web.protocol import WorkerGone
-from maquette.web.requests import ReleaseRequest
+from maquette.web.requests import DiscoveryRequest, ReleaseRequest
 from maquette.web.server import only_for_owner
 from maquette.web.state import State
 
 KEY = "web:"
 """What the keys of questions from pages and programs begin with in the ledger."""
+OPEN = "open"
+"""The stage of a table that can be asked; the others lead there."""
 POLL_SECONDS = 0.5
 """How often the states of running jobs are read."""
 
@@ -126,13 +128,23 @@ class Service:
     def domain(self, table: str) -> Domain:
         """The declared columns, which do not change while a worker has the table open."""
         if table not in self._domains:
-            self._domains[table] = Domain.from_dict(self.links[table].call("describe")["domain"])
+            facts = self.links[table].call("describe")
+            if facts["stage"] != OPEN:
+                raise Missing(f"the table '{table}' is not open yet: the steward prepares its domain")
+            self._domains[table] = Domain.from_dict(facts["domain"])
         return self._domains[table]
+
+    def change_domain(self, person: Person, table: str, call: str, **arguments: Any) -> None:
+        """One step of a review, or the domain that was found: recorded with who did it."""
+        self.steward_link(person, table).call(call, who=person.name, **arguments)
+        self._domains.pop(table, None)
 
     def describe(self, person: Person, table: str) -> dict[str, Any]:
         """A table as this person sees it, with what is left to them."""
         link = self.link(person, table)
         facts = link.call("describe")
+        if facts["stage"] != OPEN:
+            return facts | {"standing": None, "problem": None}
         try:
             standing = link.call("standing", who=person.name) if table in person.settings.tables else None
             return facts | {"standing": standing, "problem": None}
@@ -216,10 +228,15 @@ class Service:
     def release_of_job(self, job: str) -> str | None:
         return next((name for name, one in self._release_names.items() if one == job), None)
 
-    def start_job(self, person: Person, table: str, request: ReleaseRequest, *, key: str) -> dict[str, Any]:
-        """Begin a release, or find the one that this key began."""
+    def start_job(
+        self, person: Person, table: str, request: ReleaseRequest | DiscoveryRequest, *, key: str
+    ) -> dict[str, Any]:
+        """Begin a release or a discovery, or find the one that this key began."""
         link = self.steward_link(person, table)
-        request.queries(self.domain(table))  # refuses what cannot be asked, before anything is stored
+        if isinstance(request, ReleaseRequest):
+            request.queries(self.domain(table))  # refuses what cannot be asked, before anything is stored
+        else:
+            link.call("forecast_discovery", request=request.model_dump())
         text = json.dumps(request.model_dump(), sort_keys=True)
         values = {
             "id": secrets.token_hex(8),
@@ -274,7 +291,7 @@ class Service:
     def publish(self, person: Person, job: str, *, is_public: bool) -> dict[str, Any]:
         """Show a release to the analysts of its table, or to stewards alone."""
         row = self.job(person, job)
-        if row["state"] != DONE:
+        if row["state"] != DONE or self.release_of_job(job) is None:
             raise ParameterError("this release is not done; what is not there cannot be published")
         self.store.change(state.job, {"id": job}, published=int(is_public))
         action = "published a release" if is_public else "hid a release"

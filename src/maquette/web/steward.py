@@ -13,8 +13,6 @@ from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from pydantic import ValidationError
 
 from maquette.accounting.unit import Unit
-from maquette.domain.file import check
-from maquette.domain.review import REVIEWS
 from maquette.errors import MaquetteError, ParameterError
 from maquette.web import charts, planning, state
 from maquette.web.access import check_form, service_of, signed_in
@@ -128,6 +126,7 @@ def jobs(request: Request, after: int = 0) -> Response:
     rows = service.jobs(person, after=after, limit=50)
     for row in rows:
         row["release"] = service.release_of_job(row["id"])
+        row["is_discovery"] = is_discovery(row)
     return page(request, "jobs.html.j2", jobs=rows, after=rows[-1]["number"] if len(rows) == 50 else None)
 
 
@@ -139,10 +138,31 @@ def job_page(request: Request, job: str) -> Response:
         request,
         "job.html.j2",
         job=row,
-        wishes=json.loads(row["request"]),
+        wishes=_wishes(row),
+        is_discovery=is_discovery(row),
         release=service.release_of_job(job),
         is_running=row["state"] == RUNNING,
     )
+
+
+def is_discovery(row: dict[str, Any]) -> bool:
+    """Does this job find a domain, rather than make a release?"""
+    return json.loads(row["request"]).get("kind") == "discovery"
+
+
+def _wishes(row: dict[str, Any]) -> dict[str, str]:
+    """What a job was asked for, in words."""
+    wishes = json.loads(row["request"])
+    wishes.pop("kind", None)
+    return {name: _words(value) for name, value in wishes.items() if value}
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_words(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(_words(one) for one in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 @router.post("/jobs/{job}/{action}")
@@ -247,36 +267,7 @@ def settle(
     return to(f"/t/{table}/ledger")
 
 
-# --- the domain and people ------------------------------------------------------------------------------------------
-
-
-@router.get("/t/{table}/domain", response_class=HTMLResponse)
-def domain_page(request: Request, table: str, fit: bool = False) -> Response:
-    person, service = signed_in(request), service_of(request)
-    link = service.steward_link(person, table)
-    domain, facts = service.domain(table), link.call("describe")
-    findings = check(domain)
-    columns = [
-        {
-            "name": a.name,
-            "kind": str(a.kind),
-            "values": a.values_in_words,
-            "review": (domain.notes.get(REVIEWS) or {}).get(a.name),
-            "findings": [one for one in findings if one.attribute == a.name],
-        }
-        for a in domain
-    ]
-    report = link.call("fit", who=person.name) if fit else None
-    return page(
-        request,
-        "domain.html.j2",
-        table=table,
-        facts=facts,
-        columns=columns,
-        findings=[one for one in findings if one.attribute is None],
-        report=report,
-        domain=domain,
-    )
+# --- people ------------------------------------------------------------------------------------------
 
 
 @router.get("/people", response_class=HTMLResponse)

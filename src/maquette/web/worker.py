@@ -22,6 +22,7 @@ from maquette.errors import MaquetteError
 from maquette.web import config as configs
 from maquette.web import protocol
 from maquette.web.holder import Holder
+from maquette.web.undeclared import UndeclaredTable, open_holder
 
 log = logging.getLogger("maquette.worker")
 
@@ -50,7 +51,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, path: str, holder: Holder) -> None:
+    def __init__(self, path: str, holder: Holder | UndeclaredTable) -> None:
         self._holder = holder
         super().__init__(path, Handler)
 
@@ -70,7 +71,7 @@ def main(arguments: list[str]) -> int:
     path, table, place = (one for one in arguments if one != "--alone")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
     try:
-        holder = Holder(configs.load(Path(path)), table)
+        holder = open_holder(configs.load(Path(path)), table)
     except MaquetteError as error:
         _say(failed=str(error))
         return error.exit_code

@@ -21,7 +21,7 @@ from maquette.web.api.values import (
     TableFacts,
     Tables,
 )
-from maquette.web.service import KEY
+from maquette.web.service import KEY, OPEN
 
 router = APIRouter()
 
@@ -45,7 +45,8 @@ def _facts(described: dict[str, Any], service: Any) -> TableFacts:
 def list_tables(request: Request, who: Who) -> Tables:
     """The tables that you may see."""
     service = service_of(request)
-    return Tables(items=[_facts(service.describe(who, name), service) for name in service.tables_of(who)])
+    described = [service.describe(who, name) for name in service.tables_of(who)]
+    return Tables(items=[_facts(one, service) for one in described if one["stage"] == OPEN])
 
 
 @router.get("/tables/{table}", operation_id="get_table")
