@@ -57,7 +57,7 @@ _HOMES = {
     "maquette.results.statements": ("Answer", "Certificate"),
     "maquette.results.folder": ("load",),
     "maquette.sessions": ("Session",),
-    "maquette.sessions.session": ("session",),
+    "maquette.sessions.opening": ("session",),
     "maquette.tools.candidates": ("small_databases",),
     "maquette.tools.choose": ("choose",),
     "maquette.tools.sparse_vector": ("above_threshold",),

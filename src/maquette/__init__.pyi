@@ -52,7 +52,7 @@ from maquette.results.folder import load as load
 from maquette.results.release import Release as Release
 from maquette.results.statements import Answer as Answer, Certificate as Certificate
 from maquette.sessions import Session as Session
-from maquette.sessions.session import session as session
+from maquette.sessions.opening import session as session
 from maquette.tools.candidates import small_databases as small_databases
 from maquette.tools.choose import choose as choose
 from maquette.tools.sparse_vector import above_threshold as above_threshold

@@ -5,7 +5,7 @@ import pytest
 from maquette.accounting.budget import Budget
 from maquette.cli.ask import Prompt, describe
 from maquette.errors import BudgetExceeded, ParameterError
-from maquette.sessions.session import session
+from maquette.sessions.opening import session
 from support.online_cases import book, people
 
 KINDS = {

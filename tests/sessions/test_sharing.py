@@ -6,7 +6,7 @@ from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger
 from maquette.gate.handle import Table
 from maquette.sessions import Refusal
-from maquette.sessions.session import session as open_session
+from maquette.sessions.opening import session as open_session
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
 

@@ -16,7 +16,7 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import BudgetExceeded, UselessAnswer, WorkloadError
 from maquette.gate.handle import Table
 from maquette.sessions.grouped import MAX_CELLS, mixed_price
-from maquette.sessions.session import session
+from maquette.sessions.opening import session
 from maquette.vault.engine import MemoryEngine
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable

@@ -9,7 +9,7 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused
-from maquette.sessions.session import session as open_session
+from maquette.sessions.opening import session as open_session
 from support.online_cases import book, people, seeded_session, truth
 
 BUDGET = Budget(0.26, 1e-6)

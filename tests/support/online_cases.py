@@ -12,7 +12,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
 from maquette.queries import where
-from maquette.sessions import Session, session
+from maquette.sessions import Session, opening
 from maquette.vault.engine import MemoryEngine
 from support.seeded import SeededNoise
 
@@ -69,5 +69,5 @@ def seeded(seed: int) -> type[SeededOnline]:
 
 def seeded_session(monkeypatch: Any, seed: int, table: Table, **options: Any) -> Session:
     """`session()` with reproducible noise and nothing else changed."""
-    monkeypatch.setattr(session, "OnlineCurator", seeded(seed))
-    return session.session(table, **options)
+    monkeypatch.setattr(opening, "OnlineCurator", seeded(seed))
+    return opening.session(table, **options)

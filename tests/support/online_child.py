@@ -19,7 +19,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.queries import boxes
 from maquette.queries.base import Queries
 from maquette.sessions import Session
-from maquette.sessions.session import session
+from maquette.sessions.opening import session
 from support import crash_points
 from support.forking import Order, fork_workers
 from support.online_cases import PEOPLE, book, people

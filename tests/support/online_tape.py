@@ -11,7 +11,7 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
-from maquette.sessions import session
+from maquette.sessions import opening
 from support.privacy_doubles import Call, Divergence, RecordingNoise, ReplayingNoise
 from support.seeded import SeededNoise
 
@@ -62,8 +62,8 @@ class TapedOnline(OnlineCurator):
 
 def taped(monkeypatch: Any, tape: Sequence[Call] | None, table: Table, ledger: Ledger, **options: Any) -> Any:
     noise = Recorder() if tape is None else Player(tape)
-    monkeypatch.setattr(session, "OnlineCurator", type("Taped", (TapedOnline,), {"tape": noise}))
-    return session.session(table, ledger=ledger, **options), noise
+    monkeypatch.setattr(opening, "OnlineCurator", type("Taped", (TapedOnline,), {"tape": noise}))
+    return opening.session(table, ledger=ledger, **options), noise
 
 
 def check_inputs(one: Sequence[Call], other: Sequence[Call]) -> float:

@@ -109,6 +109,10 @@ def ask(
         float | None,
         typer.Option(help="Share of the ledger's total that is reserved for the analyst."),
     ] = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(metavar="RELEASE", help="Start guesses from the rows of this release, for free."),
+    ] = None,
     key: Annotated[str | None, typer.Option(help="The session's name in the ledger, to continue it.")] = None,
     forecast: Annotated[
         bool, typer.Option("--forecast", help="Only show what the questions would cost.")
@@ -139,8 +143,9 @@ def ask(
     from maquette import _check as check
     from maquette.accounting.budget import Budget
     from maquette.domain import Domain, Relation
+    from maquette.results.folder import load
+    from maquette.sessions.opening import session
     from maquette.sessions.rules import MECHANISMS
-    from maquette.sessions.session import session
 
     if lasting:
         complain(
@@ -155,6 +160,7 @@ def ask(
     Budget(epsilon, delta)
     Relation.named(relation)
     check.one_of(MECHANISMS, mechanism=mechanism)
+    start = None if prior is None else load(prior)
     texts = _questions(declared, [*(predicates or []), *(sql or [])], file)
     if ledger is not None:
         check_ledger(ledger, Path(ledger))
@@ -186,6 +192,7 @@ def ask(
             total_delta=total_delta,
             analyst=analyst,
             share=share,
+            prior=start,
             key=key,
         )
     if not texts and file is None:

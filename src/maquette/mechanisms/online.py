@@ -59,6 +59,8 @@ class PublicNumbers:
     domain: Domain | None = None
     attributes: Margin = ()
     """The attributes that may be asked about; for a survey."""
+    log_start: float = 0.0
+    """What a start from a release adds to ln|X| in bounds on what is paid for; 0 for a uniform start."""
 
     @property
     def n(self) -> int:
@@ -155,7 +157,7 @@ def median_settings(public: PublicNumbers) -> Settings:
     Accuracy: every answer within `error`, except with probability beta, however wrong the hypothesis is. The budget
         lasts for all k questions where the possible small databases are listed in full.
     """
-    median = online.median(**_common(public), universe=public.universe)
+    median = online.median(**_common(public), universe=public.universe, log_start=public.log_start)
     return replace(_from_run(public, median.run, "the median mechanism"), rows=median.rows)
 
 
@@ -273,7 +275,8 @@ def _common(public: PublicNumbers) -> dict[str, Any]:
 
 def _search(public: PublicNumbers, *, refit: bool) -> online.Pmw:
     try:
-        return online.pmw(**_common(public), log_universe=math.log(public.universe), refit=refit)
+        log_universe = math.log(public.universe) + public.log_start
+        return online.pmw(**_common(public), log_universe=log_universe, refit=refit)
     except ParameterError as error:
         raise MechanismError(f"the session cannot be planned: {error}") from None
 
@@ -388,16 +391,21 @@ def _few_answers(public: PublicNumbers, answers: int) -> Settings:
 # measured value shows whether the guess would have passed (Turbo, Kostopoulou et al. 2023, measures until
 # each cell of a query has been updated often enough; here the two prices decide).
 
+TRUSTED = 8
+"""A start from a release is tested first where the budget that is left pays for so many epochs. Set by hand: with a
+delta an epoch may take half of the budget, which is too much for a guess that nobody has tested."""
 WINDOW = 4
 """How many past outcomes count, in units of the price ratio. Set by hand; `python -m benchmarks online` compares
 sessions that measure first with sessions that always test."""
 
 
-def worth_testing(far: Sequence[bool], *, ratio: float) -> bool:
+def worth_testing(far: Sequence[bool], *, ratio: float, trusted: bool = False) -> bool:
     """Is the expected price of a test, by the last outcomes, below that of a measurement?
 
-    `far` are the outcomes so far, in order; `ratio` is the price of a far guess in units of a measurement.
+    `far` are the outcomes so far, in order; `ratio` is the price of a far guess in units of a measurement. A hypothesis
+    that starts from a release is `trusted` as if as many guesses as count had been near before the first.
     """
-    recent = far[-(int(WINDOW * ratio) + 1) :]
+    window = int(WINDOW * ratio) + 1
+    recent = [*[False] * (window if trusted else 0), *far[-window:]][-window:]
     chance = (sum(recent) + 1) / (len(recent) + 2)
     return chance * ratio < 1

@@ -17,6 +17,7 @@ from maquette.errors import WorkloadError
 from maquette.models.answers import SmallDatabase
 from maquette.models.fits import answer_histogram
 from maquette.models.hypothesis import Released, extend_digest
+from maquette.models.prior import Prior
 from maquette.models.refit import MAX_MULTIPLIER, FittedAnswer, fit_answers, logit
 from maquette.models.rows import even_steps, generator
 from maquette.models.tilting import BlockLayout, Compiled, Counting, compile_query, tilt, total_of
@@ -83,6 +84,8 @@ class Dense:
     released: tuple[str, ...] = ()
     """Keys of the answers that it is fitted to, in order."""
     fit: tuple[FittedAnswer, ...] = ()
+    prior: Prior | None = None
+    """What it started from; None for the uniform distribution."""
     _cache: _Cache = field(default_factory=lambda: _Cache())
 
     @classmethod
@@ -90,6 +93,16 @@ class Dense:
         layout = BlockLayout.of(domain, attributes)
         cells = np.full((layout.blocks, layout.cells), 1.0 / (layout.blocks * layout.cells))
         return cls(layout, cells, 1.0, extend_digest("dense", domain.fingerprint, *attributes))
+
+    @classmethod
+    def starting(cls, domain: Domain, attributes: Margin, prior: Prior | None) -> Dense:
+        """The start of a session: the rows of a release, or uniform."""
+        if prior is None:
+            return cls.uniform(domain, attributes)
+        layout = BlockLayout.of(domain, attributes)
+        cells = np.ascontiguousarray(prior.table(attributes)).reshape(layout.blocks, layout.cells)
+        origin = extend_digest("dense", domain.fingerprint, *attributes, "prior", prior.digest)
+        return cls(layout, cells, float(cells.sum()), origin, prior=prior)
 
     @property
     def domain(self) -> Domain:
@@ -150,9 +163,8 @@ class Dense:
         after each. A list that extends the one it is fitted to goes on from here, with the same result."""
         keys = tuple(answer.key for answer in released)
         done = len(self.released)
-        uniform = extend_digest("dense", self.domain.fingerprint, *self.attributes)
-        if self.released != keys[:done] or (not done and self.origin != uniform):
-            return Dense.uniform(self.domain, self.attributes).refit(released)
+        if self.released != keys[:done] or (not done and self.origin != self._start_origin()):
+            return Dense.starting(self.domain, self.attributes, self.prior).refit(released)
         if done == len(keys):
             return self
         table = Table(self.cells.copy(), self.total)
@@ -169,8 +181,13 @@ class Dense:
             self.origin,
             keys,
             tuple(answers),
+            self.prior,
             self._cache.queries_only(),
         )
+
+    def _start_origin(self) -> str:
+        words = [] if self.prior is None else ["prior", self.prior.digest]
+        return extend_digest("dense", self.domain.fingerprint, *self.attributes, *words)
 
     def digest(self) -> str:
         return extend_digest(self.origin, *self.released)
@@ -232,7 +249,8 @@ class Dense:
     def _after(self, table: Table, *words: str) -> Dense:
         """Earlier answers become a part of the origin: what follows is not a refit from the uniform start."""
         origin = extend_digest(self.digest(), *words)
-        return Dense(self.layout, table.cells, table.total, origin, (), (), self._cache.queries_only())
+        cache = self._cache.queries_only()
+        return Dense(self.layout, table.cells, table.total, origin, (), (), self.prior, cache)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from maquette.errors import ParameterError
 from maquette.models.answers import SmallDatabase
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
+
+if TYPE_CHECKING:
+    from maquette.models.prior import Prior
 
 MAX_DENSE_CELLS = 2**26
 """Universes up to this size have one weight per cell, half a gigabyte; a limit of memory, not of accuracy."""
@@ -85,9 +88,13 @@ class Hypothesis(Protocol):
 
 
 def hypothesis_for(
-    domain: Domain, *, kind: str = "auto", attributes: Iterable[str] | None = None
+    domain: Domain,
+    *,
+    kind: str = "auto",
+    attributes: Iterable[str] | None = None,
+    prior: Prior | None = None,
 ) -> Hypothesis:
-    """The start of a session: the uniform distribution over the attributes that may be asked about (or all).
+    """The start of a session over the attributes that may be asked about (or all): uniform, or from a `prior`.
 
     `dense` has a weight for every cell, up to 2^26 cells; `rows` has a few ten thousand weighted rows, for universes of
     any size; `auto` takes the first where it fits.
@@ -98,6 +105,8 @@ def hypothesis_for(
     if kind == "rows" or (kind == "auto" and cells > MAX_DENSE_CELLS):
         from maquette.models.weighted import WeightedRows
 
+        if prior is not None:
+            return WeightedRows.starting(domain, margin, prior)
         return WeightedRows.uniform(domain, margin)
     if cells > MAX_DENSE_CELLS:
         raise ParameterError(
@@ -106,7 +115,7 @@ def hypothesis_for(
         )
     from maquette.models.dense import Dense
 
-    return Dense.uniform(domain, margin)
+    return Dense.starting(domain, margin, prior)
 
 
 def chosen_margin(domain: Domain, attributes: Iterable[str] | None) -> Margin:

@@ -23,6 +23,7 @@ from maquette.models.answers import SmallDatabase
 from maquette.models.dense import check_covered, coded_rows
 from maquette.models.fits import cell_weights
 from maquette.models.hypothesis import Hypothesis, Released, chosen_margin, extend_digest
+from maquette.models.prior import MIXING, Prior
 from maquette.models.rows import generator, systematic
 from maquette.queries.base import Margin, Queries
 
@@ -33,9 +34,16 @@ MAX_ENTRIES = 2**25
 
 
 def version_space_for(
-    domain: Domain, *, rows: int, kind: str = "auto", attributes: Iterable[str] | None = None
+    domain: Domain,
+    *,
+    rows: int,
+    kind: str = "auto",
+    attributes: Iterable[str] | None = None,
+    prior: Prior | None = None,
 ) -> Hypothesis:
     """All small databases of so many rows over the attributes that may be asked about (or all).
+
+    They have equal weight, or with a `prior` the weight with which its rows would give them, mixed with equal ones.
 
     `exact` lists them, `sampled` holds a few hundred that fit; `auto` lists where that is possible. Only for an exact
     space is it proved that c positives suffice (`theory.online.median`).
@@ -50,8 +58,8 @@ def version_space_for(
             f"the small databases of {rows} rows over {cells:,} cells are too many to list; use kind='sampled'"
         )
     if kind != "sampled" and fits:
-        return VersionSpace.whole(domain, margin, rows)
-    return VersionSample.whole(domain, margin, rows)
+        return VersionSpace.whole(domain, margin, rows, prior)
+    return VersionSample.whole(domain, margin, rows, prior)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,9 +76,12 @@ class VersionSpace:
     """Databases down, cells across."""
     origin: str
     released: tuple[str, ...] = ()
+    prior: Prior | None = None
+    weights: Floats | None = None
+    """Of the databases; None where all have the same. Every positive removes half of what is left of their sum."""
 
     @classmethod
-    def whole(cls, domain: Domain, attributes: Margin, rows: int) -> VersionSpace:
+    def whole(cls, domain: Domain, attributes: Margin, rows: int, prior: Prior | None = None) -> VersionSpace:
         """All of them: `listed` has a database in each row, as the numbers of its cells in rising order."""
         cells = domain.cells(attributes)
         listed = np.fromiter(
@@ -80,8 +91,14 @@ class VersionSpace:
         counts = np.zeros((len(listed), cells), dtype=np.uint16)
         for column in listed.T:
             counts[np.arange(len(listed)), column] += 1
-        origin = extend_digest("version space", domain.fingerprint, str(rows), *attributes)
-        return cls(domain, attributes, rows, counts, origin)
+        if prior is None:
+            origin = extend_digest("version space", domain.fingerprint, str(rows), *attributes)
+            return cls(domain, attributes, rows, counts, origin)
+        words = (*attributes, "prior", prior.digest)
+        origin = extend_digest("version space", domain.fingerprint, str(rows), *words)
+        chances = np.exp(prior.log_chances(counts, attributes))
+        mixed = (1 - MIXING) * chances / chances.sum() + MIXING / len(counts)
+        return cls(domain, attributes, rows, counts, origin, prior=prior, weights=mixed)
 
     @property
     def size(self) -> int:
@@ -91,7 +108,7 @@ class VersionSpace:
     def answer(self, queries: Queries) -> Floats:
         """Lower medians of the answers of the possible databases, one per query."""
         check_covered(self.domain, self.attributes, queries)
-        return np.array([lower_median(fractions) for fractions in self._fractions(queries)])
+        return np.array([lower_median(fractions, self.weights) for fractions in self._fractions(queries)])
 
     def refit(self, released: Sequence[Released]) -> VersionSpace:
         """The databases that these answers leave possible, one answer after the other.
@@ -101,7 +118,7 @@ class VersionSpace:
         keys = tuple(answer.key for answer in released)
         count = len(self.released)
         if self.released != keys[:count]:
-            return VersionSpace.whole(self.domain, self.attributes, self.rows).refit(released)
+            return VersionSpace.whole(self.domain, self.attributes, self.rows, self.prior).refit(released)
         current = self
         for answer in released[count:]:
             current = current._prune(answer.queries, answer.value)
@@ -118,7 +135,8 @@ class VersionSpace:
     def synthetic(self, m: int, *, key: str) -> SmallDatabase:
         """m rows that stand for the average of the possible databases."""
         _check.whole(m=m)
-        chosen = np.repeat(np.arange(self.counts.shape[1]), systematic(self.counts.sum(axis=0), m))
+        cells = self.counts.sum(axis=0) if self.weights is None else self.weights @ self.counts
+        chosen = np.repeat(np.arange(self.counts.shape[1]), systematic(cells, m))
         codes = np.unravel_index(chosen, self._shape) if self.attributes else ()
         return coded_rows(self.domain, dict(zip(self.attributes, codes, strict=True)))
 
@@ -139,26 +157,33 @@ class VersionSpace:
     def _prune(self, queries: Queries, value: float) -> VersionSpace:
         check_covered(self.domain, self.attributes, queries)
         fractions = self._fractions(queries)[0]
-        return replace(self, counts=self.counts[still_possible(fractions, value)])
+        stay = still_possible(fractions, value, self.weights)
+        weights = None if self.weights is None else self.weights[stay]
+        return replace(self, counts=self.counts[stay], weights=weights)
 
 
-def lower_median(fractions: Floats) -> float:
-    """The middle value, the lower of the two where there are two."""
+def lower_median(fractions: Floats, weights: Floats | None = None) -> float:
+    """The middle value, the lower of the two where there are two; by weight where weights are given."""
+    if weights is not None:
+        order = np.argsort(fractions, kind="stable")
+        sums = np.cumsum(weights[order])
+        place = int(np.searchsorted(sums, sums[-1] / 2))
+        return float(fractions[order[min(place, len(order) - 1)]])
     middle = (len(fractions) - 1) // 2
     return float(np.partition(fractions, middle)[middle])
 
 
-def still_possible(fractions: Floats, value: float) -> NDArray[np.bool_]:
+def still_possible(fractions: Floats, value: float, weights: Floats | None = None) -> NDArray[np.bool_]:
     """Which databases stay, by their answers: those on the side of the median where the released value lies.
 
     Where that side is empty, the half whose answers are closest to the value.
     """
-    median = lower_median(fractions)
+    median = lower_median(fractions, weights)
     side = fractions > median if value > median else fractions < median
     if side.any():
         return side
     distances = np.abs(fractions - value)
-    return distances <= lower_median(distances)
+    return distances <= lower_median(distances, weights)
 
 
 def _entries(cells: int, rows: int) -> float:
@@ -211,15 +236,23 @@ class VersionSample:
     origin: str
     released: tuple[str, ...] = ()
     sides: tuple[Side, ...] = ()
+    prior: Prior | None = None
 
     @classmethod
-    def whole(cls, domain: Domain, attributes: Margin, rows: int) -> VersionSample:
-        """Independent uniform rows."""
-        origin = extend_digest("version sample", domain.fingerprint, str(rows), *attributes)
+    def whole(
+        cls, domain: Domain, attributes: Margin, rows: int, prior: Prior | None = None
+    ) -> VersionSample:
+        """Independent rows: uniform, or drawn from a prior and a few uniform ones among them."""
+        words = attributes if prior is None else (*attributes, "prior", prior.digest)
+        origin = extend_digest("version sample", domain.fingerprint, str(rows), *words)
         rng = generator(origin)
         size = max(MIN_SAMPLE_SIZE, min(SAMPLE_SIZE, MAX_SAMPLE_ROWS // rows))
         columns = {n: rng.integers(0, domain[n].size, (size, rows), dtype=np.uint32) for n in attributes}
-        return cls(domain, attributes, rows, columns, origin)
+        if prior is not None:
+            chosen, stays = rng.integers(0, prior.m, (size, rows)), rng.random((size, rows)) < MIXING
+            for name in set(attributes) & set(prior.columns):
+                columns[name] = np.where(stays, columns[name], prior.columns[name][chosen]).astype(np.uint32)
+        return cls(domain, attributes, rows, columns, origin, prior=prior)
 
     @property
     def size(self) -> int:
@@ -235,7 +268,7 @@ class VersionSample:
         keys = tuple(answer.key for answer in released)
         count = len(self.released)
         if self.released != keys[:count]:
-            return VersionSample.whole(self.domain, self.attributes, self.rows).refit(released)
+            return VersionSample.whole(self.domain, self.attributes, self.rows, self.prior).refit(released)
         current = self
         for place, answer in enumerate(released[count:], start=count):
             current = replace(current._prune(answer.queries, answer.value), released=keys[: place + 1])

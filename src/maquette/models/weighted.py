@@ -23,6 +23,7 @@ from maquette.domain import Domain
 from maquette.models.answers import SmallDatabase
 from maquette.models.dense import check_covered, coded_rows
 from maquette.models.hypothesis import Released, extend_digest
+from maquette.models.prior import Prior
 from maquette.models.refit import FittedAnswer, fit_answers
 from maquette.models.rows import even_steps, generator
 from maquette.queries import canonical_hash, condition
@@ -94,6 +95,8 @@ class WeightedRows:
     released: tuple[str, ...] = ()
     fit: tuple[FittedAnswer, ...] = ()
     queries: tuple[Queries, ...] = ()
+    prior: Prior | None = None
+    """What it started from; None for uniform records."""
     _matrix: list[NDArray[Any]] = field(default_factory=list)
     """All columns as one array, made when first needed."""
 
@@ -105,6 +108,13 @@ class WeightedRows:
         rng = generator(origin)
         columns = {name: rng.integers(0, domain[name].size, rows, dtype=np.uint32) for name in attributes}
         return cls(domain, attributes, columns, np.full(rows, 1.0 / rows), origin)
+
+    @classmethod
+    def starting(cls, domain: Domain, attributes: Margin, prior: Prior) -> WeightedRows:
+        """The rows of a release and a few uniform ones."""
+        columns, weights = prior.rows(attributes)
+        origin = extend_digest("rows", domain.fingerprint, *attributes, "prior", prior.digest)
+        return cls(domain, attributes, columns, weights, origin, prior=prior)
 
     def answer(self, queries: Queries) -> Floats:
         """Fractions in [0, 1], one per query."""
@@ -122,7 +132,8 @@ class WeightedRows:
         signed = math.copysign(step, value - float(self.answer(queries)[0]))
         weights = self.weights * np.exp(signed * weigh)
         origin = extend_digest(self.digest(), "step", canonical_hash(queries), signed.hex())
-        return WeightedRows(self.domain, self.attributes, self.columns, weights / weights.sum(), origin)
+        weights = weights / weights.sum()
+        return WeightedRows(self.domain, self.attributes, self.columns, weights, origin, prior=self.prior)
 
     def refit(self, released: Sequence[Released]) -> WeightedRows:
         """Fitted to all released answers, in their order: one more at a time, with new rows where there are too few.
@@ -170,6 +181,8 @@ class WeightedRows:
         )
 
     def _start(self) -> WeightedRows:
+        if self.prior is not None:
+            return WeightedRows.starting(self.domain, self.attributes, self.prior)
         return WeightedRows.uniform(self.domain, self.attributes, rows=len(self.weights))
 
     def _weigh(self, queries: Queries) -> Floats:

@@ -1,4 +1,4 @@
-"""Online: questions one at a time, chosen as one goes, on one durable budget. `session.session` opens one."""
+"""Online: questions one at a time, chosen as one goes, on one durable budget. `opening.session` opens one."""
 
 from maquette.sessions.question import Forecast, Past, Refusal, SessionAnswer
 from maquette.sessions.session import Session

@@ -21,6 +21,7 @@ from maquette.gate.curator import OnlineCurator
 from maquette.gate.prices import epoch_cost
 from maquette.mechanisms.online import (
     MAX_FACTOR,
+    TRUSTED,
     USELESS,
     PublicNumbers,
     Settings,
@@ -28,6 +29,7 @@ from maquette.mechanisms.online import (
     with_larger_budget,
     worth_testing,
 )
+from maquette.models.prior import Prior
 from maquette.queries.forms import from_spec
 from maquette.questions.answers import GRID
 from maquette.questions.measurement import Size
@@ -63,11 +65,19 @@ class Plan:
 class SessionPlanner:
     """Keeps the state in step with the ledger, decides from public numbers what comes next, and has it done."""
 
-    def __init__(self, curator: OnlineCurator, ledger: Ledger, rules: Rules, *, key: str) -> None:
+    def __init__(
+        self,
+        curator: OnlineCurator,
+        ledger: Ledger,
+        rules: Rules,
+        *,
+        key: str,
+        prior: Prior | None = None,
+    ) -> None:
         self.curator = curator
         self.rules = rules
         self.state = State(curator.domain, rules.budget.unit)
-        self.hypothesis = HypothesisCache(curator.domain, rules)
+        self.hypothesis = HypothesisCache(curator.domain, rules, prior)
         self.survey = SessionSurvey(curator, self.state)
         self.shared = SharedAnswers(ledger, curator.domain, own=key)
         self._ledger_unit = ledger.budget.unit
@@ -212,7 +222,14 @@ class SessionPlanner:
         if self.state.epochs >= settings.epochs or price > self.curator.left:
             return True
         ratio = float(price / settings.terms.cap / settings.measure.price)
-        return not worth_testing(self.state.far, ratio=ratio)
+        return not worth_testing(self.state.far, ratio=ratio, trusted=self.trusts_start(settings))
+
+    def trusts_start(self, settings: Settings) -> bool:
+        """Is a hypothesis that starts from a release worth an epoch before anything was measured?"""
+        if self.rules.prior is None or settings.measure is None:
+            return False
+        price, rest = self.epoch_price(settings), self.rules.questions - self.state.questions
+        return TRUSTED * price <= self.curator.left and price <= rest * settings.measure.price
 
     def epoch_price(self, settings: Settings) -> Fraction:
         """What opening an epoch takes of the session."""

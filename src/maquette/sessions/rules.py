@@ -37,6 +37,7 @@ from maquette.mechanisms.online import (
     settings_for_all,
     textbook_settings,
 )
+from maquette.models.prior import LOG_MIXING
 from maquette.questions.measurement import Size
 from maquette.releasing.payment import refusal_of
 
@@ -65,6 +66,8 @@ class Rules:
     analyst: str | None
     persons: Persons | None = None
     """Whom the budget protects, where one person has several records."""
+    prior: str | None = None
+    """Digest of the release that the hypothesis starts from; None for a uniform start."""
 
     def __post_init__(self) -> None:
         _check.fraction(beta=self.beta)
@@ -82,6 +85,10 @@ class Rules:
         if self.alpha is not None and (self.mechanism == "median" or self.budget_for_all):
             raise ParameterError(
                 "the median mechanism and sessions with budget_for_all choose their own error; leave alpha out"
+            )
+        if self.prior is not None and self.mechanism == "direct":
+            raise ParameterError(
+                "fresh noise for every question starts from nothing; a prior goes with pmw or median"
             )
 
     @property
@@ -112,20 +119,25 @@ class Rules:
     def facts(self, domain: Domain) -> dict[str, Any]:
         """Everything that decides how the session runs; JSON-ready, in the words that ledgers have always stored."""
         persons = {} if self.persons is None else {"persons": [self.persons.column, self.persons.rows]}
-        return persons | {
-            "domain": domain.fingerprint,
-            "budget": [self.budget.epsilon, self.budget.delta],
-            "relation": str(self.relation),
-            "beta": self.beta,
-            "alpha": self.alpha,
-            "mechanism": self.mechanism,
-            "questions": self.questions,
-            "update": self.update,
-            "bypass": self.measure_first,
-            "lasting": self.budget_for_all,
-            "attributes": None if self.attributes is None else list(self.attributes),
-            "analyst": self.analyst,
-        }
+        prior = {} if self.prior is None else {"prior": self.prior}
+        return (
+            persons
+            | prior
+            | {
+                "domain": domain.fingerprint,
+                "budget": [self.budget.epsilon, self.budget.delta],
+                "relation": str(self.relation),
+                "beta": self.beta,
+                "alpha": self.alpha,
+                "mechanism": self.mechanism,
+                "questions": self.questions,
+                "update": self.update,
+                "bypass": self.measure_first,
+                "lasting": self.budget_for_all,
+                "attributes": None if self.attributes is None else list(self.attributes),
+                "analyst": self.analyst,
+            }
+        )
 
     def digest(self, domain: Domain) -> str:
         return hashlib.sha256(json.dumps(self.facts(domain), sort_keys=True).encode()).hexdigest()
@@ -164,6 +176,7 @@ class Rules:
             measuring=self.measure_first,
             domain=domain,
             attributes=names or domain.names,
+            log_start=0.0 if self.prior is None else LOG_MIXING,
         )
 
     def settings(self, public: PublicNumbers) -> Settings:

@@ -8,14 +8,13 @@ from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from maquette import _check, _html
 from maquette.accounting.affordable import percent_of
 from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger, Receipt
-from maquette.domain import Domain, Relation
+from maquette.domain import Domain
 from maquette.errors import (
     BudgetExceeded,
     KeyReused,
@@ -25,11 +24,10 @@ from maquette.errors import (
     UselessAnswer,
 )
 from maquette.gate.curator import OnlineCurator
-from maquette.gate.handle import Table
 from maquette.models.answers import only
+from maquette.models.prior import Prior
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
-from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
 from maquette.sessions.grouped import SessionTable, answer_both, answer_select, forecast_any, read_select
 from maquette.sessions.planning import MAX_BATCH, SessionPlanner, Unplannable
 from maquette.sessions.question import (
@@ -42,93 +40,16 @@ from maquette.sessions.question import (
     SessionAnswer,
     with_stored,
 )
-from maquette.sessions.rules import Rules, check_analyst, check_names, reserve, warn_renamed
+from maquette.sessions.rules import Rules, warn_renamed
 from maquette.sessions.state import StoredAnswer
 
 if TYPE_CHECKING:
     import pyarrow
 
-QUESTIONS = 10_000
-"""How many new questions a session takes by default."""
 SHOWN_ANSWERS = 5
 """The last answers that a notebook shows."""
 _ATTEMPTS = 200
 """How often a question gives way to other processes that ask in the same session."""
-
-
-def session(
-    table: Table,
-    *,
-    epsilon: float,
-    delta: float = 0.0,
-    beta: float = 0.05,
-    alpha: float | None = None,
-    mechanism: str = "pmw",
-    queries: int = QUESTIONS,
-    relation: Relation | str = Relation.ADD_REMOVE,
-    update: str = "refit",
-    measure_first: bool | None = None,
-    bypass: bool | None = None,
-    budget_for_all: bool = False,
-    lasting: bool = False,
-    attributes: Iterable[str] | None = None,
-    ledger: Ledger | str | Path | None = None,
-    total_epsilon: float | None = None,
-    total_delta: float | None = None,
-    analyst: str | None = None,
-    share: float | None = None,
-    key: str | None = None,
-) -> Session:
-    """Open a session on a private table, or go on with one: questions one at a time, chosen as one goes.
-
-    Guarantee: (epsilon, delta)-DP for all questions of the session together, whatever is asked; pure if delta is 0. The
-        budget is set aside in the ledger when the session opens, where it counts against the total of all sessions,
-        analysts and releases. The same parameters (or the same `key`) go on where they stopped.
-    Accuracy: every answer within alpha as long as the budget lasts, all together, except with probability beta. Without
-        alpha the session takes one that suits the budget; `budget_for_all` takes the smallest at which a theorem says
-        that the budget lasts for all `queries` questions.
-
-    `analyst` and `share` set a share of the ledger's total aside for one analyst, out of which the sessions opened in
-    that name are paid. They are bookkeeping, not access control: a name is taken as it is given, whoever holds the
-    ledger may give any, and an answer of one session is free in all others. `measure_first` (the default of pmw)
-    measures while guesses mostly fail, instead of testing them. `bypass` and `lasting` are the former names of
-    `measure_first` and `budget_for_all`.
-    """
-    if bypass is not None:
-        warn_renamed("bypass", "measure_first")
-        measure_first = bypass if measure_first is None else measure_first
-    if lasting:
-        warn_renamed("lasting", "budget_for_all")
-        budget_for_all = True
-    if measure_first is None:
-        measure_first = mechanism == "pmw" and update == "refit" and not budget_for_all
-    rules = Rules(
-        budget=Budget(epsilon, delta),
-        relation=Relation.named(relation),
-        beta=beta,
-        alpha=alpha,
-        mechanism=mechanism,
-        questions=queries,
-        update=update,
-        measure_first=measure_first,
-        budget_for_all=budget_for_all,
-        attributes=check_names(table.domain, attributes),
-        analyst=check_analyst(analyst, share),
-        persons=table.persons,
-    )
-    total = Budget(
-        epsilon if total_epsilon is None else total_epsilon, delta if total_delta is None else total_delta
-    )
-    warn_if_weak(rules.budget)
-    book = open_ledger(table, ledger, relation=rules.relation, budget=total)
-    require_total(book, epsilon=total_epsilon, delta=total_delta)
-    name = key or f"session-{rules.digest(table.domain)[:20]}"
-    curator = OnlineCurator(table, book, key=name, budget=rules.budget)  # refuses another table
-    if book.find(name) is None:
-        is_public = rules.relation is Relation.REPLACE_ONE
-        rules.check_possible(table.domain, curator.size(price=Fraction(0)) if is_public else None)
-    reserve(book, name, table.domain, rules, share=share)
-    return Session(curator, book, rules, key=name)
 
 
 class Session:
@@ -138,8 +59,16 @@ class Session:
     Accuracy: all answers of this session are within their stated errors, except with probability beta.
     """
 
-    def __init__(self, curator: OnlineCurator, ledger: Ledger, rules: Rules, *, key: str) -> None:
-        self._planner = SessionPlanner(curator, ledger, rules, key=key)
+    def __init__(
+        self,
+        curator: OnlineCurator,
+        ledger: Ledger,
+        rules: Rules,
+        *,
+        key: str,
+        prior: Prior | None = None,
+    ) -> None:
+        self._planner = SessionPlanner(curator, ledger, rules, key=key, prior=prior)
         self._ledger = ledger
         self._key = key
         self._lock = threading.RLock()

@@ -18,6 +18,7 @@ from maquette.errors import LedgerError
 from maquette.mechanisms.online import Settings
 from maquette.models.answers import SmallDatabase
 from maquette.models.hypothesis import Hypothesis, Released, hypothesis_for
+from maquette.models.prior import Prior
 from maquette.queries.base import Margin, Queries
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
@@ -244,9 +245,10 @@ def _exact(value: Any) -> Any:
 class HypothesisCache:
     """The hypothesis that follows from the released answers, fitted again only where it has to learn."""
 
-    def __init__(self, domain: Domain, rules: Rules) -> None:
+    def __init__(self, domain: Domain, rules: Rules, prior: Prior | None = None) -> None:
         self._domain = domain
         self._rules = rules
+        self._prior = prior
         self._hypothesis: Hypothesis | None = None
         self._learned = 0
         """How many released answers it knows."""
@@ -324,5 +326,7 @@ class HypothesisCache:
         if self._rules.mechanism == "median" and self._rows:
             from maquette.models.version_space import version_space_for
 
-            return version_space_for(self._domain, rows=self._rows, attributes=self._rules.attributes)
-        return hypothesis_for(self._domain, attributes=self._rules.attributes)
+            return version_space_for(
+                self._domain, rows=self._rows, attributes=self._rules.attributes, prior=self._prior
+            )
+        return hypothesis_for(self._domain, attributes=self._rules.attributes, prior=self._prior)

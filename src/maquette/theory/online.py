@@ -184,11 +184,13 @@ def median(
     split: tuple[float, ...] | None = None,
     size_error: float = 0.0,
     grid: float = 0.0,
+    log_start: float = 0.0,
 ) -> Median:
     """The median mechanism over all small databases of m rows (Roth and Roughgarden 2010), with the noise of `pmw`.
 
     Accuracy: all k answers within 2A + G + 2e, except with probability beta; G is just above max(alpha_m, W), and
-        c = floor(log2 |R_m|) positives suffice, because each halves the version space.
+        c = floor(log2 |R_m|) positives suffice, because each halves the version space. Where databases start with
+        weights of at least exp(-log_start) / |R_m|, c is floor(log2 |R_m| + log_start / ln 2): each halves the weight.
     Holds when: k adaptive linear queries; the version space is listed in full (a sampled one loses `certain`).
     """
     inputs = Inputs(n, k, beta, 0.0, None, False, size_error, grid)
@@ -197,7 +199,7 @@ def median(
     def noise(c: int, gap: float) -> NoiseLevels:
         return chosen.noise(inputs, price, c, split or chosen.median_split(inputs, price, c, gap))
 
-    return _best_rows(inputs, universe, rows, noise)
+    return _best_rows(inputs, universe, rows, noise, log_start)
 
 
 class _Unit(NamedTuple):
@@ -305,7 +307,11 @@ def _least(rank: Callable[[int], tuple[bool, float]], most: int = _MAX_SEARCH) -
 
 
 def _best_rows(
-    inputs: Inputs, universe: int, rows: int | None, noise: Callable[[int, float], NoiseLevels]
+    inputs: Inputs,
+    universe: int,
+    rows: int | None,
+    noise: Callable[[int, float], NoiseLevels],
+    log_start: float,
 ) -> Median:
     _check.whole(universe=universe)
     if rows is not None:
@@ -314,7 +320,7 @@ def _best_rows(
     def at(m: int) -> Median:
         log_range = multisets.log_multisets(universe=universe, rows=m)
         # a little more, so that the rounding of the logarithm cannot cost a positive
-        c = max(1, math.floor(log_range / math.log(2) + 1e-9))
+        c = max(1, math.floor((log_range + log_start) / math.log(2) + 1e-9))
         best = existence.sampling(rows=m, log_queries=math.log(inputs.k))
         if universe < existence.MAX_ROUNDED_UNIVERSE:
             best = min(best, existence.rounding(rows=m, universe=universe))

@@ -24,7 +24,8 @@ from maquette.results import wording
 from maquette.results.document import plain
 from maquette.results.folder import write_text
 from maquette.sessions.grouped import SessionTable
-from maquette.sessions.session import Session, session
+from maquette.sessions.opening import session
+from maquette.sessions.session import Session
 from maquette.web.audit import AuditLog
 from maquette.web.config import Config, ShareSettings
 from maquette.web.jobs import Jobs
