@@ -73,18 +73,18 @@ class Prior:
     def rows(self, attributes: Margin) -> tuple[dict[str, NDArray[Any]], NDArray[np.float64]]:
         """The start as weighted rows: those of the release (at most `MAX_ROWS`), then a few uniform ones."""
         rng = generator(f"{self.digest} start")
-        kept = np.arange(self.m)
+        chosen = np.arange(self.m)
         if self.m > MAX_ROWS:
-            kept = even_steps(np.full(self.m, 1.0 / self.m), MAX_ROWS, rng=rng)
+            chosen = even_steps(np.full(self.m, 1.0 / self.m), MAX_ROWS, rng=rng)
         columns: dict[str, NDArray[Any]] = {}
         for name in attributes:
             size = self.domain[name].size
-            uniform = rng.integers(0, size, len(kept) + UNIFORM_ROWS, dtype=np.uint32)
+            uniform = rng.integers(0, size, len(chosen) + UNIFORM_ROWS, dtype=np.uint32)
             if name in self.columns:
-                uniform[: len(kept)] = self.columns[name][kept]
+                uniform[: len(chosen)] = self.columns[name][chosen]
             columns[name] = uniform
-        weights = np.full(len(kept) + UNIFORM_ROWS, MIXING / UNIFORM_ROWS)
-        weights[: len(kept)] = (1 - MIXING) / len(kept)
+        weights = np.full(len(chosen) + UNIFORM_ROWS, MIXING / UNIFORM_ROWS)
+        weights[: len(chosen)] = (1 - MIXING) / len(chosen)
         return columns, weights
 
     def log_chances(self, counts: NDArray[Any], attributes: Margin) -> NDArray[np.float64]:
