@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 
 import pytest
 
@@ -38,6 +40,75 @@ def test_two_writers_share_one_chain(tmp_path, ledger):
     for log in (second, first, second):
         log.write("bert", "analyst", "asked", {}, ledger.receipt())
     assert first.verify(ledger) == 8
+
+
+def test_lines_of_many_threads_verify_whoever_read_the_ledger_first(tmp_path, ledger):
+    log, early = AuditLog(tmp_path / "audit.jsonl"), ledger.receipt()
+    pay(ledger, "k")
+    log.write("anna", "analyst", "asked", {}, ledger.receipt())
+    log.write("bert", "analyst", "asked", {}, early)  # read before, written after
+    together = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        together.wait()
+        for i in range(5):
+            receipt = ledger.receipt()
+            pay(ledger, f"k{number}-{i}")
+            log.write("anna", "analyst", "asked", {"i": i}, receipt, is_paid=True)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert log.verify(ledger) == 42
+
+
+def test_lines_that_wait_for_the_disk_share_one_wait(tmp_path, ledger, monkeypatch):
+    log, receipt = AuditLog(tmp_path / "audit.jsonl"), ledger.receipt()
+    waiting, go, waits, sync = threading.Event(), threading.Event(), list[int](), os.fdatasync
+
+    def slow(handle: int) -> None:
+        waits.append(handle)
+        waiting.set()
+        assert go.wait(30)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+
+    def write() -> None:
+        log.write("anna", "analyst", "asked", {}, receipt, is_paid=True)
+
+    threads = [threading.Thread(target=write) for _ in range(10)]
+    threads[0].start()
+    assert waiting.wait(30)
+    for thread in threads[1:]:
+        thread.start()
+    while len((tmp_path / "audit.jsonl").read_bytes().splitlines()) < 10:
+        pass
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert len(waits) == 2  # the first line's, and one for all that came meanwhile
+    assert log.verify(ledger) == 10
+
+
+def test_a_disk_that_takes_half_a_line_is_said_and_the_next_line_is_whole(tmp_path, ledger, monkeypatch):
+    log, write = filled(tmp_path, ledger), os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[: len(data) // 2]))
+    with pytest.raises(LedgerError, match="No space left"):
+        log.write("anna", "analyst", "asked", {}, ledger.receipt())
+    monkeypatch.undo()
+    log.write("anna", "analyst", "asked", {}, ledger.receipt())
+    assert log.verify(ledger) == 6
+
+
+def test_the_longest_line_is_found_again_by_the_next_process(tmp_path, ledger):
+    longest = {"where": ["\u20ac" * (64 * 1024 // 2)]}  # six characters here for three bytes of a request
+    filled(tmp_path, ledger).write("stella", "steward", "started a release", longest, ledger.receipt())
+    log = AuditLog(tmp_path / "audit.jsonl")
+    log.write("anna", "analyst", "asked", {}, ledger.receipt())
+    assert log.verify(ledger) == 7
 
 
 def test_a_line_that_a_crash_cut_short_is_dropped(tmp_path, ledger):

@@ -1,11 +1,13 @@
 """Who asked what: a file of lines, each chained to the one before it and to the end of the ledger at that time.
 
 Written by the worker, which the web front cannot reach into. A line is in the file before the reply leaves; it is
-forced to the disk where something was paid. The ledger itself stays the account of what was spent.
+forced to the disk where something was paid, together with all lines that wait for that at the same time. The ledger
+itself stays the account of what was spent.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -27,7 +29,8 @@ GENESIS = "0" * 64
 BEFORE_LEDGER = Receipt(0, GENESIS)
 """What lines name that were written before the table had a ledger."""
 FIELDS = ("number", "when", "who", "role", "action", "detail", "ledger", "prev")
-_TAIL = 1 << 16
+_TAIL = 1 << 19
+"""More bytes than a line has: a request of 64 KiB takes at most three times as many here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,11 @@ class AuditLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._size, self._number, self._last = -1, 0, GENESIS
+        self._reached: Receipt | None = None
+        """The end of the ledger in the last line."""
+        self._disk = threading.Lock()
+        self._durable = 0
+        """So many bytes of the file are on the disk for certain."""
 
     def write(
         self,
@@ -73,11 +81,25 @@ class AuditLog:
         *,
         is_paid: bool = False,
     ) -> None:
-        """One more line; on the disk when this returns if something was paid."""
+        """One more line; on the disk when this returns if something was paid.
+
+        Of two that are written at the same time, the second names the later end of the ledger, whoever read it.
+        """
+        try:
+            end = self._append(who, role, action, detail, receipt)
+            if is_paid:
+                self._wait_for_disk(end)
+        except OSError as error:
+            raise LedgerError(f"cannot write the audit log: {error.strerror}") from None
+
+    def _append(self, who: str, role: str, action: str, detail: dict[str, Any], receipt: Receipt) -> int:
+        """Write a line; where it ends in the file."""
         with self._mutex:
             fcntl.flock(self._handle, fcntl.LOCK_EX)
             try:
                 self._catch_up()
+                if self._reached is not None and receipt.seq < self._reached.seq:
+                    receipt = self._reached
                 fields: dict[str, Any] = {
                     "number": self._number + 1,
                     "when": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -90,14 +112,21 @@ class AuditLog:
                 }
                 head = _head(fields)
                 data = json.dumps(fields | {"head": head}, ensure_ascii=True).encode() + b"\n"
-                os.write(self._handle, data)
+                if os.write(self._handle, data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 self._size, self._number, self._last = self._size + len(data), self._number + 1, head
-                if is_paid:
-                    os.fdatasync(self._handle)
-            except OSError as error:
-                raise LedgerError(f"cannot write the audit log: {error.strerror}") from None
+                self._reached = receipt
+                return self._size
             finally:
                 fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def _wait_for_disk(self, end: int) -> None:
+        """Until the file is on the disk up to a place: one waits for the disk on behalf of all that wait."""
+        with self._disk:
+            if self._durable < end:
+                written = self._size
+                os.fdatasync(self._handle)
+                self._durable = written
 
     def _catch_up(self) -> None:
         """Take in what another process wrote; cut off a line that a crash left half written."""
@@ -115,7 +144,7 @@ class AuditLog:
                 last = AuditLine.parse(lines[-1].decode())
             except (ValueError, TypeError):
                 raise LedgerError("the end of the audit log was edited; look at it before going on") from None
-            self._number, self._last = last.number, last.head
+            self._number, self._last, self._reached = last.number, last.head, Receipt.parse(last.ledger)
         elif size > _TAIL:
             raise LedgerError("the end of the audit log was edited; look at it before going on")
         self._size = start + len(whole)
