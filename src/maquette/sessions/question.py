@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -45,6 +46,10 @@ class Question:
         return value if side == self.side else 1.0 - value
 
 
+READ_TEXTS = 256
+"""Texts that a reader remembers: a question is mostly forecast before it is asked."""
+
+
 class QuestionReader:
     """Reads questions over one domain; about some of its attributes only, where a session takes no others."""
 
@@ -52,9 +57,13 @@ class QuestionReader:
         self.domain = domain
         self._attributes = attributes
         self._probes = _probes(domain)
+        self._read_text = lru_cache(maxsize=READ_TEXTS)(self._read)
 
     def read(self, query: str | Queries) -> Question:
         """A predicate in SQL, or a class of exactly one query."""
+        return self._read_text(query) if isinstance(query, str) else self._read(query)
+
+    def _read(self, query: str | Queries) -> Question:
         queries = where(self.domain, query) if isinstance(query, str) else query
         if not isinstance(queries, Queries):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ParameterError(f"expected a predicate or one query, got {type(query).__name__}")

@@ -39,6 +39,7 @@ from maquette.accounting.ledger.rows import (
     reserved,
     to_entry,
 )
+from maquette.accounting.ledger.statement import Statement
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.verify import verify
 from maquette.domain import Persons, Relation
@@ -48,13 +49,13 @@ from maquette.errors import LedgerError, ParameterError
 DOMAIN_KEY, RAW_KEY = "(domain)", "(raw table)"
 """Of the entries that declare the domain, and bind the table, of a ledger that was made before its domain."""
 _PAGE = 500
-_CHILDREN = (
+_CHILDREN = Statement(
     select(schema.entry)
     .where(schema.entry.c.parent == bindparam("holder"), schema.entry.c.seq > bindparam("after"))
     .order_by(schema.entry.c.seq)
     .limit(_PAGE)
 )
-_HEADS = (
+_HEADS = Statement(
     select(schema.entry.c.seq, schema.entry.c.key, schema.entry.c.parent, schema.entry.c.tag)
     .where(schema.entry.c.kind == "reserve", schema.entry.c.seq > bindparam("after"))
     .order_by(schema.entry.c.seq)
@@ -255,7 +256,7 @@ class LedgerReader:
         self._own_process()
         while True:
             with self._store.reading() as connection:
-                rows = connection.execute(_CHILDREN, {"holder": parent, "after": after}).mappings().all()
+                rows = _CHILDREN.rows(connection, holder=parent, after=after)
                 entries = find_all(connection, {str(row["key"]) for row in rows})
             yield from (entry for row in rows if (entry := entries[str(row["key"])]) is not None)
             if len(rows) < _PAGE:
@@ -266,7 +267,7 @@ class LedgerReader:
         """Key, parent and tag of all reservations after entry `after`, without their contents: quick to read."""
         self._own_process()
         with self._store.reading() as connection:
-            return [EntryHead(*row) for row in connection.execute(_HEADS, {"after": after})]
+            return [EntryHead(*row) for row in _HEADS.tuples(connection, after=after)]
 
     def outline(self, *, after: int = 0) -> list[EntryHead]:
         """Deprecated: use `entry_heads`."""

@@ -14,34 +14,37 @@ from sqlalchemy import Connection, bindparam, func, select
 from maquette.accounting.budget import Cost
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import Entry, Envelope, Receipt, Row, digest, head_of
+from maquette.accounting.ledger.statement import Statement
 from maquette.errors import LedgerError
 
 # built once: making a statement costs more than running it
 _entry, _payload = schema.entry.c, schema.payload.c
-_LAST = select(schema.entry).order_by(_entry.seq.desc()).limit(1)
-_BY_KEY = select(schema.entry).where(_entry.key.in_(bindparam("keys", expanding=True)))
-_PAYLOADS = select(schema.payload).where(_payload.key.in_(bindparam("keys", expanding=True)))
-
-
-_RECENT = (
+_LAST = Statement(select(schema.entry).order_by(_entry.seq.desc()).limit(1))
+_BY_KEY = Statement(
+    select(schema.entry).where(_entry.key.in_(bindparam("keys", expanding=True))), many="keys"
+)
+_PAYLOADS = Statement(
+    select(schema.payload).where(_payload.key.in_(bindparam("keys", expanding=True))), many="keys"
+)
+_RECENT = Statement(
     select(_entry.created)
     .where(_entry.parent == bindparam("parent"))
     .order_by(_entry.seq.desc())
     .limit(bindparam("most"))
 )
-_ACCOUNT = select(schema.account)
-_LOCKED_ACCOUNT = _ACCOUNT.with_for_update()
-_HEAD = select(_entry.head).where(_entry.seq == bindparam("place"))
+_ACCOUNT = Statement(select(schema.account))
+_LOCKED_ACCOUNT = Statement(select(schema.account).with_for_update())
+_HEAD = Statement(select(_entry.head).where(_entry.seq == bindparam("place")))
 _NUMBERS = ("format", "total", "spent", "slack_total", "slack_spent", "seq")
 _TEXTS = ("name", "unit", "epsilon", "delta", "relation", "domain_fingerprint", "head")
 
 
 def read_account(connection: Connection, *, location: str, locked: bool = False) -> Mapping[str, Any]:
     """The account's one row, every column of it of the type that was written."""
-    row = connection.execute(_LOCKED_ACCOUNT if locked else _ACCOUNT).mappings().one_or_none()
-    if row is None:
+    rows = (_LOCKED_ACCOUNT if locked else _ACCOUNT).rows(connection)
+    if len(rows) != 1:
         raise LedgerError(f"the ledger {location} has lost its account; restore a backup")
-    values: dict[str, Any] = dict(row)
+    values = rows[0]
     whole = (
         all(type(values[name]) is int and values[name] >= 0 for name in _NUMBERS)
         and all(type(values[name]) is str for name in _TEXTS)
@@ -55,7 +58,8 @@ def read_account(connection: Connection, *, location: str, locked: bool = False)
 
 def head_at(connection: Connection, seq: int) -> str | None:
     """The head of an entry by its number, None if there is none."""
-    return connection.execute(_HEAD, {"place": seq}).scalar_one_or_none()
+    heads = _HEAD.tuples(connection, place=seq)
+    return str(heads[0][0]) if heads else None
 
 
 def next_row(kind: str, *, seq: int, prev: str, **values: Any) -> dict[str, Any]:
@@ -94,7 +98,7 @@ def find_all(connection: Connection, keys: set[str]) -> dict[str, Entry | None]:
         return entries
     rows: dict[tuple[str, str], Row] = {
         (str(row["key"]), str(row["kind"])): row
-        for row in connection.execute(_BY_KEY, {"keys": sorted(keys)}).mappings()
+        for row in _BY_KEY.rows(connection, keys=sorted(keys))
     }
     answers = {key: str(row["payload_sha256"]) for (key, kind), row in rows.items() if kind == "answer"}
     payloads = read_payloads(connection, answers)
@@ -113,7 +117,7 @@ def find_all(connection: Connection, keys: set[str]) -> dict[str, Entry | None]:
 
 def recent(connection: Connection, parent: str, *, since: str, most: int) -> list[str]:
     """Of the last `most` reservations inside an envelope, when those after a time were made; the newest first."""
-    rows = connection.execute(_RECENT, {"parent": parent, "most": most})
+    rows = _RECENT.tuples(connection, parent=parent, most=most)
     return [str(created) for (created,) in rows if str(created) > since]
 
 
@@ -121,7 +125,7 @@ def read_payloads(connection: Connection, answers: Mapping[str, str]) -> dict[st
     """The stored answers of some keys, checked against their hashes in the chain."""
     if not answers:
         return {}
-    stored = connection.execute(_PAYLOADS, {"keys": sorted(answers)}).mappings()
+    stored = _PAYLOADS.rows(connection, keys=sorted(answers))
     data_of = {str(row["key"]): unpack(row["data"]) for row in stored}
     checked: dict[str, bytes] = {}
     for key, sha256 in answers.items():
@@ -179,7 +183,7 @@ def _body_of(text: Any) -> dict[str, Any]:
 
 def check_head(connection: Connection, *, seq: int, head: str) -> None:
     """The last entry is the one that the account names, and its hash is right."""
-    last = connection.execute(_LAST).mappings().one_or_none()
+    last = next(iter(_LAST.rows(connection)), None)
     try:
         whole = last is not None and last["seq"] == seq and last["head"] == head == head_of(last)
     except ValueError:
@@ -201,12 +205,15 @@ _child = schema.entry.alias("child").c
 _SUMS = select(
     func.coalesce(func.sum(_envelope_entry.units), 0), func.coalesce(func.sum(_envelope_entry.slack), 0)
 )
-_CHARGED = _SUMS.where(_envelope_entry.parent == bindparam("parent"))  # only reservations have a parent
-_GIVEN_BACK = _SUMS.where(
-    _envelope_entry.kind == "settle",
-    _envelope_entry.key.in_(select(_child.key).where(_child.parent == bindparam("parent"))),
+# only reservations have a parent
+_CHARGED = Statement(_SUMS.where(_envelope_entry.parent == bindparam("parent")))
+_GIVEN_BACK = Statement(
+    _SUMS.where(
+        _envelope_entry.kind == "settle",
+        _envelope_entry.key.in_(select(_child.key).where(_child.parent == bindparam("parent"))),
+    )
 )
-_OPEN = (
+_OPEN = Statement(
     select(schema.entry)
     .where(
         _envelope_entry.kind == "reserve",
@@ -219,8 +226,8 @@ _OPEN = (
 
 def rest_of(connection: Connection, envelope: Entry) -> Cost:
     """What an envelope has left: its amount, less its children's, plus what settled children gave back."""
-    units, slack = connection.execute(_CHARGED, {"parent": envelope.key}).one()
-    units_back, slack_back = connection.execute(_GIVEN_BACK, {"parent": envelope.key}).one()
+    ((units, slack),) = _CHARGED.tuples(connection, parent=envelope.key)
+    ((units_back, slack_back),) = _GIVEN_BACK.tuples(connection, parent=envelope.key)
     left = envelope.units - int(units) + int(units_back), envelope.slack - int(slack) + int(slack_back)
     if min(left) < 0:
         raise LedgerError(
@@ -236,7 +243,7 @@ def open_envelopes(connection: Connection) -> list[Envelope]:
     One inside an envelope that is settled is none of them: the outer one was closed at its full amount.
     """
     envelopes: dict[str, Envelope] = {}
-    for row in connection.execute(_OPEN).mappings():
+    for row in _OPEN.rows(connection):
         entry = to_entry(row)
         if entry.parent is None or entry.parent in envelopes:
             envelopes[entry.key] = Envelope(entry, rest_of(connection, entry))

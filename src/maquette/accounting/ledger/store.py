@@ -25,6 +25,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import NEWEST
 from maquette.accounting.ledger.receipts import ChainState, ReceiptFile
+from maquette.accounting.ledger.statement import driver
 from maquette.accounting.ledger.turn import SECONDS, Turn, locks_fail
 from maquette.errors import LedgerError
 
@@ -177,7 +178,7 @@ class SqliteStore(Store):
         return _address(place, "mode=rw")
 
     def check_schema(self, connection: Connection) -> None:
-        version = int(connection.exec_driver_sql("PRAGMA schema_version").scalar_one())
+        version = int(driver(connection).execute("PRAGMA schema_version").fetchone()[0])
         if version != self._checked:
             schema.check(connection, location=self.location)
             self._checked = version
@@ -383,7 +384,7 @@ def _connect(address: str) -> sqlite3.Connection:
 
 def _begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("ledger_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    driver(connection).execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _make_commits_durable(connection: Any, _record: object) -> None:

@@ -33,15 +33,18 @@ from maquette.accounting.ledger.rows import (
     rest_of,
     to_entry,
 )
+from maquette.accounting.ledger.statement import Statement
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError, RateExceeded
 
 MAX_ENVELOPE_KEY = 180
 """Characters of the key of an envelope: its parts have keys of their own, `KEY/0001`, of at most 200."""
 
 # built once: making a statement costs more than running it
-_NEW_STATE = update(schema.account)
-_NEW_ENTRY = insert(schema.entry)
-_NEW_PAYLOAD = insert(schema.payload)
+_NEW_STATE = Statement(
+    update(schema.account), columns=("spent", "slack_spent", "seq", "head", "commitment")
+)
+_NEW_ENTRY = Statement(insert(schema.entry))
+_NEW_PAYLOAD = Statement(insert(schema.payload))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +103,14 @@ class Transaction:
     def finish(self) -> None:
         """Write what was added and the account's new state; the caller commits."""
         self._flush()
-        self._connection.execute(
-            _NEW_STATE,
-            {
-                "spent": self._spent,
-                "slack_spent": self._slack_spent,
-                "seq": self._seq,
-                "head": self._head,
-                "commitment": self._commitment,
-            },
-        )
+        state = {
+            "spent": self._spent,
+            "slack_spent": self._slack_spent,
+            "seq": self._seq,
+            "head": self._head,
+            "commitment": self._commitment,
+        }
+        _NEW_STATE.write(self._connection, [state])
 
     def reserve(self, reservation: Reservation, *, rate: Rate | None = None) -> Entry:
         """`rate` is how often the reservation's parent may be drawn on."""
@@ -306,7 +307,7 @@ class Transaction:
     def _flush(self) -> None:
         for statement, rows in ((_NEW_ENTRY, self._rows), (_NEW_PAYLOAD, self._payloads)):
             if rows:
-                self._connection.execute(statement, rows)
+                statement.write(self._connection, rows)
         self._rows, self._payloads = [], []
 
 
