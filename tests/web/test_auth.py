@@ -66,6 +66,25 @@ def test_expired_and_revoked_tokens_end_at_once_with_their_sessions(door, monkey
     assert door.by_cookie(cookie) is None
 
 
+def test_a_token_is_known_without_the_disk_for_a_moment_and_never_after_its_end(door, monkeypatch):
+    token = door.new_token("anna", days=1)
+    assert door.by_recent_token(token) is None  # nobody has looked at it
+    person = door.by_token(token)
+    monkeypatch.setattr(auth, "_digest", None)
+    assert door.by_recent_token(token) == person
+    assert door.by_recent_token(token + "x") is None
+    assert door.by_recent_token("mq_nonsense") is None
+    with monkeypatch.context() as later:
+        later.setattr(auth.time, "time", lambda: time.monotonic() + 4e9)
+        assert door.by_recent_token(token) is None
+    with monkeypatch.context() as later:
+        now = time.monotonic() + auth.ROW_SECONDS
+        later.setattr(auth.time, "monotonic", lambda: now)
+        assert door.by_recent_token(token) is None
+    door.revoke(person.token)
+    assert door.by_recent_token(token) is None
+
+
 def test_a_role_that_was_taken_away_is_gone_at_once(door, tmp_path):
     token = door.new_token("stella")
     cookie = door.open_browser(door.by_token(token))

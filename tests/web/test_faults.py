@@ -265,7 +265,7 @@ def test_what_cannot_be_written_or_read_is_503_without_its_place(world, monkeypa
         raise error
 
     link = world.service.links["people"]
-    monkeypatch.setattr(link, "call", full)
+    monkeypatch.setattr(link, "call_async", full)
     with served(service_site(world.service)) as home:
         headers_ = {"authorization": f"Bearer {world.token('anna')}", "idempotency-key": "no-space-left"}
         reply = httpx.post(

@@ -100,7 +100,8 @@ def _bounded(receive: Receive) -> Receive:
         if is_whole:  # what comes now is the end of the connection, which may take its time
             return await receive()
         try:
-            message = await asyncio.wait_for(receive(), BODY_SECONDS)
+            async with asyncio.timeout(BODY_SECONDS):
+                message = await receive()
         except TimeoutError:
             raise HTTPException(408, "the request came too slowly", {"connection": "close"}) from None
         if message["type"] == "http.request":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import queue
@@ -21,6 +22,8 @@ CALL_SECONDS = 300.0
 START_SECONDS = 600.0
 """How long a table may take to open."""
 LONGEST_PAUSE = 10.0
+MAX_CALLS = 64
+"""Calls of an event loop to one worker at a time: as many as the ledger takes into one commit."""
 WAIT_SECONDS = 5.0
 """How long a question waits for a worker that is being started again."""
 log = logging.getLogger("maquette.web")
@@ -35,18 +38,15 @@ class Link:
         self.table = table
         self._place = str(place)
         self._idle: queue.LifoQueue[_Connection] = queue.LifoQueue()
+        self._wires = Wires(self._place)
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         """The result of a call; errors of the library come back as themselves."""
-        message = {"call": name, "with": arguments}
-        reply = self._exchange(message)
-        if reply is None:
-            raise WorkerGone(
-                "the process that holds the table is being started again; ask once more in a moment"
-            )
-        if "error" in reply:
-            raise protocol.unpack_error(reply["error"])
-        return reply["result"]
+        return _result(self._exchange({"call": name, "with": arguments}))
+
+    async def call_async(self, name: str, /, **arguments: Any) -> Any:
+        """The same on an event loop, which goes on meanwhile: no thread waits for the worker."""
+        return _result(await self._wires.exchange({"call": name, "with": arguments}))
 
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any] | None:
         """One call on an idle connection, or on a new one. A connection that failed is not used again.
@@ -105,6 +105,53 @@ class Link:
             plug.close()
 
 
+_Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Wires:
+    """Connections to one worker for callers on one event loop; so many calls at a time, the others wait in order."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._idle: list[_Wire] = []
+        self._turn = asyncio.Semaphore(MAX_CALLS)
+
+    async def exchange(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """One call; None where the worker has gone. A connection that failed, or was left, is not used again."""
+        async with self._turn:
+            wire = await self._connect()
+            if wire is None:
+                return None
+            reply = None
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    wire[1].write(protocol.pack(message))
+                    reply = protocol.unpack(await wire[0].readline())
+            except (OSError, ValueError):
+                reply = None
+            finally:
+                if reply is None:
+                    wire[1].close()
+                else:
+                    self._idle.append(wire)
+            return reply
+
+    async def _connect(self) -> _Wire | None:
+        while self._idle:
+            wire = self._idle.pop()
+            if not wire[0].at_eof():
+                return wire
+            wire[1].close()
+        until = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                return await asyncio.open_unix_connection(self._place, limit=protocol.MAX_LINE)
+            except OSError:
+                if time.monotonic() > until:
+                    return None
+                await asyncio.sleep(0.1)
+
+
 class Keeper:
     """Starts the worker of a table and starts it again whenever it ends, until it is stopped."""
 
@@ -159,6 +206,14 @@ class Keeper:
             process.wait(10)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def _result(reply: dict[str, Any] | None) -> Any:
+    if reply is None:
+        raise WorkerGone("the process that holds the table is being started again; ask once more in a moment")
+    if "error" in reply:
+        raise protocol.unpack_error(reply["error"])
+    return reply["result"]
 
 
 def _is_closed(plug: socket.socket) -> bool:

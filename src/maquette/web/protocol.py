@@ -19,18 +19,26 @@ class WorkerFailed(MaquetteError):
     """The process that holds the table met an error that nobody foresaw. Its text stays there."""
 
 
+def pack(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=True).encode() + b"\n"
+
+
+def unpack(line: bytes) -> dict[str, Any] | None:
+    """The message of a line; None where the other side has gone."""
+    if not line.endswith(b"\n"):
+        return None
+    message = json.loads(line)
+    return message if isinstance(message, dict) else None
+
+
 def send(stream: BinaryIO, message: dict[str, Any]) -> None:
-    stream.write(json.dumps(message, ensure_ascii=True).encode() + b"\n")
+    stream.write(pack(message))
     stream.flush()
 
 
 def receive(stream: BinaryIO) -> dict[str, Any] | None:
     """The next message; None where the other side has gone."""
-    line = stream.readline(MAX_LINE)
-    if not line.endswith(b"\n"):
-        return None
-    message = json.loads(line)
-    return message if isinstance(message, dict) else None
+    return unpack(stream.readline(MAX_LINE))
 
 
 def pack_error(error: Exception) -> dict[str, Any]:

@@ -204,6 +204,22 @@ class Service:
         self.count("answers_paid" if result["cost"] else "answers_cached")
         return result
 
+    async def ask_async(
+        self, person: Person, table: str, query: str, *, key: str, at_most: float | None, allow_useless: bool
+    ) -> dict[str, Any]:
+        """The same on an event loop: a question that waits for the disk takes no thread."""
+        answer = await self.asking_link(person, table).call_async(
+            "ask",
+            who=person.name,
+            role=person.role,
+            query=query,
+            key=f"{KEY}{key}",
+            at_most=at_most,
+            allow_useless=allow_useless,
+        )
+        self.count(f"answers_{answer['kind']}")
+        return answer
+
     def history(self, person: Person, table: str, *, after: int = 0, limit: int = 50) -> dict[str, Any]:
         return self.asking_link(person, table).call("history", who=person.name, after=after, limit=limit)
 

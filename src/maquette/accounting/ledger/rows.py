@@ -97,8 +97,7 @@ def find_all(connection: Connection, keys: set[str]) -> dict[str, Entry | None]:
     if not keys:
         return entries
     rows: dict[tuple[str, str], Row] = {
-        (str(row["key"]), str(row["kind"])): row
-        for row in _BY_KEY.rows(connection, keys=sorted(keys))
+        (str(row["key"]), str(row["kind"])): row for row in _BY_KEY.rows(connection, keys=sorted(keys))
     }
     answers = {key: str(row["payload_sha256"]) for (key, kind), row in rows.items() if kind == "answer"}
     payloads = read_payloads(connection, answers)

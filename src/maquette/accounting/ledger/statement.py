@@ -30,8 +30,8 @@ class Statement:
     def rows(self, connection: Connection, **values: Any) -> list[dict[str, Any]]:
         """All rows by the names of their columns."""
         if connection.dialect.name != "sqlite":
-            found = connection.execute(self._clause, values).mappings()
-            return [dict(cast("Mapping[str, Any]", row)) for row in found]
+            result = connection.execute(self._clause, values).mappings()
+            return [dict(cast("Mapping[str, Any]", row)) for row in result]
         cursor = self._run(connection, values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor]

@@ -40,9 +40,7 @@ MAX_ENVELOPE_KEY = 180
 """Characters of the key of an envelope: its parts have keys of their own, `KEY/0001`, of at most 200."""
 
 # built once: making a statement costs more than running it
-_NEW_STATE = Statement(
-    update(schema.account), columns=("spent", "slack_spent", "seq", "head", "commitment")
-)
+_NEW_STATE = Statement(update(schema.account), columns=("spent", "slack_spent", "seq", "head", "commitment"))
 _NEW_ENTRY = Statement(insert(schema.entry))
 _NEW_PAYLOAD = Statement(insert(schema.payload))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
@@ -35,11 +36,14 @@ def responses(more: dict[int, str] | None = None) -> dict[int | str, dict[str, A
 bearer = HTTPBearer(auto_error=False, description="A token of the steward, mq_...")
 
 
-def token_holder(
+async def token_holder(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Person:
     """Whose token a request carries. Cookies do not count here, so that no other site can use them."""
-    person = None if credentials is None else service_of(request).door.by_token(credentials.credentials)
+    door, text = service_of(request).door, None if credentials is None else credentials.credentials
+    person = None if text is None else door.by_recent_token(text)
+    if person is None and text is not None:  # a look at the disk, or a slow digest
+        person = await run_in_threadpool(door.by_token, text)
     if person is None:
         raise HTTPException(
             401, "expected a valid token: Authorization: Bearer mq_...", {"www-authenticate": "Bearer"}

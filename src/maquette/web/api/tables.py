@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from maquette.web.access import service_of
 from maquette.web.api.base import PAID, After, Key, Limit, TableName, Who, responses
@@ -62,13 +62,15 @@ def forecast(request: Request, who: Who, table: TableName, question: ForecastQue
     return Forecast(**service_of(request).forecast(who, table, question.query))
 
 
-@router.post("/tables/{table}/questions", operation_id="ask", responses=responses(PAID))
-def ask(request: Request, who: Who, table: TableName, question: Question, key: Key) -> Answer:
+@router.post(
+    "/tables/{table}/questions", operation_id="ask", response_model=Answer, responses=responses(PAID)
+)
+async def ask(request: Request, who: Who, table: TableName, question: Question, key: Key) -> Response:
     """Answer a question out of your budget. What was answered before is free."""
-    answer = service_of(request).ask(
+    answer = await service_of(request).ask_async(
         who, table, question.query, key=key, at_most=question.at_most, allow_useless=question.allow_useless
     )
-    return Answer(**answer)
+    return Response(Answer(**answer).model_dump_json(), media_type="application/json")
 
 
 @router.post("/tables/{table}/sql", operation_id="session_sql", responses=responses(PAID))

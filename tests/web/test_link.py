@@ -1,0 +1,133 @@
+"""The front's side of a worker on an event loop: a worker that is slow, that goes, and a caller that goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maquette.errors import BudgetExceeded
+from maquette.web import link as links
+from maquette.web.link import Link
+from maquette.web.protocol import WorkerGone
+
+Reply = Callable[[dict[str, Any]], Awaitable[bytes]]
+
+
+class Worker:
+    """Answers each line by a function; counts what is open at a time."""
+
+    def __init__(self, place: Path, reply: Reply) -> None:
+        self._place, self._reply = place, reply
+        self.open, self.most, self.connections = 0, 0, 0
+
+    async def __aenter__(self) -> Worker:
+        self._server = await asyncio.start_unix_server(self._serve, str(self._place))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        while line := await reader.readline():
+            self.open += 1
+            self.most = max(self.most, self.open)
+            reply = await self._reply(json.loads(line))
+            self.open -= 1
+            writer.write(reply)
+            if not reply.endswith(b"\n"):
+                break
+        writer.close()
+
+
+async def echo(message: dict[str, Any]) -> bytes:
+    await asyncio.sleep(0)
+    return json.dumps({"result": message["with"]["i"]}).encode() + b"\n"
+
+
+def run(work: Awaitable[Any]) -> Any:
+    async def bounded() -> Any:
+        return await asyncio.wait_for(work, 60)
+
+    return asyncio.run(bounded())
+
+
+def test_ten_thousand_open_questions_go_over_few_connections_each_to_its_asker(tmp_path):
+    async def work() -> tuple[list[int], Worker]:
+        async with Worker(tmp_path / "s", echo) as worker:
+            link = Link("people", tmp_path / "s")
+            return await asyncio.gather(*(link.call_async("ask", i=i) for i in range(10_000))), worker
+
+    results, worker = run(work())
+    assert results == list(range(10_000))
+    assert worker.most <= worker.connections <= links.MAX_CALLS
+
+
+def test_errors_come_back_as_themselves(tmp_path):
+    async def broke(_: dict[str, Any]) -> bytes:
+        more = {"unit": "rho", "needed": 2.0, "left": 1.0}
+        return json.dumps({"error": {"kind": "BudgetExceeded", "text": "no", "more": more}}).encode() + b"\n"
+
+    async def work() -> None:
+        async with Worker(tmp_path / "s", broke):
+            await Link("people", tmp_path / "s").call_async("ask")
+
+    with pytest.raises(BudgetExceeded, match="no"):
+        run(work())
+
+
+def test_a_worker_that_goes_while_it_is_asked_is_said_and_the_next_call_is_answered(tmp_path):
+    replies = [b"", b'{"result": 7', b'{"result": 8}\n']  # gone; gone in the middle of a reply; whole
+
+    async def next_reply(_: dict[str, Any]) -> bytes:
+        return replies.pop(0)
+
+    async def work() -> list[Any]:
+        found: list[Any] = []
+        async with Worker(tmp_path / "s", next_reply):
+            link = Link("people", tmp_path / "s")
+            for _ in range(3):
+                try:
+                    found.append(await link.call_async("ask"))
+                except WorkerGone as error:
+                    found.append(type(error))
+        return found
+
+    assert run(work()) == [WorkerGone, WorkerGone, 8]
+
+
+def test_a_worker_that_is_not_there_is_waited_for_and_then_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(links, "WAIT_SECONDS", 0.3)
+    with pytest.raises(WorkerGone, match="started again"):
+        run(Link("people", tmp_path / "s").call_async("ask"))
+
+    async def late() -> Any:
+        link = Link("people", tmp_path / "t")
+        call = asyncio.ensure_future(link.call_async("ask", i=3))
+        await asyncio.sleep(0)
+        async with Worker(tmp_path / "t", echo):
+            return await call
+
+    monkeypatch.setattr(links, "WAIT_SECONDS", 30)
+    assert run(late()) == 3
+
+
+def test_the_reply_to_a_caller_who_went_is_read_by_nobody_else(tmp_path):
+    async def slow(message: dict[str, Any]) -> bytes:
+        await asyncio.sleep(0.2 if message["with"]["i"] == 1 else 0)
+        return await echo(message)
+
+    async def work() -> Any:
+        async with Worker(tmp_path / "s", slow):
+            link = Link("people", tmp_path / "s")
+            call = asyncio.ensure_future(link.call_async("ask", i=1))
+            await asyncio.sleep(0.05)
+            call.cancel()
+            return await asyncio.gather(*(link.call_async("ask", i=i) for i in range(2, 5)))
+
+    assert run(work()) == [2, 3, 4]
