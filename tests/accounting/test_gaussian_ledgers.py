@@ -95,6 +95,7 @@ def test_a_new_ledger_counts_in_the_way_that_suits_the_mechanism():
     }
     by_gauss = {name for name, way in ways.items() if way == "gaussian"}
     assert by_gauss == {
+        "factorisation",
         "gaussian",
         "histogram-gaussian",
         "residual",

@@ -221,9 +221,10 @@ RELEASES: dict[str, tuple[mq.Queries, dict[str, Any]]] = {
     "auto": (TWO, PURE | {"mechanism": "auto", "beta": 0.1}),
     "predicates": (seam.predicates(DOMAIN, QUESTIONS[:6]), PURE | {"mechanism": "auto", "key": "a key"}),
     "square-root": (AGES, APPROXIMATE),
+    "factorisation": (AGES, APPROXIMATE),
 }
 """One or more for every mechanism; the first word names it where the options do not."""
-FLOATS = ("sculpt", "mw", "mwem")
+FLOATS = ("sculpt", "mw", "mwem", "factorisation")
 """Mechanisms whose choices follow from long sums of floats, which another processor may round otherwise."""
 
 

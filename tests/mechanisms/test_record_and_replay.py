@@ -27,6 +27,7 @@ OPTIONS = {
     "roth": {"epsilon": 1.0, "weight": "score"},
     "tree": {"epsilon": 1.0},
     "square-root": {"epsilon": 1.0, "delta": 1e-6},
+    "factorisation": {"epsilon": 1.0},
     "mw": {"epsilon": 1.0, "delta": 1e-6},
     "mwem": {"epsilon": 1.0, "delta": 1e-6},
 }

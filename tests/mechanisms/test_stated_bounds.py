@@ -17,6 +17,7 @@ import pytest
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.mechanisms.factorisation import factor
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.queries import marginals, prefixes, weights
 from maquette.queries.base import Queries
@@ -169,6 +170,18 @@ def by_square_root(made: Made) -> float:
     return level / made.release.parameters["total"]
 
 
+def by_factors(made: Made) -> float:
+    """The rows of W times the pseudo-inverse of the strategy, each subgaussian; a union over the queries."""
+    used = factor(made.queries, pure=False).strategy
+    strategy = used.numerators / used.grid
+    columns = strategy.T
+    moves = [one - other for one in columns for other in columns] if made.public else columns
+    variance = max(float(move @ move) for move in moves) / (2 * made.paid("measure"))
+    norms = np.linalg.norm(made.matrix @ np.linalg.pinv(strategy), axis=1)
+    level = math.sqrt(variance) * norms.max() * math.sqrt(2 * math.log(2 * made.queries.count / made.beta))
+    return made.of_size(level + made.off)
+
+
 def by_draw(made: Made) -> float:
     """Thresholds of 40 cells under the tree base; a table of n - off records is surely there."""
     m = made.release.parameters["m"]
@@ -259,6 +272,7 @@ CASES = [
     Case("sculpt", TABLES, by_residuals, epsilon=3.0, delta=DELTA, options=(("rows", 500),)),
     Case("tree", AGES, by_tree, epsilon=4.0, slack=0.02),
     Case("square-root", AGES, by_square_root, delta=DELTA, slack=0.02),
+    Case("factorisation", AGES, by_factors, delta=DELTA, options=PLAIN, slack=0.001),
     Case("smalldb", AGES, by_draw, options=(("rows", 2),)),
     Case("smalldb", NARROW, by_narrow_draw, options=(("rows", 6),)),
     Case("roth", AGES, by_draw, options=(("rows", 2), ("weight", "w"))),

@@ -259,6 +259,8 @@ class Traits:
     """Its answers are counts of rows, as many as records or more: whole tables that agree with each other."""
     special: bool = False
     """Made for few workloads: a plan that does not ask for it by name leaves it out where it cannot run."""
+    by_name: bool = False
+    """Left out of plans that do not ask for it by name: it searches before it can say anything."""
 
 
 class Mechanism(ABC):

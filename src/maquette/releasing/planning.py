@@ -364,7 +364,7 @@ def _persons(rows_per_person: int, relation: Relation) -> Persons | None:
 
 def _chosen(mechanisms: Sequence[str] | None) -> list[Mechanism]:
     if mechanisms is None:
-        return list(MECHANISMS.values())
+        return [mechanism for mechanism in MECHANISMS.values() if not mechanism.traits.by_name]
     for name in mechanisms:
         _check.one_of(MECHANISMS, mechanism=name)
     return [MECHANISMS[name] for name in mechanisms]

@@ -50,6 +50,7 @@ MECHANISMS = Registry(
         "roth": "maquette.mechanisms.roth:ROTH",
         "tree": "maquette.mechanisms.tree:TREE",
         "square-root": "maquette.mechanisms.square_root:SQUARE_ROOT",
+        "factorisation": "maquette.mechanisms.factorisation:FACTORISATION",
         "mw": "maquette.mechanisms.weights:MW",
         "mwem": "maquette.mechanisms.weights:MWEM",
     }

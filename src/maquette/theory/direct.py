@@ -198,6 +198,34 @@ def tree_gaussian(*, sigma: float, nodes: int, log_queries: float, beta: float) 
     return sigma * math.sqrt(2 * nodes * (math.log(2 / beta) + log_queries))
 
 
+def linear_laplace(*, scale: float, coefficients: NDArray[np.float64], beta: float) -> float:
+    """The largest of some linear sums of independent Laplace draws, except with probability beta.
+
+    `coefficients` has the a_i of one sum in each row.
+
+    Accuracy: Chernoff and the union bound over k sums: min over s of (ln(2k/beta) + sum_i psi(a_i s)) / s with
+        psi(s) = -ln(1 - (scale s)^2), that of continuous noise. -ln(1 - u) is convex and 0 at u = 0, so with c the
+        largest |a_i| and D = |a|^2 / c^2 the sum is at most D psi(c s), which is used for all sums but the largest.
+    Holds when: continuous Laplace noise, or discrete on any grid: sinh(x) / x rises, so sinh(s/2) / sinh(1/(2 scale))
+        <= scale s, and psi of the discrete law (`laplace_cumulant`) is no larger.
+    """
+    _check.positive(scale=scale)
+    _check.fraction(beta=beta)
+    failure = math.log(2 / beta) + math.log(len(coefficients))
+    steps = np.exp(np.linspace(math.log(1e-3), math.log(1 - 1e-6), 100))
+    largest = np.maximum(np.abs(coefficients).max(axis=1), 1e-300)
+    nodes = np.square(coefficients / largest[:, None]).sum(axis=1)
+    logs = -np.log1p(-(steps**2))
+    rough = np.array([((failure + node * logs) / steps).min() for node in nodes]) * largest
+    order = np.argsort(-rough)
+    exact, rest = order[:_SAMPLE], order[_SAMPLE:]
+    sums = [
+        size * ((failure - np.log1p(-np.square(np.outer(steps, row / size))).sum(axis=1)) / steps).min()
+        for row, size in zip(coefficients[exact], largest[exact], strict=True)
+    ]
+    return scale * float(max(*sums, *rough[rest[:1]], 0.0))
+
+
 # How far a noisy number of records lies from the true one.
 
 

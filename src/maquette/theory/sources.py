@@ -178,6 +178,11 @@ THEOREMS = (
         ("direct.tree_nodes", "direct.tree_laplace", "direct.tree_gaussian", "guarantees.tree"),
     ),
     Theorem(
+        "The matrix mechanism: linear sums of what is measured",
+        "Li, Hay, Rastogi, Miklau and McGregor 2010; McKenna, Miklau, Hay and Machanavajjhala 2018; tails derived here",
+        ("direct.linear_laplace",),
+    ),
+    Theorem(
         "Answers to a database by a linear program, and other post-processing",
         "Dwork, Naor, Reingold, Rothblum and Vadhan 2009",
         ("direct.fitted_error", "direct.consistent_error", "direct.shifted_error"),
