@@ -50,6 +50,29 @@ steps_per_minute = {steps}
 [people.carl]
 """
 
+UNDECLARED = """
+[tables.drafted]
+source = "people.csv"
+domain = "drafted.domain.json"
+ledger = "drafted.ledger"
+epsilon = 2.0
+review_draft = true
+
+[tables.raw]
+source = "people.csv"
+domain = "raw.domain.json"
+ledger = "raw.ledger"
+epsilon = 4.0
+delta = 1e-6
+discovery = true
+
+[people.dora.tables.raw]
+epsilon = 0.5
+[people.dora.tables.drafted]
+epsilon = 0.5
+"""
+"""Two more tables: one with an unreviewed draft, one without any domain."""
+
 
 def write_config(
     folder: Path, *, tick: int = 0, table: str = "", steps: int = 10_000, more: str = "", text: str = TEXT
@@ -58,6 +81,15 @@ def write_config(
     demo.write(folder, rows=ROWS)
     path = folder / "serve.toml"
     path.write_text(text.format(tick=tick, table=table, steps=steps) + more, encoding="utf-8")
+    return path
+
+
+def write_undeclared(folder: Path) -> Path:
+    """The same with two tables whose domains are still to be reviewed or found."""
+    from maquette.gate.handle import draft
+
+    path = write_config(folder, more=UNDECLARED, table="fit_report = true")
+    draft(folder / "people.csv").save(folder / "drafted.domain.json")
     return path
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from maquette.domain import Domain
 from support.browser import chromium, served, tab
-from support.web_service import running, write_config
+from support.web_service import running, write_config, write_undeclared
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def world(tmp_path_factory):
     """With a release, so that every page has something to show."""
     import maquette as mq
 
-    with running(write_config(tmp_path_factory.mktemp("service"))) as world:
+    with running(write_undeclared(tmp_path_factory.mktemp("service"))) as world:
         with mq.connect(world.home, token=world.token("stella")) as stella:
             stella.release(
                 "people", marginals=[1, 2], epsilon=1.0, delta=1e-9, name="first", key="first-release"
@@ -61,6 +61,7 @@ ANALYST = (
     "/t/people/ask?q=age >= 60",
     "/t/people/ask?q=age >= 30",
     "/t/people/ask?q=height > 3",
+    "/t/people/ask?q=select region, count(*) from people group by region",
     "/t/people/history",
     "/releases",
     "/r/first",
@@ -73,7 +74,11 @@ STEWARD = (
     "/t/people/plan?marginals=1&marginals=2&epsilon=0.5&delta=1e-9&n=4000",
     "/t/people/plan?epsilon=0.5",
     "/t/people/ledger",
-    "/t/people/domain",
+    "/t/people/domain?fit=true",
+    "/t/drafted/domain",
+    "/t/raw/domain",
+    "/t/raw/domain?epsilon=0.5&delta=1e-7&k0=number&k1=text&k2=drop",
+    "/t/raw/domain?epsilon=x",
     "/jobs",
     "/people",
 )
@@ -135,6 +140,53 @@ def test_a_steward_plans_releases_publishes_and_verifies_without_scripts(browser
         walk.page.focus("text=Read the whole ledger")
         walk.enter()
         assert "are as they were written" in walk.page.inner_text("main")
+
+
+def test_a_text_box_completes_columns_and_values_by_keyboard(browser, world):
+    with tab(browser, world.home) as walk:
+        enter(walk, world, "anna")
+        walk.go("/t/people/ask")
+        walk.page.focus("input[name=q]")
+        walk.page.keyboard.type("age >= 60 and sex")
+        assert walk.page.get_attribute("input[name=q]", "aria-expanded") == "true"
+        walk.check()  # also with the list open
+        for key in ("ArrowDown", "ArrowDown", "Enter"):
+            walk.page.keyboard.press(key)
+        assert walk.page.input_value("input[name=q]") == "age >= 60 and sex = 'male'"
+        assert walk.page.get_attribute("input[name=q]", "aria-expanded") == "false"
+        walk.page.keyboard.type(" or ")
+        walk.page.keyboard.press("Escape")
+        assert walk.page.locator("ul.completion").is_hidden()
+        walk.page.keyboard.type("work = 'retired'")
+        walk.enter()
+        assert "Before you ask" in walk.page.inner_text("section.card")
+
+
+def test_the_slider_chooses_a_budget_and_says_its_errors(browser, world):
+    with tab(browser, world.home) as walk:
+        enter(walk, world, "stella")
+        walk.go("/t/people/plan?marginals=1&epsilon=0.5&delta=1e-9&n=4000")
+        before = walk.page.inner_text("#slider-says")
+        assert before.startswith("epsilon 0.5: expected error")
+        walk.page.focus("#slider input")
+        walk.page.keyboard.press("ArrowRight")
+        said = walk.page.inner_text("#slider-says")
+        chosen = walk.page.input_value("input[name=epsilon]:checked")
+        assert float(chosen) > 0.5
+        assert said.startswith(f"epsilon {chosen}: expected error")
+        assert walk.page.get_attribute("#slider input", "aria-valuetext") == said
+        walk.check()
+
+
+def test_a_steward_reviews_a_column_without_scripts(browser, world):
+    with tab(browser, world.home, scripts=False) as walk:
+        enter(walk, world, "stella")
+        walk.go("/t/drafted/domain")
+        walk.page.fill("section.card input[name=why] >> nth=0", "the questionnaire")
+        walk.page.focus("section.card button >> nth=0")
+        walk.enter()
+        assert "stella, " in walk.page.inner_text("section.card >> nth=0")
+        assert "1 of 8 columns are confirmed" in walk.page.inner_text("main")
 
 
 def test_the_page_of_a_running_job_follows_by_itself(browser, world):

@@ -63,4 +63,13 @@ def test_long_columns_are_lists_or_ranges():
     )
     assert [field.form for field in builder.fields(domain)] == ["range", "list"]
     assert [field.name for field in builder.fields(domain, ["c"])] == ["c"]
-    assert builder.examples(domain)
+    assert len(builder.words(domain)) == 2 + 50 + 30
+    assert builder.words(domain, ["c"])[:2] == ["c", "c = 'v0'"]
+
+
+def test_every_completion_is_a_column_or_a_condition():
+    from maquette import demo
+
+    domain = demo.domain()
+    for text in builder.words(domain):
+        assert text in domain.names or where(domain, text).count == 1

@@ -10,39 +10,15 @@ import pytest
 
 import maquette as mq
 from maquette.domain import Domain
-from maquette.gate.handle import draft
-from support.web_service import running, write_config
+from support.web_service import running, write_undeclared
 
 pytestmark = pytest.mark.slow
-
-MORE = """
-[tables.drafted]
-source = "people.csv"
-domain = "drafted.domain.json"
-ledger = "drafted.ledger"
-epsilon = 2.0
-review_draft = true
-
-[tables.raw]
-source = "people.csv"
-domain = "raw.domain.json"
-ledger = "raw.ledger"
-epsilon = 4.0
-delta = 1e-6
-discovery = true
-
-[people.dora.tables.raw]
-epsilon = 0.5
-[people.dora.tables.drafted]
-epsilon = 0.5
-"""
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("service")
-    path = write_config(folder, more=MORE, table="fit_report = true")
-    draft(folder / "people.csv").save(folder / "drafted.domain.json")
+    path = write_undeclared(folder)
     with running(path) as world:
         world.folder = folder
         yield world

@@ -330,6 +330,42 @@ def required(
     return tuple(sorted(needs, key=_need))
 
 
+def expected_certificate(
+    queries: Queries,
+    forecast: Forecast,
+    *,
+    n: int,
+    epsilon: float,
+    delta: float = 0.0,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    beta: float = 0.05,
+    accounting: Accounting | None = None,
+) -> float | None:
+    """What the certificate of a release is expected to state, for a forecast of `plan` with these arguments.
+
+    None where the forecast states a guarantee instead, or nothing is known. No promise: the certificate itself is one.
+    """
+    if forecast.stated != "certificate" or forecast.expected is None:
+        return None
+    between, mechanism = Relation.named(relation), MECHANISMS[forecast.mechanism]
+    chosen = accounting or best_accounting(mechanism, queries, relation=between, epsilon=epsilon, delta=delta)
+    with_one, without = (
+        _task(
+            queries,
+            epsilon=epsilon,
+            delta=delta,
+            relation=between,
+            beta=beta,
+            post="auto",
+            certificate=share,
+            persons=None,
+            accounting=chosen,
+        )
+        for share in (SHARE, 0.0)
+    )
+    return expected_alpha(forecast, with_one, price=without.price - with_one.price, n=n)
+
+
 def _task(
     queries: Queries,
     *,

@@ -113,7 +113,7 @@ def _ask_page(
         table=table,
         q=q,
         fields=builder.fields(domain, share.attributes),
-        examples=builder.examples(domain),
+        words=builder.words(domain, share.attributes),
         problem=problem,
         forecast=forecast,
         answer=answer,

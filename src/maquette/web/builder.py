@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 from maquette.domain import Attribute, Domain
 from maquette.errors import ParameterError
+from maquette.queries.names import quote
 from maquette.queries.sql_format import runs_text
 
 MAX_CHECKS = 16
 """Cells of a column that are shown as boxes to tick; longer ones are lists."""
 MAX_LIST = 400
 """Cells of a column that a form offers at all."""
-MAX_EXAMPLES = 40
+MAX_CONDITIONS = 50
+"""Conditions on one column that a text box offers."""
+MAX_WORDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +100,16 @@ def _runs(codes: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(runs)
 
 
-def examples(domain: Domain) -> list[str]:
-    """Conditions on one cell each, which the text box offers while somebody types."""
+def words(domain: Domain, names: Sequence[str] | None = None) -> list[str]:
+    """What a text box offers while somebody types: columns, and conditions on one cell each."""
     texts: list[str] = []
     for attribute in domain:
-        for code in range(min(attribute.cells, 6)):
-            text = runs_text(attribute, ((code, code),)) if attribute.size > 1 else None
-            texts += [text] if text else []
-    return texts[:MAX_EXAMPLES]
+        if names is not None and attribute.name not in names:
+            continue
+        conditions = [
+            text
+            for code in range(min(attribute.size, MAX_CONDITIONS))
+            if attribute.size > 1 and (text := runs_text(attribute, ((code, code),))) is not None
+        ]
+        texts += [quote(attribute.name), *conditions]
+    return texts[:MAX_WORDS]

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from maquette.results import wording
+
 TONES = 5
 """Steps of colour in a heat map."""
 WIDTH, HEIGHT = 640, 220
@@ -130,7 +132,7 @@ def curve(points: Sequence[tuple[float, float | None, float | None]]) -> Curve |
         (round(WIDTH * across(epsilon), 1), down(first), down(last)) for epsilon, first, last in points
     )
     lines = [" ".join(f"{one[0]},{one[i]}" for one in marks if one[i] is not None) for i in (1, 2)]
-    return Curve(lines[0], lines[1], marks, percent_text(max(errors)), percent_text(min(errors)))
+    return Curve(lines[0], lines[1], marks, wording.points(max(errors)), wording.points(min(errors)))
 
 
 def scale(values: Sequence[float]) -> Callable[[float], float]:
@@ -163,10 +165,6 @@ def spans(pairs: Sequence[tuple[float | None, float | None]]) -> list[Span | Non
         )
         for expected, guaranteed in pairs
     ]
-
-
-def percent_text(value: float) -> str:
-    return f"{100 * value:.2g} points"
 
 
 def figure(value: float | None) -> str:

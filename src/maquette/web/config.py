@@ -18,6 +18,10 @@ NAME = r"^[a-z0-9][a-z0-9_.-]{0,39}$"
 """What tables and people may be called: it stands in addresses, file names and keys of ledgers."""
 
 
+ANALYST = "web-"
+"""What the names of analysts in the ledger begin with, so that sessions of the command line are not touched."""
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 

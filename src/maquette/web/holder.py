@@ -27,12 +27,10 @@ from maquette.sessions.grouped import SessionTable
 from maquette.sessions.opening import session
 from maquette.sessions.session import Session
 from maquette.web.audit import AuditLog
-from maquette.web.config import Config, ShareSettings
+from maquette.web.config import ANALYST, Config, ShareSettings
 from maquette.web.jobs import Jobs
 from maquette.web.witness import Witness
 
-ANALYST = "web-"
-"""What the names of analysts in the ledger begin with, so that sessions of the command line are not touched."""
 MAX_PAGE = 500
 MAX_ANSWERS = 10_000
 

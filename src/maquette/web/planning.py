@@ -10,7 +10,8 @@ from typing import Any
 from maquette.accounting.budget import Accounting
 from maquette.domain import Domain
 from maquette.errors import MaquetteError
-from maquette.releasing.planning import Plan, plan, preferred
+from maquette.mechanisms.base import Forecast
+from maquette.releasing.planning import Plan, expected_certificate, plan, preferred
 from maquette.web.requests import ReleaseRequest
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
@@ -34,9 +35,16 @@ class Choice:
     mechanism: str
     guaranteed: float | None
     expected: float | None
+    certified: float | None
+    """What the certificate is expected to state; None where a guarantee is stated instead."""
     stated_by: str
     gives_rows: bool
     problem: str | None = None
+
+    @property
+    def statement(self) -> float | None:
+        """The error that a release would state, or is expected to."""
+        return self.guaranteed if self.certified is None else self.certified
 
 
 def choices(
@@ -54,6 +62,45 @@ def _round_down(value: float) -> float:
     return float(f"{math.floor(value / power + 1e-9) * power:.2g}")
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One mechanism at the chosen budget, as a row of the page."""
+
+    name: str
+    expected: float | None
+    guaranteed: float | None
+    certified: float | None
+    gives_rows: bool
+    remark: str
+    is_able: bool
+
+    @property
+    def statement(self) -> float | None:
+        """The error that a release would state, or is expected to."""
+        return self.guaranteed if self.certified is None else self.certified
+
+
+def offers(domain: Domain, request: ReleaseRequest, setting: Setting, whole: Plan) -> list[Offer]:
+    """Every mechanism, the smallest expected error first; those that cannot run come last."""
+    rows = [
+        Offer(
+            one.mechanism,
+            one.expected,
+            _useful(one.guaranteed),
+            _useful(certificate(domain, request, setting, one)),
+            one.gives_rows,
+            one.refusal or (one.notes[0] if one.notes else ""),
+            one.refusal is None,
+        )
+        for one in whole.forecasts
+    ]
+    return sorted(rows, key=lambda one: (not one.is_able, 2.0 if one.expected is None else one.expected))
+
+
+def _useful(error: float | None) -> float | None:
+    return None if error is None or error >= 1 else error
+
+
 def compared(domain: Domain, request: ReleaseRequest, setting: Setting) -> Plan:
     """Every mechanism at one budget."""
     return _plan(domain, _frozen(request), setting)
@@ -65,15 +112,32 @@ def _choice(domain: Domain, request: ReleaseRequest, setting: Setting) -> Choice
         name = preferred(whole, request.queries(domain)) if request.mechanism == "auto" else request.mechanism
         best = next(one for one in whole.forecasts if one.mechanism == name)
     except MaquetteError as error:
-        return Choice(request.epsilon, "-", None, None, "-", False, str(error))
+        return Choice(request.epsilon, "-", None, None, None, "-", False, str(error))
     return Choice(
         request.epsilon,
         name,
-        best.guaranteed,
+        _useful(best.guaranteed),
         best.expected,
+        _useful(certificate(domain, request, setting, best)),
         best.stated or "-",
         best.gives_rows,
         best.refusal,
+    )
+
+
+def certificate(
+    domain: Domain, request: ReleaseRequest, setting: Setting, forecast: Forecast
+) -> float | None:
+    """What the certificate of a release by this mechanism is expected to state."""
+    return expected_certificate(
+        request.queries(domain),
+        forecast,
+        n=setting.n,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        relation=setting.relation,
+        beta=request.beta,
+        accounting=setting.accounting if request.delta else None,
     )
 
 

@@ -12,7 +12,7 @@ from maquette.errors import MaquetteError, ReleaseError
 from maquette.results.folder import REPORT
 from maquette.results.release import Release
 from maquette.results.report import column_entries
-from maquette.web import explore
+from maquette.web import builder, explore
 from maquette.web.pages import page
 
 router = APIRouter(include_in_schema=False)
@@ -65,6 +65,7 @@ def tables(request: Request, name: str, by: Names = [], figure: Text = "", where
         figure=figure,
         where=where,
         problem=problem,
+        words=builder.words(release.domain, release.measured),
         query="" if shown is None else explore.query_of(shown),
     )
 
@@ -112,6 +113,7 @@ def condition(request: Request, name: str, q: Text = "") -> Response:
         release=release,
         q=q,
         answer=answer,
+        words=builder.words(release.domain, release.measured),
         problem=problem,
     )
 

@@ -17,6 +17,7 @@ from maquette.errors import MaquetteError, ParameterError
 from maquette.web import charts, planning, state
 from maquette.web.access import check_form, service_of, signed_in
 from maquette.web.asking import part
+from maquette.web.config import ANALYST
 from maquette.web.jobs import RUNNING
 from maquette.web.pages import page
 from maquette.web.requests import ReleaseRequest
@@ -25,6 +26,13 @@ router = APIRouter(include_in_schema=False)
 Csrf = Annotated[str, Form()]
 TYPICAL = 20_000
 """Records that a plan counts with where their number is not known."""
+ENTRY_WORDS = {
+    "open": "the ledger was made",
+    "bind": "it was bound to the table",
+    "answer": "its result was stored",
+    "settle": "the rest of it went back",
+}
+"""Entries of the chain that pay for nothing."""
 EVENT_SECONDS = 0.5
 MAX_EVENTS = 7200
 
@@ -72,12 +80,13 @@ def plan_page(
     setting = planning.Setting(
         records, facts["relation"], "gaussian" if facts["unit"] == Unit.HALF_MU_SQUARED else "zcdp"
     )
-    values, problem, chosen, choices, whole = request.query_params, None, None, [], None
+    values, problem, chosen, choices, whole, offers = request.query_params, None, None, [], None, []
     if values:
         try:
             chosen = _read(values)
             choices = planning.choices(domain, chosen, setting, further=ledger["further"])
             whole = planning.compared(domain, chosen, setting)
+            offers = planning.offers(domain, chosen, setting, whole)
         except MaquetteError as error:
             problem = str(error)
     return page(
@@ -90,12 +99,14 @@ def plan_page(
         n=records,
         chosen=chosen,
         choices=choices,
+        ordered=[a.name for a in domain if a.ordered],
         chosen_number=next(
             (i for i, one in enumerate(choices) if chosen and one.epsilon == chosen.epsilon), 0
         ),
         plan=whole,
-        curve=charts.curve([(one.epsilon, one.expected, one.guaranteed) for one in choices]),
-        spans=charts.spans([(one.expected, one.guaranteed) for one in whole.forecasts]) if whole else [],
+        curve=charts.curve([(one.epsilon, one.expected, one.statement) for one in choices]),
+        offers=offers,
+        spans=charts.spans([(one.expected, one.statement) for one in offers]),
         problem=problem,
         key=secrets.token_urlsafe(16),
         part=part,
@@ -154,14 +165,17 @@ def _wishes(row: dict[str, Any]) -> dict[str, str]:
     """What a job was asked for, in words."""
     wishes = json.loads(row["request"])
     wishes.pop("kind", None)
-    return {name: _words(value) for name, value in wishes.items() if value}
+    return {name: words_of_value(value) for name, value in wishes.items() if value}
 
 
-def _words(value: Any) -> str:
+def words_of_value(value: Any) -> str:
+    """A value of a request or of the log, in words."""
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {_words(one)}" for name, one in value.items())
+        return ", ".join(
+            f"{name}: {words_of_value(one)}" for name, one in value.items() if one not in (None, "", [])
+        )
     if isinstance(value, list):
-        return ", ".join(_words(one) for one in value)
+        return ", ".join(words_of_value(one) for one in value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -243,7 +257,22 @@ def _ledger_page(
         audit=link.call("audit", before=before, limit=50),
         said=said,
         part=part,
+        people=_by_person(ledger),
+        entry_words=ENTRY_WORDS,
+        words=words_of_value,
     )
+
+
+def _by_person(ledger: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each analyst, and the releases together, were charged and still hold."""
+    sums: dict[str, dict[str, Any]] = {}
+    for one in ledger["holders"]:
+        who = (one["who"] or f"{one['tag']}s of the steward").removeprefix(ANALYST)
+        line = sums.setdefault(who, {"who": who, "spent": 0.0, "held": 0.0, "count": 0})
+        line["spent"] += one["spent"]
+        line["held"] += one["held"]
+        line["count"] += 1
+    return sorted(sums.values(), key=lambda line: -line["spent"])
 
 
 @router.post("/t/{table}/verify", response_class=HTMLResponse)
