@@ -16,7 +16,7 @@ from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import Task
 from maquette.queries import marginals, prefixes, ranges
 from maquette.releasing import ranking
-from maquette.releasing.planning import plan, required
+from maquette.releasing.planning import expected_certificate, plan, required
 from maquette.releasing.registry import MECHANISMS
 from support.fake_curator import FakeCurator
 
@@ -226,3 +226,18 @@ def test_a_plan_loads_no_compiler_no_database_and_no_table_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_certificate_is_expected_to_state_more_than_the_error_and_less_at_larger_budgets():
+    queries = WORKLOAD
+    expected = []
+    for epsilon in (0.5, 2.0):
+        asked = {"n": 4000, "epsilon": epsilon, "delta": 1e-9}
+        forecast = plan(queries, mechanisms=["gaussian"], **asked).forecasts[0]
+        assert forecast.stated == "certificate"
+        certified = expected_certificate(queries, forecast, **asked)
+        assert forecast.expected < certified < forecast.guaranteed
+        expected.append(certified)
+    assert expected[1] < expected[0]
+    promised = plan(queries, mechanisms=["gaussian"], certificate=0, **asked).forecasts[0]
+    assert expected_certificate(queries, promised, **asked) is None
