@@ -20,7 +20,9 @@ from maquette.gate import prices
 from maquette.gate.curator import DiscoveryCurator
 from maquette.questions.findings import from_bytes, threshold_for, to_bytes
 from maquette.questions.ladder import KINDS, NUMBERS, YEARS
-from maquette.releasing.discovery import kind_of, number_attribute, occupied
+from maquette.questions.noise import Gaussian, Laplace
+from maquette.releasing.discovery import kind_of
+from maquette.releasing.found_cells import close_borders, number_attribute, occupied
 from maquette.vault import raw as vault
 from maquette.vault.raw import open_raw
 from support.privacy_doubles import RecordingNoise, ReplayingNoise
@@ -245,7 +247,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("ask", ["kinds", "numbers", "years"])
+@pytest.mark.parametrize("ask", ["kinds", "numbers", "numbers between borders", "years"])
 def test_cells_of_neighbours_move_by_one_record(ask, relation):
     base = VALUES * 3
     tape = None
@@ -254,7 +256,8 @@ def test_cells_of_neighbours_move_by_one_record(ask, relation):
         rows = base if value is None else [*base, value] if relation is AR else [value, *base[1:]]
         curator, book = curator_on({"c": rows}, relation=relation)
         curator._noise = RecordingNoise() if tape is None else ReplayingNoise(tape)
-        found = getattr(curator, ask)("c", price=Fraction(1, 10))
+        more = {"borders": (0.0, 3.5, 17.0)} if "borders" in ask else {}
+        found = getattr(curator, ask.split()[0])("c", price=Fraction(1, 10), **more)
         if tape is None:
             tape, public = curator._noise.calls, found.values.tolist()
             charged, body = book.charges, [slip.body for slip in book.slips.values()]
@@ -278,6 +281,7 @@ def test_every_value_is_in_one_cell_of_each_question():
     }
     assert table.numbers("c").sum() == 4
     assert table.numbers("c")[0] == 1  # below the ladder
+    assert table.numbers("c", (0.0, 3.5, 17.0)).tolist() == [1, 1, 1, 1, len(VALUES) - 4]
     assert table.years("c").sum() == 3
     assert table.years("c")[-1] == 1  # beyond the years
     texts, counts = table.spellings("c")
@@ -296,23 +300,77 @@ def test_a_person_counts_with_so_many_records_and_not_more():
 
 
 def test_bounds_are_borders_around_what_is_there():
-    from maquette.questions.noise import Laplace
-
     noise = Laplace(Fraction(1), Fraction(2))
     counts = np.zeros(len(NUMBERS) + 1, dtype=np.int64)
     assert occupied(counts, noise) is None
     counts[[100, 104]] = 500
     assert occupied(counts, noise) == (100, 104)
-    assert number_attribute("x", 10.0, 100.0, is_whole=True).bins == 90
-    assert number_attribute("x", 0.0, 1e6, is_whole=True).integer
-    assert not number_attribute("x", 0.0, 0.5, is_whole=True).integer
-    assert number_attribute("x", -1e18, 1e18, is_whole=True).bins == 50
     assert kind_of(np.array([900, 0, 3, 5, 50]), noise) == ("number", True)
     assert kind_of(np.array([500, 400, 3, 5, 50]), noise) == ("number", False)
     assert kind_of(np.array([1, 0, 900, 5, 50]), noise)[0] == "date"
     assert kind_of(np.array([400, 0, 0, 500, 50]), noise)[0] == "text"
     assert kind_of(np.array([-3, -2, 0, -5, 2]), noise)[0] == "text"
+    assert kind_of(np.array([30, 0, 2, 3, 9000]), noise) == ("number", True)  # missing nearly everywhere
     assert len(YEARS) == 401
+
+
+def cells_found(values, *, is_whole, deviation=3):
+    """The declaration that two looks at some numbers give, with noise that is always nought."""
+    noise = Gaussian(Fraction(1), Fraction(deviation**2))
+    table = open_raw({"c": [str(value) for value in values]}, ["c"])
+    ladder = table.numbers("c")
+    borders = close_borders(ladder, occupied(ladder, noise), is_whole=is_whole)
+    assert all(a < b for a, b in itertools.pairwise(borders))
+    return number_attribute("c", borders, table.numbers("c", borders), noise, is_whole=is_whole)
+
+
+def test_few_whole_numbers_have_a_cell_each_the_last_one_too():
+    """A closed last cell held two numbers before, and half of the largest came back as one that is not there."""
+    attribute = cells_found([0] * 400 + [5] * 300 + [9] * 500 + [""] * 50, is_whole=True)
+    assert [attribute.label(i) for i in range(attribute.cells)] == [str(i) for i in range(10)]
+    codes = attribute.bin_index(np.arange(10.0))
+    assert codes.tolist() == list(range(10))
+    assert attribute.decode(codes)[0].tolist() == list(range(10))
+    assert attribute.nullable
+    assert not cells_found([1] * 400 + [2] * 300, is_whole=True).nullable
+    assert cells_found([1] * 400 + [2] * 300, is_whole=True).cells == 2
+
+
+def test_cells_hold_about_the_same_share_and_single_values_stay_alone():
+    rng = np.random.default_rng(5)
+    pay = np.concatenate([np.zeros(9000), rng.lognormal(10, 1, 20000).round(2)])
+    attribute = cells_found(pay, is_whole=False)
+    counts = np.bincount(attribute.bin_index(pay), minlength=attribute.cells)
+    assert 60 <= attribute.cells <= 130
+    assert counts[0] == 9000  # the nought alone, in a cell of its own
+    assert counts[1:].max() <= 2 * 20000 / 60
+    whole = rng.integers(18, 5000, 20000)
+    attribute = cells_found(whole, is_whole=True)
+    assert attribute.integer
+    assert all(float(edge).is_integer() for edge in attribute.edges)
+    assert sum(edge % 10 == 0 for edge in attribute.edges) >= 0.9 * len(
+        attribute.edges
+    )  # round where it may be
+    apart = np.concatenate([rng.integers(0, 1000, 5000), rng.integers(9000, 9900, 5000)]).astype(float)
+    gap = cells_found(apart.astype(int), is_whole=True)
+    wide = np.diff(gap.edges) > 500
+    counts = np.bincount(gap.bin_index(apart), minlength=gap.cells)
+    assert wide.any()
+    assert counts[wide].sum() <= 100  # hardly anything is there, and so hardly anything is spread over it
+    assert number_attribute("c", (0.0, 1.0, 2.0), np.zeros(5, np.int64), _ANY, is_whole=True) is None
+
+
+_ANY = Gaussian(Fraction(1), Fraction(9))
+
+
+@pytest.mark.parametrize(
+    "borders", [(1.0,), (1.0, 1.0), (2.0, 1.0), (0.0, math.inf), (0.0, math.nan), (0, 1)]
+)
+def test_borders_that_do_not_increase_are_refused_before_a_look(borders):
+    curator, book = curator_on({"c": ["1"]})
+    with pytest.raises(MechanismError, match="increasing borders"):
+        curator.numbers("c", borders=borders, price=Fraction(1, 10))
+    assert not book.charges
 
 
 def people(n=6000, seed=1):
@@ -349,7 +407,9 @@ def test_a_domain_is_found_and_released_with(tmp_path):
         "code": "declared",
     }
     domain = result.domain
-    assert domain["age"].bounds == (10, 100)
+    low, high = domain["age"].bounds
+    assert (low, high) == (17.5, 90.5)
+    assert not domain["age"].nullable
     assert domain["age"].integer
     assert not domain["pay"].integer
     assert domain["where"].categories == ("north", "south", "west")
@@ -359,7 +419,7 @@ def test_a_domain_is_found_and_released_with(tmp_path):
     with mq.Ledger.open(place) as book:
         assert book.awaits_domain
         paid = [r for one in result.findings for r in one.receipts]
-        assert len(paid) == 8
+        assert len(paid) == 10
         assert all(book.holds(receipt) for receipt in paid)
         spent = book.spent_units
     domain.save(tmp_path / "d.json")
@@ -426,7 +486,7 @@ def test_a_pure_ledger_finds_numbers_and_no_lists(tmp_path):
     found = find(
         people(), tmp_path / "a", columns=dict.fromkeys(("id", "where", "code", "when"), "drop"), **options
     )
-    assert found.domain["age"].bounds == (10, 100)
+    assert found.domain["age"].bounds == (17.5, 90.5)
     with pytest.raises(MechanismError, match="a list of them needs a delta"):
         find(people(), tmp_path / "b", columns={"id": "drop"}, **options)
     with pytest.raises(LedgerError, match="counts pure epsilon"):
@@ -453,7 +513,7 @@ def test_persons_find_a_domain(tmp_path):
     result = find(data, tmp_path / "l", person="who", rows_per_person=2)
     assert {one.name: one.how for one in result.findings}["who"] == "dropped"
     assert result.domain["ward"].categories == ("a", "b", "c")
-    assert result.domain["days"].bounds[1] == 50
+    assert result.domain["days"].bounds[1] == 29.5
     table = mq.open(data, domain=result.domain, person="who", rows_per_person=2)
     made = mq.release(table, mq.marginals(result.domain, 1), epsilon=1.0, ledger=tmp_path / "l")
     assert made.persons == Persons("who", 2)

@@ -33,8 +33,8 @@ from maquette.questions.answers import Answers
 from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.digests import answers_request, database_digest, tables_request
 from maquette.questions.draws import Draw, DrawnDatabase
-from maquette.questions.findings import CellCounts, FoundValues, from_bytes, to_bytes
-from maquette.questions.ladder import KINDS, NUMBERS, YEARS
+from maquette.questions.findings import CellCounts, FoundValues, from_bytes, numbers_request, to_bytes
+from maquette.questions.ladder import KINDS, YEARS
 from maquette.questions.measurement import (
     Epoch,
     EpochTerms,
@@ -400,14 +400,15 @@ class DiscoveryCurator(RawBarrier):
         """
         return self._cells("kinds of values", column, len(KINDS), price, lambda: self._raw.kinds(column))
 
-    def numbers(self, column: str, *, price: Fraction) -> CellCounts:
-        """How many numbers of a column lie between the public borders of `questions/ladder.py`, plus noise.
+    def numbers(
+        self, column: str, *, price: Fraction, borders: tuple[float, ...] | None = None
+    ) -> CellCounts:
+        """Numbers of a column that lie between the borders of `questions/ladder.py` or other public ones, with noise.
 
-        Guarantee: `price`; a record is counted in one cell.
+        Guarantee: `price`; a record is counted in one cell, beyond the borders and without a number too.
         """
-        return self._cells(
-            "numbers by ladder", column, len(NUMBERS) + 1, price, lambda: self._raw.numbers(column)
-        )
+        ask, cells, facts = numbers_request(borders)
+        return self._cells(ask, column, cells, price, lambda: self._raw.numbers(column, borders), **facts)
 
     def years(self, column: str, *, price: Fraction) -> CellCounts:
         """How many days of a column lie in each public year, plus noise.

@@ -34,9 +34,10 @@ class RawBarrier(Barrier):
         self._begin(ledger, key=key, budget=budget)
 
     def _cells(
-        self, ask: str, column: str, cells: int, price: Fraction, exact: Callable[[], Counts]
+        self, ask: str, column: str, cells: int, price: Fraction, exact: Callable[[], Counts], **facts: Any
     ) -> CellCounts:
-        request: dict[str, Any] = {"ask": ask, "column": column}
+        """Counts in disjoint cells; `facts` are what the request says beside its column, public too."""
+        request: dict[str, Any] = {"ask": ask, "column": column, **facts}
         values, law, receipt = self._noisy_at(
             request, self._one_cell(), price, exact, coordinates=cells, note={"column": column}
         )

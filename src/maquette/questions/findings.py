@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.errors import MechanismError
+from maquette.questions.ladder import NUMBERS
 from maquette.questions.noise import Gaussian, IndependentLaw
 from maquette.receipt import Receipt
+
+MAX_BORDERS = 1001
+"""Borders that the numbers of a column are counted between: about a thousand counts of one look."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +42,24 @@ class FoundValues:
     delta: Fraction
     """The most that the values of one person that nobody else has may come out with."""
     receipt: Receipt
+
+
+def numbers_request(borders: tuple[float, ...] | None) -> tuple[str, int, dict[str, Any]]:
+    """What is asked about the numbers of a column, the number of its cells, and what a request says of it beside.
+
+    By the public ladder (None): below, between each two borders, above. Between other borders: the same, and a cell for
+    what is no number. Cells are disjoint only if the borders increase; the law of the noise takes that for granted.
+    """
+    if borders is None:
+        return "numbers by ladder", len(NUMBERS) + 1, {}
+    finite = all(isinstance(border, float) and math.isfinite(border) for border in borders)
+    if not (
+        finite and 2 <= len(borders) <= MAX_BORDERS and all(a < b for a, b in itertools.pairwise(borders))
+    ):
+        raise MechanismError(
+            f"expected 2 to {MAX_BORDERS} finite, increasing borders to count numbers between"
+        )
+    return "numbers between borders", len(borders) + 2, {"borders": list(borders)}
 
 
 def threshold_for(variance: Fraction, delta: Fraction, *, rows: int) -> int:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -31,9 +31,10 @@ from maquette.domain.persons import check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import DiscoveryCurator
 from maquette.gate.discovery import open_columns, raw_columns
-from maquette.questions.ladder import FIRST_YEAR, NUMBERS, YEARS
+from maquette.questions.ladder import FIRST_YEAR, YEARS
 from maquette.questions.noise import IndependentLaw
 from maquette.receipt import Receipt
+from maquette.releasing.found_cells import CLEAR, MANY_MISSING, close_borders, number_attribute, occupied
 from maquette.releasing.payment import refusal_of, require_total, warn_if_weak
 
 ColumnKind = Literal["number", "text", "date"]
@@ -44,9 +45,8 @@ KIND_SHARE = Fraction(3, 20)
 """Of a column's part, to find out what kind of values it holds."""
 MOSTLY = 0.9
 """The share of the values that are no other kind, from which a column is of a kind."""
-STRAY = 1e-4
-"""The chance that an empty cell of a ladder passes for one with records (the recipe's 1e-2 gave absurd bounds)."""
-BINS = 50
+LADDER_SHARE = Fraction(1, 4)
+"""Of what a numeric column has left, to find where its numbers are; the rest counts them more closely."""
 MONTHS = 120
 """A calendar of more months than that goes by years."""
 MISSING_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "nan", "NaN", ".", "-")
@@ -270,32 +270,43 @@ def _find(
     curator: DiscoveryCurator, name: str, kind: ColumnKind | None, price: Fraction, delta: Fraction
 ) -> Finding:
     receipts: list[Receipt] = []
-    is_whole = None
+    is_whole, nullable = False, True
     if kind is None:
         first = Fraction(math.floor(price * KIND_SHARE * UNITS), UNITS)
         counts = curator.kinds(name, price=first)
         receipts.append(counts.receipt)
         kind, is_whole = kind_of(counts.values, counts.noise)
+        nullable = bool(counts.values[-1] > MANY_MISSING * counts.noise.deviation)
         price -= first
     if kind == "text":
-        return _values(curator, name, price, delta, receipts)
+        return _values(curator, name, price, delta, receipts, nullable=nullable)
     if kind == "date":
-        return _dates(curator, name, price, receipts)
+        return _dates(curator, name, price, receipts, nullable=nullable)
     return _numbers(curator, name, price, receipts, is_whole=is_whole)
 
 
 def kind_of(counts: NDArray[np.int64], noise: IndependentLaw) -> tuple[ColumnKind, bool]:
     """What most values are, and whether its numbers are whole: from noisy counts alone."""
     whole, fraction, moments, other, _ = (max(0.0, float(count)) for count in counts)
-    present = max(whole + fraction + moments + other, 1.0)
-    is_whole = fraction <= max(4 * noise.deviation, whole / 1000)
-    if whole + fraction >= MOSTLY * present:
-        return "number", is_whole
-    return ("date" if moments >= MOSTLY * present else "text"), is_whole
+    is_whole = fraction <= max(CLEAR * noise.deviation, whole / 1000)
+    sums: dict[ColumnKind, float] = {"number": whole + fraction, "date": moments, "text": other}
+    kind = max(sums, key=sums.__getitem__)
+    rest = sum(sums.values()) - sums[kind]
+    # what noise alone makes of the other kinds counts for nothing: a column may be missing nearly everywhere
+    clear = sums[kind] > CLEAR * noise.deviation and rest <= 3 * noise.deviation
+    if clear or sums[kind] >= MOSTLY * max(sums[kind] + rest, 1.0):
+        return kind, is_whole
+    return "text", is_whole
 
 
 def _values(
-    curator: DiscoveryCurator, name: str, price: Fraction, delta: Fraction, receipts: list[Receipt]
+    curator: DiscoveryCurator,
+    name: str,
+    price: Fraction,
+    delta: Fraction,
+    receipts: list[Receipt],
+    *,
+    nullable: bool,
 ) -> Finding:
     if not delta:
         raise MechanismError(
@@ -306,42 +317,37 @@ def _values(
     if not common.texts:
         text = f"no value has {common.threshold:,} records or more: an identifier, free text, or too small a budget"
         return Finding(name, "dropped", None, text, tuple(receipts))
-    attribute = Attribute(name, Kind.CATEGORICAL, categories=common.texts, nullable=True, overflow=True)
+    attribute = Attribute(name, Kind.CATEGORICAL, categories=common.texts, nullable=nullable, overflow=True)
     text = f"text: {len(common.texts):,} values that about {common.threshold:,} records or more have"
     return Finding(name, "discovered", attribute, text, tuple(receipts))
 
 
 def _numbers(
-    curator: DiscoveryCurator, name: str, price: Fraction, receipts: list[Receipt], *, is_whole: bool | None
+    curator: DiscoveryCurator, name: str, price: Fraction, receipts: list[Receipt], *, is_whole: bool
 ) -> Finding:
-    counts = curator.numbers(name, price=price)
-    receipts.append(counts.receipt)
-    cells = occupied(counts.values, counts.noise)
+    """Two looks: the public ladder, then borders that are close where the ladder had many records."""
+    first = Fraction(math.floor(price * LADDER_SHARE * UNITS), UNITS)
+    ladder = curator.numbers(name, price=first)
+    receipts.append(ladder.receipt)
+    cells = occupied(ladder.values, ladder.noise)
+    nothing = Finding(name, "dropped", None, "too few numbers to find bounds", tuple(receipts))
     if cells is None:
-        return Finding(name, "dropped", None, "too few numbers to find bounds", tuple(receipts))
-    low = NUMBERS[max(cells[0] - 1, 0)]
-    high = NUMBERS[min(cells[1], len(NUMBERS) - 1)]
-    attribute = number_attribute(name, low, high, is_whole=bool(is_whole))
-    text = f"number: nearly all in [{low:g}, {high:g}] of a public ladder"
+        return nothing
+    borders = close_borders(ladder.values, cells, is_whole=is_whole)
+    counts = curator.numbers(name, price=price - first, borders=borders)
+    receipts.append(counts.receipt)
+    attribute = number_attribute(name, borders, counts.values, counts.noise, is_whole=is_whole)
+    if attribute is None:
+        return replace(nothing, receipts=tuple(receipts))
+    first_values, last_values = attribute.ends()
+    low, high = float(first_values[0]) + 0.0, float(last_values[-1]) + 0.0  # no negative nought
+    text = f"number: nearly all in [{low:g}, {high:g}], {attribute.cells:,} cells"
     return Finding(name, "discovered", attribute, text, tuple(receipts))
 
 
-def number_attribute(name: str, low: float, high: float, *, is_whole: bool) -> Attribute:
-    """Cells between two borders: one for each whole number where these are few, else of equal width."""
-    whole = is_whole and low.is_integer() and high.is_integer() and high - low < 2**50
-    few = whole and high - low <= 2 * BINS
-    bins = int(high - low) if few else BINS
-    whole = whole and high - low >= bins
-    return Attribute(
-        name, Kind.NUMERIC, bounds=(_plain(low), _plain(high)), bins=bins, nullable=True, integer=whole
-    )
-
-
-def _plain(value: float) -> float:
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value
-
-
-def _dates(curator: DiscoveryCurator, name: str, price: Fraction, receipts: list[Receipt]) -> Finding:
+def _dates(
+    curator: DiscoveryCurator, name: str, price: Fraction, receipts: list[Receipt], *, nullable: bool
+) -> Finding:
     counts = curator.years(name, price=price)
     receipts.append(counts.receipt)
     cells = occupied(counts.values, counts.noise)
@@ -357,16 +363,10 @@ def _dates(curator: DiscoveryCurator, name: str, price: Fraction, receipts: list
         Kind.ORDINAL,
         categories=calendars.cells(unit, *ends),
         calendar=unit,
-        nullable=True,
+        nullable=nullable,
         overflow=True,
     )
     return Finding(name, "discovered", attribute, f"days by {unit}: {first} to {last}", tuple(receipts))
-
-
-def occupied(counts: NDArray[np.int64], noise: IndependentLaw) -> tuple[int, int] | None:
-    """The first and the last cell with more records than noise makes of none; None where no cell has."""
-    cells = np.flatnonzero(counts > noise.lower_quantile(beta=STRAY, count=len(counts)))
-    return (int(cells[0]), int(cells[-1])) if len(cells) else None
 
 
 def _domain(

@@ -15,7 +15,7 @@ from maquette.queries.marginals import table_sensitivity
 from maquette.questions.findings import threshold_for
 from maquette.questions.ladder import NUMBERS
 from maquette.questions.noise import Gaussian, NoiseRequest, independent
-from maquette.releasing.discovery import KIND_SHARE, ColumnChoice, Columns, How
+from maquette.releasing.discovery import KIND_SHARE, LADDER_SHARE, ColumnChoice, Columns, How
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,9 @@ def forecast_discovery(
 
     def forecast(name: str, kind: str | None) -> ColumnForecast:
         part = price if kind is not None else price * (1 - KIND_SHARE)
+        closer = part if kind in ("text", "date") else part * (1 - LADDER_SHARE)
         noise = prices.noise(
-            NoiseRequest.at(part, budget.unit), cell, unit=budget.unit, ledger_unit=total.unit,
+            NoiseRequest.at(closer, budget.unit), cell, unit=budget.unit, ledger_unit=total.unit,
             coordinates=len(NUMBERS) + 1,
         )  # fmt: skip
         threshold = None

@@ -23,6 +23,7 @@ QUESTION_LABELS = {
     "class errors": "errors over classes of questions",
     "kinds of values": "kinds of values of a column",
     "numbers by ladder": "bounds of a column",
+    "numbers between borders": "cells of a numeric column",
     "days by year": "years of a column",
     "common values": "list of values of a column",
 }

@@ -68,15 +68,20 @@ class RawTable:
         assert len(tables) + 1 == len(KINDS)
         return np.array([*tables, missing], dtype=np.int64)
 
-    def numbers(self, name: str) -> Integers:
-        """Records between the public borders of `questions.ladder.NUMBERS`, those beyond the ends included."""
-        counts, _ = self._count(name)
+    def numbers(self, name: str, borders: Sequence[float] | None = None) -> Integers:
+        """Records below some borders, in each cell [a, b) between them, from the last one on, and without a number.
+
+        None are the borders of `questions.ladder.NUMBERS`, and then what is no number is not counted.
+        """
+        counts, missing = self._count(name)
+        edges = np.array(NUMBERS if borders is None else borders)
         values, times = _numbers(list(counts)), np.fromiter(counts.values(), np.int64, len(counts))
         finite = np.isfinite(values)
-        cells = np.searchsorted(np.array(NUMBERS), values[finite], side="right")
-        table = np.zeros(len(NUMBERS) + 1, dtype=np.int64)
-        np.add.at(table, cells, times[finite])
-        return table
+        cells = np.searchsorted(edges, np.where(finite, values, 0.0), side="right")
+        table = np.zeros(len(edges) + 2, dtype=np.int64)
+        np.add.at(table, np.where(finite, cells, len(edges) + 1), times)
+        table[-1] += missing
+        return table[:-1] if borders is None else table
 
     def years(self, name: str) -> Integers:
         """Records in each of the public years of `questions.ladder.YEARS`, those before and after included."""

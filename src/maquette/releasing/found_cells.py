@@ -1,0 +1,186 @@
+"""Cells of a numeric column from noisy counts: which numbers to look at more closely, and where the borders go.
+
+All of it is post-processing of what the gate returned. The first look, by the public ladder, says where the numbers
+are to a factor of two or so; the second counts them between round borders that are close where the first saw many;
+then neighbours are put together until each cell holds about the same share. Equal widths between the borders of the
+ladder were tried before: on flights and nist_acs the largest error of a release was five times that of a declared
+domain, because values that share a cell come back spread over all of it (`benchmarks/discovery.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Attribute, Kind
+from maquette.questions.findings import MAX_BORDERS
+from maquette.questions.ladder import NUMBERS
+from maquette.questions.noise import IndependentLaw
+
+Counts = NDArray[np.int64]
+
+STRAY = 1e-4
+"""The chance that an empty cell of a ladder passes for one with records (1e-2 gave absurd bounds)."""
+BINS = 100
+"""Cells of a column, about: with 50 the largest error on flights was twice that (`benchmarks/discovery.py`)."""
+FEW = 100
+"""Whole numbers that have a cell each."""
+CLEAR = 4
+"""Standard deviations that noise does not reach alone."""
+BEYOND = 3
+"""The same for the outermost cells: one too many costs less than one that is missing."""
+MANY_MISSING = 2
+"""Standard deviations from which a column has a cell for missing values: an empty one costs a little accuracy only."""
+
+
+def occupied(counts: Counts, noise: IndependentLaw) -> tuple[int, int] | None:
+    """The first and the last cell with more records than noise makes of none; None where no cell has."""
+    cells = np.flatnonzero(counts > noise.lower_quantile(beta=STRAY, count=len(counts)))
+    return (int(cells[0]), int(cells[-1])) if len(cells) else None
+
+
+def close_borders(counts: Counts, cells: tuple[int, int], *, is_whole: bool) -> tuple[float, ...]:
+    """Borders for the second look, from counts by the ladder and its first and last cell with records.
+
+    Each step of the ladder is divided by its share of the records, into round widths; whole numbers no further than
+    into single ones, and all of them singly where they are few.
+    """
+    first, last = max(cells[0], 1), min(cells[1], len(NUMBERS) - 1)
+    first, last = min(first, last), max(first, last)
+    steps = [(NUMBERS[i - 1], NUMBERS[i]) for i in range(first, last + 1)]
+    low, high = steps[0][0], steps[-1][1]
+    if is_whole:
+        low, high = math.floor(low), math.ceil(high)
+        if high - low < MAX_BORDERS:
+            return tuple(float(x) for x in range(int(low), int(high) + 1))
+    shares = np.maximum(counts[first : last + 1].astype(np.float64), 0.0)
+    room = MAX_BORDERS - 2 * len(steps)
+    parts = np.floor(room * shares / max(float(shares.sum()), 1.0)).astype(int)
+    borders = {float(low), float(high)}
+    for (left, right), most in zip(steps, parts.tolist(), strict=True):
+        borders |= set(_divided(left, right, most, is_whole=is_whole))
+    return tuple(sorted(border for border in borders if low <= border <= high))
+
+
+def _divided(left: float, right: float, most: int, *, is_whole: bool) -> list[float]:
+    """The borders of a step of the ladder, divided into at most so many parts (at least one) of a round width."""
+    start, end = (Fraction(repr(border)) for border in (left, right))
+    length, width = end - start, end - start
+    power = Fraction(10) ** math.floor(math.log10(length))
+    while power * 10 * max(most, 1) >= length:
+        for round_width in (5 * power, 2 * power, power):
+            whole_parts = length / round_width
+            if whole_parts.denominator == 1 and whole_parts <= most:
+                width = round_width
+        power /= 10
+    borders = [float(start + i * width) for i in range(int(length / width) + 1)]
+    return [b for b in borders if b.is_integer()] if is_whole else borders
+
+
+def number_attribute(
+    name: str, borders: Sequence[float], counts: Counts, noise: IndependentLaw, *, is_whole: bool
+) -> Attribute | None:
+    """The declaration that noisy counts support: below the borders, between each two, above them, no number.
+
+    None where there are hardly any numbers. Numbers beyond the first and the last border are counted in the outermost
+    cells, as every release does with numbers out of bounds.
+    """
+    inner = counts[1:-2].astype(np.float64)
+    deviation = noise.deviation
+    ends = _ends(inner, deviation)
+    if ends is None:
+        return None
+    first, last = ends
+    nullable = bool(counts[-1] > MANY_MISSING * deviation)
+    inner, borders = inner[first : last + 1], list(borders[first : last + 2])
+    if is_whole and len(inner) <= FEW and borders[-1] - borders[0] == len(inner):
+        # half way between whole numbers, so that the last cell, which is closed, holds one number like all others
+        bounds = (borders[0] - 0.5, borders[-1] - 0.5)
+        return Attribute(name, Kind.NUMERIC, bounds=bounds, bins=len(inner), nullable=nullable, integer=True)
+    chosen = [borders[i] for i in _joined(borders, inner, deviation)]
+    return Attribute(
+        name, Kind.NUMERIC, edges=tuple(map(_plain, chosen)), nullable=nullable, integer=is_whole
+    )
+
+
+def _ends(inner: NDArray[np.float64], deviation: float) -> tuple[int, int] | None:
+    """The outermost cells to keep: from either end the first at which the sum so far is more than noise makes."""
+    reach = BEYOND * deviation * np.sqrt(np.arange(1, len(inner) + 1))
+    left = np.flatnonzero(np.cumsum(inner) > reach)
+    right = np.flatnonzero(np.cumsum(inner[::-1]) > reach)
+    if not len(left) or not len(right):
+        return None
+    first, last = int(left[0]), len(inner) - 1 - int(right[0])
+    return min(first, last), max(first, last)
+
+
+def _joined(borders: Sequence[float], inner: NDArray[np.float64], deviation: float) -> list[int]:
+    """Which borders stay: neighbours are put together to about an even share; a cell that has one alone stays alone.
+
+    Among the borders that give between half a share and one and a half the roundest stays, since it is at round numbers
+    that people ask.
+    """
+    share = max(_even_share(inner), CLEAR * deviation)
+    stay, start = [0], 0
+    while start < len(inner):
+        mass, best, rank = 0.0, len(inner), (-math.inf, 0.0)
+        for end in range(start + 1, len(inner) + 1):
+            count = float(inner[end - 1])
+            alone = count >= share
+            if alone and end - 1 > start:
+                best = end - 1 if best == len(inner) else best
+                break
+            mass += count
+            clear = mass >= CLEAR * deviation * math.sqrt(end - start)
+            if clear and mass >= share / 2 and (_roundness(borders[end]), -abs(mass - share)) > rank:
+                best, rank = end, (_roundness(borders[end]), -abs(mass - share))
+            if alone or (clear and mass >= 1.5 * share):
+                break
+        stay += _without_gaps(borders, inner, start, best, deviation)
+        start = best
+    return stay
+
+
+def _even_share(inner: NDArray[np.float64]) -> float:
+    """Records of a cell if all had the same, but for those that have more by themselves."""
+    masses = np.sort(np.maximum(inner, 0.0))[::-1]
+    rest, cells = float(masses.sum()), BINS
+    for mass in masses.tolist():
+        if cells <= 1 or mass < rest / cells:
+            break
+        rest, cells = rest - mass, cells - 1
+    return rest / cells
+
+
+def _without_gaps(
+    borders: Sequence[float], inner: NDArray[np.float64], start: int, end: int, deviation: float
+) -> list[int]:
+    """The last border of a new cell, after one or two within it where half of its width or more holds nothing."""
+    ends = _ends(inner[start:end], deviation)
+    if ends is None:
+        return [end]
+    half = (borders[end] - borders[start]) / 2
+    first, last = start + ends[0], start + ends[1] + 1
+    inside = [first] if borders[first] - borders[start] >= half else []
+    inside += [last] if borders[end] - borders[last] >= half and last > first else []
+    return [*inside, end]
+
+
+def _roundness(border: float) -> float:
+    """How round a number is: the largest 1, 2 or 5 times a power of ten that it is a multiple of, as a logarithm."""
+    if not border:
+        return math.inf
+    exact = Fraction(repr(border))
+    power = math.floor(math.log10(abs(border)))
+    while (exact / Fraction(10) ** power).denominator != 1:
+        power -= 1
+    digits = int(exact / Fraction(10) ** power)
+    return power + math.log10(next(step for step in (5, 2, 1) if digits % step == 0))
+
+
+def _plain(value: float) -> float:
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
