@@ -189,11 +189,12 @@ FOR_STEWARDS = {
 }  # fmt: skip
 FOR_NOBODY_HERE = {"get_job", "follow_job", "change_job", "get_release", "answer_release", "table_of_release",
                    "sql_of_release", "rows_of_release"}  # fmt: skip
-FOR_ANALYSTS = {"forecast", "ask", "buy_size", "history"}
+FOR_ANALYSTS = {"forecast", "ask", "session_sql", "buy_size", "history"}
 BODIES = {
     "start_release": {"epsilon": 0.1, "delta": 1e-9, "marginals": [0]},
     "forecast": {"query": "age < 30"},
     "ask": {"query": "age < 30"},
+    "session_sql": {"statement": "select count(*) from people where age < 30"},
 }
 
 
@@ -250,6 +251,47 @@ def test_forms_of_other_sites_and_sessions_are_refused(world, anna):
         httpx.post(f"{world.home}/login", data=login, headers={"origin": "https://evil.example"}).status_code
         == 403
     )
+
+
+def test_no_form_of_anybody_works_without_its_token(world):
+    """Every address that takes a form, by the routes themselves, so that none that is added is forgotten."""
+    from maquette.web import access, asking, domains, site, steward
+
+    stella = world.browser("stella")
+    values = {"table": "people", "job": "00ff", "action": "cancel", "token": "00ff"}
+    form = {
+        "q": "age < 30", "key": "forged-form", "name": "anna", "column": "age", "why": "x", "entry": "{}",
+        "epsilon": "0.1", "marginals": "1",
+    }  # fmt: skip
+    addresses = [
+        route.path.format(**values)
+        for part in (access, asking, steward, domains, site)
+        for route in part.router.routes
+        if "POST" in route.methods and route.path not in ("/login", "/demo")
+    ]
+    assert len(addresses) >= 14
+    for address in addresses:
+        for csrf in ({}, {"csrf": ""}, {"csrf": "x" * 32}, {"csrf": world.browser("anna").csrf()}):
+            assert stella.client.post(address, data=form | csrf).status_code == 403, address
+        outsider = httpx.post(f"{world.home}{address}", data=form)
+        assert (outsider.status_code, outsider.headers["location"]) == (303, "/login"), address
+
+
+def test_a_cookie_that_was_copied_ends_with_its_session(world):
+    """Replayed after signing out, and after its token was revoked."""
+    browser = world.browser("bert")
+    copy = dict(browser.client.cookies)
+    assert httpx.get(f"{world.home}/", cookies=copy).status_code == 200
+    browser.post("/logout")
+    assert httpx.get(f"{world.home}/", cookies=copy).status_code == 303
+    token = world.service.door.new_token("bert")
+    second = Browser(httpx.Client(base_url=world.home))
+    second.client.post("/login", data={"token": token})
+    copy = dict(second.client.cookies)
+    world.service.door.revoke(token.split("_")[1])
+    assert httpx.get(f"{world.home}/", cookies=copy).status_code == 303
+    headers = {"authorization": f"Bearer {token}"}
+    assert httpx.get(f"{world.home}/api/v1/tables", headers=headers).status_code == 401
 
 
 def test_a_session_cannot_be_fixed_beforehand(world):

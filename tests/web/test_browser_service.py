@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
 import pytest
 
+import maquette as mq
 from maquette.domain import Domain
 from support.browser import chromium, served, tab
 from support.web_service import running, write_config, write_undeclared
@@ -25,8 +27,6 @@ PAYLOADS = (
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     """With a release, so that every page has something to show."""
-    import maquette as mq
-
     with running(write_undeclared(tmp_path_factory.mktemp("service"))) as world:
         with mq.connect(world.home, token=world.token("stella")) as stella:
             stella.release(
@@ -215,13 +215,31 @@ def test_nothing_that_a_column_a_value_or_a_person_says_runs(browser, tmp_path):
         enter(walk, world, "anna")
         for page in ("/t/people", "/t/people/ask", "/t/people/ask?build=yes&c0=0&c0=1"):
             walk.go(page)
+        walk.page.focus("input[name=q]")
+        walk.page.keyboard.press("ArrowDown")  # names and values in the list of completions
+        assert walk.page.locator("ul.completion li").count() > 3
         for text in PAYLOADS:
             walk.go(f"/t/people/ask?q={text}".replace("#", "%23"))
             walk.go(f"/login?to={text}")
+        with mq.connect(world.home, token=world.token("stella")) as stella:
+            wish = {"marginals": [1, 2], "epsilon": 1.0, "delta": 1e-9, "mechanism": "gaussian"}
+            made = stella.release("people", name=PAYLOADS[0], key="hostile-release", **wish)
+            job = stella.get("/jobs")["items"][0]["id"]
         enter(walk, world, "stella")
+        walk.go("/t/people/domain")
+        walk.page.fill("input[name=why]", PAYLOADS[1])
+        walk.page.focus("main form button")
+        walk.enter()
+        assert PAYLOADS[1] in walk.page.inner_text("main table")
         for page in (
-            "/t/people/domain",
-            "/t/people/plan?epsilon=1&where=" + PAYLOADS[1],
+            "/releases",
+            f"/r/{made.name}",
+            f"/r/{made.name}/explore?by={PAYLOADS[0]}&by={quote(PAYLOADS[1])}",
+            f"/r/{made.name}/sql?q={PAYLOADS[0]}",
+            f"/r/{made.name}/answer?q={PAYLOADS[1]}",
+            f"/jobs/{job}",
+            "/jobs",
+            "/t/people/plan?marginals=1&epsilon=1&delta=1e-9&n=200&where=" + PAYLOADS[1],
             "/people",
             "/t/people/ledger",
         ):

@@ -30,10 +30,21 @@ def test_defaults_are_careful():
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({}, "tables: Field required"),
+        ({}, "tables: this setting is missing"),
         (changed(tables={}), "expected at least one"),
-        (changed(tabels={}), "tabels"),
+        (changed(tabels={}), "tabels: there is no such setting; did you mean 'tables'?"),
         (changed(port=99999), "port"),
+        (changed(port="high"), "port: expected a valid integer"),
+        (
+            changed(tables={"people": GOOD["tables"]["people"] | {"sources": "x"}}),
+            "tables.people.sources: there is no such setting; did you mean 'source'?",
+        ),
+        (
+            changed(
+                tables={"people": GOOD["tables"]["people"] | {"discovery": True, "accounting": "gaussian"}}
+            ),
+            "discovery: it needs",
+        ),
         (changed(tables={"People": GOOD["tables"]["people"]}), "expected a name of a-z"),
         (changed(tables={"../x": GOOD["tables"]["people"]}), "expected a name of a-z"),
         (changed(people={"a b": {}}), "expected a name of a-z"),

@@ -144,13 +144,20 @@ def test_somebody_without_a_budget_sees_no_table(world):
         "/t/people/verify",
         "/t/people/settle",
         "/t/people/release",
+        "/t/people/discover",
+        "/t/people/domain/confirm",
+        "/t/people/domain/drop",
+        "/t/people/domain/edit",
+        "/t/people/domain/accept",
         "/people/tokens",
         "/people/tokens/x/revoke",
         "/jobs/x/cancel",
     ],
 )
 def test_an_analyst_does_nothing_of_the_steward(anna, path):
-    reply = anna.post(path, key="service-key", name="anna", epsilon="1", marginals="1")
+    reply = anna.post(
+        path, key="service-key", name="anna", epsilon="1", marginals="1", column="age", why="x", entry="{}"
+    )
     assert reply.status_code in (403, 404)
 
 

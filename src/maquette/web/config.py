@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -182,12 +183,34 @@ def parse(data: Mapping[str, Any], place: str) -> Settings:
     try:
         settings = Settings.model_validate(dict(data))
     except ValidationError as error:
-        lines = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:10]]
+        lines = [
+            f"{'.'.join(str(part) for part in one['loc'])}: {_what_is_wrong(one)}"
+            for one in error.errors()[:10]
+        ]
         raise ParameterError(f"{place}: {'; '.join(lines)}") from None
     problems = list(_problems(settings))
     if problems:
         raise ParameterError(f"{place}: {'; '.join(problems)}")
     return settings
+
+
+def _what_is_wrong(one: Any) -> str:
+    """One problem in plain words, with the setting that was probably meant."""
+    if one["type"] == "missing":
+        return "this setting is missing"
+    if one["type"] != "extra_forbidden":
+        return str(one["msg"]).replace("Input should be", "expected")
+    places: dict[str, type[BaseModel]] = {
+        "tables": TableSettings,
+        "people": PersonSettings,
+        "proxy": ProxySettings,
+    }
+    parts = [part for part in one["loc"] if isinstance(part, str)]
+    kind = (
+        Settings if len(parts) == 1 else ShareSettings if len(parts) > 3 else places.get(parts[0], Settings)
+    )
+    near = difflib.get_close_matches(parts[-1], kind.model_fields, n=1)
+    return "there is no such setting" + (f"; did you mean '{near[0]}'?" if near else "")
 
 
 def _problems(settings: Settings) -> list[str]:
