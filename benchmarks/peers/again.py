@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import maquette as mq
 from benchmarks import tables
 from benchmarks._accuracy import DELTA
 from maquette.accounting.conversions import rho_cks
+from maquette.domain import Domain
 from maquette.models.answers import Answers, SmallDatabase
 
 RUNNER = Path(__file__).parent / "mbi_runner.py"
@@ -57,8 +59,8 @@ def measure(case: Case, data: Path, python: str) -> dict[str, Any]:
     table = made.open()
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "table.npz", Path(folder) / "rows.npz"
-        export(table, source)
-        done = _call(case, python, source, target)
+        store(source, made.domain, columns_of(table))
+        done = call(case, python, source, target)
         if "failed" in done:
             return {"what": _describe(case)} | asdict(case) | done
         with np.load(target) as held:
@@ -70,12 +72,19 @@ def measure(case: Case, data: Path, python: str) -> dict[str, Any]:
     return {"what": _describe(case), "delta": DELTA} | asdict(case) | scores | done
 
 
-def export(table: mq.Table, path: Path) -> None:
-    """The coded columns of a public table, for another program."""
+def columns_of(table: mq.Table) -> dict[str, NDArray[np.int64]]:
+    """The coded columns of a public table."""
     batches = list(table._engine._batches(table.domain.names))  # pyright: ignore
-    columns = [np.concatenate([batch[name] for batch in batches]) for name in table.domain.names]
-    held: dict[str, Any] = {f"column-{i}": c.astype(np.int64) for i, c in enumerate(columns)}
-    np.savez(path, names=np.array(table.domain.names), sizes=np.array(table.domain.shape), **held)
+    return {
+        name: np.concatenate([batch[name] for batch in batches]).astype(np.int64)
+        for name in table.domain.names
+    }
+
+
+def store(path: Path, domain: Domain, columns: dict[str, NDArray[Any]]) -> None:
+    """Coded columns in a file for another program."""
+    held: dict[str, Any] = {f"column-{i}": columns[name] for i, name in enumerate(domain.names)}
+    np.savez(path, names=np.array(domain.names), sizes=np.array(domain.shape), **held)
 
 
 def score(table: mq.Table, rows: SmallDatabase, queries: Any) -> dict[str, float]:
@@ -93,7 +102,8 @@ def score(table: mq.Table, rows: SmallDatabase, queries: Any) -> dict[str, float
     return {key: float(f"{value:.4g}") for key, value in values.items()}
 
 
-def _call(case: Case, python: str, source: Path, target: Path) -> dict[str, Any]:
+def call(case: Case, python: str, source: Path, target: Path) -> dict[str, Any]:
+    """Run a peer on a stored table; what it says of itself, or why it failed."""
     rho = float(rho_cks(epsilon=case.epsilon, delta=DELTA))
     options = ["--mechanism", case.mechanism, "--rho", repr(rho), "--seed", str(case.seed)]
     options += ["--order", str(case.order), "--size", str(case.size), "--cap", str(case.cap)]

@@ -84,7 +84,7 @@ def test_quoted_figures_carry_their_source():
 def test_the_rows_of_a_peer_are_scored_by_the_same_metrics(tmp_path):
     made = tables.chain(200, 3, levels=3)
     table = made.open()
-    again.export(table, tmp_path / "t.npz")
+    again.store(tmp_path / "t.npz", made.domain, again.columns_of(table))
     held = np.load(tmp_path / "t.npz")
     assert held["names"].tolist() == list(made.domain.names)
     columns = {name: held[f"column-{i}"] for i, name in enumerate(made.domain.names)}

@@ -1,4 +1,4 @@
-"""`maquette table`, `maquette sql` and `maquette export`: taking figures and files out of a release."""
+"""`maquette table`, `sql`, `export` and `replicates`: taking figures and files out of a release."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
     app.command("table")(table)
     app.command("sql")(sql)
     app.command("export")(export)
+    app.command("replicates")(replicates)
 
 
 def table(
@@ -104,6 +105,27 @@ def export(
     console.say(f"wrote {place}: {len(written)} files")
     for path in written:
         console.say(f"  {path.relative_to(place)}  {path.stat().st_size:,} bytes")
+
+
+def replicates(
+    folder: Folder,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
+    count: Annotated[int, typer.Option("-k", "--count", help="How many sets of rows.")] = 20,
+    ledger: PaidBy = None,
+) -> None:
+    """Further sets of rows, each fitted to the released tables with as much noise again: for standard errors.
+
+    \b
+    Example:
+      maquette replicates people.maquette -k 20 -o people-replicates
+    """
+    from maquette.results.folder import load
+
+    made = load(folder, ledger=ledger).replicates(count)
+    place = made.save(output)
+    console.say(
+        f"wrote {place}: {count} files of {made.databases[0].m:,} rows; docs/replicates.md has the rule"
+    )
 
 
 def _show(result: object, *, as_csv: bool, as_json: bool) -> None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from maquette.results.charts import Chart
     from maquette.results.export import Form
+    from maquette.results.replicates import Replicates
     from maquette.results.tables import ResultTable
 
 
@@ -230,6 +231,16 @@ class Release:
         from maquette.results.export import export
 
         return export(self, path, forms=forms, tables=tables, replace=replace)
+
+    def replicates(self, k: int = 20) -> Replicates:
+        """k further sets of rows, each fitted to the released tables with as much noise again. Costs nothing.
+
+        `replicates.combine(statistic)` gives standard errors that know of the noise; for which statistics they hold is
+        in `docs/replicates.md`. A rule of thumb, tried by simulation, and no theorem.
+        """
+        from maquette.results.replicates import replicates
+
+        return replicates(self, k)
 
     def small_tables(self) -> list[Margin]:
         """The sets of one and of two attributes that were measured together, in the order of the domain."""

@@ -116,9 +116,9 @@ def measure_one_way(
     variances = [table_noise.exact(p / len(t)) for p, t in zip(prices, trees, strict=True) for _ in t]
     answers = iter(curator.measure_tables(tables, variances=variances))
     noisy = [[next(answers) for _ in tree] for tree in trees]
-    total = float(size.divisor) if size.public else max(_total_of([tree[0] for tree in noisy]), 1.0)
+    total = float(size.divisor) if size.public else max(total_of([tree[0] for tree in noisy]), 1.0)
     one_way = [
-        smooth_one_way(_leaves(tree, total), deviation=math.sqrt(tree[0].variance), total=total)
+        smooth_one_way(leaves_of(tree, total), deviation=math.sqrt(tree[0].variance), total=total)
         for tree in noisy
     ]
     return Measurements(
@@ -131,7 +131,7 @@ def measure_one_way(
     )
 
 
-def _leaves(tree: Sequence[NoisyTable], total: float) -> NDArray[np.float64]:
+def leaves_of(tree: Sequence[NoisyTable], total: float) -> NDArray[np.float64]:
     """One attribute's counts out of all levels of its tree, the finest first, by least squares."""
     counts = [table.values.astype(np.float64) for table in tree]
     if len(counts) == 1:
@@ -140,7 +140,7 @@ def _leaves(tree: Sequence[NoisyTable], total: float) -> NDArray[np.float64]:
     return fit_tree(counts, variances, branches=BRANCHES, total=total, total_variance=0.0)
 
 
-def _total_of(noisy: Sequence[NoisyTable]) -> float:
+def total_of(noisy: Sequence[NoisyTable]) -> float:
     """The number of records by the totals of all tables, each weighted by its precision."""
     weights = [1 / (table.binned.cells * float(table.variance)) for table in noisy]
     return float(np.average([float(table.values.sum()) for table in noisy], weights=weights))

@@ -1,0 +1,229 @@
+"""Rows fitted once more to released tables with further noise. Post-processing: it costs nothing.
+
+The tables of a model are put back into the order in which they were measured, in the bins that they were measured in:
+one-way tables, pairs, triples. What was released and is not stored is not used: scores of pairs that were not measured,
+and the worse of two measurements of the same table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.models import constraints
+from maquette.models.answers import SmallDatabase
+from maquette.models.residual import ResidualModel, centre
+from maquette.queries.base import Margin
+from maquette.queries.marginals import Binned, Cuts
+from maquette.questions.measurement import NoisyTable
+from maquette.questions.noise import law_of_variance
+from maquette.receipt import Receipt
+from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, RefinedTable, Shape, bin_index, nested_cuts
+from maquette.sculpt.measurements import Measurements, TableMeasurement, from_residuals
+from maquette.sculpt.model import SculptModel
+from maquette.sculpt.one_way import smooth_one_way
+from maquette.sculpt.rows import (
+    MIN_GAINS,
+    MORE_SWEEPS,
+    average_sweeps,
+    begin,
+    decode,
+    extend,
+    is_close,
+    repair,
+    sweep,
+)
+from maquette.sculpt.sampler import RowSampler
+from maquette.sculpt.stages import leaves_of, total_of
+from maquette.sculpt.targets import MAX_ORDER
+
+_NO_RECEIPT = Receipt(-1, "")
+"""Of tables with further noise: what they were made from is in the ledger."""
+
+Refittable = SculptModel | ResidualModel
+"""Models that hold the tables which rows can be fitted to."""
+
+
+def refit(model: Refittable, *, m: int, names: Iterable[str], rng: np.random.Generator) -> SmallDatabase:
+    """m rows of these attributes, fitted to the model's tables with as much noise again.
+
+    Every table gets further noise of the law that it has already, and is fitted as what it then is: a table of twice
+    the variance.
+    """
+    if isinstance(model, ResidualModel):
+        measurements = _from_residuals(model, rng)
+        sampler = begin(measurements, m=m, rng=rng)
+    else:
+        noisy = [
+            _with_noise(table.bins, table.counts, table.variance, model.pure, rng) for table in model.tables
+        ]
+        measurements, sampler = _in_stages(model, noisy, m, rng)
+    columns = decode(measurements, _finish(sampler, measurements, rng), rng=rng).columns
+    database = SmallDatabase({name: columns[name] for name in names})
+    rules = constraints.compile(model.domain, database.columns)
+    return rules.mend(database, rng=rng) if rules else database
+
+
+def clear_pairs(model: Refittable) -> frozenset[Margin]:
+    """The pairs of attributes measured code by code whose noise is no more than chance: v <= n / cells.
+
+    What a fit shrinks away is then smaller than what the records in a cell vary by themselves, as a sample. Public.
+    """
+    n = model.size.divisor
+    return frozenset(margin for margin, cells, variance in _pair_noise(model) if variance <= n / cells)
+
+
+def _pair_noise(model: Refittable) -> Iterator[tuple[Margin, int, float]]:
+    """Every two-way table that was measured code by code: its cells, and the variance of its noise."""
+    if isinstance(model, ResidualModel):
+        for margin, table in model.residuals.items():
+            if len(margin) == 2:
+                yield margin, table.size, model.variances[margin]
+        return
+    for measured in model.tables:
+        bins = measured.bins
+        sizes = [model.domain[name].size for name in bins.margin]
+        if len(sizes) == 2 and bins.groups is None and [len(cut) for cut in bins.cuts] == sizes:
+            yield bins.margin, bins.cells, measured.variance
+
+
+def _with_noise(
+    table: Binned, counts: NDArray[np.float64], variance: float, pure: bool, rng: np.random.Generator
+) -> NoisyTable:
+    deviation = law_of_variance(variance, pure=pure).deviation
+    noise = (
+        rng.laplace(scale=deviation / math.sqrt(2), size=len(counts))
+        if pure
+        else rng.normal(scale=deviation, size=len(counts))
+    )
+    return NoisyTable(table, np.rint(counts + noise).astype(np.int64), Fraction(2 * variance), _NO_RECEIPT)
+
+
+def _from_residuals(model: ResidualModel, rng: np.random.Generator) -> Measurements:
+    """Tables of all measured sets that rows are fitted to, out of residuals with further noise."""
+    residuals = {
+        margin: table
+        if not margin
+        else table
+        + centre(rng.normal(scale=math.sqrt(model.variances[margin]), size=table.shape), range(len(margin)))
+        for margin, table in model.residuals.items()
+    }
+    variances = {margin: 2 * variance for margin, variance in model.variances.items()}
+    sets = [
+        tuple(model.domain.index(name) for name in margin)
+        for margin in residuals
+        if 2 <= len(margin) <= MAX_ORDER
+    ]
+    noisy = replace(model, residuals=residuals, variances=variances)
+    return from_residuals(model.domain, noisy, model.size, sets)
+
+
+def _in_stages(
+    model: SculptModel, noisy: Sequence[NoisyTable], m: int, rng: np.random.Generator
+) -> tuple[Measurements, RowSampler]:
+    """One-way tables and pairs, and triples against what rows fitted to these predict of them."""
+    by_order: dict[int, list[NoisyTable]] = {}
+    for table in noisy:
+        by_order.setdefault(len(table.binned.margin), []).append(table)
+    measurements = _one_way(model, by_order.get(1, []), _hierarchy(model))
+    _add_pairs(measurements, by_order.get(2, []))
+    measurements.reconcile()
+    sampler = begin(measurements, m=m, rng=rng)
+    triples = by_order.get(3, [])
+    if triples:
+        sweep(sampler, min_gains=MIN_GAINS[:2], more=0, progress=_quiet)
+        shapes = [_shape(measurements.hierarchy, table.binned) for table in triples]
+        scale = measurements.total / m
+        priors = [table.astype(np.float64) * scale for table in sampler.count(shapes)]
+        measurements.tables += map(TableMeasurement, shapes, triples, priors)
+        measurements.reconcile()
+        sampler = extend(sampler, measurements, rng=rng)
+    return measurements, sampler
+
+
+def _finish(sampler: RowSampler, measurements: Measurements, rng: np.random.Generator) -> NDArray[np.uint16]:
+    """Sweep to everything measured, average, and repair rows that still miss the tables."""
+    sets = {shape.attributes for shape, _, _ in measurements.tables}
+    pairs = sorted({pair for attributes in sets for pair in combinations(attributes, 2)})
+    sweep(sampler, min_gains=MIN_GAINS, more=MORE_SWEEPS, progress=_quiet)
+    result = average_sweeps(sampler, pairs, min_gain=MIN_GAINS[-1], rng=rng, progress=_quiet)
+    if not is_close(sampler, result.rows):
+        repair(sampler, result, answers=False, rng=rng)
+    return result.rows
+
+
+def _quiet(share: float) -> None:
+    del share
+
+
+def _hierarchy(model: SculptModel) -> Hierarchy:
+    """The finest level of every attribute, and those that some table of several attributes was measured in."""
+    levels: list[tuple[Cuts, ...]] = []
+    for attribute in model.domain:
+        used = {
+            table.bins.cuts[table.bins.margin.index(attribute.name)]
+            for table in model.tables
+            if len(table.bins.margin) > 1 and attribute.name in table.bins.margin
+        }
+        finest: Cuts = tuple(range(attribute.size))
+        if attribute.size > MAX_ROW_CODES:
+            counts = next(t.counts for t in model.tables if t.bins.margin == (attribute.name,))
+            finest = tuple(sorted(set(nested_cuts(np.maximum(counts, 0.0))[0]).union(*used)))
+        levels.append((finest, *sorted(used - {finest}, key=len, reverse=True)))
+    return Hierarchy(model.domain, tuple(levels))
+
+
+def _one_way(model: SculptModel, tables: Sequence[NoisyTable], hierarchy: Hierarchy) -> Measurements:
+    trees: dict[str, list[NoisyTable]] = {name: [] for name in model.domain.names}
+    for table in sorted(tables, key=lambda table: -table.binned.cells):
+        trees[table.binned.margin[0]].append(table)
+    finest = [tree[0] for tree in trees.values()]
+    total = float(model.size.divisor) if model.size.public else max(total_of(finest), 1.0)
+    return Measurements(
+        size=model.size,
+        hierarchy=hierarchy,
+        total=total,
+        one_way=[
+            smooth_one_way(leaves_of(tree, total), deviation=math.sqrt(tree[0].variance), total=total)
+            for tree in trees.values()
+        ],
+        one_way_variances=[float(table.variance) for table in finest],
+        one_way_tables=[table for tree in trees.values() for table in tree],
+    )
+
+
+def _add_pairs(measurements: Measurements, pairs: Sequence[NoisyTable]) -> None:
+    """Two-way tables, and those with refined cells as refinements of a coarser one of the same pair."""
+    coarse: dict[tuple[int, ...], Shape] = {}
+    for table in sorted(pairs, key=lambda table: table.binned.groups is not None):
+        shape = _shape(measurements.hierarchy, table.binned)
+        if table.binned.groups is not None:
+            fine, shape = shape, coarse[shape.attributes]
+            groups = np.asarray(table.binned.groups)
+            measurements.refined[shape] = _refined(measurements.hierarchy, shape, fine, groups)
+        coarse.setdefault(shape.attributes, shape)
+        measurements.tables.append(TableMeasurement(shape, table, measurements.product(shape)))
+
+
+def _refined(hierarchy: Hierarchy, shape: Shape, fine: Shape, groups: NDArray[np.int64]) -> RefinedTable:
+    down, across = (
+        bin_index(hierarchy.cuts[a][inner], hierarchy.cuts[a][outer])
+        for a, inner, outer in zip(shape.attributes, fine.levels, shape.levels, strict=True)
+    )
+    parents = np.zeros(int(groups.max()) + 1, dtype=np.int64)
+    parents[groups] = np.add.outer(
+        down * hierarchy.bins(shape.attributes[1], shape.levels[1]), across
+    ).ravel()
+    return RefinedTable(shape, fine.levels, groups, parents)
+
+
+def _shape(hierarchy: Hierarchy, table: Binned) -> Shape:
+    places = tuple(hierarchy.domain.index(name) for name in table.margin)
+    levels = (hierarchy.cuts[a].index(cut) for a, cut in zip(places, table.cuts, strict=True))
+    return Shape(places, tuple(levels))
