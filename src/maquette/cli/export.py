@@ -121,10 +121,10 @@ def replicates(
     """
     from maquette.results.folder import load
 
-    made = load(folder, ledger=ledger).replicates(count)
-    place = made.save(output)
+    sets = load(folder, ledger=ledger).replicates(count)
+    place = sets.save(output)
     console.say(
-        f"wrote {place}: {count} files of {made.databases[0].m:,} rows; docs/replicates.md has the rule"
+        f"wrote {place}: {count} files of {sets.databases[0].m:,} rows; docs/replicates.md has the rule"
     )
 
 

@@ -86,11 +86,11 @@ def _pair_noise(model: Refittable) -> Iterator[tuple[Margin, int, float]]:
             if len(margin) == 2:
                 yield margin, table.size, model.variances[margin]
         return
-    for measured in model.tables:
-        bins = measured.bins
+    for table in model.tables:
+        bins = table.bins
         sizes = [model.domain[name].size for name in bins.margin]
         if len(sizes) == 2 and bins.groups is None and [len(cut) for cut in bins.cuts] == sizes:
-            yield bins.margin, bins.cells, measured.variance
+            yield bins.margin, bins.cells, table.variance
 
 
 def _with_noise(
