@@ -97,6 +97,16 @@ def test_a_select_is_forecast_answered_once_and_free_from_then_on(anna):
         session.sql("select avg(age) from people")
 
 
+def test_rows_of_a_session_are_free(anna):
+    session = anna.session("people")
+    left = session.left
+    rows = session.synthetic(50)
+    assert rows.num_rows == 50
+    assert "age" in rows.column_names
+    assert session.left == left
+    assert session.size > 0
+
+
 def test_many_questions_are_answered_or_refused_one_by_one(anna):
     answers = anna.session("people").ask_many(["age >= 60", "age < 60"])
     assert [one.kind for one in answers] == ["cached", "cached"]
@@ -125,7 +135,7 @@ def test_refusals_are_the_errors_of_the_library(world, anna):
         mq.connect("http://census.example", token="x")
 
 
-def test_a_release_feels_like_a_local_one(anna, released):
+def test_a_release_feels_like_a_local_one(anna, released, tmp_path):
     release = anna.load("first")
     assert anna.releases() == ["first"]
     assert release.answer("age >= 60").error is not None
@@ -134,6 +144,12 @@ def test_a_release_feels_like_a_local_one(anna, released):
     assert len(release.sql("select region, count(*) from t group by region")) == 4
     assert release.rows.num_rows > 0
     assert "percentage points" in release.headline
+    assert release.domain["age"].size == 10
+    local = mq.load(release.save(tmp_path / "taken.maquette"))
+    assert local.headline == release.headline
+    assert local.answer("age >= 60").value == pytest.approx(release.answer("age >= 60").value)
+    with pytest.raises(mq.ReleaseError, match="exists"):
+        release.save(tmp_path / "taken.maquette")
     with pytest.raises(mq.WorkloadError):
         release.sql("select * from t")
 

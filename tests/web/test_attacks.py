@@ -188,8 +188,8 @@ FOR_STEWARDS = {
     "start_release", "list_jobs", "get_ledger", "list_entries", "list_audit", "verify_ledger",
 }  # fmt: skip
 FOR_NOBODY_HERE = {"get_job", "follow_job", "change_job", "get_release", "answer_release", "table_of_release",
-                   "sql_of_release", "rows_of_release"}  # fmt: skip
-FOR_ANALYSTS = {"forecast", "ask", "session_sql", "buy_size", "history"}
+                   "sql_of_release", "rows_of_release", "folder_of_release"}  # fmt: skip
+FOR_ANALYSTS = {"forecast", "ask", "session_sql", "buy_size", "session_rows", "history"}
 BODIES = {
     "start_release": {"epsilon": 0.1, "delta": 1e-9, "marginals": [0]},
     "forecast": {"query": "age < 30"},

@@ -6,10 +6,14 @@ question gets an idempotency key, so that one that was cut off can be sent again
 
 from __future__ import annotations
 
+import io
 import json
 import secrets
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from maquette import errors
@@ -74,7 +78,13 @@ class Service:
 
     def releases(self) -> list[str]:
         """The names of the releases."""
-        return [one["name"] for one in self.get("/releases")["items"]]
+        names: list[str] = []
+        after: str | None = ""
+        while after is not None:
+            page = self.get("/releases", after=after, limit=500)
+            names += [one["name"] for one in page["items"]]
+            after = page["next"]
+        return names
 
     def load(self, name: str) -> RemoteRelease:
         """A release by its name."""
@@ -257,6 +267,15 @@ class RemoteSession:
         """Buy the number of records, which the first question needs, by itself."""
         self._service.post(f"{self._path}/size")
 
+    @property
+    def size(self) -> int | None:
+        """The number of records, public or noisy; None before it is bought."""
+        return self._service.get(self._path)["records"]
+
+    def synthetic(self, m: int = 1000) -> pa.Table:
+        """m rows drawn from what the questions taught so far. See `maquette.Session.synthetic`."""
+        return _table(self._service.get(f"{self._path}/synthetic", m=m)).arrow
+
     def history(self) -> list[Past]:
         """Everything that you asked, in order."""
         past: list[Past] = []
@@ -290,6 +309,27 @@ class RemoteRelease:
     def columns(self) -> tuple[str, ...]:
         return tuple(self._facts["columns"])
 
+    @cached_property
+    def domain(self) -> Domain:
+        return Domain.from_dict(self._facts["domain"])
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The attributes that it says something about."""
+        return self.columns
+
+    def save(self, path: str | Path) -> Path:
+        """The whole release folder, as a local one that `maquette.load` reads."""
+        place = Path(path)
+        if place.exists():
+            raise ReleaseError(f"{place} exists; choose another place")
+        data = io.BytesIO(self._service.file(f"{self._path}/release.zip"))
+        place.mkdir(parents=True)
+        with zipfile.ZipFile(data) as archive:
+            for member in archive.infolist():
+                (place / PurePosixPath(member.filename).name).write_bytes(archive.read(member))
+        return place
+
     def facts(self) -> dict[str, str]:
         return dict(self._facts["facts"])
 
@@ -312,8 +352,6 @@ class RemoteRelease:
     @property
     def rows(self) -> pa.Table:
         """The synthetic rows, as an Arrow table."""
-        import io
-
         import pyarrow.parquet
 
         return pyarrow.parquet.read_table(io.BytesIO(self._service.file(f"{self._path}/rows.parquet")))

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
+import tempfile
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
+
+from fastapi.responses import FileResponse
+from starlette.background import BackgroundTask
 
 from maquette.domain.attribute import Kind
 from maquette.errors import ParameterError, WorkloadError
@@ -29,7 +36,11 @@ MAX_ROWS = 200
 """Rows of a table on a page; all of them are in the download."""
 MAX_TEXT = 4096
 """Characters of a condition or a statement."""
-MEDIA = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+MEDIA = {
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "zip": "application/zip",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +145,20 @@ def file(table: pa.Table, form: str) -> bytes:
     elif form == "parquet":
         pyarrow.parquet.write_table(table, buffer, compression="zstd")
     else:
-        raise ParameterError(f"expected one of the forms {', '.join(MEDIA)}, got '{form}'")
+        raise ParameterError(f"expected one of the forms csv and parquet, got '{form}'")
     return buffer.getvalue()
+
+
+def packed(folder: Path, name: str) -> FileResponse:
+    """A release folder as one file; a temporary one, gone when it is sent."""
+    handle, place = tempfile.mkstemp(suffix=".zip")
+    with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.iterdir()):
+            if path.is_file():
+                archive.write(path, f"{name}.maquette/{path.name}")
+    return FileResponse(
+        place, media_type=MEDIA["zip"], filename=f"{name}.zip", background=BackgroundTask(os.unlink, place)
+    )
 
 
 def whole_table(release: Release, what: str) -> pa.Table:

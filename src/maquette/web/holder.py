@@ -74,6 +74,7 @@ class Holder:
             "forecast": self.forecast,
             "ask": self.ask,
             "sql": self.sql,
+            "synthetic": self.synthetic,
             "buy_size": self.buy_size,
             "standing": self.standing,
             "history": self.history,
@@ -269,6 +270,11 @@ class Holder:
         is_new = self._session(who).buy_size()
         self._log(who, role, "bought the number of records", {}, is_paid=is_new)
         return is_new
+
+    def synthetic(self, who: str, m: int) -> dict[str, Any]:
+        """Rows drawn from what an analyst's questions taught: post-processing, free."""
+        rows = self._session(who).synthetic(min(m, MAX_ANSWERS))
+        return {"columns": rows.column_names, "rows": [list(row.values()) for row in rows.to_pylist()]}
 
     def history(self, who: str, after: int = 0, limit: int = 50) -> dict[str, Any]:
         """What an analyst asked, in order; one page of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,11 @@ def template(name: str) -> Template:
     return _environment().get_template(name)
 
 
+def day(seconds: int) -> str:
+    """A moment as a day (UTC)."""
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = Environment(
@@ -65,6 +71,6 @@ def _environment() -> Environment:
     )
     environment.globals.update(version=__version__, wording=wording, charts=charts)
     environment.filters.update(
-        points=wording.points, percent=wording.percent, chance=wording.chance, big=wording.big
+        points=wording.points, day=day, percent=wording.percent, chance=wording.chance, big=wording.big
     )
     return environment

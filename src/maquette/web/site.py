@@ -128,6 +128,13 @@ def report(request: Request, name: str) -> Response:
     return FileResponse(path, media_type="text/html", filename=f"{name}.html")
 
 
+@router.get("/r/{name}/release.zip")
+def folder_file(request: Request, name: str) -> Response:
+    """The whole release folder."""
+    release_of(request, name)
+    return explore.packed(request.app.state.catalog.folder(name), name)
+
+
 @router.get("/r/{name}/files/{what}.{form}")
 def files(request: Request, name: str, what: str, form: str) -> Response:
     """The rows, the answers or the dictionary, whole."""

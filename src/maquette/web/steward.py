@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -316,6 +317,7 @@ def _people_page(request: Request, *, token: str | None = None, problem: str | N
         token=token,
         problem=problem,
         days=service.config.settings.token_days,
+        now=int(time.time()),
     )
 
 

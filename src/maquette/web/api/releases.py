@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from maquette.results.document import plain
 from maquette.web import explore
 from maquette.web.access import service_of
-from maquette.web.api.base import ReleaseName, Who
+from maquette.web.api.base import Limit, ReleaseName, Who
 from maquette.web.api.values import ReleaseAnswer, ReleaseFacts, Releases, Result
 from maquette.web.auth import Person
 from maquette.web.problems import Missing
@@ -33,15 +33,24 @@ def _release_facts(name: str, release: Any) -> ReleaseFacts:
         columns=list(release.measured),
         answers=min(release.workload.count, 2**53),
         rows=rows,
+        domain=release.domain.to_dict(),
     )
 
 
 @router.get("/releases", operation_id="list_releases")
-def list_releases(request: Request, who: Who) -> Releases:
-    """Releases of your tables that are published."""
+def list_releases(
+    request: Request,
+    who: Who,
+    after: Annotated[
+        str, Query(max_length=80, pattern="^[a-z0-9-]*$", description="`next` of the page before.")
+    ] = "",
+    limit: Limit = 50,
+) -> Releases:
+    """Releases of your tables that are published, by name."""
     service = service_of(request)
-    names = service.visible_releases(who)
-    return Releases(items=[_release_facts(name, service.catalog.release(name)) for name in names])
+    names = [name for name in service.visible_releases(who) if name > after]
+    items = [_release_facts(name, service.catalog.release(name)) for name in names[:limit]]
+    return Releases(items=items, next=names[limit - 1] if len(names) > limit else None)
 
 
 @router.get("/releases/{name}", operation_id="get_release")
@@ -117,3 +126,15 @@ def rows_of_release(request: Request, who: Who, name: ReleaseName) -> Response:
     """The synthetic rows."""
     table = explore.whole_table(_release(request, who, name), "rows")
     return Response(explore.file(table, "parquet"), media_type=explore.MEDIA["parquet"])
+
+
+@router.get(
+    "/releases/{name}/release.zip",
+    operation_id="folder_of_release",
+    response_class=Response,
+    responses={200: {"content": {explore.MEDIA["zip"]: {"schema": {"type": "string", "format": "binary"}}}}},
+)
+def folder_of_release(request: Request, who: Who, name: ReleaseName) -> Response:
+    """The whole release folder: unpacked, `maquette.load` reads it."""
+    _release(request, who, name)
+    return explore.packed(service_of(request).catalog.folder(name), name)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from maquette.web.access import service_of
 from maquette.web.api.base import PAID, After, Key, Limit, TableName, Who, responses
@@ -15,6 +15,7 @@ from maquette.web.api.values import (
     ForecastQuestion,
     History,
     Question,
+    Result,
     SessionResult,
     Standing,
     Statement,
@@ -95,6 +96,15 @@ def buy_size(request: Request, who: Who, table: TableName) -> Standing:
     link = service_of(request).asking_link(who, table)
     link.call("buy_size", who=who.name, role=who.role)
     return Standing(**link.call("standing", who=who.name))
+
+
+@router.get("/tables/{table}/synthetic", operation_id="session_rows")
+def session_rows(
+    request: Request, who: Who, table: TableName, m: Annotated[int, Query(ge=1, le=10_000)] = 1000
+) -> Result:
+    """Rows drawn from what your questions taught so far: free, as good as those questions made them."""
+    rows = service_of(request).asking_link(who, table).call("synthetic", who=who.name, m=m)
+    return Result(**rows, notes=[])
 
 
 @router.get("/tables/{table}/questions", operation_id="history")

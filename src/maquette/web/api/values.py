@@ -168,10 +168,12 @@ class ReleaseFacts(BaseModel):
     columns: list[str]
     answers: int
     rows: int | None
+    domain: dict[str, Any] = Field(description="The declared domain, as a domain file holds it.")
 
 
 class Releases(BaseModel):
     items: list[ReleaseFacts]
+    next: str | None = Field(description="`after` of the next page.")
 
 
 class ReleaseAnswer(BaseModel):
