@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from maquette.errors import LedgerError
-from maquette.web.audit import AuditLog
+from maquette.web.audit import BEFORE_LEDGER, AuditLog
 from maquette.web.witness import Witness
 from support.ledger_cases import create, pay
 
@@ -33,6 +33,15 @@ def test_a_whole_log_verifies_and_pages(tmp_path, ledger):
     assert [line.number for line in log.newest(limit=2)] == [5, 4]
     assert [line.number for line in log.newest(limit=2, before=4)] == [3, 2]
     assert log.newest(who="bert") == []
+
+
+def test_a_log_may_begin_before_its_ledger(tmp_path, ledger):
+    """Lines of a review, before there is a ledger; another writer goes on from them."""
+    AuditLog(tmp_path / "audit.jsonl").write("stella", "steward", "confirmed a column", {}, BEFORE_LEDGER)
+    log = AuditLog(tmp_path / "audit.jsonl")
+    log.write("stella", "steward", "dropped a column", {}, BEFORE_LEDGER)
+    log.write("anna", "analyst", "asked", {}, ledger.receipt())
+    assert log.verify(ledger) == 3
 
 
 def test_two_writers_share_one_chain(tmp_path, ledger):

@@ -27,7 +27,7 @@ class ColumnForecast:
     kind: str | None
     """number, text or date; None where that is found out first."""
     deviation: float | None = None
-    """Of the noise on numbers of records between borders or in years; None where nothing is looked at."""
+    """Of the noise on numbers of records in the first look at values, which decides bounds; or None."""
     threshold: int | None = None
     """Texts that fewer records have are not listed; None where no list can come out."""
 

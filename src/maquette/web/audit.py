@@ -48,6 +48,11 @@ class AuditLine:
     prev: str
     head: str
 
+    @property
+    def receipt(self) -> Receipt:
+        """The place in the ledger that the line names."""
+        return BEFORE_LEDGER if self.ledger == str(BEFORE_LEDGER) else Receipt.parse(self.ledger)
+
     @classmethod
     def parse(cls, text: str) -> AuditLine:
         line = cls(**json.loads(text))
@@ -144,7 +149,7 @@ class AuditLog:
                 last = AuditLine.parse(lines[-1].decode())
             except (ValueError, TypeError):
                 raise LedgerError("the end of the audit log was edited; look at it before going on") from None
-            self._number, self._last, self._reached = last.number, last.head, Receipt.parse(last.ledger)
+            self._number, self._last, self._reached = last.number, last.head, last.receipt
         elif size > _TAIL:
             raise LedgerError("the end of the audit log was edited; look at it before going on")
         self._size = start + len(whole)
@@ -173,7 +178,7 @@ class AuditLog:
         """Read the whole log, against its own chain and the ledger's; how many lines there are."""
         prev, number, reached = GENESIS, 0, 0
         for line in self.lines():
-            receipt = BEFORE_LEDGER if line.ledger == str(BEFORE_LEDGER) else Receipt.parse(line.ledger)
+            receipt = line.receipt
             if line.prev != prev or line.number != number + 1:
                 raise LedgerError(f"the audit log was cut or reordered before line {number + 1}")
             if receipt.seq < reached:

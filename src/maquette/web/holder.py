@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from maquette.accounting.affordable import affordable_epsilon, percent_of
-from maquette.accounting.budget import UNITS, Budget, Cost
+from maquette.accounting.budget import Budget
 from maquette.domain import Domain, Relation
 from maquette.domain.file import to_text
 from maquette.domain.review import REVIEWS, confirm
@@ -26,12 +25,12 @@ from maquette.results.folder import write_text
 from maquette.sessions.grouped import SessionTable
 from maquette.sessions.opening import session
 from maquette.sessions.session import Session
+from maquette.web.account import MAX_PAGE, Account
 from maquette.web.audit import AuditLog
 from maquette.web.config import ANALYST, Config, ShareSettings
 from maquette.web.jobs import Jobs
 from maquette.web.witness import Witness
 
-MAX_PAGE = 500
 MAX_ANSWERS = 10_000
 
 
@@ -69,6 +68,7 @@ class Holder:
         self._statements: dict[tuple[str, str], str] = {}
         """The last SELECTs by person and key."""
         self._mutex = threading.Lock()
+        account = Account(self._ledger)
         self._calls: dict[str, Callable[..., Any]] = {
             "describe": self.describe,
             "forecast": self.forecast,
@@ -78,9 +78,9 @@ class Holder:
             "buy_size": self.buy_size,
             "standing": self.standing,
             "history": self.history,
-            "ledger": self.ledger,
-            "entries": self.entries,
-            "spent": self.spent,
+            "ledger": account.ledger,
+            "entries": account.entries,
+            "spent": account.spent,
             "verify": self.verify,
             "settle": self.settle,
             "audit": self.audit,
@@ -284,80 +284,6 @@ class Holder:
         return {"items": [asdict(one) for one in page], "next": more}
 
     # --- the steward ------------------------------------------------------------------------------------------------
-
-    def ledger(self) -> dict[str, Any]:
-        """The state of the account, and who holds what of it."""
-        balance, budget = self._ledger.balance(), self._ledger.budget
-        rest = Cost(balance.left_units, balance.slack_left)
-        return {
-            "name": self._ledger.name,
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "unit": budget.unit,
-            "total": balance.total_units / UNITS,
-            "spent": balance.charged_units / UNITS,
-            "reserved": balance.reserved_units / UNITS,
-            "left": balance.left_units / UNITS,
-            "further": affordable_epsilon(budget, rest),
-            "receipt": str(balance.head),
-            "holders": self._holders(balance.total_units),
-        }
-
-    def _holders(self, total: int) -> list[dict[str, Any]]:
-        """Analysts, sessions and releases: what each was charged and still holds."""
-        open_now = {one.entry.key: one.left.units for one in self._ledger.open_envelopes()}
-        children: dict[str, int] = {}
-        tops: dict[str, dict[str, Any]] = {}
-        for entry in self._ledger.entries(kind="reserve"):
-            if entry.envelope:
-                who = entry.body.get("analyst")
-                tops[entry.key] = {"key": entry.key, "tag": entry.tag, "who": who, "created": entry.created}
-            holder = entry.parent if entry.parent in tops else entry.key
-            children[holder] = children.get(holder, 0) + (0 if entry.envelope else entry.units)
-        return [
-            top
-            | {
-                "spent": children.get(key, 0) / UNITS,
-                "held": open_now.get(key, 0) / UNITS,
-                "is_open": key in open_now,
-                "percent": percent_of(children.get(key, 0), total),
-            }
-            for key, top in tops.items()
-        ]
-
-    def spent(self, most: int = 400) -> list[dict[str, Any]]:
-        """The sum that looks were charged, after each of them; at most so many points, evenly chosen."""
-        total, points = 0, list[dict[str, Any]]()
-        for entry in self._ledger.entries(kind="reserve"):
-            if entry.units and not entry.envelope:
-                total += entry.units
-                points.append({"created": entry.created, "spent": total / UNITS})
-        step = max(len(points) // most, 1)
-        return points[::step] + (points[-1:] if points and (len(points) - 1) % step else [])
-
-    def entries(self, after: int = 0, limit: int = 50) -> dict[str, Any]:
-        """The chain in order; one page of it. Stored answers stay in the ledger."""
-        page: list[dict[str, Any]] = []
-        size = min(limit, MAX_PAGE)
-        for entry in self._ledger.entries(after=after):
-            if len(page) == size:
-                return {"items": page, "next": page[-1]["sequence"]}
-            page.append(
-                {
-                    "sequence": entry.seq,
-                    "created": entry.created,
-                    "kind": entry.kind,
-                    "what": wording.payment(entry.body.get("ask"), entry.tag)
-                    if entry.kind == "reserve"
-                    else entry.kind,
-                    "question": entry.body.get("text"),
-                    "key": entry.key,
-                    "parent": entry.parent,
-                    "amount": entry.units / UNITS,
-                    "head": entry.head,
-                }
-            )
-        return {"items": page, "next": None}
 
     def verify(self) -> dict[str, Any]:
         """Read the whole ledger and the whole log again."""
