@@ -307,16 +307,12 @@ class RemoteRelease:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The attributes that it says something about."""
         return tuple(self._facts["columns"])
 
     @cached_property
     def domain(self) -> Domain:
         return Domain.from_dict(self._facts["domain"])
-
-    @property
-    def measured(self) -> tuple[str, ...]:
-        """The attributes that it says something about."""
-        return self.columns
 
     def save(self, path: str | Path) -> Path:
         """The whole release folder, as a local one that `maquette.load` reads."""
