@@ -50,7 +50,7 @@ def test_every_tour_runs_and_can_be_drawn(topic, tmp_path):
     place = tmp_path / "picture.json"
     ended = call("learn", topic, "--plot", place)
     assert ended.code == 0
-    assert ended.out.startswith(TOURS[topic][0])
+    assert ended.out.startswith(TOURS[topic].about)
     assert json.loads(place.read_text())["hconcat"]
 
 

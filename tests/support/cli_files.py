@@ -32,9 +32,9 @@ class Ended:
         return json.loads(self.out)
 
 
-def call(*words: object) -> Ended:
-    """Run one command in this process; the canary must not show, whatever happens."""
-    done = CliRunner().invoke(app, [str(word) for word in words], prog_name="maquette")
+def call(*words: object, text: str | None = None) -> Ended:
+    """Run one command in this process, with `text` typed; the canary must not show, whatever happens."""
+    done = CliRunner().invoke(app, [str(word) for word in words], input=text, prog_name="maquette")
     ended = Ended(done.exit_code, done.stdout, done.stderr)
     assert CANARY not in ended.out + ended.err
     assert "Traceback" not in ended.out + ended.err

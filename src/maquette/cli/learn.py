@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +18,29 @@ def register(app: typer.Typer) -> None:
     app.command("learn")(learn)
 
 
+@dataclass(frozen=True, slots=True)
+class Riddle:
+    """A question before the tour; `right` is the number of the right answer, from 1."""
+
+    words: str
+    answers: tuple[str, ...]
+    right: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tour:
+    """What is shown: a function that prints and returns what can be drawn, and a riddle about it."""
+
+    about: str
+    show: Callable[[], Any]
+    riddle: Riddle
+    is_run: bool = False
+    """Does it have steps that can be animated?"""
+    table: tuple[int, ...] | None = None
+    """Whose shares are marked in the animation."""
+
+
 def learn(
     topic: Annotated[
         str | None, typer.Argument(metavar="[TOPIC]", help="Which tour; without one, a list.")
@@ -23,31 +48,72 @@ def learn(
     plot: Annotated[
         Path | None, typer.Option(help="Also draw what is shown: .svg, .png, .html or .json.")
     ] = None,
+    animate: Annotated[
+        Path | None, typer.Option(help="Also write a run, step by step, as an animated .svg.")
+    ] = None,
+    ask: Annotated[
+        bool | None,
+        typer.Option("--ask/--no-ask", help="Ask for a guess first; by default in a terminal only."),
+    ] = None,
 ) -> None:
     """Watch a mechanism of the theory on a made-up table: its whole law, or a run step by step.
+
+    In a terminal the tour first asks what you expect.
 
     \b
     Example:
       maquette learn
       maquette learn sparse-vector
       maquette learn exponential --plot law.svg
+      maquette learn private-multiplicative-weights --animate run.svg
     """
     if topic is None:
-        console.facts({name: about for name, (about, _) in TOURS.items()})
+        console.facts({name: tour.about for name, tour in TOURS.items()})
         console.say("\nmaquette learn TOPIC shows one; the lectures are in the documentation")
         return
     if topic not in TOURS:
         raise ParameterError(f"expected a topic, one of {', '.join(TOURS)}, got {topic!r}")
+    tour = TOURS[topic]
     if plot is not None:
         bound_plot.check_place(plot)
-    about, tour = TOURS[topic]
-    console.say(about)
-    shown = tour()
-    if plot is not None:
-        from maquette.lessons import picture
+    if animate is not None and not (tour.is_run and animate.suffix == ".svg"):
+        runs = ", ".join(name for name, one in TOURS.items() if one.is_run)
+        raise ParameterError(f"expected a file that ends in .svg, for one of the topics {runs}")
+    console.say(tour.about)
+    is_asked = sys.stdin.isatty() and sys.stdout.isatty() if ask is None else ask
+    guess = _guess(tour.riddle) if is_asked else None
+    shown = tour.show()
+    if guess is not None:
+        verdict = "Right." if guess == tour.riddle.right else f"It is {tour.riddle.right}."
+        console.say(f"\n{verdict} {tour.riddle.why}")
+    _draw(shown, tour, plot=plot, animate=animate)
 
-        bound_plot.write(picture(shown, title=about), plot)
+
+def _guess(riddle: Riddle) -> int:
+    """The number of an answer, asked until it is one."""
+    console.say(f"\nFirst: {riddle.words}")
+    for number, answer in enumerate(riddle.answers, start=1):
+        console.say(f"  {number}  {answer}")
+    while True:
+        text = typer.prompt("your guess", default="1").strip()
+        if text.isdecimal() and 1 <= int(text) <= len(riddle.answers):
+            console.say()
+            return int(text)
+        console.say(f"please type a number from 1 to {len(riddle.answers)}")
+
+
+def _draw(shown: Any, tour: Tour, *, plot: Path | None, animate: Path | None) -> None:
+    from maquette.lessons import animation, picture
+
+    if plot is not None:
+        bound_plot.write(picture(shown, title=tour.about), plot)
         console.say(f"wrote {plot}")
+    if animate is not None:
+        try:
+            animate.write_text(animation(shown, table=tour.table, title=tour.about), encoding="utf-8")
+        except OSError as error:
+            raise ParameterError(f"cannot write {animate}: {error.strerror}") from None
+        console.say(f"wrote {animate}; a browser plays it")
 
 
 def _law(law: Any, epsilon: float) -> None:
@@ -100,10 +166,54 @@ def _sparse_vector() -> Any:
 def _weights() -> Any:
     from maquette.lessons import multiplicative_weights
 
-    trace = multiplicative_weights([7, 2, 1, 0], [[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]], gap=0.05)
+    trace = multiplicative_weights(SMALL, [[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]], gap=0.05)
     console.table(
         ["update", "query", "gap", "potential"],
         [[str(r.number), str(r.query + 1), f"{r.gap:+.3f}", f"{r.potential:.4f}"] for r in trace],
+        right=(0, 1, 2, 3),
+    )
+    return trace
+
+
+def _private_weights() -> Any:
+    import numpy as np
+
+    from maquette.lessons import pmw_plan, private_multiplicative_weights
+
+    queries = np.random.default_rng(0).integers(0, 2, (60, len(LARGE))).tolist()
+    plan = pmw_plan(LARGE, queries, epsilon=1.0, beta=0.05)
+    trace = private_multiplicative_weights(LARGE, queries)
+    console.say(
+        f"{sum(LARGE):,} people, {len(LARGE)} cells, {len(queries)} random questions, epsilon 1; every answer within "
+        f"{plan.error:.3f}, says the theorem:"
+    )
+    console.table(
+        ["question", "truth", "guess", "answer", "", "potential"],
+        [
+            [str(q.number), *(f"{v:.3f}" for v in (q.truth, q.guess, q.answer)), "paid" if q.is_paid else "free",
+             f"{q.potential:.3f}"]
+            for q in trace[:20]
+        ],
+        right=(0, 1, 2, 3, 5),
+    )  # fmt: skip
+    worst = max(abs(q.answer - q.truth) for q in trace)
+    console.say(f"... after {len(trace)} questions {trace[-1].paid} were paid for; largest error {worst:.3f}")
+    return trace
+
+
+def _stream() -> Any:
+    from maquette.lessons import sparse_vector_run
+
+    trace = sparse_vector_run([3, 8, 2, 25, 5, 48, 2, 12, 70, 30], threshold=40, cap=2, seed=1)
+    console.say(
+        "Counts against the threshold 40, two answers above at most, epsilon 1. The analyst sees the last column:"
+    )
+    console.table(
+        ["question", "count", "with noise", "noisy threshold", ""],
+        [
+            [str(t.number), str(t.count), str(t.noisy), str(t.threshold), "ABOVE" if t.above else "not above"]
+            for t in trace
+        ],
         right=(0, 1, 2, 3),
     )
     return trace
@@ -133,11 +243,94 @@ def _reconstruction() -> Any:
     return attacks
 
 
-TOURS: dict[str, tuple[str, Callable[[], Any]]] = {
-    "exponential": ("The law of the exponential mechanism, and a neighbour's beside it", _exponential),
-    "smalldb": ("SmallDB: the law over all small databases", _smalldb),
-    "sampling": ("The sampling argument: few rows stand for many", _sampling),
-    "sparse-vector": ("The sparse vector, and its four famous wrong variants", _sparse_vector),
-    "multiplicative-weights": ("Multiplicative weights, update by update", _weights),
-    "reconstruction": ("A reconstruction attack meets noise", _reconstruction),
+SMALL = (7, 2, 1, 0)
+LARGE = tuple(4000 * share for share in (30, 10, 4, 4, 2, 2, 1, 1, 20, 8, 8, 4, 2, 2, 1, 1))
+"""Made-up tables, as counts of their cells."""
+
+TOURS = {
+    "exponential": Tour(
+        "The law of the exponential mechanism, and a neighbour's beside it",
+        _exponential,
+        Riddle(
+            "epsilon is 1 and one record moves between two candidates. How large can a log-ratio get?",
+            ("1/2", "1", "2"),
+            2,
+            "Two scores move by 1 each; with weights exp(epsilon score / 2) numerator and sum both move by epsilon/2.",
+        ),
+    ),
+    "smalldb": Tour(
+        "SmallDB: the law over all small databases",
+        _smalldb,
+        Riddle(
+            "Three cells, databases of two rows. How many are there to draw from?",
+            ("6", "8", "9"),
+            1,
+            "Multisets: order does not matter, so 3 + 2 - 1 over 2 are 6.",
+        ),
+    ),
+    "sampling": Tour(
+        "The sampling argument: few rows stand for many",
+        _sampling,
+        Riddle(
+            "How does the error of m sampled rows grow with the number of queries k?",
+            ("like k", "like the root of k", "like the root of ln k"),
+            3,
+            "Hoeffding for one query, the union bound for all: sqrt(ln(2k) / (2m)).",
+        ),
+    ),
+    "sparse-vector": Tour(
+        "The sparse vector, and its four famous wrong variants",
+        _sparse_vector,
+        Riddle(
+            "What must grow with the number of answers above?",
+            ("the noise of the threshold", "the noise of every test", "neither"),
+            2,
+            "The threshold's noise is drawn once; each answer above costs a share of the tests' budget.",
+        ),
+    ),
+    "sparse-vector-run": Tour(
+        "One run of the sparse vector, question by question",
+        _stream,
+        Riddle(
+            "A count of 48 meets the threshold 40. Is it above for sure?",
+            ("yes", "no"),
+            2,
+            "Both sides carry noise; the accuracy statement says from which distance on it is almost sure.",
+        ),
+        is_run=True,
+    ),
+    "multiplicative-weights": Tour(
+        "Multiplicative weights, update by update",
+        _weights,
+        Riddle(
+            "Four cells, gap 0.05. How many updates at most, whatever the queries?",
+            ("277", "4", "there is no limit"),
+            1,
+            "ln 4 / (2 * 0.05^2): the potential starts at ln|X| at most and falls by 2 gap^2 each time.",
+        ),
+        is_run=True,
+        table=SMALL,
+    ),
+    "private-multiplicative-weights": Tour(
+        "Private multiplicative weights: which answers are paid for",
+        _private_weights,
+        Riddle(
+            "60 questions come. About how many are paid for?",
+            ("all 60", "about 17", "none"),
+            2,
+            "Only where the hypothesis is far off; it learns from each, and later guesses are free.",
+        ),
+        is_run=True,
+        table=LARGE,
+    ),
+    "reconstruction": Tour(
+        "A reconstruction attack meets noise",
+        _reconstruction,
+        Riddle(
+            "160 counts of 40 people, noise of deviation 2 on each. How many secret bits does least squares find?",
+            ("about half: guessing", "nearly all"),
+            2,
+            "Noise below the root of n does not help against many answers (Dinur and Nissim 2003).",
+        ),
+    ),
 }

@@ -4,20 +4,34 @@ Nothing here goes through the gate: exact probabilities of a private table are t
 plain numbers and returns values that can be printed or drawn.
 """
 
+from maquette.lessons.animations import animation
 from maquette.lessons.laws import Law, exponential, smalldb, sparse_vector
 from maquette.lessons.pictures import picture
 from maquette.lessons.runs import Attack, Round, Sampling, multiplicative_weights, reconstruction, sampling
+from maquette.lessons.traces import (
+    Question,
+    Test,
+    pmw_plan,
+    private_multiplicative_weights,
+    sparse_vector_run,
+)
 
 __all__ = [
     "Attack",
     "Law",
+    "Question",
     "Round",
     "Sampling",
+    "Test",
+    "animation",
     "exponential",
     "multiplicative_weights",
     "picture",
+    "pmw_plan",
+    "private_multiplicative_weights",
     "reconstruction",
     "sampling",
     "smalldb",
     "sparse_vector",
+    "sparse_vector_run",
 ]

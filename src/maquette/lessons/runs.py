@@ -43,7 +43,7 @@ def multiplicative_weights(
         worst = int(np.abs(gaps).argmax())
         if abs(gaps[worst]) <= gap:
             break
-        before = _divergence(truth, hypothesis)
+        before = divergence(truth, hypothesis)
         hypothesis = hypothesis * np.exp(4 * gap * np.sign(gaps[worst]) * matrix[worst])
         hypothesis /= hypothesis.sum()
         trace.append(Round(number, worst, float(gaps[worst]), before, tuple(hypothesis.tolist())))
@@ -113,6 +113,7 @@ def reconstruction(
     return attacks
 
 
-def _divergence(truth: np.ndarray, hypothesis: np.ndarray) -> float:
+def divergence(truth: np.ndarray, hypothesis: np.ndarray) -> float:
+    """KL(truth || hypothesis) in nats."""
     inside = truth > 0
     return float((truth[inside] * np.log(truth[inside] / hypothesis[inside])).sum())

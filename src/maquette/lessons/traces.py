@@ -1,0 +1,136 @@
+"""Online mechanisms question by question on made-up tables: what was drawn, compared, paid for and learned.
+
+A trace shows what a mechanism must hide (counts, noise, the noisy threshold), so it is for made-up tables only. Its
+noise comes from a seeded generator, for the same reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from maquette import _check
+from maquette.errors import ParameterError
+from maquette.lessons.runs import divergence
+from maquette.theory import online
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One question of a sparse vector."""
+
+    number: int
+    count: int
+    noisy: int
+    """The count plus noise: what is compared, and never shown."""
+    threshold: int
+    """The threshold plus noise: drawn once, and never shown."""
+    above: bool
+    """All that an analyst sees."""
+    left: int
+    """Answers above that are left after this one."""
+
+
+def sparse_vector_run(
+    counts: Sequence[int], *, threshold: int, epsilon: float = 1.0, cap: int = 1, seed: int = 0
+) -> list[Test]:
+    """A sparse vector over a stream of counts, until `cap` were above; half of epsilon for each kind of noise."""
+    _check.positive(epsilon=epsilon)
+    _check.whole(cap=cap)
+    rng = np.random.default_rng(seed)
+    noisy_threshold = threshold + _laplace(rng, 2 / epsilon)
+    trace: list[Test] = []
+    left = cap
+    for number, count in enumerate(counts, start=1):
+        noisy = int(count) + _laplace(rng, 4 * cap / epsilon)
+        above = noisy >= noisy_threshold
+        left -= above
+        trace.append(Test(number, int(count), noisy, noisy_threshold, above, left))
+        if not left:
+            break
+    return trace
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of private multiplicative weights."""
+
+    number: int
+    query: int
+    truth: float
+    guess: float
+    """The hypothesis' own answer."""
+    answer: float
+    """What is said: the guess, or a paid noisy value where the guess was found to be far off."""
+    is_paid: bool
+    paid: int
+    """Answers paid for so far."""
+    potential: float
+    """KL(truth || hypothesis) before the question: an update lowers it."""
+    hypothesis: tuple[float, ...]
+    """After the question."""
+
+
+def private_multiplicative_weights(
+    table: Sequence[float],
+    queries: Sequence[Sequence[float]],
+    *,
+    epsilon: float = 1.0,
+    beta: float = 0.05,
+    seed: int = 0,
+) -> list[Question]:
+    """PMW on a made-up table with the threshold, noise and step of `theory.online.pmw`, until all positives are used.
+
+    Accuracy: every answer is within that plan's `error`, except with probability beta.
+    """
+    counts, matrix = np.asarray(table, dtype=float), np.asarray(queries, dtype=float)
+    n, truth = float(counts.sum()), counts / counts.sum()
+    plan = pmw_plan(table, queries, epsilon=epsilon, beta=beta)
+    rng = np.random.default_rng(seed)
+    hypothesis = np.full(len(truth), 1 / len(truth))
+    threshold = plan.threshold + rng.laplace(scale=plan.threshold_scale) / n
+    trace: list[Question] = []
+    paid = 0
+    for number, weights in enumerate(matrix, start=1):
+        right, guess, before = (
+            float(weights @ truth),
+            float(weights @ hypothesis),
+            divergence(truth, hypothesis),
+        )
+        far = abs(right - guess) + rng.laplace(scale=plan.query_scale) / n >= threshold
+        answer = guess
+        if far:
+            paid += 1
+            answer = right + rng.laplace(scale=plan.answer_scale) / n
+            hypothesis = hypothesis * np.exp(math.copysign(plan.step, answer - guess) * weights)
+            hypothesis /= hypothesis.sum()
+        learned = tuple(hypothesis.tolist())
+        trace.append(Question(number, number - 1, right, guess, answer, far, paid, before, learned))
+        if paid == plan.c:
+            break
+    return trace
+
+
+def pmw_plan(
+    table: Sequence[float], queries: Sequence[Sequence[float]], *, epsilon: float, beta: float
+) -> online.Pmw:
+    """What a trace of PMW runs with: threshold, scales of noise, how many answers may be paid for, the error."""
+    if len(table) < 2 or not len(queries):
+        raise ParameterError("expected a table with two cells at least, and queries")
+    return online.pmw(
+        unit="epsilon",
+        price=epsilon,
+        n=float(sum(table)),
+        log_universe=math.log(len(table)),
+        k=len(queries),
+        beta=beta,
+    )
+
+
+def _laplace(rng: np.random.Generator, scale: float) -> int:
+    """Discrete Laplace noise: the difference of two geometric numbers."""
+    p = 1 - math.exp(-1 / scale)
+    return int(rng.geometric(p)) - int(rng.geometric(p))
