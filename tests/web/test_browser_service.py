@@ -162,6 +162,21 @@ def test_a_text_box_completes_columns_and_values_by_keyboard(browser, world):
         assert "Before you ask" in walk.page.inner_text("section.card")
 
 
+def test_the_price_is_there_while_somebody_types(browser, world):
+    with tab(browser, world.home) as walk:
+        enter(walk, world, "anna")
+        walk.go("/t/people/ask")
+        before = world.service.links["people"].call("ledger")["receipt"]
+        walk.page.focus("input[name=q]")
+        walk.page.keyboard.type("work = 'studying'")
+        walk.page.wait_for_selector("text=Before you ask")
+        walk.check()
+        walk.page.keyboard.type(" and")  # not a condition any more: its price is gone
+        walk.page.wait_for_function("document.getElementById('result').textContent.trim() === ''")
+        assert world.service.links["people"].call("ledger")["receipt"] == before
+        assert walk.page.url.endswith("/t/people/ask")
+
+
 def test_the_slider_chooses_a_budget_and_says_its_errors(browser, world):
     with tab(browser, world.home) as walk:
         enter(walk, world, "stella")
