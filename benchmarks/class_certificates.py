@@ -32,6 +32,9 @@ EPSILONS = (0.1, 1.0, 10.0)
 DELTA = 1e-9
 NAMES = ("one attribute", "two attributes", "three attributes", "two ranges")
 RUNS, RECORDS, BETA = 200, 2000, 0.2
+QUESTION = {"adult_raw": "age >= 60 and sex = 'Female'", "adult": "age >= 43 and sex = 0"}
+"""The question of the README, in words and in the codes of a table."""
+QUESTION_RUNS = 6
 _STEP = "measuring the largest error"
 
 
@@ -49,6 +52,8 @@ def _figures(data: Path | None) -> Iterator[dict[str, Any]]:
         for name in TABLES:
             for epsilon in EPSILONS:
                 yield from (figure | command for figure in stated(name, epsilon, data))
+        for name, text in QUESTION.items():
+            yield from (figure | command for figure in question(name, text, data))
     yield coverage("add-remove") | command
     yield coverage("replace-one") | command
 
@@ -115,6 +120,24 @@ def largest_errors(
         gap = largest_gap(one, gaps(exact, shares, distribution.denominator)) / distribution.denominator
         found.append((one, gap, certificate.alpha))
     return found
+
+
+def question(name: str, text: str, data: Path) -> Iterator[dict[str, Any]]:
+    """What several releases of all three-way marginals at epsilon 1 state for one question, and how far off they are."""
+    table = _open(name, data)
+    queries = mq.marginals(table.domain, k=3)
+    (exact,) = table._engine.answer(mq.where(table.domain, text))
+    for _ in range(QUESTION_RUNS):
+        release = mq.release(table, queries, epsilon=1.0, delta=DELTA, ledger=ledger_of(table, 1.0))
+        answer = release.answer(text)
+        assert answer.error is not None
+        yield {
+            "what": f"the question of the README, {name}, three-way marginals at epsilon 1",
+            "question": text,
+            "stated points": round(100 * answer.error, 3),
+            "true points": round(100 * abs(answer.value - int(exact) / records_of(table)), 3),
+            "known by": answer.statement,
+        }
 
 
 def coverage(relation: str) -> dict[str, Any]:

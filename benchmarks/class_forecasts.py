@@ -9,6 +9,7 @@ spread on tables that were not fitted, and how errors grow with the cells of a t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -22,7 +23,7 @@ from benchmarks import calibrate, tables
 from benchmarks.class_certificates import NAMES, largest_errors, ledger_of
 from maquette.domain import Attribute, Domain, Kind
 from maquette.questions.classes import CLASSES
-from maquette.releasing.class_choice import SMALL_ONES, TYPICAL, USEFUL
+from maquette.releasing.class_choice import MANY, SMALL_ONES, SMALL_PAIRS, TYPICAL, USEFUL
 
 COUNT = 240
 """Seeds of `calibrate.case`; those with a pure budget buy no classes and are left out."""
@@ -107,11 +108,36 @@ def _terms(
     """Seed, terms and largest error of every table where the cells are expected to say something."""
     most = CLASSES[name].max_cells
     for figure in figures:
-        errors = figure["classes"].get("one attribute" if name == SMALL_ONES else name, [])
-        inside = [error for cells, error in errors if name != SMALL_ONES or cells <= most]
+        inside = _errors(name, figure)
         if inside and figure["expected"] < USEFUL:
             largest = max(size for size in figure["sizes"] if size <= most)
             yield figure["seed"], (1.0, math.log(largest), math.log(figure["expected"])), max(inside)
+
+
+def _errors(name: str, figure: dict[str, Any]) -> list[float]:
+    """The largest errors of the tables of a class; those of small attributes are among those of all."""
+    whole = {SMALL_ONES: "one attribute", SMALL_PAIRS: "two attributes"}.get(name, name)
+    errors = dict(map(tuple, figure["classes"].get(whole, [])))
+    if name == SMALL_ONES:
+        return [error for cells, error in errors.items() if cells <= CLASSES[name].max_cells]
+    if name == SMALL_PAIRS:
+        pairs = itertools.combinations(figure["sizes"], 2)
+        return [errors[a * b] for a, b in pairs if min(a, b) <= CLASSES[name].smallest and a * b in errors]
+    return list(errors.values())
+
+
+def beside_large_pairs(figures: Sequence[dict[str, Any]], *, many: int) -> dict[str, Any]:
+    """The largest error of pairs with an attribute of few cells beside that of all pairs: quartiles.
+
+    Over the tables with two attributes of at least `many` cells.
+    """
+    ratios: list[float] = []
+    for figure in figures:
+        small, every = _errors(SMALL_PAIRS, figure), _errors("two attributes", figure)
+        if small and sorted(figure["sizes"])[-2] >= many and figure["expected"] < USEFUL:
+            ratios.append(max(small) / max(every))
+    quartiles = np.quantile(ratios, [0.25, 0.5, 0.75])
+    return {"tables": len(ratios), "quartiles": [round(float(q), 2) for q in quartiles]}
 
 
 def growth(name: str, cells: int, figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -147,6 +173,8 @@ def main() -> None:
         ("two ranges", 256),
     ):
         print(f"errors of at most {cells} cells beside larger ones, {name}: {growth(name, cells, figures)}")
+    for many in (2, 20, MANY):
+        print(f"pairs with few cells, beside two attributes of {many}: {beside_large_pairs(figures, many=many)}")
 
 
 if __name__ == "__main__":

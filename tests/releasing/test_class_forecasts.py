@@ -7,7 +7,7 @@ from benchmarks import class_forecasts
 import maquette as mq
 from maquette.questions.classes import CLASSES
 from maquette.releasing import class_choice
-from maquette.releasing.class_choice import SMALL_ONES, TYPICAL, WITHIN, typical_error
+from maquette.releasing.class_choice import SMALL_ONES, SMALL_PAIRS, TYPICAL, WITHIN, typical_error
 from maquette.results import wording
 
 DOMAIN = mq.Domain.from_dict(
@@ -114,6 +114,44 @@ def test_small_attributes_have_a_bound_of_their_own_where_it_is_expected_to_be_s
     assert typical_error(SMALL_ONES, cells=12, expected=0.01) < class_choice.PAYS * typical_error(
         "one attribute", cells=60, expected=0.01
     )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bought"), [((60, 50, 2), True), ((60, 50, 11), False), ((60, 30, 2), False), ((60, 2), False)]
+)
+def test_pairs_with_a_small_attribute_have_a_bound_of_their_own_beside_large_pairs(sizes, bought):
+    attributes = [{"name": f"a{i}", "kind": "ordinal", "size": size} for i, size in enumerate(sizes)]
+    pairs = mq.marginals(mq.Domain.from_dict({"attributes": attributes}), k=2)
+    assert (SMALL_PAIRS in [one.name for one in forecast(pairs).classes]) == bought
+
+
+def test_two_large_attributes_do_not_set_the_bound_of_a_comparison_in_two_groups():
+    """The question of the README: by the class without the pair that is off most."""
+    rng = np.random.default_rng(4)
+    domain = mq.Domain.from_dict(
+        {
+            "attributes": [
+                {"name": "age", "kind": "ordinal", "size": 80},
+                {"name": "hours", "kind": "ordinal", "size": 90},
+                {"name": "sex", "kind": "boolean", "categories": ["female", "male"]},
+            ]
+        }
+    )
+    age = rng.integers(0, 80, 20_000)
+    hours = (3 * age + rng.integers(0, 30, 20_000)) % 90  # a pair that few bins do not say
+    people = {"age": age, "hours": hours, "sex": np.where(age + rng.integers(0, 40, 20_000) > 60, "female", "male")}
+    table = mq.open(people, domain=domain, name="people")
+    book = mq.Ledger.memory(
+        budget=mq.Budget(1.0, 1e-9, "gaussian"),
+        relation=mq.Relation.ADD_REMOVE,
+        domain_fingerprint=domain.fingerprint,
+        name="test",
+    )
+    release = mq.release(table, mq.marginals(domain, k=2), epsilon=1.0, delta=1e-9, mechanism="sculpt", ledger=book)
+    bounds = {one.name: one.alpha for one in release.certificates}
+    answer = release.answer("age >= 60 and sex = 'female'")
+    assert answer.error <= bounds[SMALL_PAIRS] < 0.8 * bounds["two attributes"]
+    assert release.answer("age >= 60 and hours >= 60").error > bounds[SMALL_PAIRS]
 
 
 def test_a_plan_shows_the_classes():

@@ -55,12 +55,13 @@ FAMILY = {
     "one attribute": "any",
     "one small attribute": "any",
     "two attributes": "comparisons",
+    "two attributes with a small one": "comparisons",
     "three attributes": "comparisons",
     "two ranges": "ranges",
     "three ranges": "ranges",
     "anything on two attributes": "any",
 }
-ORDER = {name: 1 if "one" in name else 2 if "two" in name else 3 for name in FAMILY}
+ORDER = {name: 2 if "two" in name else 1 if "one" in name else 3 for name in FAMILY}
 assert FAMILY.keys() == CLASSES.keys()
 
 

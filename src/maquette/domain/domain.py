@@ -101,6 +101,11 @@ class Domain:
         """The position of each attribute by name."""
         return {name: place for place, name in enumerate(self.names)}
 
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        """Cells per attribute by name."""
+        return dict(zip(self.names, self.shape, strict=True))
+
     def __getitem__(self, name: str) -> Attribute:
         return self.attributes[self.index(name)]
 
@@ -121,7 +126,11 @@ class Domain:
 
     def cells(self, names: Iterable[str]) -> int:
         """How many cells the table over these attributes has."""
-        return math.prod(self[name].size for name in names)
+        sizes, listed = self._sizes, list(names)
+        try:
+            return math.prod([sizes[name] for name in listed])
+        except KeyError:
+            return math.prod(self[name].size for name in listed)  # says which one is unknown
 
     def project(self, names: Iterable[str]) -> Domain:
         """The smaller universe over some attributes, in the given order, with the constraints on them alone."""

@@ -159,8 +159,7 @@ class Marginals(TableQueries):
         return f"{len(self.margins):,} {numbers}-way marginals ({self.count:,} queries)"
 
     def _sizes(self) -> list[int]:
-        sizes = {a.name: a.size for a in self.domain}
-        return [math.prod(sizes[name] for name in margin) for margin in self.margins]
+        return [self.domain.cells(margin) for margin in self.margins]
 
 
 def marginals(

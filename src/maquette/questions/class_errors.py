@@ -78,7 +78,8 @@ def _largest(gap: Any, first: Any, second: Any, cells: Any, kind: Any) -> Any:
     """Walk along the first axis, for every set there along the second, for every set there look along the third.
 
     `plane` is the sum of gap[i] over the cells i that are in the set of the first axis, `line` the sum of its rows
-    over the set of the second. A step turns one cell over: its part is added or taken away.
+    over the set of the second. A step turns one cell over: its part is added or taken away. Lines of comparisons, which
+    take most of the time, are compared place by place (`_compare`), the others one by one.
     """
     rows, length = gap.shape[1], gap.shape[2]
     plane = np.zeros((rows, length), dtype=np.int64)
@@ -86,6 +87,8 @@ def _largest(gap: Any, first: Any, second: Any, cells: Any, kind: Any) -> Any:
     in_first = np.zeros(gap.shape[0], dtype=np.bool_)
     in_second = np.zeros(rows, dtype=np.bool_)
     largest = np.int64(0)
+    by_place = np.zeros(cells, dtype=np.int64)
+    is_compared = kind in (_SIDE, _ONE)
     for step in first:
         i = step if step >= 0 else ~step
         sign = -1 if in_first[i] else 1
@@ -104,15 +107,34 @@ def _largest(gap: Any, first: Any, second: Any, cells: Any, kind: Any) -> Any:
             for k in range(length):
                 line[k] += side * plane[j, k]
             if turn >= 0:
-                largest = max(largest, _along(line, cells, kind))
-    return largest
+                one = _compare(by_place, line) if is_compared else _along(line, cells, kind)
+                largest = max(largest, one)
+    return max(largest, by_place.max())
+
+
+@numba.njit(cache=True, nogil=True)
+def _compare(by_place: Any, line: Any) -> Any:
+    """Raise the largest absolute sum by place of a line that holds the sums of its sets; that of no set is returned.
+
+    The last sum is that of all declared cells; what a set leaves of it is a set too. A sum takes at most `more` with the
+    cells behind them (other values, null), and the negative of a sum at most `less`.
+    """
+    cells = by_place.shape[0]
+    above = below = np.int64(0)
+    for k in range(cells, line.shape[0]):
+        above += max(line[k], 0)
+        below += max(-line[k], 0)
+    total = line[cells - 1]
+    more, less = max(above, below - total), max(above + total, below)
+    for k in range(cells):
+        by_place[k] = max(by_place[k], max(line[k] + more, less - line[k]))
+    return max(more, less)
 
 
 @numba.njit(cache=True, nogil=True)
 def _along(line: Any, cells: Any, kind: Any) -> Any:
     """The largest absolute sum over the sets of one family along a line, in one pass.
 
-    Lines of comparisons hold the sums of their sets already (`_with_sums`), the others their cells.
     `high` and `low` are the largest and the smallest sum over sets of declared cells; the cells behind them (other
     values, null) are taken where they help: `above` is what they add at most, `below` what they take away.
     """
@@ -129,8 +151,6 @@ def _along(line: Any, cells: Any, kind: Any) -> Any:
         return abs(total)
     if kind == _RANGE:
         high, low = _intervals(line, cells)
-    elif kind in (_SIDE, _ONE):
-        high, low = _sets(line, cells)
     else:
         high = low = np.int64(0)
         for k in range(cells):
@@ -152,14 +172,3 @@ def _intervals(line: Any, cells: Any) -> Any:
         lowest = min(lowest, total)
         highest = max(highest, total)
     return max(best, total - worst), min(worst, total - best)
-
-
-@numba.njit(cache=True, nogil=True)
-def _sets(line: Any, count: Any) -> Any:
-    """Largest and smallest of the sums that stand in a line, or of what they leave of the last one, all cells."""
-    high = low = np.int64(0)
-    for k in range(count):
-        high = max(high, line[k])
-        low = min(low, line[k])
-    total = line[count - 1]
-    return max(high, total - low), min(low, total - high)

@@ -45,6 +45,9 @@ SMALL = 16
 """Cells of a small attribute. On generated tables conditions on those are off by half as much as conditions on the
 others, or less; errors of comparisons on two attributes hardly grow with their cells
 (`python -m benchmarks class_forecasts`)."""
+FEW = 10
+"""Cells of an attribute that has few. Comparisons on it and another are off by half as much as those on two attributes of
+many cells, which set the bound of all pairs (adult, salary and chicago_taxi, `python -m benchmarks class_certificates`)."""
 
 
 class Kind(IntEnum):
@@ -120,17 +123,23 @@ class Family:
         A step i turns cell i over and stops there; a step ~i (negative) turns it over and goes on. Every set of the
         family but the empty one is stopped at, or its value is that of one that is; no set outside it ever is.
         """
-        if self.kind is Kind.ANY:
-            bits = np.arange(1, 2**self.size, dtype=np.int64)
-            return np.round(np.log2(bits & -bits)).astype(np.int64)  # the reflected binary code
-        everything = [*(~i for i in range(self.size - 1)), self.size - 1]
-        if self.kind is Kind.WHOLE:
-            return np.array(everything, dtype=np.int64)
-        block = _block(self.kind, self.cells)
+        return _walk(self)
+
+
+@lru_cache(maxsize=256)
+def _walk(family: Family) -> NDArray[np.int64]:
+    """See `Family.walk`; the many tables of a class have few different families."""
+    if family.kind is Kind.ANY:
+        bits = np.arange(1, 2**family.size, dtype=np.int64)
+        return np.round(np.log2(bits & -bits)).astype(np.int64)  # the reflected binary code
+    if family.kind is Kind.WHOLE:
+        steps = [*(~i for i in range(family.size - 1)), family.size - 1]
+    else:
+        block = _block(family.kind, family.cells)
         steps = list(block)
-        for i in range(1, 2**self.extras):
-            steps += [self.cells + (i & -i).bit_length() - 1, *block]
-        return np.array(steps, dtype=np.int64)
+        for i in range(1, 2**family.extras):
+            steps += [family.cells + (i & -i).bit_length() - 1, *block]
+    return np.array(steps, dtype=np.int64)
 
 
 def _block(kind: Kind, cells: int) -> list[int]:
@@ -211,6 +220,8 @@ class QuestionClass:
     free: bool = False
     max_cells: int = MAX_ATTRIBUTE
     """Attributes with more cells are not in the class: their errors need not set the bound of the others."""
+    smallest: int = MAX_ATTRIBUTE
+    """Tables all of whose attributes have more cells are not in the class."""
 
     def family(self, attribute: Attribute) -> Family:
         """The family that the class has on an attribute, where it can be afforded."""
@@ -226,7 +237,8 @@ class QuestionClass:
 
     def each_table(self, domain: Domain, sets: Sequence[Margin]) -> Iterator[ClassTable]:
         """The same, one after the other, worked out anew."""
-        margins = _margins(domain, sets, self.order, self.max_cells)
+        candidates = _margins(domain, sets, self.order, self.max_cells)
+        margins = [one for one in candidates if min(domain[name].size for name in one) <= self.smallest]
         share = MAX_STEPS // max(len(margins), 1)
         for margin in margins:
             table = ClassTable(margin) if self.free else self._table(domain, margin, share)
@@ -316,6 +328,14 @@ CLASSES = {
             Kind.SIDE,
             Kind.ONE,
             "any comparisons on two attributes together",
+        ),
+        QuestionClass(
+            "two attributes with a small one",
+            2,
+            Kind.SIDE,
+            Kind.ONE,
+            f"any comparisons on two attributes together, one of them of at most {FEW} values",
+            smallest=FEW,
         ),
         QuestionClass(
             "three attributes",

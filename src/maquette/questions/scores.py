@@ -32,8 +32,8 @@ def check_answers(answers: Answers, count: int) -> None:
     bounds.check_whole(answers.denominator, least=1, most=bounds.SUMMANDS, what="the answers' denominator")
     if len(answers) != count:
         raise ParameterError(f"expected {count} answers, one per query, got {len(answers)}")
-    outside = (answers.numerators < 0) | (answers.numerators > answers.denominator)
-    if bool(np.any(outside)):
+    numerators = answers.numerators
+    if count and (int(numerators.min()) < 0 or int(numerators.max()) > answers.denominator):
         raise ParameterError("expected answers between 0 and 1")
 
 
@@ -56,7 +56,9 @@ def one_each(numbers: int) -> Sensitivity:
 def count_errors(exact: NDArray[np.int64], denominator: int, answers: Answers, n: int) -> NDArray[np.int64]:
     """ceil |q(x) - n f| for every query; `exact` are numerators over `denominator`. In whole numbers throughout."""
     gaps, common = _gaps(exact, denominator, answers, n)
-    return (-(-np.abs(gaps) // common)).astype(np.int64)
+    sizes = np.abs(gaps, out=gaps)
+    sizes += common - 1
+    return (sizes // common).astype(np.int64, copy=False)
 
 
 def signed_errors(exact: NDArray[np.int64], denominator: int, answers: Answers, n: int) -> NDArray[np.int64]:
@@ -73,4 +75,6 @@ def _gaps(exact: NDArray[Any], denominator: int, answers: Answers, n: int) -> tu
     # with n = 0 as with n = 1, so that an empty table takes no other way
     if common * max(n, 1) >= bounds.EXACT:
         exact, released = exact.astype(object), released.astype(object)
-    return exact * left - released * right, common
+    gaps = exact * left
+    gaps -= released * right
+    return gaps, common

@@ -19,10 +19,14 @@ from maquette.releasing.request import Request
 from maquette.results.distribution import marginal_places
 
 SMALL_ONES = "one small attribute"
+SMALL_PAIRS = "two attributes with a small one"
 USEFUL = 0.25
 """A class is certified by itself where the bound is expected to be below this."""
 PAYS = 2 / 3
 """Small attributes have a bound of their own where it is expected to be below this part of the bound of all."""
+MANY = 40
+"""Pairs with an attribute of few cells have a bound of their own where two attributes have at least so many: those
+are off by more (`python -m benchmarks class_certificates`; `python -m benchmarks.class_forecasts` for smaller ones)."""
 
 # Constants of the typical errors over classes, fitted to generated tables (`python -m benchmarks.class_forecasts`): the
 # logarithm of the largest error is linear in 1, the logarithm of the cells of the largest attribute and that of the
@@ -31,6 +35,7 @@ TYPICAL = {
     "one attribute": (-1.432, 0.617, 0.893),
     "one small attribute": (-1.349, 0.689, 0.927),
     "two attributes": (-0.516, 0.263, 0.906),
+    "two attributes with a small one": (-0.463, 0.214, 0.903),
     "three attributes": (-0.413, 0.38, 0.92),
     "two ranges": (-0.888, 0.509, 0.879),
 }
@@ -127,8 +132,11 @@ def default_classes(queries: Queries) -> tuple[str, ...]:
     sets = tuple(marginal_places(queries))
     order = max(map(len, sets), default=0)
     able = [name for name in TYPICAL if CLASSES[name].order <= order]
-    if max(_sizes(queries), default=0) <= CLASSES[SMALL_ONES].max_cells and SMALL_ONES in able:
+    sizes = sorted(_sizes(queries))
+    if max(sizes, default=0) <= CLASSES[SMALL_ONES].max_cells and SMALL_ONES in able:
         able.remove(SMALL_ONES)  # the same attributes as in the class of all
+    if SMALL_PAIRS in able and not (sizes[0] <= CLASSES[SMALL_PAIRS].smallest and sizes[-2] >= MANY):
+        able.remove(SMALL_PAIRS)
     return tuple(name for name in able if can_be_certified(queries.domain, name, sets))
 
 

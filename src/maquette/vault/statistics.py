@@ -13,6 +13,7 @@ from maquette.queries.marginals import Binned
 from maquette.queries.merging import pieces
 from maquette.questions.answers import Answers
 from maquette.questions.class_errors import gaps, largest_error
+from maquette.questions.classes import ClassTable
 from maquette.questions.released import ClassQuestion
 from maquette.questions.scores import count_errors, signed_errors
 from maquette.vault.engine import Engine
@@ -50,8 +51,11 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
         for margin, counts in engine.margins(margins).items():
             shares = question.shares[margin].astype(np.int64, copy=False).reshape(counts.shape)
             gap = gaps(counts, shares, question.denominator)
+            found: dict[ClassTable, int] = {}  # classes have tables in common
             for place, table in question.by_margin[margin]:
-                largest[place] = max(largest[place], largest_error(table, gap, question.denominator))
+                if table not in found:
+                    found[table] = largest_error(table, gap, question.denominator)
+                largest[place] = max(largest[place], found[table])
     return np.array(largest, dtype=np.int64)
 
 
