@@ -123,7 +123,7 @@ def largest_errors(
 
 
 def question(name: str, text: str, data: Path) -> Iterator[dict[str, Any]]:
-    """What several releases of all three-way marginals at epsilon 1 state for one question, and how far off they are."""
+    """What releases of all three-way marginals at epsilon 1 state for one question, and how far off they are."""
     table = _open(name, data)
     queries = mq.marginals(table.domain, k=3)
     (exact,) = table._engine.answer(mq.where(table.domain, text))

@@ -174,7 +174,9 @@ def main() -> None:
     ):
         print(f"errors of at most {cells} cells beside larger ones, {name}: {growth(name, cells, figures)}")
     for many in (2, 20, MANY):
-        print(f"pairs with few cells, beside two attributes of {many}: {beside_large_pairs(figures, many=many)}")
+        print(
+            f"pairs with few cells, beside two attributes of {many}: {beside_large_pairs(figures, many=many)}"
+        )
 
 
 if __name__ == "__main__":

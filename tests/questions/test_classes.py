@@ -101,7 +101,10 @@ def test_tables_of_a_class_are_the_largest_inside_the_sets():
 
 
 def test_a_table_of_large_attributes_alone_is_in_no_class_with_a_small_one():
-    wide = [Attribute(name, AttributeKind.ORDINAL, codes=codes) for name, codes in [("a", 10), ("b", 11), ("c", 12)]]
+    wide = [
+        Attribute(name, AttributeKind.ORDINAL, codes=codes)
+        for name, codes in [("a", 10), ("b", 11), ("c", 12)]
+    ]
     domain = Domain(tuple(wide))
     tables = CLASSES["two attributes with a small one"].tables(domain, [domain.names])
     assert [table.margin for table in tables] == [("a", "b"), ("a", "c")]

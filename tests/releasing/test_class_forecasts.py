@@ -5,8 +5,8 @@ import pytest
 from benchmarks import class_forecasts
 
 import maquette as mq
-from maquette.questions.classes import CLASSES
 from maquette.questions.answers import Answers
+from maquette.questions.classes import CLASSES
 from maquette.releasing import class_choice
 from maquette.releasing.class_choice import SMALL_ONES, SMALL_PAIRS, TYPICAL, WITHIN, typical_error
 from maquette.results import wording
@@ -147,7 +147,8 @@ def test_two_large_attributes_do_not_set_the_bound_of_a_comparison_in_two_groups
     distribution = distribution_of(pairs, Answers(shares, 10), None)
     bounds = {"two attributes": 0.012, SMALL_PAIRS: 0.008}
     coverage = Coverage(
-        distribution, tuple(ClassCertificate(name, alpha, 0.05, 1.0, "answers") for name, alpha in bounds.items())
+        distribution,
+        tuple(ClassCertificate(name, alpha, 0.05, 1.0, "answers") for name, alpha in bounds.items()),
     )
     asked = {"age >= 60 and sex = 'female'": 0.008, "age >= 60": 0.008, "age >= 60 and hours >= 60": 0.012}
     for question, error in asked.items():

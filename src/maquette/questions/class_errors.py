@@ -116,8 +116,8 @@ def _largest(gap: Any, first: Any, second: Any, cells: Any, kind: Any) -> Any:
 def _compare(by_place: Any, line: Any) -> Any:
     """Raise the largest absolute sum by place of a line that holds the sums of its sets; that of no set is returned.
 
-    The last sum is that of all declared cells; what a set leaves of it is a set too. A sum takes at most `more` with the
-    cells behind them (other values, null), and the negative of a sum at most `less`.
+    The last sum is that of all declared cells; what a set leaves of it is a set too. A sum takes at most `more` with
+    the cells behind them (other values, null), and the negative of a sum at most `less`.
     """
     cells = by_place.shape[0]
     above = below = np.int64(0)

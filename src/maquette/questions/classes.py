@@ -46,8 +46,8 @@ SMALL = 16
 others, or less; errors of comparisons on two attributes hardly grow with their cells
 (`python -m benchmarks class_forecasts`)."""
 FEW = 10
-"""Cells of an attribute that has few. Comparisons on it and another are off by half as much as those on two attributes of
-many cells, which set the bound of all pairs (adult, salary and chicago_taxi, `python -m benchmarks class_certificates`)."""
+"""Cells of an attribute that has few. Comparisons on it and another are off by a third to three quarters of what those
+on two attributes of many cells are (adult, salary and chicago_taxi, `python -m benchmarks class_certificates`)."""
 
 
 class Kind(IntEnum):
