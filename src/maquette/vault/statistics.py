@@ -51,11 +51,11 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
         for margin, counts in engine.margins(margins).items():
             shares = question.shares[margin].astype(np.int64, copy=False).reshape(counts.shape)
             gap = gaps(counts, shares, question.denominator)
-            found: dict[ClassTable, int] = {}  # classes have tables in common
+            errors: dict[ClassTable, int] = {}  # classes have tables in common
             for place, table in question.by_margin[margin]:
-                if table not in found:
-                    found[table] = largest_error(table, gap, question.denominator)
-                largest[place] = max(largest[place], found[table])
+                if table not in errors:
+                    errors[table] = largest_error(table, gap, question.denominator)
+                largest[place] = max(largest[place], errors[table])
     return np.array(largest, dtype=np.int64)
 
 
