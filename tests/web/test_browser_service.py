@@ -128,6 +128,11 @@ def test_a_steward_plans_releases_publishes_and_verifies_without_scripts(browser
         walk.page.fill("input[name=name]", "second")
         walk.page.focus("text=Pay and release")
         walk.enter()
+        walk.page.focus("text=Cancel")
+        walk.enter()
+        assert "cancelled" in walk.page.inner_text("section.card")
+        walk.page.focus("text=Resume")
+        walk.enter()
         for _ in range(200):
             if walk.page.locator("text=Look into the release").count():
                 break

@@ -28,12 +28,14 @@ role = "analyst"
 [people.anna.tables.people]
 epsilon = 1.0
 questions = 100
+alpha = 0.015
 
 [people.bert]
 role = "analyst"
 [people.bert.tables.people]
 epsilon = 0.5
 questions = 100
+alpha = 0.03
 """
 
 
