@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.unit import Unit
-from maquette.domain import Relation
+from maquette.domain import Domain, Relation
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.residual import RESIDUAL, allocate
+from maquette.mechanisms.residual import RESIDUAL, allocate, least_variances
 from maquette.models.residual import cell_variance
-from maquette.queries.base import Queries, TableQueries
+from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.marginals import Marginals, table_sensitivity
 from maquette.queries.ranges import Prefixes, Ranges
 from maquette.theory import existence
@@ -207,22 +207,34 @@ def dense_noise(task: Task, *, n: int, price: Fraction) -> NDArray[np.float64] |
     margins = shape.margins_of(task.queries)
     if (
         not margins
-        or _is_out_of_reach(task, margins, n=n, price=price)
         or RESIDUAL.prepare(residual_task(task, price)).refusal is not None
+        or _is_out_of_reach(task, margins, n=n, price=price)
     ):
         return None
     domain = task.queries.domain
     plan = allocate(domain, margins, relation=task.relation, price=price, per="marginal")
-    variances = {(): 0.0} | dict(zip(plan.parts, map(float, plan.variances), strict=True))
-    noise = [domain.cells(m.margin) * math.sqrt(cell_variance(domain, variances, m.margin)) for m in margins]
-    return np.array(noise) if n >= DENSE_SIGNAL * float(np.median(noise)) else None
+    noise = _marginal_noise(domain, margins, dict(zip(plan.parts, map(float, plan.variances), strict=True)))
+    return noise if n >= DENSE_SIGNAL * float(np.median(noise)) else None
+
+
+def _marginal_noise(
+    domain: Domain, margins: list[shape.WeightedMargin], variances: dict[Margin, float]
+) -> NDArray[np.float64]:
+    """Cells times the deviation of each, for every marginal, by the variances of its residuals."""
+    variances = {(): 0.0} | variances
+    return np.array(
+        [domain.cells(m.margin) * math.sqrt(cell_variance(domain, variances, m.margin)) for m in margins]
+    )
 
 
 def _is_out_of_reach(task: Task, margins: list[shape.WeightedMargin], *, n: int, price: Fraction) -> bool:
-    """Would the signal not even dominate if each marginal had the whole price? Saves planning for all of them."""
-    least = 0.5 * math.sqrt(1 / (2 * float(price)))
-    cells = float(np.median([task.queries.domain.cells(m.margin) for m in margins]))
-    return n < DENSE_SIGNAL * cells * least
+    """Would the signal not even dominate under lower bounds of the noise? Saves planning in exact numbers."""
+    least = 0.5 * math.sqrt(1 / (2 * float(price)))  # if each marginal had the whole price
+    domain = task.queries.domain
+    if n < DENSE_SIGNAL * float(np.median([domain.cells(m.margin) for m in margins])) * least:
+        return True
+    variances = least_variances(domain, margins, relation=task.relation, price=price, per="marginal")
+    return n < DENSE_SIGNAL * float(np.median(_marginal_noise(domain, margins, variances)))
 
 
 def residual_task(task: Task, price: Fraction) -> Task:

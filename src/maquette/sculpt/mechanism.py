@@ -37,7 +37,7 @@ from maquette.models.residual import ResidualModel
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
 from maquette.questions.noise import independent
-from maquette.sculpt import allocation, stages
+from maquette.sculpt import allocation, stages, third_order
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
 from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements, from_residuals
@@ -55,8 +55,9 @@ from maquette.sculpt.rows import (
     sweep,
 )
 from maquette.sculpt.sampler import RowSampler
-from maquette.sculpt.stages import BudgetView, DirectPart, candidate_triples
-from maquette.sculpt.targets import MAX_ORDER, blend
+from maquette.sculpt.stages import BudgetView, DirectPart
+from maquette.sculpt.targets import MAX_ORDER, blend, count_shapes
+from maquette.sculpt.third_order import candidate_triples
 from maquette.theory import direct
 
 # Limits of time and memory:
@@ -97,7 +98,7 @@ class Run:
         """All stages, and the rows that are fitted to them."""
         pairs, cells = self.sets.pairs, self.curator.domain.shape
         triples = [math.prod(cells[a] for a in triple) for triple in self.triples(MAX_MEASURED_TRIPLES)]
-        third = stages.plan_third_order(table_noise, size, triples, price=budget.total)
+        third = third_order.plan_third_order(table_noise, size, triples, price=budget.total)
         first = allocation.one_way_share(size.divisor, budget.total, sum(cells), table_noise)
         if not pairs:
             first = float(budget.left) / budget.total
@@ -116,19 +117,19 @@ class Run:
         self.sweep(sampler, MIN_GAINS[:2], 0)
         if third.all_tables:
             self.progress("measuring three-way tables", 0.4)
-            stages.measure_triples(
+            third_order.measure_triples(
                 self.curator,
+                budget,
                 table_noise,
                 measurements,
                 self.triples(MAX_MEASURED_TRIPLES, measurements),
-                partial(_predict, sampler, measurements.total),
-                price=float(budget.left),
+                partial(_predict, measurements, sampler.rows),
+                rows=len(sampler.rows),
             )
         else:
             sampler = self.select_in_rounds(measurements, sampler, budget, table_noise)
         measurements.reconcile()
-        min_gains = MIN_GAINS if third.all_tables else MIN_GAINS[1:]
-        return measurements, self.finish(extend(sampler, measurements, rng=self.rng), min_gains)
+        return measurements, self.finish(extend(sampler, measurements, rng=self.rng), MIN_GAINS[1:])
 
     def select_in_rounds(
         self, measurements: Measurements, sampler: RowSampler, budget: BudgetView, table_noise: TableNoise
@@ -147,7 +148,7 @@ class Run:
                 table_noise,
                 measurements,
                 candidates,
-                partial(_predict, sampler, measurements.total),
+                partial(_predict, measurements, sampler.rows),
                 price=budget.left if last else budget.left * stages.FIRST_ROUND,
             )
             if last:
@@ -178,7 +179,9 @@ class Run:
         )
         if dense or not is_close(sampler, result.rows):
             self.progress("repairing the synthetic rows", 0.0)
-            repair(sampler, result, answers=not dense, rng=self.rng)  # dense answers are blended
+            # dense answers are blended; those of all sweeps together may be close where a single one's are not
+            answers = not dense and not is_close(sampler, result.all_sweeps)
+            repair(sampler, result, answers=answers, rng=self.rng)
             self.progress("repairing the synthetic rows", 1.0)
         return result
 
@@ -201,10 +204,14 @@ def _comparable(total: float) -> int:
     return min(MAX_COMPARED, max(MAX_MEASURED_TRIPLES, int(_COMPARED_RECORDS / total)))
 
 
-def _predict(sampler: RowSampler, total: float, shapes: list[Shape]) -> list[NDArray[np.float64]]:
+def _predict(
+    measurements: Measurements, rows: NDArray[np.uint16], shapes: list[Shape]
+) -> list[NDArray[np.float64]]:
     """What the rows so far say of further tables, in counts of records."""
-    scale = total / max(len(sampler.rows), 1)
-    return [counts.astype(np.float64) * scale for counts in sampler.count(shapes)]
+    scale = measurements.total / max(len(rows), 1)
+    return [
+        counts.astype(np.float64) * scale for counts in count_shapes(measurements.hierarchy, shapes, rows)
+    ]
 
 
 def _structural_zeros(measurements: Measurements) -> list[tuple[Shape, NDArray[np.bool_]]]:

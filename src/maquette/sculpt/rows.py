@@ -264,8 +264,9 @@ def sweep(
 
 
 def is_close(sampler: RowSampler, rows: NDArray[np.uint16]) -> bool:
-    """Are these rows, too, as close to the measurements as sweeps go on for?"""
-    return _worst_residual(sampler.layout, sampler.targets, sampler.layout.count(rows)) < _CLOSE
+    """Are these rows, of whatever number, as close to the measurements as sweeps go on for?"""
+    counts = sampler.layout.count(rows) * (len(sampler.rows) / len(rows))
+    return _worst_residual(sampler.layout, sampler.targets, counts) < _CLOSE
 
 
 def _worst_residual(layout: Layout, targets: Targets, counts: NDArray[np.float64]) -> float:

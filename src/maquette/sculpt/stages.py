@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -29,12 +27,8 @@ from maquette.sculpt.one_way import smooth_one_way
 # price unless another is named:
 SIZE_SHARE = 0.005
 SCORE_SHARE = 0.03
-_MAX_HIDDEN = 4.0
+MAX_HIDDEN = 4.0
 """Deviations at an equal share of the price that a cell may lie off if its pair is not measured."""
-FINE_SHARE, COARSE_SHARE, ROUNDS_SHARE = 0.7, 0.35, 0.2
-"""Of the third order: all tables at full resolution, all in bins, a few in rounds."""
-_FINE_SIGNAL, _COARSE_SIGNAL = 15.0, 50.0
-"""Records from which on each is done, in deviations for every cell, in variances."""
 TABLES_PER_ROUND = 4
 FIRST_ROUND = Fraction(3, 10)
 """Of what the rounds may spend; what it measures decides about the rest."""
@@ -186,7 +180,7 @@ def measure_pairs(
     price -= (len(shares) - 1) / UNITS  # each payment is rounded up to the ledger's grid
     # a table that is off by s in L1, with the right margins, has no cell that is off by more than s / 4
     hidden = (np.maximum(scores, 0) + 2 * score_noise) / 4
-    required = hidden > _MAX_HIDDEN * math.sqrt(table_noise.variance(price / len(keys)))
+    required = hidden > MAX_HIDDEN * math.sqrt(table_noise.variance(price / len(keys)))
     prices = divide_price(model, list(raised), cells, list(pairs.values()), price=price, required=required)
     chosen = np.flatnonzero(prices > 0).tolist()
     deviations = [math.sqrt(table_noise.variance(prices[i])) for i in chosen]
@@ -201,7 +195,7 @@ def measure_pairs(
         if look:
             refine_heavy(measurements, shapes, [HEAVY * deviation for deviation in deviations])
         variances = [table_noise.exact(prices[i] * share) for i in chosen]
-        _measure(curator, measurements, shapes, priors, variances, refined=look > 0)
+        measure(curator, measurements, shapes, priors, variances, refined=look > 0)
 
 
 def refine_heavy(measurements: Measurements, shapes: Sequence[Shape], max_masses: Sequence[float]) -> None:
@@ -212,50 +206,6 @@ def refine_heavy(measurements: Measurements, shapes: Sequence[Shape], max_masses
         table = refine(measurements.hierarchy, shape, estimates[shape].smooth, one_way, max_mass=max_mass)
         if table is not None:
             measurements.refined[shape] = table
-
-
-@dataclass(frozen=True, slots=True)
-class ThirdOrder:
-    """How tables of three attributes are measured: all of them at once, or a few chosen in rounds."""
-
-    share: float
-    """Of the whole price."""
-    all_tables: bool
-
-
-def plan_third_order(
-    table_noise: TableNoise, size: Size, cells: Sequence[int], *, price: float
-) -> ThirdOrder:
-    """All triples where their cells stand out of the noise, else rounds of private selection. Public inputs only.
-
-    `cells` are those of each triple of the workload.
-    """
-    count, n = len(cells), float(size.divisor)
-    if not count:
-        return ThirdOrder(0.0, False)
-    fine, coarse = (table_noise.variance(price * share / count) for share in (FINE_SHARE, COARSE_SHARE))
-    if n >= _FINE_SIGNAL * float(np.median(cells)) * math.sqrt(fine):
-        return ThirdOrder(FINE_SHARE, True)
-    if n >= _COARSE_SIGNAL * coarse:
-        return ThirdOrder(COARSE_SHARE, True)
-    return ThirdOrder(ROUNDS_SHARE, False)
-
-
-def measure_triples(
-    curator: Curator,
-    table_noise: TableNoise,
-    measurements: Measurements,
-    triples: Sequence[tuple[int, ...]],
-    predict: Predict,
-    *,
-    price: float,
-) -> None:
-    """Every triple, in as many bins as its noise can bear."""
-    variance = table_noise.exact(price / len(triples))
-    deviation, n = math.sqrt(variance), measurements.total
-    max_bins = max(8.0, n / deviation**2, 4 * (0.02 * n / deviation) ** (2 / 3))
-    shapes = [Shape(triple, measurements.hierarchy.finest_levels(triple, max_bins)) for triple in triples]
-    _measure(curator, measurements, shapes, predict(shapes), [variance] * len(shapes))
 
 
 def measure_worst(
@@ -292,7 +242,7 @@ def measure_worst(
     )
     variance = table_noise.exact(rest / len(chosen))
     worst = [shapes[i] for i in chosen]
-    _measure(curator, measurements, worst, predict(worst), [variance] * len(worst))
+    measure(curator, measurements, worst, predict(worst), [variance] * len(worst))
     surplus = 0.0
     for _, noisy, prior in measurements.tables[-len(worst) :]:
         chance = np.sqrt(2 / math.pi * (float(noisy.variance) + 2 * prior)).sum()
@@ -321,7 +271,7 @@ def _references(
 def worth_of_pairs(table_noise: TableNoise, measurements: Measurements, *, price: float) -> float:
     """By how many counts a table of the workload would be closer, on average, if the pairs shared a further price."""
     model = RiskModel(measurements.total, table_noise)
-    prices, gain = _pair_prices(table_noise, measurements), 0.0
+    prices, gain = pair_prices(table_noise, measurements), 0.0
     more = 1 + price / sum(prices.values())
     for shape, paid in prices.items():
         score = measurements.scores[shape.attributes]
@@ -334,15 +284,15 @@ def measure_pairs_again(
     curator: Curator, table_noise: TableNoise, measurements: Measurements, *, price: float
 ) -> None:
     """All two-way tables once more, in the proportions of the time before."""
-    prices = _pair_prices(table_noise, measurements)
+    prices = pair_prices(table_noise, measurements)
     scale = price / sum(prices.values())
     shapes = list(prices)
     variances = [table_noise.exact(paid * scale) for paid in prices.values()]
     priors = [measurements.product(shape) for shape in shapes]
-    _measure(curator, measurements, shapes, priors, variances, refined=True)
+    measure(curator, measurements, shapes, priors, variances, refined=True)
 
 
-def _pair_prices(table_noise: TableNoise, measurements: Measurements) -> dict[Shape, float]:
+def pair_prices(table_noise: TableNoise, measurements: Measurements) -> dict[Shape, float]:
     """What was paid for every two-way table."""
     prices: dict[Shape, float] = {}
     for shape, noisy, _ in measurements.tables:
@@ -351,7 +301,7 @@ def _pair_prices(table_noise: TableNoise, measurements: Measurements) -> dict[Sh
     return prices
 
 
-def _measure(
+def measure(
     curator: Curator,
     measurements: Measurements,
     shapes: Sequence[Shape],
@@ -404,47 +354,3 @@ def _variance(part: Queries, curator: Curator, price: Fraction) -> float:
     if curator.unit.is_pure:
         return 2 * float(sensitivity.l1 / price) ** 2
     return float(sensitivity.l2_squared / (2 * price))
-
-
-# Which triples of attributes are compared where there are more than can be. From public and released values.
-
-
-def candidate_triples(
-    weights: SetWeights,
-    names: Sequence[str],
-    *,
-    limit: int,
-    scores: Mapping[tuple[int, ...], float] | None = None,
-) -> list[tuple[int, ...]]:
-    """At most so many triples: those of the largest weight, and among equals no favourites of position.
-
-    Half of the places go to triples whose pairs depend most on each other (`scores`). The other half goes to all
-    attributes alike by a fixed hash of their names, since three attributes can depend on each other where no two of
-    them do. Neither depends on the order in which attributes are declared.
-    """
-    triples = list(weights)
-    if len(triples) <= limit:
-        return triples
-    values = np.array(list(weights.values()))
-    values = np.round(values / values.max(), 9)
-    border = np.partition(values, len(triples) - limit)[len(triples) - limit]
-    above, equal = np.flatnonzero(values > border), np.flatnonzero(values == border)
-    room = limit - len(above)
-    hashes = hash_sets(names, [triples[i] for i in equal])
-    strongest = equal[:0]
-    if scores is not None:
-        strength = [sum(scores[pair] for pair in combinations(triples[i], 2)) for i in equal]
-        strongest = equal[np.lexsort((hashes, -np.array(strength)))[: room // 2]]
-    others = equal[np.argsort(hashes)]
-    others = others[~np.isin(others, strongest)][: room - len(strongest)]
-    return [triples[i] for i in np.sort(np.concatenate([above, strongest, others]))]
-
-
-def hash_sets(names: Sequence[str], sets: Sequence[tuple[int, ...]]) -> NDArray[np.uint64]:
-    """A fixed number for every set of attributes that looks random, whatever their order; no key, no secret."""
-    digests = [hashlib.sha256(name.encode()).digest()[:8] for name in names]
-    numbers = np.array([int.from_bytes(digest, "big") for digest in digests], dtype=np.uint64)
-    state = numbers[np.array(sets, dtype=np.int64)].sum(axis=1, dtype=np.uint64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
-    return state ^ (state >> np.uint64(31))
