@@ -29,6 +29,8 @@ def test_a_backup_is_whole_and_an_old_one_is_refused_then_recovered(tmp_path):
     holder.call("buy_size", {"who": "anna", "role": "analyst"})
     copies = backup(config, tmp_path / "backup")
     assert any("verified" in one.detail for one in copies)
+    copy = tmp_path / "backup" / "domains" / "people.domain.json"
+    assert copy.read_bytes() == config.domain("people").read_bytes()
     spent_then = Ledger.open(tmp_path / "backup" / "people.ledger").balance().charged_units
     holder.call("ask", {"who": "anna", "role": "analyst", "query": "age < 30"})
     spent = holder.call("ledger", {})["spent"]

@@ -1,4 +1,5 @@
-"""Copies of everything that a service must not lose, taken while it runs: ledgers, the log, tokens and jobs, releases.
+"""Copies of everything that a service must not lose, taken while it runs: ledgers, domains, the log, tokens and jobs,
+releases.
 
 A copy of a ledger is whole and verified. Put back later it is an *old* copy: a service on it would spend once more
 what was spent since. The witness of the configuration, kept in another place, notices that.
@@ -33,11 +34,18 @@ def backup(config: Config, folder: Path) -> list[Copy]:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     copies = [_ledger(config, name, folder) for name in config.settings.tables]
+    copies += [
+        _domain(config, name, folder) for name in config.settings.tables if config.domain(name).exists()
+    ]
     if config.settings.database is None and (config.state / "service.db").exists():
         _copy_database(config.state / "service.db", folder / "service.db")
         copies.append(Copy("tokens and jobs", "service.db"))
     for place in sorted({config.table_folder(name) for name in config.settings.tables}):
-        for name, what in (("audit", "the log"), ("releases", "releases")):
+        for name, what in (
+            ("audit", "the log"),
+            ("releases", "releases"),
+            ("proposals", "domains that were found"),
+        ):
             if (place / name).is_dir():
                 shutil.copytree(place / name, folder / name, dirs_exist_ok=True)
                 copies.append(Copy(what, f"{name}/"))
@@ -61,6 +69,14 @@ def _ledger(config: Config, name: str, folder: Path) -> Copy:
     with Ledger.open(target) as ledger:
         end = ledger.verify()
     return Copy(f"ledger of {name}", f"verified up to entry {end.seq}")
+
+
+def _domain(config: Config, name: str, folder: Path) -> Copy:
+    """The declared columns with their reviews, which the service writes; without them a ledger opens no table."""
+    target = folder / "domains" / f"{name}.domain.json"
+    target.parent.mkdir(exist_ok=True)
+    shutil.copy2(config.domain(name), target)
+    return Copy(f"domain of {name}", f"domains/{target.name}")
 
 
 def _copy_database(source: Path, target: Path) -> None:
