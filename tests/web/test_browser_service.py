@@ -209,6 +209,24 @@ def test_a_steward_reviews_a_column_without_scripts(browser, world):
         assert "1 of 8 columns are confirmed" in walk.page.inner_text("main")
 
 
+def test_a_domain_is_found_and_looked_at_before_it_is_used(browser, world):
+    with tab(browser, world.home, width=400, scheme="dark") as walk:
+        enter(walk, world, "stella")
+        walk.go(
+            "/t/raw/domain?epsilon=0.5&delta=1e-7&k0=number&k1=text&k2=text&k3=drop&k4=drop&k5=drop&k6=drop&k7=drop"
+        )
+        walk.page.focus("text=Pay and discover")
+        walk.enter()
+        assert "Discovery" in walk.page.inner_text("h1")
+        walk.page.wait_for_selector("text=Look at the domain", timeout=90_000)
+        walk.check()
+        walk.page.focus("text=Look at the domain")
+        walk.enter()
+        assert "Use this domain and open the table" in walk.page.inner_text("main")
+        assert "female" in walk.page.inner_text("main table")
+        walk.check()
+
+
 def test_the_page_of_a_running_job_follows_by_itself(browser, world):
     with tab(browser, world.home) as walk:
         enter(walk, world, "stella")
