@@ -165,6 +165,8 @@ class Measurements:
     tables: list[TableMeasurement] = field(default_factory=list)
     refined: dict[Shape, RefinedTable] = field(default_factory=dict)
     """A measurement of such a shape may be of the refined or of the coarse table."""
+    rounds: int = 0
+    """Of private selection, each decided by what the earlier ones released (see `rounds`)."""
     margins: list[NDArray[np.float64]] = field(default_factory=list)
     """One-way counts by least squares from all tables, not smoothed; none before there are wider tables."""
 

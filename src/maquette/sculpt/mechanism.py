@@ -42,6 +42,7 @@ from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
 from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements, from_residuals
 from maquette.sculpt.model import SculptModel
+from maquette.sculpt.rounds import ONE_WAY_FACTOR, candidate_sets, measure_in_rounds, plan_rounds
 from maquette.sculpt.rows import (
     MIN_GAINS,
     MORE_SWEEPS,
@@ -100,11 +101,29 @@ class Run:
         triples = [math.prod(cells[a] for a in triple) for triple in self.triples(MAX_MEASURED_TRIPLES)]
         third = third_order.plan_third_order(table_noise, size, triples, price=budget.total)
         first = allocation.one_way_share(size.divisor, budget.total, sum(cells), table_noise)
+        turns = plan_rounds(
+            table_noise, size, attributes=len(self.sets.attributes), pairs=len(pairs), price=budget.total
+        )
+        if turns:
+            first *= ONE_WAY_FACTOR
         if not pairs:
             first = float(budget.left) / budget.total
         self.progress("measuring one-way tables", 0.0)
         measurements = stages.measure_one_way(self.curator, budget, table_noise, size, self.sets, share=first)
         measurements.structural_zeros = _structural_zeros(measurements)
+        if turns:
+            measure_in_rounds(
+                self.curator,
+                budget,
+                table_noise,
+                measurements,
+                candidate_sets(pairs, self.triples(_comparable(measurements.total)), cells),
+                rounds=turns,
+                rows=self.row_count(measurements),
+                rng=self.rng,
+                progress=partial(self.progress, "choosing tables"),
+            )
+            return measurements, self.fit(measurements)
         if pairs:
             self.progress("measuring two-way tables", 0.05)
             scores, noise = stages.measure_scores(self.curator, budget, measurements, list(pairs))
@@ -409,7 +428,7 @@ def _model(
     measurements: Measurements, database: SmallDatabase, task: Task, sets: AttributeSets
 ) -> SculptModel:
     pure = task.unit.is_pure
-    count = 1 + bool(sets.pairs) * (1 if pure else 2) + 2 * bool(sets.triples)
+    count = 1 + (measurements.rounds or bool(sets.pairs) * (1 if pure else 2) + 2 * bool(sets.triples))
     tables = [*measurements.one_way_tables, *(table.noisy for table in measurements.tables)]
     domain = measurements.hierarchy.domain
     return SculptModel.of(domain, tables, database.columns, measurements.size, pure=pure, stages=count)

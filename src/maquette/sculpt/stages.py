@@ -216,14 +216,16 @@ def measure_worst(
     predict: Predict,
     *,
     price: Fraction,
+    count: int = TABLES_PER_ROUND,
+    selection: float = _SELECTION_SHARE,
 ) -> float:
     """One round: choose the tables that the rows get most wrong, at several resolutions, and measure them.
 
     Returns by how many counts the rows were off in them, summed up, less what noise and chance give.
     """
-    selection_price = Fraction(math.floor(price * _SELECTION_SHARE * UNITS), UNITS)
+    selection_price = Fraction(math.floor(price * selection * UNITS), UNITS)
     rest = float(price - selection_price)
-    deviation = math.sqrt(table_noise.variance(rest / TABLES_PER_ROUND))
+    deviation = math.sqrt(table_noise.variance(rest / count))
     hierarchy, n = measurements.hierarchy, measurements.total
     shapes = list(
         dict.fromkeys(
@@ -237,7 +239,7 @@ def measure_worst(
         [hierarchy.table(*shape) for shape in shapes],
         references,
         penalties,
-        count=TABLES_PER_ROUND,
+        count=count,
         price=selection_price,
     )
     variance = table_noise.exact(rest / len(chosen))
