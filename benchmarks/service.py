@@ -2,6 +2,7 @@
 
 python -m benchmarks service                     # figures, with 1, 16 and 64 analysts at once
 python -m benchmarks.service --chaos 300         # rounds in which the worker or the front is killed (-9)
+python -m benchmarks.service --chaos 60 --postgres   # the same with the database, which is killed too
 python -m benchmarks.service --fuzz 1000         # schemathesis, examples for each operation
 
 Clients are sockets of one asyncio loop in this process, so that they share the machine with the service: figures of CPU
@@ -116,12 +117,16 @@ def run(data: Path | None) -> list[dict[str, Any]]:
 # --- what is measured -----------------------------------------------------------------------------------------------
 
 
-def prepare(folder: Path, *, analysts: int = ANALYSTS) -> tuple[Path, list[str]]:
+def prepare(
+    folder: Path, *, analysts: int = ANALYSTS, database: Database | None = None
+) -> tuple[Path, list[str]]:
     """A table, a configuration with a steward and many analysts, and a token for each; the steward's comes first."""
     demo.write(folder)
-    text = (
+    text = "" if database is None else f'database = "{database.state}"\n'
+    text += (
         'state = "state"\ntick_milliseconds = 0\n[tables.people]\nsource = "people.csv"\n'
         'domain = "people.domain.json"\n'
+        f"{'' if database is None else f'ledger = {json.dumps(database.ledger)}'}\n"
         "epsilon = 8.0\ndelta = 1e-9\n[people.stella]\nrole = 'steward'\nrequests_per_minute = 100000000\n"
     )
     for i in range(analysts):
@@ -133,7 +138,7 @@ def prepare(folder: Path, *, analysts: int = ANALYSTS) -> tuple[Path, list[str]]
     path.write_text(text, encoding="utf-8")
     config = configs.load(path)
     config.state.mkdir(mode=0o700)
-    door = Door(config, State.at(config.state))
+    door = Door(config, State.at(config.state, config.settings.database))
     tokens = [door.new_token(name) for name in ("stella", *(f"a{i}" for i in range(analysts)))]
     door.store.close()
     return path, tokens
@@ -333,89 +338,153 @@ def with_ratios(figures: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # --- chaos and fuzz -------------------------------------------------------------------------------------------------
 
 
-def chaos(rounds: int, *, analysts: int = 8, seed: int | None = None) -> dict[str, Any]:
-    """Kill the worker or the front at random moments while analysts ask; then ask every key again."""
+def chaos(
+    rounds: int, *, analysts: int = 8, seed: int | None = None, with_postgres: bool = False
+) -> dict[str, Any]:
+    """Kill the worker, the front or the database at random moments while analysts ask; then ask every key again."""
     chance = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="mq-chaos-") as name:
-        path, tokens = prepare(Path(name), analysts=analysts)
-        world = {"home": "", "over": False}
-        answers: dict[tuple[str, str], tuple[str, float, float]] = {}
-        mutex = threading.Lock()
-
-        def ask(token: str, query: str, key: str) -> tuple[float, float] | None:
-            headers = {"authorization": f"Bearer {token}", "idempotency-key": key}
-            for _ in range(2000):
-                try:
-                    where = f"{world['home']}/api/v1/tables/people/questions"
-                    reply = httpx.post(where, json={"query": query}, headers=headers, timeout=60)
-                except (httpx.TransportError, httpx.UnsupportedProtocol):
-                    time.sleep(0.05)
-                    continue
-                if reply.status_code == 200:
-                    return reply.json()["value"], reply.json()["error"]
-                if reply.status_code != 503:
-                    return None
-                time.sleep(0.05)
-            raise AssertionError("no answer in all that time")
-
-        def work(token: str) -> None:
-            client = Client("http://127.0.0.1:1", token)
-            while not world["over"]:
-                query, key = question(client, 0), f"chaos-{client.asked:05}"
-                answer = ask(token, query, key)
-                if answer is None:
-                    return
-                with mutex:
-                    answers[token, key] = (query, *answer)
-
-        kills = {"worker": 0, "front": 0}
-        threads = [threading.Thread(target=work, args=(token,)) for token in tokens[1:]]
+    with tempfile.TemporaryDirectory(prefix="mq-chaos-") as name, database_for(with_postgres) as database:
+        path, tokens = prepare(Path(name), analysts=analysts, database=database)
+        asking = Asking(tokens[1:])
+        kills = {"worker": 0, "front": 0} | ({"database": 0} if database else {})
         while sum(kills.values()) < rounds:
             with service_that_may_die(path) as (front, home):
-                world["home"] = home
-                for thread in threads:
-                    if not thread.is_alive() and thread.ident is None:
-                        thread.start()
+                asking.go_on(home)
                 while sum(kills.values()) < rounds:
-                    time.sleep(chance.uniform(0.05, 2.0))
-                    if chance.random() < 0.15:
-                        kills["front"] += 1
+                    if chance.random() < 0.6:  # in the middle of answers; else also while a process starts
+                        asking.wait_for_answer(30)
+                    time.sleep(chance.uniform(0.0, 0.5))
+                    what = chance.choices(list(kills), weights=[75, 15, 10][: len(kills)])[0]
+                    kills[what] += 1
+                    if what == "front":
                         break
-                    workers = [one for one in front.children() if one.is_running()]
-                    for one in workers:
+                    if what == "database":
+                        assert database is not None
+                        database.kill(chance)
+                    for one in front.children() if what == "worker" else ():
                         one.kill()
-                        kills["worker"] += 1
         with service(path) as (_, home):
-            world["home"], world["over"] = home, True
-            for thread in threads:
-                thread.join(300)
+            asking.go_on(home)
+            asking.finish()
             changed = sum(
-                ask(token, query, key) != (value, error)
-                for (token, key), (query, value, error) in answers.items()
+                asking.ask(token, query, key) != (value, error)
+                for (token, key), (query, value, error) in asking.answers.items()
             )
             headers = {"authorization": f"Bearer {tokens[0]}"}
-            verified = httpx.post(
-                f"{home}/api/v1/tables/people/ledger/verify", headers=headers, timeout=60
-            ).json()
-            ledger = httpx.get(f"{home}/api/v1/tables/people/ledger", headers=headers, timeout=60).json()
-        is_within = ledger["spent"] + ledger["reserved"] <= ledger["total"] * (1 + 1e-9)
+            base = f"{home}/api/v1/tables/people/ledger"
+            verified = httpx.post(f"{base}/verify", headers=headers, timeout=300).json()
+            ledger = httpx.get(base, headers=headers, timeout=60).json()
         return {
             "what": "chaos",
+            "store": "PostgreSQL" if database else "SQLite",
             "kills": kills,
-            "answers": len(answers),
+            "answers": len(asking.answers),
             "changed": changed,
             "audit_lines": verified["audit_lines"],
-            "within_total": is_within,
+            "within_total": ledger["spent"] + ledger["reserved"] <= ledger["total"] * (1 + 1e-9),
         }
+
+
+class Asking:
+    """Analysts who ask one new question after another, and send again whatever got no answer."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.answers: dict[tuple[str, str], tuple[str, float, float]] = {}
+        self._home, self._is_over = "", False
+        self._news = threading.Condition()
+        self._threads = [threading.Thread(target=self._work, args=(token,)) for token in tokens]
+
+    def go_on(self, home: str) -> None:
+        """With the service at this address."""
+        self._home = home
+        for thread in self._threads:
+            if thread.ident is None:
+                thread.start()
+
+    def wait_for_answer(self, seconds: float) -> None:
+        before = len(self.answers)
+        with self._news:
+            self._news.wait_for(lambda: len(self.answers) > before, seconds)
+
+    def finish(self) -> None:
+        self._is_over = True
+        for thread in self._threads:
+            thread.join(600)
+
+    def ask(self, token: str, query: str, key: str) -> tuple[float, float] | None:
+        headers = {"authorization": f"Bearer {token}", "idempotency-key": key}
+        for _ in range(20_000):
+            try:
+                where = f"{self._home}/api/v1/tables/people/questions"
+                reply = httpx.post(where, json={"query": query}, headers=headers, timeout=120)
+            except (httpx.TransportError, httpx.UnsupportedProtocol):
+                time.sleep(0.05)
+                continue
+            if reply.status_code == 200:
+                return reply.json()["value"], reply.json()["error"]
+            if reply.status_code != 503:
+                return None
+            time.sleep(0.05)
+        raise AssertionError("no answer in all that time")
+
+    def _work(self, token: str) -> None:
+        client = Client("http://127.0.0.1:1", token)
+        while not self._is_over:
+            query, key = question(client, 0), f"chaos-{client.asked:05}"
+            answer = self.ask(token, query, key)
+            if answer is None:
+                return
+            with self._news:
+                self.answers[token, key] = (query, *answer)
+                self._news.notify_all()
+
+
+class Database:
+    """A PostgreSQL server that can be killed and comes back."""
+
+    def __init__(self) -> None:
+        from tests.support.ledger_postgres import Server
+
+        self._server = Server()
+        self.ledger, self.state = self._server.new_database(), self._server.new_database()
+
+    def kill(self, chance: random.Random) -> None:
+        """One of its processes, which resets all of them; or the whole server, and start it again."""
+        if chance.random() < 0.5:
+            self._server.crash()
+            self._server.start()
+            return
+        backends = psutil.Process(self._server.pid).children()
+        if backends:
+            chance.choice(backends).kill()
+
+    def stop(self) -> None:
+        self._server.stop()
+
+
+@contextmanager
+def database_for(with_postgres: bool) -> Iterator[Database | None]:
+    database = Database() if with_postgres else None
+    try:
+        yield database
+    finally:
+        if database is not None:
+            database.stop()
 
 
 @contextmanager
 def service_that_may_die(path: Path) -> Iterator[tuple[psutil.Process, str]]:
+    """Started again where it cannot start, as whoever runs it would: its database may be on the way back."""
     command = [sys.executable, "-m", "maquette.cli", "serve", str(path), "--port", "0"]
-    front = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert front.stdout is not None
-    found = re.search(r"http://[\d.:]+", front.stdout.readline())
-    assert found is not None
+    for _ in range(50):
+        front = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert front.stdout is not None
+        found = re.search(r"http://[\d.:]+", front.stdout.readline())
+        if found is not None:
+            break
+        front.wait(60)
+    else:
+        raise AssertionError("the service does not start")
     family = psutil.Process(front.pid)
     try:
         yield family, found[0]
@@ -460,13 +529,14 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.service")
     parser.add_argument("--chaos", type=int, metavar="ROUNDS")
+    parser.add_argument("--postgres", action="store_true", help="chaos over PostgreSQL, which is killed too")
     parser.add_argument("--fuzz", type=int, metavar="EXAMPLES")
     chosen = parser.parse_args()
     figures = []
     if chosen.chaos:
-        figures.append(
-            chaos(chosen.chaos) | {"command": f"python -m benchmarks.service --chaos {chosen.chaos}"}
-        )
+        more = " --postgres" if chosen.postgres else ""
+        command = f"python -m benchmarks.service --chaos {chosen.chaos}{more}"
+        figures.append(chaos(chosen.chaos, with_postgres=chosen.postgres) | {"command": command})
     if chosen.fuzz:
         figures.append(fuzz(chosen.fuzz) | {"command": f"python -m benchmarks.service --fuzz {chosen.fuzz}"})
     append_each("service", figures)

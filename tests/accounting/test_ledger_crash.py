@@ -156,6 +156,33 @@ def test_what_each_crash_point_leaves_behind(tmp_path, point):
     assert not seen_by_clients(journal)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "point",
+    [
+        "before-reserve",
+        "mid-transaction",
+        "before-receipt",
+        "after-receipt",
+        "after-reserve",
+        "before-answer",
+        "after-answer",
+    ],
+)
+def test_a_kill_at_each_step_of_groups_of_sixteen_loses_and_doubles_nothing(tmp_path, point):
+    """Before it is paid, inside the commit, between commit and receipt, after both, before and after the answer."""
+    location, journal = tmp_path / "survey.ledger", tmp_path / "journal"
+    create(location, 10**9).close()
+    with Child("forkserver") as child:
+        for number, visit in enumerate((1, 2, 5, 9), start=2):
+            assert (
+                one_round(child, location, journal, number, f"{point}:{visit}", threads=16) == signal.SIGKILL
+            )
+            check_after_crash(location, journal)
+    finish(location, journal)
+    assert seen_by_clients(journal) or point in ("before-reserve", "mid-transaction", "before-receipt")
+
+
 def test_without_the_variable_a_crash_point_does_nothing(monkeypatch):
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, _number: killed.append(pid))

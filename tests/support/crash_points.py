@@ -14,16 +14,19 @@ from typing import Any, Literal
 import pytest
 
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger.store import SqliteStore
 from maquette.accounting.ledger.transaction import Transaction
 
 Point = Literal["before-reserve", "after-reserve", "before-answer", "after-answer", "mid-transaction"]
+Store = Literal["before-receipt", "after-receipt"]
+"""In a file: between a commit and its receipt, and after both, before anybody is told."""
 
 VARIABLE = "MAQUETTE_CRASH_AT"
 
 _visits: dict[str, int] = {}
 
 
-def point(name: Point) -> None:
+def point(name: Point | Store) -> None:
     """Die here, as by kill -9, if the environment says so."""
     wanted = os.environ.get(VARIABLE)
     if not wanted:
@@ -46,6 +49,7 @@ def install(patch: pytest.MonkeyPatch | None = None) -> None:
     ):
         patch.setattr(Ledger, method, _around(getattr(Ledger, method), f"before-{kind}", f"after-{kind}"))
     patch.setattr(Transaction, "finish", _around(Transaction.finish, None, "mid-transaction"))
+    patch.setattr(SqliteStore, "keep", _around(SqliteStore.keep, "before-receipt", "after-receipt"))
 
 
 def _around(method: Callable[..., Any], before: Any, after: Any) -> Callable[..., Any]:

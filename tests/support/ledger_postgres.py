@@ -62,6 +62,11 @@ class Server:
                 time.sleep(0.05)
         raise RuntimeError("PostgreSQL did not start: " + (self.home / "log").read_text())
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def crash(self) -> None:
         """Immediate shutdown: no checkpoint, recovery at the next start."""
         self._end(signal.SIGQUIT)

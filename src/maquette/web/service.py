@@ -319,7 +319,11 @@ class Service:
     def _poll(self) -> None:
         """Follow running jobs; those that a worker does not know were cut short by its end, and go on."""
         while not self._stop.wait(POLL_SECONDS):
-            for row in self.store.rows(state.job, state=RUNNING):
+            try:
+                running = self.store.rows(state.job, state=RUNNING)
+            except MaquetteError:
+                continue  # the database is away for a while
+            for row in running:
                 try:
                     self._follow(row)
                 except MaquetteError:

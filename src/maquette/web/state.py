@@ -5,13 +5,16 @@ No value of a table is here, and no token: of a token only its scrypt digest, of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
     Column,
+    Connection,
     Engine,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -22,6 +25,7 @@ from sqlalchemy import (
     delete,
     event,
     insert,
+    inspect,
     select,
     update,
 )
@@ -29,9 +33,17 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from maquette.errors import LedgerError
 
-FORMAT = 1
-"""The form of the tables; a newer one is refused, an older one is brought up step by step in `_upgrade`."""
+FORMAT = 2
+"""The form of the tables; a newer one is refused, an older one is brought up step by step by `STEPS`."""
+STEPS: dict[int, tuple[str, ...]] = {
+    1: (
+        "CREATE INDEX IF NOT EXISTS job_state ON job (state)",
+        "CREATE INDEX IF NOT EXISTS browser_expires ON browser (expires)",
+    ),
+}
+"""By the form that they start from: what makes the next one of it, in SQLite and PostgreSQL."""
 
+_ADVISORY_LOCK = 0x6D71_7331
 metadata = MetaData()
 about = Table("about", metadata, Column("format", Integer, nullable=False))
 token = Table(
@@ -54,6 +66,7 @@ browser = Table(
     Column("token", Text),
     Column("csrf", Text, nullable=False),
     Column("expires", Integer, nullable=False),
+    Index("browser_expires", "expires"),
 )
 job = Table(
     "job",
@@ -71,6 +84,7 @@ job = Table(
     Column("published", Integer, nullable=False),
     Column("created", Integer, nullable=False),
     UniqueConstraint("person", "key", name="job_once"),
+    Index("job_state", "state"),
 )
 
 
@@ -79,18 +93,9 @@ class State:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        try:
-            metadata.create_all(engine)
-            with engine.begin() as connection:
-                row = connection.execute(select(about)).first()
-                if row is None:
-                    connection.execute(insert(about), {"format": FORMAT})
-                elif row.format > FORMAT:
-                    raise LedgerError(
-                        "the service's state is of a newer version of maquette; update maquette"
-                    )
-        except SQLAlchemyError as error:
-            raise LedgerError(f"cannot use the service's state ({type(error).__name__})") from None
+        with _guarded(), engine.begin() as connection:
+            _lock(connection)
+            self.was_upgraded = _bring_up(connection)
 
     @classmethod
     def at(cls, folder: Path, url: str | None = None) -> State:
@@ -106,10 +111,10 @@ class State:
     def add(self, table: Table, /, **values: Any) -> bool:
         """One more row; False if its key is there already."""
         try:
-            with self._engine.begin() as connection:
+            with _guarded(), self._engine.begin() as connection:
                 connection.execute(insert(table), values)
             return True
-        except IntegrityError:
+        except Duplicate:
             return False
 
     def find(self, table: Table, /, **values: Any) -> dict[str, Any] | None:
@@ -136,7 +141,7 @@ class State:
             query = query.where(table.c[name] == value)
         if limit is not None:
             query = query.limit(limit)
-        with self._engine.connect() as connection:
+        with _guarded(), self._engine.connect() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
 
     def change(self, table: Table, where: dict[str, Any], /, **values: Any) -> int:
@@ -144,23 +149,63 @@ class State:
         query = update(table).values(**values)
         for name, value in where.items():
             query = query.where(table.c[name] == value)
-        with self._engine.begin() as connection:
+        with _guarded(), self._engine.begin() as connection:
             return connection.execute(query).rowcount
 
     def remove(self, table: Table, /, **values: Any) -> None:
         query = delete(table)
         for name, value in values.items():
             query = query.where(table.c[name] == value)
-        with self._engine.begin() as connection:
+        with _guarded(), self._engine.begin() as connection:
             connection.execute(query)
 
     def remove_expired(self, now: int) -> None:
         """Browser sessions that are over."""
-        with self._engine.begin() as connection:
+        with _guarded(), self._engine.begin() as connection:
             connection.execute(delete(browser).where(browser.c.expires < now))
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+class Duplicate(LedgerError):
+    """A row with this key is there."""
+
+
+@contextmanager
+def _guarded() -> Generator[None]:
+    """A database that cannot be used is a refusal that can be sent again, without its words: they name places."""
+    try:
+        yield
+    except IntegrityError:
+        raise Duplicate("the service's state holds this key already") from None
+    except SQLAlchemyError as error:
+        raise LedgerError(f"cannot use the service's state ({type(error).__name__})") from None
+
+
+def _lock(connection: Connection) -> None:
+    """One process at a time makes or changes the tables."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
+
+
+def _bring_up(connection: Connection) -> bool:
+    """Make the tables, or change those of an earlier version into today's: all steps or none. Says whether it did."""
+    if not inspect(connection).has_table(about.name):
+        metadata.create_all(connection)
+        connection.execute(insert(about), {"format": FORMAT})
+        return False
+    version = int(connection.execute(select(about.c.format)).scalar_one())
+    if version > FORMAT:
+        raise LedgerError("the service's state is of a newer version of maquette; update maquette")
+    for step in range(version, FORMAT):
+        for statement in STEPS[step]:
+            connection.exec_driver_sql(statement)
+    if version < FORMAT:
+        connection.execute(update(about).values(format=FORMAT))
+    return version < FORMAT
 
 
 def _careful(connection: Any, _record: Any) -> None:

@@ -24,6 +24,8 @@ from maquette.web import protocol
 from maquette.web.holder import Holder
 from maquette.web.undeclared import UndeclaredTable, open_holder
 
+SWITCH_SECONDS = 0.001
+"""How long one thread may keep the interpreter while others wait: a free answer waits for few of these."""
 log = logging.getLogger("maquette.worker")
 
 
@@ -70,6 +72,7 @@ def main(arguments: list[str]) -> int:
     is_alone = "--alone" in arguments
     path, table, place = (one for one in arguments if one != "--alone")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         holder = open_holder(configs.load(Path(path)), table)
     except MaquetteError as error:
