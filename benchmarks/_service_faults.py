@@ -68,12 +68,17 @@ def chaos(
         }
 
 
+PAUSE = 0.3
+"""Seconds before a question is sent again."""
+
+
 class Asking:
     """Analysts who ask one new question after another, and send again whatever got no answer."""
 
     def __init__(self, tokens: list[str]) -> None:
         self.answers: dict[tuple[str, str], tuple[str, float, float]] = {}
         self._home, self._is_over = "", False
+        self._client = httpx.Client(timeout=120)
         self._news = threading.Condition()
         self._threads = [threading.Thread(target=self._work, args=(token,)) for token in tokens]
 
@@ -99,15 +104,15 @@ class Asking:
         for _ in range(20_000):
             try:
                 where = f"{self._home}/api/v1/tables/people/questions"
-                reply = httpx.post(where, json={"query": query}, headers=headers, timeout=120)
+                reply = self._client.post(where, json={"query": query}, headers=headers)
             except (httpx.TransportError, httpx.UnsupportedProtocol):
-                time.sleep(0.05)
+                time.sleep(PAUSE)
                 continue
             if reply.status_code == 200:
                 return reply.json()["value"], reply.json()["error"]
             if reply.status_code != 503:
                 return None
-            time.sleep(0.05)
+            time.sleep(PAUSE)
         raise AssertionError("no answer in all that time")
 
     def _work(self, token: str) -> None:

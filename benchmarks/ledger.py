@@ -34,19 +34,19 @@ def run(data: Path | None) -> list[dict[str, Any]]:
             "peer_fsyncs_per_second": _fsyncs(folder),
             "peer_sqlite_commits_per_second": _commits(folder),
         }
-        figures = [_figure("SQLite file, synchronous=FULL", str(folder / "bench.ledger")) | peers]
+        figures = [figure("SQLite file, synchronous=FULL", str(folder / "bench.ledger")) | peers]
     try:
         from tests.support.ledger_postgres import Server
     except ImportError:
         return figures
     server = Server()
     try:
-        return [*figures, _figure("PostgreSQL, synchronous_commit=on", server.new_database())]
+        return [*figures, figure("PostgreSQL, synchronous_commit=on", server.new_database())]
     finally:
         server.stop()
 
 
-def _figure(store: str, location: str) -> dict[str, Any]:
+def figure(store: str, location: str) -> dict[str, Any]:
     with Ledger.create(
         location,
         budget=Budget(1.0),

@@ -31,6 +31,7 @@ from typing import Any
 import httpx
 import psutil
 
+from benchmarks import ledger
 from maquette import demo
 from maquette.web import config as configs
 from maquette.web.auth import Door
@@ -104,6 +105,7 @@ def run(data: Path | None) -> list[dict[str, Any]]:
                 figure("peer: bare endpoint, one SQLite commit", bare, others, lambda c, i: c.spend(i))
             )
             figures.append(figure("peer: bare endpoint, nothing", bare, others, lambda c, i: c.nothing()))
+        charges = ledger.figure("SQLite file, synchronous=FULL", str(folder / "charges.ledger"))
     start = {
         "what": "a service started",
         "load_average_5_min": round(os.getloadavg()[1], 1),
@@ -111,7 +113,7 @@ def run(data: Path | None) -> list[dict[str, Any]]:
         "megabytes": memory,
         "records": demo.ROWS,
     }
-    return [*with_ratios(figures), start]
+    return [*with_ratios(figures), charges, start]
 
 
 # --- what is measured -----------------------------------------------------------------------------------------------
