@@ -53,7 +53,15 @@ def largest_gap(table: ClassTable, gap: Integers) -> int:
     if family.kind in (Kind.ONE, Kind.SIDE):
         lines, cells = _with_sums(lines, family)
     ordered = np.ascontiguousarray(lines).reshape([*shape, lines.shape[-1]])
-    return int(_largest(ordered, walks[0], walks[1], cells, int(family.kind)))
+    by_place, line = np.zeros(cells, dtype=np.int64), np.zeros(ordered.shape[2], dtype=np.int64)
+    plane, in_first, in_second = (
+        np.zeros_like(ordered[0]),
+        *(np.zeros(k, dtype=np.bool_) for k in ordered.shape[:2]),
+    )
+    one_by_one = _largest(
+        ordered, walks[0], walks[1], int(family.kind), plane, line, in_first, in_second, by_place
+    )
+    return max(int(one_by_one), int(by_place.max()))
 
 
 def _with_sums(lines: Integers, family: Family) -> tuple[Integers, int]:
@@ -74,20 +82,27 @@ _WHOLE, _ONE, _SIDE, _RANGE = int(Kind.WHOLE), int(Kind.ONE), int(Kind.SIDE), in
 
 
 @numba.njit(cache=True, nogil=True)
-def _largest(gap: Any, first: Any, second: Any, cells: Any, kind: Any) -> Any:
+def _largest(
+    gap: Any,
+    first: Any,
+    second: Any,
+    kind: Any,
+    plane: Any,
+    line: Any,
+    in_first: Any,
+    in_second: Any,
+    by_place: Any,
+) -> Any:
     """Walk along the first axis, for every set there along the second, for every set there look along the third.
 
     `plane` is the sum of gap[i] over the cells i that are in the set of the first axis, `line` the sum of its rows
     over the set of the second. A step turns one cell over: its part is added or taken away. Lines of comparisons, which
-    take most of the time, are compared place by place (`_compare`), the others one by one.
+    take most of the time, are compared place by place (`_compare`, into `by_place`), the others one by one, and the
+    largest of those is returned. `plane`, `line`, `in_first`, `in_second` and `by_place` come as zeros: to make them
+    here would take half of the time of compiling.
     """
-    rows, length = gap.shape[1], gap.shape[2]
-    plane = np.zeros((rows, length), dtype=np.int64)
-    line = np.zeros(length, dtype=np.int64)
-    in_first = np.zeros(gap.shape[0], dtype=np.bool_)
-    in_second = np.zeros(rows, dtype=np.bool_)
+    rows, length, cells = gap.shape[1], gap.shape[2], by_place.shape[0]
     largest = np.int64(0)
-    by_place = np.zeros(cells, dtype=np.int64)
     is_compared = kind in (_SIDE, _ONE)
     for step in first:
         i = step if step >= 0 else ~step
@@ -98,8 +113,10 @@ def _largest(gap: Any, first: Any, second: Any, cells: Any, kind: Any) -> Any:
                 plane[j, k] += sign * gap[i, j, k]
         if step < 0:
             continue
-        line[:] = 0
-        in_second[:] = False
+        for k in range(length):
+            line[k] = 0
+        for j in range(rows):
+            in_second[j] = False
         for turn in second:
             j = turn if turn >= 0 else ~turn
             side = -1 if in_second[j] else 1
@@ -109,7 +126,7 @@ def _largest(gap: Any, first: Any, second: Any, cells: Any, kind: Any) -> Any:
             if turn >= 0:
                 one = _compare(by_place, line) if is_compared else _along(line, cells, kind)
                 largest = max(largest, one)
-    return max(largest, by_place.max())
+    return largest
 
 
 @numba.njit(cache=True, nogil=True)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _lazy_numba as numba
 from maquette.models.fits import project_simplex
 from maquette.queries.marginals import Cuts
 from maquette.sculpt.bins import bin_index
@@ -107,29 +106,21 @@ def _signal_share(centred: NDArray[np.float64], deviation: float) -> float:
     return max(0.0, 1 - (len(centred) - 1) * deviation**2 / squares) if squares > 0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
-def _piece_starts(values: Any, penalty: float) -> Any:
+def _piece_starts(values: NDArray[np.float64], penalty: float) -> NDArray[np.int64]:
     """For every stop (0..K) the start of the last piece of the cheapest partition; quadratic time.
 
     `values` (K) are noisy counts in deviations of their noise. A piece costs its squared distance to its own mean plus
     `penalty`. One step finds the best start for one stop, given the best costs of all earlier stops.
     """
-    m = values.shape[0]
-    sums = np.zeros(m + 1)
-    squares = np.zeros(m + 1)
-    for i in range(m):
-        sums[i + 1] = sums[i] + values[i]
-        squares[i + 1] = squares[i] + values[i] * values[i]
-    best = np.full(m + 1, np.inf)
-    best[0] = 0.0
-    starts = np.zeros(m + 1, np.int64)
-    for stop in range(1, m + 1):
-        for start in range(stop):
-            inside = sums[stop] - sums[start]
-            cost = best[start] + squares[stop] - squares[start] - inside * inside / (stop - start) + penalty
-            if cost < best[stop]:
-                best[stop] = cost
-                starts[stop] = start
+    sums, squares = (np.concatenate([[0.0], np.cumsum(terms)]) for terms in (values, values * values))
+    best = np.zeros(len(values) + 1)
+    starts = np.zeros(len(values) + 1, dtype=np.int64)
+    lengths = np.arange(len(values), 0, -1.0)
+    for stop in range(1, len(values) + 1):
+        inside = sums[stop] - sums[:stop]
+        costs = best[:stop] + squares[stop] - squares[:stop] - inside * inside / lengths[-stop:] + penalty
+        starts[stop] = costs.argmin()
+        best[stop] = costs[starts[stop]]
     return starts
 
 

@@ -122,16 +122,17 @@ def add_records(words: Any, keys: Any, sums: Any) -> None:
 def _round(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
     a += b
     c += d
-    b = _turn(b, 13) ^ a
-    d = _turn(d, 16) ^ c
-    a = _turn(a, 32)
+    b = _turn(b, np.uint64(13)) ^ a
+    d = _turn(d, np.uint64(16)) ^ c
+    a = _turn(a, np.uint64(32))
     c += b
     a += d
-    b = _turn(b, 17) ^ c
-    d = _turn(d, 21) ^ a
-    return a, b, _turn(c, 32), d
+    b = _turn(b, np.uint64(17)) ^ c
+    d = _turn(d, np.uint64(21)) ^ a
+    return a, b, _turn(c, np.uint64(32)), d
 
 
 @numba.njit(cache=True, nogil=True)
-def _turn(word: Any, bits: int) -> Any:
-    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
+def _turn(word: Any, bits: Any) -> Any:
+    """Rotate to the left. `bits` is of the word's type: one compiled function for all of them."""
+    return (word << bits) | (word >> (np.uint64(64) - bits))
