@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 import maquette as mq
@@ -35,6 +36,12 @@ RUNS, RECORDS, BETA = 200, 2000, 0.2
 QUESTION = {"adult_raw": "age >= 60 and sex = 'Female'", "adult": "age >= 43 and sex = 0"}
 """The question of the README, in words and in the codes of a table."""
 QUESTION_RUNS = 6
+RELATIVE = {"chicago_taxi": 2, "adult": 2, "salary": 2, "nist_acs": 1, "adult_raw": 1}
+"""Tables for relative certificates, with the number of releases."""
+REPETITIONS, MIN_SCALE = 2, 200
+"""Releases of the released rows that predict the scale of each pair's error, and the smallest scale in records."""
+MARGIN = 135.0
+"""Records: the quantile of the noise of one of five numbers that cost 5 % of epsilon 1, delta 1e-9."""
 _STEP = "measuring the largest error"
 
 
@@ -52,6 +59,9 @@ def _figures(data: Path | None) -> Iterator[dict[str, Any]]:
         for name in TABLES:
             for epsilon in EPSILONS:
                 yield from (figure | command for figure in stated(name, epsilon, data))
+        for name, runs in RELATIVE.items():
+            for _ in range(runs):
+                yield from (figure | command for figure in relative(name, data))
         for name, text in QUESTION.items():
             yield from (figure | command for figure in question(name, text, data))
     yield coverage("add-remove") | command
@@ -138,6 +148,48 @@ def question(name: str, text: str, data: Path) -> Iterator[dict[str, Any]]:
             "true points": round(100 * abs(answer.value - int(exact) / records_of(table)), 3),
             "known by": answer.statement,
         }
+
+
+def relative(name: str, data: Path) -> Iterator[dict[str, Any]]:
+    """What one number for error over scale would state for every pair, beside one for the largest error.
+
+    The scale of a pair is its mean error in releases of the released rows, which are public.
+    """
+    table = _open(name, data)
+    release, seconds = _timed(table, TABLES.get(name, 3))
+    rows = mq.open(release.rows, domain=table.domain, name="again")
+    again = [_timed(rows, TABLES.get(name, 3)) for _ in range(REPETITIONS)]
+    for one in ("two attributes", "two ranges"):
+        true = _by_pair(release, one, table)
+        scales = np.maximum(np.mean([_by_pair(other, one, rows) for other, _ in again], axis=0), MIN_SCALE)
+        yield relative_bounds(true, scales, records_of(table)) | {
+            "what": f"relative certificates, {name}, {one}, epsilon 1",
+            "more processor time": round(sum(taken for _, taken in again) / seconds, 2),
+        }
+
+
+def relative_bounds(true: NDArray[Any], scales: NDArray[Any], records: int) -> dict[str, Any]:
+    """Bounds of all pairs in points, by one number for all and by one for the largest ratio."""
+    flat = true.max() + MARGIN
+    bounds = scales * ((true / scales).max() + MARGIN / scales.min())
+    figures = {"flat": flat, "median": np.median(bounds), "mean": bounds.mean(), "largest": bounds.max()}
+    return {key: round(100 * float(value) / records, 3) for key, value in figures.items()} | {
+        "pairs with a smaller bound": round(float((bounds < flat).mean()), 3)
+    }
+
+
+def _timed(table: Table, order: int) -> tuple[mq.Release, float]:
+    began = time.process_time()
+    queries = mq.marginals(table.domain, k=order)
+    release = mq.release(
+        table, queries, epsilon=1.0, delta=DELTA, mechanism="sculpt", ledger=ledger_of(table, 1.0)
+    )
+    return release, time.process_time() - began
+
+
+def _by_pair(release: mq.Release, name: str, table: Table) -> NDArray[Any]:
+    (certificate,) = [one for one in release.certificates if one.name == name]
+    return np.array([error for _, error, _ in largest_errors(release, certificate, table)])
 
 
 def coverage(relation: str) -> dict[str, Any]:

@@ -154,6 +154,18 @@ def test_points_of_the_plot_end_at_the_balance(desk):
     )
 
 
+def test_the_plot_is_in_percent_of_the_ledger(desk):
+    from maquette.cli.ledger_views import ASIDE, specification
+
+    ask, ledger, *_ = desk
+    ask("--alpha", 0.3, "sex = 'Male'")
+    book = Ledger.open(ledger)
+    plot = specification(book)
+    last = [one["percent"] for one in plot["data"]["values"] if one["what"] == ASIDE][-1]
+    assert last == pytest.approx(100 * book.spent_units / book.total_units)
+    assert plot["layer"][0]["encoding"]["y"]["title"] == "percent of the ledger"
+
+
 def test_a_ledger_that_was_cut_back_fails_the_receipt_of_a_session(desk):
     import shutil
 

@@ -123,7 +123,7 @@ def test_the_command_prints_marked_figures_and_writes_a_marked_page(made):
     assert ended.code == 0, ended
     assert ended.out.startswith(MARK)
     assert "2-way marginals" in ended.out
-    assert "errors in percentage points" in ended.out
+    assert "errors in points" in ended.out
     assert "rows" in ended.out
     page = Path(f"{made.table}.evaluation-not-private.html")
     text = page.read_text()

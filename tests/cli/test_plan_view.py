@@ -1,4 +1,4 @@
-"""A plan marks what a release would take, speaks in percentage points and folds refusals away."""
+"""A plan marks what a release would take, speaks in points and folds refusals away."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def test_bound_prints_every_bound():
     assert ended.code == 0
     for name in ("best of all forms", "form a", "closed form", "histogram-laplace", "wrong", "lower bound"):
         assert name in ended.out
-    assert "in percentage points" in ended.out
+    assert "in points" in ended.out
     assert " 22.63 " in ended.out
     assert "6,903,061" in ended.out
 

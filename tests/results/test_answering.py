@@ -236,7 +236,7 @@ def test_notes_tell_of_moved_borders_and_of_watermarks():
 
 def test_an_answer_in_words():
     text = str(certified(marginals(DOMAIN, k=1)).answer("sex = 'Male'"))
-    assert "percentage points with 95 % confidence, for all answers of the release together" in text
+    assert "points with 95 % confidence, for all answers of the release together" in text
     assert "records" in text
 
 

@@ -69,9 +69,9 @@ def test_answers_must_match_the_workload():
 
 def test_the_headline_takes_the_certificate_or_where_none_was_bought_the_guarantee():
     assert toy_release().headline == (
-        "Every one of these 84 answers is within 2.0 percentage points of the truth, except with probability 5 %."
+        "Every one of these 84 answers is within 2.0 points of the truth, except with probability 5 %."
     )
-    assert "within 5.0 percentage points" in toy_release(certificate=None).headline
+    assert "within 5.0 points" in toy_release(certificate=None).headline
     vacuous = Guarantee(1.0, 0.05, "nothing")
     assert "No useful bound" in toy_release(certificate=None, guarantee=vacuous).headline
     useless = Certificate(1.0, 0.05, 500.0)  # picking the other bound now would fail more often than it says

@@ -185,10 +185,8 @@ def test_bars_have_the_released_shares_and_proved_whiskers():
 
 @pytest.mark.parametrize("most", [2**16, 0])
 @pytest.mark.parametrize("overflow", [False, True])
-def test_the_bar_of_missing_values_has_a_whisker_or_the_page_says_that_it_has_none(
-    overflow, most, monkeypatch
-):
-    """Prefixes say how many values are not declared: that is one bar's error, and no error of two bars."""
+def test_the_bar_of_missing_values_has_a_whisker(overflow, most, monkeypatch):
+    """Prefixes say how many values are not declared: that is one bar's error, so there is one bar."""
     monkeypatch.setattr(
         report, "MAX_CELLS_OF_ATTRIBUTE", most
     )  # an attribute of more cells is asked about in other words
@@ -198,10 +196,9 @@ def test_the_bar_of_missing_values_has_a_whisker_or_the_page_says_that_it_has_no
     ]
     release = toy_release(prefixes(Domain.from_dict({"attributes": columns}), "x"))
     bars = [report.bar_of(*one) for one in report.shares_of(release, release.domain["x"])]
-    assert bars[-1].label == "(missing)"
-    assert [bar.label for bar in bars if bar.low is None] == (["(other)", "(missing)"] if overflow else [])
-    told = "bars without a whisker have no stated error" in Page(release.report()).text
-    assert told == overflow
+    assert bars[-1].label == ("(other or missing)" if overflow else "(missing)")
+    assert all(bar.low is not None for bar in bars)
+    assert "bars without a whisker" not in Page(release.report()).text
 
 
 def test_a_public_size_and_a_pure_budget_are_told():
@@ -345,7 +342,7 @@ def test_heat_maps_show_the_strongest_tables_first():
     assert [cell.text for cell in cells] == ["40.0", "10.0"]
     assert [cell.tone for cell in cells] == [3, -3]
     assert maps[0].error == pytest.approx(0.01)
-    assert maps[0].caption == "every cell within 1.0 percentage points, all together"
+    assert maps[0].caption == "every cell within 1.0 points, all together"
 
 
 def test_a_map_whose_errors_hold_one_by_one_says_so(monkeypatch):
@@ -359,7 +356,7 @@ def test_a_map_whose_errors_hold_one_by_one_says_so(monkeypatch):
 
     monkeypatch.setattr(pairs, "estimate", for_one_cell)
     for one in pairs.heat_maps(related_release()):
-        assert one.caption.startswith("each cell by itself within 1.0 percentage points")
+        assert one.caption.startswith("each cell by itself within 1.0 points")
 
 
 def test_cells_below_their_error_are_pale():
@@ -409,3 +406,28 @@ def test_the_report_of_a_folder_links_to_its_files_and_no_other_does(tmp_path):
     links = re.findall(r'<a href="([^"]+)"', (exported / "report.html").read_text())
     assert {"dictionary.csv", "answers.csv", "tables/sex.csv"} <= set(links)
     assert all((exported / name).is_file() for name in links)
+
+
+@pytest.mark.parametrize("queries", [mq.prefixes, mq.ranges])
+def test_other_and_missing_values_have_one_bar_where_only_both_together_have_an_error(queries):
+    ages = {
+        "name": "age",
+        "kind": "numeric",
+        "bounds": [0, 10],
+        "bins": 5,
+        "nullable": True,
+        "overflow": True,
+    }
+    domain = mq.Domain.from_dict({"attributes": [ages]})
+    book = mq.Ledger.memory(
+        budget=mq.Budget(1.0, 1e-6),
+        relation=mq.Relation.ADD_REMOVE,
+        domain_fingerprint=domain.fingerprint,
+        name="test",
+    )
+    table = mq.open({"age": [1.0, 4.0, 9.0, 30.0, None] * 200}, domain=domain, name="people")
+    release = mq.release(table, queries(domain, "age"), epsilon=1.0, delta=1e-6, ledger=book)
+    shares = dict(report.shares_of(release, domain["age"]))
+    assert list(shares)[-1] == "(other or missing)"
+    assert len(shares) == 6
+    assert all(share.error is not None for share in shares.values())

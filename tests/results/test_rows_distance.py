@@ -66,8 +66,8 @@ def test_it_is_printed_stored_read_and_reported(tmp_path):
     made = shifted(0.0125)
     assert made.rows_distance.largest == pytest.approx(0.0125, abs=1e-8)
     assert made.rows_distance.mean == pytest.approx(0.0125 / made.workload.count, abs=1e-8)
-    assert "by at most 1.3 percentage points" in made.facts()["rows"]
-    assert "1.3 percentage points" in made.report().replace("\n      ", " ")
+    assert "by at most 1.3 points" in made.facts()["rows"]
+    assert "1.3 points" in made.report().replace("\n      ", " ")
     folder = made.save(tmp_path / "made.maquette")
     stored = json.loads((folder / "release.json").read_text())
     assert stored["rows_distance"] == {"largest": made.rows_distance.largest, "mean": made.rows_distance.mean}

@@ -18,8 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import maquette as mq
+from maquette.questions.classes import CLASSES
 from maquette.results import export as export_module
 from maquette.results.export import dictionary, long_form
+from maquette.results.tables import LABEL, short_statement
 from results.test_figures import coded, release_of, share
 from support.cli_files import call, refused
 from support.made_release import toy_release
@@ -96,7 +98,9 @@ def test_other_libraries_read_tables():
 def test_long_tables_are_cut_short_when_they_are_shown():
     text = repr(toy_release(mq.marginals(RELEASE.domain, k=4)).table("age", "pay", "rooms", "sex"))
     assert "... 194 more rows" in text
-    assert len(text.splitlines()) == 32
+    assert (
+        len(text.splitlines()) == 33
+    )  # head, 30 rows, what is left out, what the label of the statement means
 
 
 def test_sql_selects_orders_and_limits():
@@ -236,3 +240,28 @@ def test_tables_do_not_load_pandas(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)
     )
     assert done.stdout.strip() == "False"
+
+
+def test_statements_are_short_in_a_printed_table_and_said_in_full_below():
+    table = RELEASE.table("sex")
+    (said,) = set(table["known_by"].to_pylist())
+    label = short_statement(said)
+    assert len(label) <= LABEL < len(said)
+    for shown in (repr(table), table._repr_html_()):
+        assert shown.count(said) == 1
+        assert f"{label}: {said}" in shown
+    assert table.statements == {label: said}
+
+
+@pytest.mark.parametrize(
+    ("statement", "label"),
+    [
+        ("answered before", "answered before"),
+        *((f"certified for {one.says}", one.name) for one in CLASSES.values()),
+        ("certified for every query of the workload", "workload"),
+        ("from the noise that was drawn for the measured tables", "noise of the measured tables"),
+        ("put together from 4 questions whose errors add up", "put together from 4 questions..."),
+    ],
+)
+def test_labels_of_statements(statement, label):
+    assert short_statement(statement) == label

@@ -31,11 +31,11 @@ def test_big(value, text):
 @pytest.mark.parametrize(
     ("alpha", "text"),
     [
-        (0.00811, "0.82 percentage points"),
-        (0.02, "2.0 percentage points"),
-        (0.0082, "0.82 percentage points"),
-        (0.5, "50 percentage points"),
-        (0.0, "0 percentage points"),
+        (0.00811, "0.82 points"),
+        (0.02, "2.0 points"),
+        (0.0082, "0.82 points"),
+        (0.5, "50 points"),
+        (0.0, "0 points"),
         (float("inf"), "an unknown amount"),
     ],
 )

@@ -91,6 +91,6 @@ def test_a_long_class_of_queries_is_cut():
 
 def test_prices_are_shown_in_percent_and_errors_in_points(shown):
     assert "% left" in repr(shown["session"])
-    assert "percentage points" in repr(shown["answer"])
+    assert "points" in repr(shown["answer"])
     assert "points" in shown["session answer"]._repr_html_()
-    assert "percentage points" in repr(shown["plan"])
+    assert "points" in repr(shown["plan"])

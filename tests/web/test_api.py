@@ -143,7 +143,7 @@ def test_a_release_feels_like_a_local_one(anna, released, tmp_path):
     assert table.column_names[:2] == ["sex", "value"]
     assert len(release.sql("select region, count(*) from t group by region")) == 4
     assert release.rows.num_rows > 0
-    assert "percentage points" in release.headline
+    assert "points" in release.headline
     assert release.domain["age"].size == 10
     local = mq.load(release.save(tmp_path / "taken.maquette"))
     assert local.headline == release.headline

@@ -74,7 +74,7 @@ def test_price_and_error_come_before_consent(world, anna):
     answer = anna.ask("age >= 60", key="key-of-the-first", at_most=limit)
     assert answer.status_code == 200
     assert "of the records meet" in answer.text
-    assert "percentage points" in answer.text
+    assert "points" in answer.text
     left = world.service.links["people"].call("standing", who="anna")["left"]
     assert before - float(limit) - 1e-12 <= left < before
     again = anna.ask("60 <= age", key="another-key-1")

@@ -78,7 +78,7 @@ def test_bars_and_cells_show_the_certified_error(client):
 def test_the_answer_is_a_sentence_with_its_error(client):
     text = client.get("/r/toy-survey/answer?q=sex = 'Male'").text
     assert "of the records" in text
-    assert "within 1.0 percentage points" in text or "percentage points" in text
+    assert "within 1.0 points" in text or "points" in text
     assert "free" in text
 
 

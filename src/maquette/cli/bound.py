@@ -182,7 +182,8 @@ def _say(setting: Setting, *, alpha: float | None, plot: Path | None, as_json: b
         console.say_json(document | ({"plot": str(plot)} if plot is not None else {}))
         return
     console.say(
-        f"Largest error over all queries in percentage points, except with probability {100 * setting.beta:g} %"
+        "Largest error over all queries in points (percent of all records), "
+        f"except with probability {100 * setting.beta:g} %"
     )
     console.table(
         ["", "bound", "error", "m", "remark"],
@@ -199,7 +200,7 @@ def _say(setting: Setting, *, alpha: float | None, plot: Path | None, as_json: b
         right=(2, 3),
     )
     if alpha is not None:
-        console.say(f"\nWhat an error of {100 * alpha:g} percentage points needs, one number at a time")
+        console.say(f"\nWhat an error of {100 * alpha:g} points needs, one number at a time")
         console.table(
             ["", "rows", "or epsilon", "or queries, at most"],
             [[name, *_needs(one)] for name, one in needed.items()],

@@ -106,7 +106,7 @@ def _say(evaluation: Evaluation) -> None:
     console.say(evaluation.warning)
     console.say(f"{evaluation.workload}, {evaluation.mechanism}, {evaluation.records:,} records")
     console.say(f"table: {evaluation.table}")
-    console.say("errors in percentage points; L1 is the sum over a whole marginal")
+    console.say("errors in points (percent of all records); L1 is the sum over a whole marginal")
     head = ("group", "of", "largest", "mean", "mean L1", "stated", "within it", "intervals that held")
     rows: list[tuple[str, ...]] = []
     for group in evaluation.groups:
@@ -141,7 +141,7 @@ def _figures(errors: Errors) -> tuple[str, str, str]:
 
 
 def _cell(value: float | None) -> str:
-    """An error in percentage points."""
+    """An error in points (percent of all records)."""
     return "–" if value is None else f"{100 * value:.4g}"
 
 

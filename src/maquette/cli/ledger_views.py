@@ -62,12 +62,13 @@ def specification(book: Ledger) -> dict[str, Any]:
     """Two stairs and the total that they never pass."""
     from maquette.accounting.budget import UNITS
 
-    unit, total = book.budget.unit, book.balance().total_units / UNITS
+    total = book.balance().total_units / UNITS
+    values = [one | {"percent": 100 * one["amount"] / total} for one in points(book)]
     stairs = {
         "mark": {"type": "line", "interpolate": "step-after"},
         "encoding": {
             "x": {"field": "when", "type": "temporal", "title": "time (UTC)"},
-            "y": {"field": "amount", "type": "quantitative", "title": unit},
+            "y": {"field": "percent", "type": "quantitative", "title": "percent of the ledger"},
             "color": {
                 "field": "what",
                 "type": "nominal",
@@ -77,16 +78,16 @@ def specification(book: Ledger) -> dict[str, Any]:
         },
     }
     rule = {
-        "data": {"values": [{"total": total}]},
+        "data": {"values": [{"total": 100}]},
         "mark": {"type": "rule", "strokeDash": [4, 4]},
         "encoding": {"y": {"field": "total", "type": "quantitative"}},
     }
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": {"text": f"Ledger '{book.name}'", "subtitle": f"{book.budget}, total {unit} {total:.6g}"},
+        "title": {"text": f"Ledger '{book.name}'", "subtitle": str(book.budget)},
         "width": 640,
         "height": 280,
-        "data": {"values": points(book)},
+        "data": {"values": values},
         "layer": [stairs, rule],
     }
 

@@ -43,7 +43,7 @@ def say_online(
         )
         return
     console.say(
-        f"Largest error of all answers in percentage points, except with probability {100 * beta:g} %"
+        f"Largest error of all answers in points (percent of all records), except with probability {100 * beta:g} %"
     )
     console.table(
         ["questions", "pmw", "fresh noise"],

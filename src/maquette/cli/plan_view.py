@@ -17,7 +17,7 @@ _HEAD = ("", "mechanism", "guaranteed", "expected", "stated by", "time", "memory
 
 
 def say_plan(plan: Plan, queries: Queries, *, every: bool) -> None:
-    """The mechanisms that can do it, best guarantee first, errors in percentage points; refusals with `every`."""
+    """The mechanisms that can do it, best guarantee first, errors in points; refusals with `every`."""
     from maquette.releasing.ranking import preferred
     from maquette.results import wording
 
@@ -31,7 +31,8 @@ def say_plan(plan: Plan, queries: Queries, *, every: bool) -> None:
         rows = [_cells(one, is_chosen=one.mechanism == chosen) for one in able]
         console.table(_HEAD, rows, right=(2, 3, 5, 6))
         console.say(
-            f"{MARK} is what a release takes by itself. Errors are the largest over all queries, in percentage points: "
+            f"{MARK} is what a release takes by itself. Errors are the largest over all queries, in points (percent of "
+            "all records): "
             f"guaranteed except with probability {wording.chance(plan.beta)}; expected is typical, and no promise."
         )
     for one in able:

@@ -99,9 +99,9 @@ class Plan:
 
 _HEADER = ("mechanism", "guaranteed", "expected", "stated by", "time", "memory", "rows", "remark")
 _LEGEND = (
-    "guaranteed: largest error over all queries, in percentage points, except with probability {chance}; expected: "
-    "typical largest error by formula or simulation, no promise; stated by: the guarantee, or a certificate that is "
-    "measured afterwards"
+    "guaranteed: largest error over all queries, in points (percent of all records), except with probability "
+    "{chance}; expected: typical largest error by formula or simulation, no promise; stated by: the guarantee, or a "
+    "certificate that is measured afterwards"
 )
 
 

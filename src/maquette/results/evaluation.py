@@ -286,7 +286,7 @@ def render(evaluation: Evaluation) -> str:
 
 
 def _plot(evaluation: Evaluation, figure: str) -> str | None:
-    """One line per group, in percentage points; errors of zero cannot stand on a logarithmic scale."""
+    """One line per group, in points (percent of all records); errors of zero cannot stand on a logarithmic scale."""
     marks: list[plots.Mark] = []
     for group in evaluation.groups[:MAX_GROUPS]:
         figures = [(ANSWERS, getattr(group.answers, figure))]
@@ -298,6 +298,6 @@ def _plot(evaluation: Evaluation, figure: str) -> str | None:
     if not marks:
         return None
     shown = [word for word in (ANSWERS, ROWS, BOUND) if any(mark.statement == word for mark in marks)]
-    label = "; ".join(f"{m.group}: {m.statement} {m.points:.3g} percentage points" for m in marks)
+    label = "; ".join(f"{m.group}: {m.statement} {m.points:.3g} points" for m in marks)
     name = "Largest" if figure == "largest" else "Mean absolute"
     return plots.errors(marks, shown, label=f"Not private. {name} true error per group. {label}")

@@ -25,7 +25,7 @@ LABELS = 118
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One stated error of one group of queries, in percentage points."""
+    """One stated error of one group of queries, in points (percent of all records)."""
 
     group: str
     statement: str
@@ -58,7 +58,7 @@ def errors(marks: Sequence[Mark], statements: Sequence[str], *, label: str) -> s
                 "field": "points",
                 "type": "quantitative",
                 "scale": {"type": "log", "nice": False, "padding": 24},
-                "title": "error in percentage points (logarithmic scale)",
+                "title": "error in points (percent of all records, logarithmic scale)",
                 "axis": {"format": ".4~g", "tickCount": 5},
             },
         },

@@ -67,12 +67,29 @@ def panels(release: Release) -> list[Panel]:
 def shares_of(
     release: Release, attribute: Attribute, *, most: int = MAX_BARS
 ) -> Iterator[tuple[str, Estimate]]:
-    """The shares of an attribute in at most so many bars; fewer where the release does not cover one."""
-    for label, codes in bundles(attribute, most):
+    """The shares of an attribute in at most so many bars; fewer where the release does not cover one.
+
+    Other and missing values have one bar where an error is stated only for both together, as by prefixes and ranges,
+    which count declared cells: both are what those leave.
+    """
+    for label, codes in _bars(release, attribute, most):
         share = _share(release, attribute, codes)
         if share is None:
             return
         yield label, share
+
+
+def _bars(release: Release, attribute: Attribute, most: int) -> list[tuple[str, range]]:
+    bars = list(bundles(attribute, most))
+    outside = range(attribute.cells, attribute.size)
+    if len(outside) < 2:
+        return bars
+    apart, together = (
+        _share(release, attribute, one) for one in (range(outside.stop - 1, outside.stop), outside)
+    )
+    if together is None or together.error is None or (apart is not None and apart.error is not None):
+        return bars
+    return [*(bar for bar in bars if bar[1].start < attribute.cells), ("(other or missing)", outside)]
 
 
 def bar_of(label: str, share: Estimate) -> plots.Bar:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maquette.errors import WorkloadError
+from maquette.questions.classes import CLASSES
 from maquette.results.figures import Figures, Floats, Grouping
 from maquette.results.groups import Groups
 from maquette.results.keys import label_list, number_column, word_column
@@ -70,9 +71,22 @@ class ResultTable:
         return self.arrow.__arrow_c_stream__(requested_schema)
 
     def lines(self) -> list[list[str]]:
-        """The head and the first rows as texts."""
+        """The head and the first rows as texts; statements by a short label, said in full below (`statements`)."""
         rows = self.arrow.slice(0, SHOWN).to_pylist()
+        for row in rows:
+            if isinstance(row.get(KNOWN_BY), str):
+                row[KNOWN_BY] = short_statement(row[KNOWN_BY])
         return [self.column_names, *([_short(row[name]) for name in self.column_names] for row in rows)]
+
+    @property
+    def statements(self) -> dict[str, str]:
+        """What the labels of the rows that are printed stand for, where they are shorter than what they say."""
+        said = self.arrow[KNOWN_BY].slice(0, SHOWN).to_pylist() if KNOWN_BY in self.column_names else []
+        return {
+            short_statement(text): text
+            for text in dict.fromkeys(said)
+            if text and short_statement(text) != text
+        }
 
     def __repr__(self) -> str:
         lines = self.lines()
@@ -89,7 +103,7 @@ class ResultTable:
 
     def _more(self) -> list[str]:
         more = [f"... {len(self) - SHOWN:,} more rows"] if len(self) > SHOWN else []
-        return [*more, *self.notes]
+        return [*more, *(f"{label}: {text}" for label, text in self.statements.items()), *self.notes]
 
     def _repr_html_(self) -> str:
         head, *rows = self.lines()
@@ -265,3 +279,21 @@ def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return str(value)
+
+
+LABEL = 32
+"""Characters of a statement that stands in a table as it is."""
+
+
+def short_statement(text: str) -> str:
+    """A label for the statement behind an error, for tables that people read."""
+    if len(text) <= LABEL:
+        return text
+    for one in CLASSES.values():
+        if text == f"certified for {one.says}":
+            return one.name
+    if text.endswith("every query of the workload"):
+        return "workload"
+    if text.startswith("from the noise"):
+        return "noise of the measured tables"
+    return f"{text[: LABEL - 3].rstrip(' ,;')}..."

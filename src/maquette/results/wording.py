@@ -85,16 +85,16 @@ def big(value: int | float) -> str:
 
 
 def points(alpha: float) -> str:
-    """An error of a fraction, as percentage points rounded up: 0.00811 is 0.82 percentage points."""
+    """An error of a fraction in points, percent of all records, rounded up: 0.00811 is 0.82 points."""
     if not math.isfinite(alpha):
         return "an unknown amount"
     value = 100 * alpha
     if value == 0:
-        return "0 percentage points"
+        return "0 points"
     digits = max(0, 1 - math.floor(math.log10(abs(value))))
     # the tiny step down keeps 0.82 from becoming 0.83 by the noise of the multiplication
     shown = math.ceil(value * 10**digits * (1 - 1e-12)) / 10**digits
-    return f"{shown:.{digits}f} percentage points"
+    return f"{shown:.{digits}f} points"
 
 
 def chance(beta: float) -> str:

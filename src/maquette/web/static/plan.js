@@ -8,7 +8,7 @@ if (slider) {
   const show = () => {
     const row = radios[range.value].closest("tr");
     const text = (name) => row.querySelector(name).textContent.trim();
-    says.textContent = `epsilon ${radios[range.value].value}: expected error ${text(".expected")}, certified ${text(".certified")} percentage points`;
+    says.textContent = `epsilon ${radios[range.value].value}: expected error ${text(".expected")}, certified ${text(".certified")} points`;
     range.setAttribute("aria-valuetext", says.textContent);
     for (const end of ["x1", "x2"]) mark.setAttribute(end, row.dataset.x);
   };
