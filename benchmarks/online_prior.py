@@ -1,6 +1,7 @@
 """Sessions that start from a release against sessions that start from nothing: epsilon spent on 20,000 questions.
 
     python -m benchmarks online_prior --data DIR
+    python -m benchmarks online_prior 1728                    # one table of so many cells; or adult, with --data DIR
 
 The tables, conjunctions and errors of `python -m benchmarks online`, then Adult with 20,000 conjunctions of three
 attributes. The release was paid for before, at the epsilon that is named; a session spends nothing on it.
@@ -9,6 +10,7 @@ attributes. The release was paid for before, at the epsilon that is named; a ses
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,18 @@ def run(data: Path | None) -> list[dict[str, Any]]:
     return figures if data is None else [*figures, *_adult(data)]
 
 
-def _made(cells: int) -> list[dict[str, Any]]:
+def main(words: list[str]) -> None:
+    """One part: the number of cells, or `adult` with --data DIR."""
+    from benchmarks.__main__ import append_each
+
+    command = {"command": f"python -m benchmarks online_prior {words[0]}"}
+    if words[0] == "adult":
+        append_each("online_prior", (figure | command for figure in _adult(Path(words[-1]))))
+    else:
+        append_each("online_prior", (figure | command for figure in _made(int(words[0]))))
+
+
+def _made(cells: int) -> Iterator[dict[str, Any]]:
     rng = np.random.default_rng([cells, 7])
     table, truth = made(SHAPES[cells], rng)
     pool: dict[str, Any] = {}
@@ -39,16 +52,15 @@ def _made(cells: int) -> list[dict[str, Any]]:
     asked = [list(pool.values())[i] for i in dict.fromkeys(rng.integers(0, len(pool), ASKED).tolist())]
     shares = [int(one.on_histogram(truth)[0]) / N for one in asked]
     prior = _release(table)
-    return [
-        {"table": f"{cells} cells", "start": start, "release epsilon": RELEASED if start == "release" else 0}
-        | _spend(table, asked, shares, mq.Budget(LARGE), alpha=ALPHA, prior=chosen, measure_first=first)
-        | {"measures first": first}
-        for first in (True, False)
-        for start, chosen in (("uniform", None), ("release", prior))
-    ]
+    for start, chosen in (("uniform", None), ("release", prior)):
+        yield {
+            "table": f"{cells} cells",
+            "start": start,
+            "release epsilon": RELEASED if start == "release" else 0,
+        } | _spend(table, asked, shares, mq.Budget(LARGE), alpha=ALPHA, prior=chosen)
 
 
-def _adult(data: Path) -> list[dict[str, Any]]:
+def _adult(data: Path) -> Iterator[dict[str, Any]]:
     domain = mq.Domain.load(data / "adult.domain.json")
     table = mq.open(data / "adult.csv", domain=domain)
     rng = np.random.default_rng(7)
@@ -56,11 +68,12 @@ def _adult(data: Path) -> list[dict[str, Any]]:
     shares = [int(table._engine.answer(one)[0]) / table._engine.size() for one in asked]
     prior = _release(table)
     budget = mq.Budget(REAL["epsilon"])
-    return [
-        {"table": "adult", "start": start, "release epsilon": RELEASED if start == "release" else 0}
-        | _spend(table, asked, shares, budget, alpha=REAL["alpha"], prior=chosen)
-        for start, chosen in (("uniform", None), ("release", prior))
-    ]
+    for start, chosen in (("uniform", None), ("release", prior)):
+        yield {
+            "table": "adult",
+            "start": start,
+            "release epsilon": RELEASED if start == "release" else 0,
+        } | _spend(table, asked, shares, budget, alpha=REAL["alpha"], prior=chosen)
 
 
 def _release(table: mq.Table) -> mq.Release:

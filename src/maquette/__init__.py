@@ -60,6 +60,7 @@ _HOMES = {
     "maquette.sessions.opening": ("session",),
     "maquette.tools.candidates": ("small_databases",),
     "maquette.tools.choose": ("choose",),
+    "maquette.tools.grow": ("grow",),
     "maquette.tools.sparse_vector": ("above_threshold",),
     "maquette.tools.synthesize": ("synthesize",),
     "maquette.web.client": ("connect",),

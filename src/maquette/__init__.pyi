@@ -55,6 +55,7 @@ from maquette.sessions import Session as Session
 from maquette.sessions.opening import session as session
 from maquette.tools.candidates import small_databases as small_databases
 from maquette.tools.choose import choose as choose
+from maquette.tools.grow import grow as grow
 from maquette.tools.sparse_vector import above_threshold as above_threshold
 from maquette.tools.synthesize import synthesize as synthesize
 from maquette.web.client import connect as connect

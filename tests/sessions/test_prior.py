@@ -10,7 +10,6 @@ import maquette as mq
 from maquette.accounting.budget import Budget
 from maquette.domain import Attribute, Kind
 from maquette.errors import KeyReused, ParameterError
-from maquette.mechanisms.online import worth_testing
 from maquette.models.answers import Answers
 from maquette.models.prior import LOG_MIXING
 from maquette.queries import marginals
@@ -50,12 +49,6 @@ def test_a_good_prior_saves_budget_and_states_the_same(monkeypatch, options):
     assert max(first, second) <= 0
 
 
-def test_few_questions_with_a_delta_are_measured_all_the_same(monkeypatch):
-    """An epoch costs as much as 800 measured answers there, and no more than 100 are asked."""
-    session, _, _ = spend(monkeypatch, release_of(), delta=1e-6)
-    assert {past.kind for past in session.history()} == {"paid", "size"}
-
-
 def test_a_wrong_prior_is_never_believed(monkeypatch):
     wrong = release_of()
     codes = {name: np.zeros_like(column) for name, column in wrong.database.columns.items()}
@@ -83,13 +76,6 @@ def test_the_theorem_pays_for_a_start_that_is_not_uniform():
     assert uniform.run.c == 13
     assert started.run.c == 13 + math.floor(LOG_MIXING / math.log(2) + 0.5)
     assert started.run.error > uniform.run.error
-
-
-def test_a_trusted_start_is_tested_until_tests_fail():
-    assert not worth_testing([], ratio=8.0)
-    assert worth_testing([], ratio=8.0, trusted=True)
-    assert worth_testing([True], ratio=8.0, trusted=True)
-    assert not worth_testing([True] * 8, ratio=8.0, trusted=True)
 
 
 def test_going_on_needs_the_same_release(monkeypatch, tmp_path):

@@ -391,21 +391,16 @@ def _few_answers(public: PublicNumbers, answers: int) -> Settings:
 # measured value shows whether the guess would have passed (Turbo, Kostopoulou et al. 2023, measures until
 # each cell of a query has been updated often enough; here the two prices decide).
 
-TRUSTED = 8
-"""A start from a release is tested first where the budget that is left pays for so many epochs. Set by hand: with a
-delta an epoch may take half of the budget, which is too much for a guess that nobody has tested."""
 WINDOW = 4
 """How many past outcomes count, in units of the price ratio. Set by hand; `python -m benchmarks online` compares
 sessions that measure first with sessions that always test."""
 
 
-def worth_testing(far: Sequence[bool], *, ratio: float, trusted: bool = False) -> bool:
+def worth_testing(far: Sequence[bool], *, ratio: float) -> bool:
     """Is the expected price of a test, by the last outcomes, below that of a measurement?
 
-    `far` are the outcomes so far, in order; `ratio` is the price of a far guess in units of a measurement. A hypothesis
-    that starts from a release is `trusted` as if as many guesses as count had been near before the first.
+    `far` are the outcomes so far, in order; `ratio` is the price of a far guess in units of a measurement.
     """
-    window = int(WINDOW * ratio) + 1
-    recent = [*[False] * (window if trusted else 0), *far[-window:]][-window:]
+    recent = far[-(int(WINDOW * ratio) + 1) :]
     chance = (sum(recent) + 1) / (len(recent) + 2)
     return chance * ratio < 1

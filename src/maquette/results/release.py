@@ -38,6 +38,7 @@ from maquette.results.statements import (
     ClassCertificate,
     Exactness,
     Guarantee,
+    Population,
     RowsDistance,
     Spending,
 )
@@ -181,6 +182,19 @@ class Release:
         from maquette.results.answering import answer
 
         return answer(self, query)
+
+    def population(self, query: str | Queries | None = None) -> Population:
+        """What is stated about the population that the records were drawn from: the error of the table and of sampling.
+
+        Of one question that was fixed before any answer was seen, or without one of the whole workload together.
+
+        Accuracy: `theory.population.population_error`, with the certificate or else the guarantee; beta more for
+            sampling. Nothing (an error of 1) where no error is stated.
+        Holds when: the records are independent draws from the population.
+        """
+        from maquette.results.population import of_release
+
+        return of_release(self, query)
 
     def table(
         self,

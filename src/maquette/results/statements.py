@@ -102,6 +102,28 @@ class ClassCertificate:
 
 
 @dataclass(frozen=True, slots=True)
+class Population:
+    """What is stated about the population that the records of the table are independent draws from."""
+
+    error: float
+    """How far a stated share is from that of the population, at most."""
+    chance: float
+    """Except with this probability."""
+    holds_for: str
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether it says nothing, answers being fractions."""
+        return not self.error < 1
+
+    def __str__(self) -> str:
+        if self.vacuous:
+            return "nothing can be said about the population"
+        about = f"within {wording.points(self.error)} of the population"
+        return f"{about}, except with probability {wording.chance(self.chance)}, for {self.holds_for}"
+
+
+@dataclass(frozen=True, slots=True)
 class RowsDistance:
     """How far counts of the synthetic rows lie from the released answers, as fractions, over the whole workload."""
 

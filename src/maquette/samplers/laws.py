@@ -147,7 +147,7 @@ class CubeRadius:
 
     def _ratio(self, j: int, step: int, precision: int) -> tuple[int, int]:
         """Bounds of w_{j+step} / w_j."""
-        power = _power(Fraction(2 * (j + step) + 1, 2 * j + 1), self.k, precision)
+        power = power_bounds(Fraction(2 * (j + step) + 1, 2 * j + 1), self.k, precision)
         factor = self.base if step > 0 else 1 / self.base
         return _floor(power[0] * factor), _ceil(power[1] * factor)
 
@@ -156,7 +156,8 @@ def _times(a: tuple[int, int], b: tuple[int, int], precision: int) -> tuple[int,
     return a[0] * b[0] >> precision, -(-(a[1] * b[1]) >> precision)
 
 
-def _power(base: Fraction, exponent: int, precision: int) -> tuple[int, int]:
+def power_bounds(base: Fraction, exponent: int, precision: int) -> tuple[int, int]:
+    """Bounds of base^exponent times 2**precision."""
     one = 1 << precision
     square = (_floor(base * one), _ceil(base * one))
     result = (one, one)

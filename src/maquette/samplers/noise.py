@@ -6,6 +6,7 @@ samplers, large requests to our table of the same law (see `table.py` for why an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.samplers.laws import Bits, CubeRadius, Geometric, HalfGaussian, Law, SystemBits, below
+from maquette.samplers.radius import Radius
 
 # Exact draws from a law, many at a time: inversion with as many random bits as the draw needs.
 #
@@ -95,6 +97,8 @@ SMALL = 256
 """Up to this many draws opendp is asked: its fixed cost is lower than that of a table."""
 WIDE = 30_000
 """Beyond this sigma a table of the Gaussian would cost more than it saves."""
+LONG = 4096
+"""Entries of a table of a radius; beyond, it is drawn without one."""
 STEP = 4096
 """A wide geometric law is drawn as a multiple of this and a rest: small tables instead of a long one."""
 _WHOLE = "i64"
@@ -150,8 +154,14 @@ class TableNoise:
         return exact + self._signs(len(exact)) * size
 
     def cube(self, exact: Counts, *, base: Fraction) -> Counts:
-        radius = int(table(CubeRadius(len(exact), base)).draw(self._bits, 1)[0])
+        radius = self._radius(len(exact), base)
         return exact + below(self._bits, 2 * radius + 1, len(exact)) - radius
+
+    def _radius(self, k: int, base: Fraction) -> int:
+        """By a table where that is short, else by rejection: the same law."""
+        if (60 + math.isqrt(110 * k)) / (1 - base) <= LONG:
+            return int(table(CubeRadius(k, base)).draw(self._bits, 1)[0])
+        return Radius.of(k, base).draw(self._bits)
 
     def _geometric(self, rate: Fraction, count: int) -> Counts:
         if rate * STEP >= 1:

@@ -181,17 +181,13 @@ def most_for(planner: SessionPlanner, new: int) -> Fraction:
     if price > curator.left or not epochs:
         return rest * each
     ratio = float(price / settings.terms.cap / each)
-    first = 0 if rest < new else _first_test(planner, rest, ratio=ratio)
+    first = 0 if rest < new else _first_test(planner.state.far, rest, ratio=ratio)
     return mixed_price(rest, first=first, epochs=epochs, cap=settings.terms.cap, price=price, each=each)
 
 
-def _first_test(planner: SessionPlanner, new: int, *, ratio: float) -> int:
+def _first_test(far: Sequence[bool], new: int, *, ratio: float) -> int:
     """How many questions are measured before a test can be worth it: as if every measured value came near its guess."""
-    far, trusted = planner.state.far, planner.trusts_start(planner.settings())
-    outcomes = ([*far, *[False] * i] for i in range(new))
-    return next(
-        (i for i, past in enumerate(outcomes) if worth_testing(past, ratio=ratio, trusted=trusted)), new
-    )
+    return next((i for i in range(new) if worth_testing([*far, *[False] * i], ratio=ratio)), new)
 
 
 def mixed_price(new: int, *, first: int, epochs: int, cap: int, price: Fraction, each: Fraction) -> Fraction:

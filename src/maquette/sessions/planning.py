@@ -21,7 +21,6 @@ from maquette.gate.curator import OnlineCurator
 from maquette.gate.prices import epoch_cost
 from maquette.mechanisms.online import (
     MAX_FACTOR,
-    TRUSTED,
     USELESS,
     PublicNumbers,
     Settings,
@@ -222,14 +221,7 @@ class SessionPlanner:
         if self.state.epochs >= settings.epochs or price > self.curator.left:
             return True
         ratio = float(price / settings.terms.cap / settings.measure.price)
-        return not worth_testing(self.state.far, ratio=ratio, trusted=self.trusts_start(settings))
-
-    def trusts_start(self, settings: Settings) -> bool:
-        """Is a hypothesis that starts from a release worth an epoch before anything was measured?"""
-        if self.rules.prior is None or settings.measure is None:
-            return False
-        price, rest = self.epoch_price(settings), self.rules.questions - self.state.questions
-        return TRUSTED * price <= self.curator.left and price <= rest * settings.measure.price
+        return not worth_testing(self.state.far, ratio=ratio)
 
     def epoch_price(self, settings: Settings) -> Fraction:
         """What opening an epoch takes of the session."""

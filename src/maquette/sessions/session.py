@@ -28,6 +28,7 @@ from maquette.models.answers import only
 from maquette.models.prior import Prior
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
+from maquette.results.statements import Population
 from maquette.sessions.grouped import SessionTable, answer_both, answer_select, forecast_any, read_select
 from maquette.sessions.planning import MAX_BATCH, SessionPlanner, Unplannable
 from maquette.sessions.question import (
@@ -279,6 +280,22 @@ class Session:
         with self._lock:
             self._planner.sync()
             return self._planner.buy_size()
+
+    def population(self, answer: SessionAnswer, *, chance: float = 0.05) -> Population:
+        """What an answer says about the population that the records of the table were drawn from.
+
+        Accuracy: the smaller of two statements at `chance`. By sampling, for a question that was fixed before any
+            answer was seen; or by the transfer theorem (`theory.population.adaptive_error`), for all questions whatever
+            made one ask them, which needs a small epsilon and a small beta.
+        Holds when: the records are independent draws from the population, and the table has about as many as bought.
+        """
+        from maquette.results.population import of_session_answer
+
+        size = self._planner.public()
+        return of_session_answer(
+            error=answer.error, beta=answer.beta, n=max(size.n - size.reach, 1.0), budget=self.budget,
+            relation=self.rules.relation, chance=chance,
+        )  # fmt: skip
 
     def synthetic(self, m: int = 1000) -> pyarrow.Table:
         """m rows drawn from the hypothesis: a free by-product, as good as the questions so far made it.

@@ -27,7 +27,32 @@ def population_error(*, alpha: float, n: float, log_queries: float, beta: float)
 
     Accuracy: the triangle inequality; except with the probability of alpha plus beta.
     Holds when: as for `sampling_share`: for the workload of a release, not for questions chosen after earlier answers
-        (their transfer theorems need a small epsilon: Dwork et al. 2015, Bassily et al. 2016, Jung et al. 2020).
+        (`adaptive_error`).
     """
     _check.positive(alpha=alpha)
     return alpha + sampling_share(n=n, log_queries=log_queries, beta=beta)
+
+
+def adaptive_error(*, alpha: float, epsilon: float, delta: float, beta: float, chance: float) -> float:
+    """What answers of a session are within of the population, whatever was asked after whatever answer.
+
+    Accuracy: the transfer theorem of Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld (2020), Theorem 3.5: all
+        answers within alpha of the table except with probability beta, and (epsilon, delta)-DP under replace-one, give
+        alpha + (e^epsilon - 1) + c + 2d except with probability beta / c + delta / d, for every c, d > 0. At a total
+        of `chance` the smallest is alpha + (e^epsilon - 1) + (sqrt(beta) + sqrt(2 delta))^2 / chance.
+    Holds when: the records are independent draws from the population. An epsilon under add/remove-one counts twice
+        (`replace_one`). It says something only for a small epsilon and a beta far below `chance`.
+    """
+    _check.positive(epsilon=epsilon)
+    _check.fraction(beta=beta, chance=chance)
+    spread = (math.sqrt(beta) + math.sqrt(2 * delta)) ** 2 / chance
+    return alpha + math.expm1(epsilon) + spread
+
+
+def replace_one(*, epsilon: float, delta: float) -> tuple[float, float]:
+    """An (epsilon, delta) under add/remove-one as one under replace-one: two steps.
+
+    Accuracy: group privacy of two: (2 epsilon, (1 + e^epsilon) delta).
+    """
+    _check.positive(epsilon=epsilon)
+    return 2 * epsilon, (1 + math.exp(epsilon)) * delta

@@ -257,7 +257,12 @@ THEOREMS = (
     Theorem(
         "From the table to the population",
         "Hoeffding 1963",
-        ("population.sampling_share", "population.population_error"),
+        (
+            "population.sampling_share",
+            "population.population_error",
+            "population.adaptive_error",
+            "population.replace_one",
+        ),
     ),
     Theorem(
         "All bounds side by side, and what a target error needs",

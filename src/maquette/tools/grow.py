@@ -1,0 +1,148 @@
+"""`grow`: a small database row by row, every row chosen privately (SmallDB by m choices instead of one draw).
+
+One draw among all small databases is out of reach beyond a few cells, and a draw among proposals is as good as these.
+Row by row is between the two: each step scores the database with one more row by SmallDB's own score, the largest
+error over the workload, and the exponential mechanism (or permute-and-flip) chooses the row. The steps share the
+price. No theorem bounds what a greedy path loses against the best database: a certificate measures it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from maquette import _check
+from maquette.accounting.unit import UNITS
+from maquette.domain import Relation
+from maquette.domain.persons import rows_of
+from maquette.errors import ParameterError
+from maquette.gate.curator import Curator
+from maquette.gate.handle import Table
+from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.rows import generator
+from maquette.queries.base import Queries
+from maquette.questions.choices import ChoiceQuestion
+from maquette.results.release import Release
+from maquette.tools.envelope import Payment, envelope_for
+
+MAX_CELLS = 4096
+"""Cells of the queries' attributes up to which every record may be the next row; beyond, rows of a release must do."""
+MAX_OPTIONS = 256
+"""Rows that one step chooses among."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grown:
+    """A small database that was grown row by row."""
+
+    database: SmallDatabase
+    workload: Queries
+    epsilon: float
+    """Of one choice."""
+    key: str
+
+    @property
+    def answers(self) -> Answers:
+        """Of its rows to the workload, as fractions."""
+        return self.database.answer(self.workload)
+
+
+def grow(
+    table: Table,
+    workload: Queries,
+    *,
+    rows: int,
+    epsilon: float,
+    delta: float = 0.0,
+    source: Release | None = None,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    ledger: Any = None,
+    total_epsilon: float | None = None,
+    total_delta: float | None = None,
+    key: str | None = None,
+) -> Grown:
+    """A small database of `rows` rows near the table on a whole workload, chosen one row at a time.
+
+    The rows to choose from are those of an earlier release (`source`), or every record over the attributes of the
+    workload where these are at most 4,096 cells; 256 of them, picked at random, stand for choice in each step.
+
+    Guarantee: (epsilon, delta)-DP under `relation`, pure if delta is 0: `rows` choices of an equal part of the price
+        each, all charged to the ledger before the first look. The score of a candidate is the largest error of the
+        database with it, in counts, of sensitivity 1 (`questions/choices.py`).
+    Accuracy: none in advance; each step loses at most its regret (`tools.choose.regret`) against its best row.
+    """
+    _check.whole(rows=rows)
+    pool = _pool(workload, source)
+    facts = {"queries": workload.spec(), "rows": rows, "source": _digest(pool)}
+    payment = Payment(
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        ledger=ledger,
+        total_epsilon=total_epsilon,
+        total_delta=total_delta,
+        key=key,
+    )
+    with envelope_for(table, payment, tag="choice", about={"score": "row by row", "what": facts}) as opened:
+        curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
+        whole = opened.budget.row_units(rows_of(table.persons))
+        price = Fraction(whole // rows, UNITS)
+        if not price:
+            raise ParameterError(f"the budget cannot be divided among {rows:,} rows; ask for fewer")
+        chosen = _choose_rows(curator, workload, pool, rows, price, key=opened.key)
+        own = float(opened.budget.unit.selection_epsilon(price))
+    database = SmallDatabase({name: codes[chosen] for name, codes in pool.columns.items()})
+    return Grown(database, workload, own, opened.key)
+
+
+def _choose_rows(
+    curator: Curator, workload: Queries, pool: SmallDatabase, rows: int, price: Fraction, *, key: str
+) -> list[int]:
+    """Numbers of rows of the pool, one after the other."""
+    rng = generator(f"{key} grow")
+    free = {
+        name: np.zeros(pool.m, dtype=np.uint8) for name in workload.attributes if name not in pool.columns
+    }
+    weights = np.asarray(workload.columns_of(pool.columns | free), dtype=np.int64)
+    total = np.zeros(workload.count, dtype=np.int64)
+    chosen: list[int] = []
+    for place in range(rows):
+        options = rng.choice(pool.m, min(pool.m, MAX_OPTIONS), replace=False)
+        denominator = workload.denominator * (place + 1)
+        lists = tuple(Answers(total + weights[:, option], denominator) for option in options)
+        index = curator.choose(ChoiceQuestion("database", workload, lists), price=price)
+        chosen.append(int(options[index]))
+        total = total + weights[:, chosen[-1]]
+    return chosen
+
+
+def _pool(workload: Queries, source: Release | None) -> SmallDatabase:
+    """The rows that may be chosen: public."""
+    if source is not None:
+        if source.database is None:
+            raise ParameterError("the release has no rows to choose from; release with rows")
+        if source.domain.fingerprint != workload.domain.fingerprint:
+            raise ParameterError("the release is about another domain than the workload")
+        return source.database
+    names, domain = workload.attributes, workload.domain
+    cells = domain.cells(names)
+    if cells > MAX_CELLS:
+        raise ParameterError(
+            f"the workload looks at {cells:,} cells, and up to {MAX_CELLS:,} can be listed; give source=, an earlier "
+            "release whose rows can be chosen from"
+        )
+    shape = tuple(domain[name].size for name in names)
+    codes = np.unravel_index(np.arange(cells), shape)
+    return SmallDatabase(dict(zip(names, (column.astype(np.int64) for column in codes), strict=True)))
+
+
+def _digest(pool: SmallDatabase) -> str:
+    digest = hashlib.sha256()
+    for name, codes in pool.columns.items():
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(codes, dtype="<u4").tobytes())
+    return digest.hexdigest()
