@@ -12,9 +12,11 @@ from maquette.accounting.unit import Unit
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate import prices
 from maquette.queries import points, weights
+from maquette.samplers.noise import TableNoise
 from maquette.theory import online
 from maquette.tools.sparse_vector import Fraction, plan_stream
 from support.cli_files import call, desk
+from support.seeded import SeededBits
 from tools.test_choose import DOMAIN, book, table
 
 
@@ -98,6 +100,24 @@ def test_the_width_is_that_of_the_theorem_and_holds_in_simulation():
     largest = np.abs(noise(1 / first, 4000)) + np.abs(noise(4 / second, (4000, 50))).max(axis=1)
     assert (largest > width).mean() <= 0.1
     assert (largest > 0.5 * width).mean() > 0.1  # the bound is not idle
+
+
+@pytest.mark.parametrize(("unit", "price"), [(Unit.EPSILON, Fraction(1)), (Unit.RHO, Fraction(1, 20))])
+def test_values_are_within_their_width_as_often_as_stated(unit, price):
+    """With the law that the gate draws a value from, and its sampler: a third of beta for all values together."""
+    plan = plan_stream(price, unit, threshold=0, positives=3, values=True, questions=50, beta=0.3)
+    law = prices.plan_epoch(plan.terms, unit=unit, ledger_unit=unit).answer_noise
+    source, streams = TableNoise(SeededBits(9)), 4000
+    zeros = np.zeros(3 * streams, dtype=np.int64)
+    drawn = (
+        source.laplace(zeros, scale=law.scale)
+        if unit is Unit.EPSILON
+        else source.gaussian(zeros, sigma=float(law.sigma_squared) ** 0.5)
+    )
+    largest = np.abs(drawn).reshape(streams, 3).max(axis=1)
+    outside = (largest > plan.accuracy.value_width).mean()
+    assert outside <= 0.1 + 4 * math.sqrt(0.1 * 0.9 / streams)
+    assert (largest > 0.8 * plan.accuracy.value_width).mean() > 0.1  # the bound is not idle
 
 
 @pytest.mark.parametrize(
