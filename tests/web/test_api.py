@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 
 import httpx
 import pytest
@@ -145,6 +147,7 @@ def test_a_release_feels_like_a_local_one(anna, released, tmp_path):
     assert release.rows.num_rows > 0
     assert "points" in release.headline
     assert release.domain["age"].size == 10
+    assert "checked against the ledger" in release.facts()["ledger"]
     local = mq.load(release.save(tmp_path / "taken.maquette"))
     assert local.headline == release.headline
     assert local.answer("age >= 60").value == pytest.approx(release.answer("age >= 60").value)
@@ -152,6 +155,26 @@ def test_a_release_feels_like_a_local_one(anna, released, tmp_path):
         release.save(tmp_path / "taken.maquette")
     with pytest.raises(mq.WorkloadError):
         release.sql("select * from t")
+
+
+def test_a_release_that_was_edited_is_refused(world, released):
+    """Also by whoever renews the hashes in the folder: the ledger knows what it paid for."""
+    link = world.service.links["people"]
+    job = world.service.catalog.folder("first").name.removesuffix(".maquette")
+    assert link.call("check_release", job=job) == "bound"
+    copy = world.service.catalog.folder("first").with_name("00ff.maquette")
+    shutil.copytree(world.service.catalog.folder("first"), copy)
+    text = (copy / "domain.json").read_text().replace("Coast", "Toast")
+    (copy / "domain.json").write_text(text)
+    with pytest.raises(mq.MaquetteError):
+        link.call("check_release", job="00ff")
+    manifest = json.loads((copy / "release.json").read_text())
+    manifest["files"]["domain.json"] = hashlib.sha256(text.encode()).hexdigest()
+    (copy / "release.json").write_text(json.dumps(manifest))
+    with pytest.raises(mq.MaquetteError, match="ledger"):
+        link.call("check_release", job="00ff")
+    with pytest.raises(mq.ParameterError):
+        link.call("check_release", job="../secret")
 
 
 def test_the_same_key_is_the_same_release(world, released):

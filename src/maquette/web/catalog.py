@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 class Catalog:
     """Release folders by name. A folder is read when it is first looked at; a damaged one is refused by itself."""
 
-    def __init__(self, folders: Mapping[str, Path]) -> None:
+    def __init__(
+        self, folders: Mapping[str, Path], *, check: Callable[[Path], str | None] | None = None
+    ) -> None:
+        """`check` holds a folder against a ledger that this process cannot open, and says what came of it."""
+        self._check = check
         self._folders = dict(folders)
         self._releases: dict[str, Release] = {}
         self._mutex = threading.Lock()
@@ -57,7 +62,9 @@ class Catalog:
         folder = self.folder(name)
         with self._mutex:
             if name not in self._releases:
-                self._releases[name] = load(folder)
+                release = load(folder)
+                checked = None if self._check is None else self._check(folder)
+                self._releases[name] = release if checked is None else replace(release, checked=checked)
             return self._releases[name]
 
 

@@ -21,7 +21,7 @@ from maquette.gate.handle import open as open_table
 from maquette.releasing.payment import open_ledger
 from maquette.results import wording
 from maquette.results.document import plain
-from maquette.results.folder import write_text
+from maquette.results.folder import load, write_text
 from maquette.sessions.grouped import SessionTable
 from maquette.sessions.opening import session
 from maquette.sessions.session import Session
@@ -87,6 +87,7 @@ class Holder:
             "note": self.note,
             "fit": self.fit,
             "confirm": self.confirm,
+            "check_release": self.check_release,
             "start_job": self.start_job,
             "job": self._jobs.status,
             "cancel_job": self.cancel_job,
@@ -336,6 +337,13 @@ class Holder:
         self._domain = replace(self._domain, notes=self._domain.notes | {REVIEWS: reviews})
         write_text(self._config.domain(self._name), to_text(self._domain))
         self._log(who, "steward", "confirmed a column", {"column": name, "why": why[:500]})
+
+    def check_release(self, job: str) -> str | None:
+        """Hold a release against the ledger that paid for it; one that was edited is refused."""
+        if not (job.isalnum() and len(job) <= 40):
+            raise ParameterError("expected the id of a job as letters and digits")
+        folder = self._config.table_folder(self._name) / "releases" / f"{job}.maquette"
+        return load(folder, ledger=self._ledger).checked
 
     def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:
         self._log(who, "steward", "started a release", {"job": job, "request": request}, is_paid=True)

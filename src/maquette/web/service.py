@@ -7,6 +7,7 @@ A person sees a table that the configuration gives them; stewards see all. What 
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import tempfile
 import threading
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from maquette.domain import Domain
-from maquette.errors import KeyReused, MaquetteError, ParameterError
+from maquette.errors import KeyReused, MaquetteError, ParameterError, ReleaseError
 from maquette.web import state
 from maquette.web.auth import Door, Pace, Person
 from maquette.web.catalog import Catalog, free_name, short_name
@@ -36,6 +37,8 @@ OPEN = "open"
 POLL_SECONDS = 0.5
 """How often the states of running jobs are read."""
 
+log = logging.getLogger("maquette.web")
+
 
 class Service:
     """Tables behind their workers, releases, jobs and people."""
@@ -50,7 +53,7 @@ class Service:
         self.store = State.at(config.state, config.settings.database)
         self.door = Door(config, self.store)
         self.pace = Pace()
-        self.catalog = Catalog({})
+        self.catalog = Catalog({}, check=self._check_release)
         self.counts: dict[str, int] = {}
         self._mutex = threading.Lock()
         self._domains: dict[str, Domain] = {}
@@ -243,6 +246,20 @@ class Service:
 
     def release_of_job(self, job: str) -> str | None:
         return next((name for name, one in self._release_names.items() if one == job), None)
+
+    def _check_release(self, folder: Path) -> str | None:
+        """What the worker of its table finds when it holds a release against the ledger; None while it is away."""
+        job = folder.name.removesuffix(".maquette")
+        row = self.store.find(state.job, id=job)
+        try:
+            return None if row is None else self.links[row["table"]].call("check_release", job=job)
+        except WorkerGone:
+            return None
+        except ReleaseError as error:  # it names a folder
+            log.error("release of job %s: %s", job, error)
+            raise ReleaseError(
+                "this release is not what the ledger recorded: it was changed after it was made. Tell the steward"
+            ) from None
 
     def start_job(
         self, person: Person, table: str, request: ReleaseRequest | DiscoveryRequest, *, key: str
