@@ -111,7 +111,7 @@ def say(**words: Any) -> None:
 
 def _end_with_parent() -> None:
     """The worker keeps the input open as long as it lives; what runs without it would be seen by nobody."""
-    while sys.stdin.readline():
+    while os.read(0, 4096):  # not through sys.stdin, whose lock a thread must not hold when the process ends
         pass
     os._exit(3)
 

@@ -104,7 +104,8 @@ def _say(**words: Any) -> None:
 
 
 def _end_with_front(server: Server) -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 4096):  # not through sys.stdin, whose lock a thread must not hold when the process ends
+        pass
     server.shutdown()
 
 
