@@ -30,3 +30,10 @@ def test_in_numbers():
     )
     with pytest.raises(ParameterError):
         population.population_error(alpha=0, n=10, log_queries=0, beta=0.05)
+
+
+def test_two_steps_of_one_record_are_a_replaced_one():
+    epsilon, delta = population.replace_one(epsilon=0.3, delta=1e-6)
+    assert epsilon == pytest.approx(0.6)
+    assert delta == pytest.approx((1 + math.exp(0.3)) * 1e-6)
+    assert population.replace_one(epsilon=0.3, delta=0.0)[1] == 0
