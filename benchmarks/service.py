@@ -33,6 +33,9 @@ import psutil
 
 from benchmarks import ledger
 from maquette import demo
+from maquette.accounting.budget import Budget
+from maquette.accounting.ledger import Ledger
+from maquette.domain import Domain, Relation
 from maquette.web import config as configs
 from maquette.web.auth import Door
 from maquette.web.state import State
@@ -140,6 +143,15 @@ def prepare(folder: Path, *, analysts: int = ANALYSTS, database: Any = None) -> 
     path = folder / "serve.toml"
     path.write_text(text, encoding="utf-8")
     config = configs.load(path)
+    if database is not None:  # a ledger in a database is made first, by whoever runs it
+        table, domain = config.settings.tables["people"], Domain.load(folder / "people.domain.json")
+        Ledger.create(
+            database.ledger,
+            budget=Budget(table.epsilon, table.delta, table.accounting),
+            relation=Relation.named(table.relation),
+            domain_fingerprint=domain.fingerprint,
+            name="people",
+        ).close()
     config.state.mkdir(mode=0o700)
     door = Door(config, State.at(config.state, config.settings.database))
     tokens = [door.new_token(name) for name in ("stella", *(f"a{i}" for i in range(analysts)))]
