@@ -195,7 +195,7 @@ def test_the_share_of_the_third_order_follows_the_signal():
 
 
 def test_too_many_pairs_are_refused_before_the_table_is_opened():
-    wide = Domain(tuple(Attribute(f"x{i}", Kind.BOOLEAN, codes=2) for i in range(160)))
+    wide = Domain(tuple(Attribute(f"x{i}", Kind.BOOLEAN, codes=2) for i in range(230)))
     request = api.plan(mq.marginals(wide, k=2), n=1000, epsilon=1.0, delta=1e-6, mechanisms=["sculpt"])
     assert "pairs of attributes" in request.forecasts[0].refusal
 

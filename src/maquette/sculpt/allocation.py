@@ -35,10 +35,17 @@ _FREE_SHARES, _EQUAL_SHARES = 0.1, 0.8
 """Parts of the tables at full resolution between which the shares pass from free to equal ones."""
 DENSE_SIGNAL = 15.0
 """Mean count of a cell, in deviations of its noise, from which on whole marginals are measured."""
+_FEW_CODES = 2.0
+"""Twice its own part is the least of that signal for a marginal of few codes (tables `chess` and `binary-*`)."""
+_MIN_SIGNAL, _MANY_PAIRS = 3.5, 250
+"""Deviations by which the strongest dependence would stand out of a pair's noise if so many pairs are measured at all
+(table `chess` of benchmarks/wide.py at epsilon 0.1, 0.3 and 0.5; tuning half of the families at 0.1)."""
 _SMALL_UNIVERSE = 2**13
 """Up to this many cells rows come from a fitted histogram; beyond, rows fitted by sweeps are closer."""
 MAX_WIDTH = 64
 """Attributes of one query up to which the pairs and triples inside are listed; a limit of time."""
+_LIBRARIES = 350.0
+"""Megabytes of Python with its libraries."""
 _NEARER = 4.0
 """How much nearer than random rows fitted ones come; measured by benchmarks/sizes.py (results/sizes.jsonl)."""
 _DEVIATIONS, _SAMPLING = 4.0, 0.5
@@ -214,7 +221,17 @@ def dense_noise(task: Task, *, n: int, price: Fraction) -> NDArray[np.float64] |
     domain = task.queries.domain
     plan = allocate(domain, margins, relation=task.relation, price=price, per="marginal")
     noise = _marginal_noise(domain, margins, dict(zip(plan.parts, map(float, plan.variances), strict=True)))
-    return noise if n >= DENSE_SIGNAL * float(np.median(noise)) else None
+    return noise if n >= _dense_signal(domain, margins) * float(np.median(noise)) else None
+
+
+def _dense_signal(domain: Domain, margins: list[shape.WeightedMargin]) -> float:
+    """The signal from which on whole marginals are measured: less for marginals of few codes.
+
+    Of a marginal, prod (1 - 1/K) is neither in the total nor in smaller marginals, 1/4 for two bits. In the residual
+    basis noise falls with that, of tables that are measured whole with its root alone.
+    """
+    own = [math.prod(1 - 1 / domain[name].size for name in m.margin) for m in margins]
+    return DENSE_SIGNAL * min(1.0, _FEW_CODES * float(np.median(own)))
 
 
 def _marginal_noise(
@@ -231,10 +248,24 @@ def _is_out_of_reach(task: Task, margins: list[shape.WeightedMargin], *, n: int,
     """Would the signal not even dominate under lower bounds of the noise? Saves planning in exact numbers."""
     least = 0.5 * math.sqrt(1 / (2 * float(price)))  # if each marginal had the whole price
     domain = task.queries.domain
-    if n < DENSE_SIGNAL * float(np.median([domain.cells(m.margin) for m in margins])) * least:
+    signal = _dense_signal(domain, margins)
+    if n < signal * float(np.median([domain.cells(m.margin) for m in margins])) * least:
         return True
     variances = least_variances(domain, margins, relation=task.relation, price=price, per="marginal")
-    return n < DENSE_SIGNAL * float(np.median(_marginal_noise(domain, margins, variances)))
+    return n < signal * float(np.median(_marginal_noise(domain, margins, variances)))
+
+
+def pairs_can_stand_out(task: Task, sets: AttributeSets, *, n: int, price: Fraction) -> bool:
+    """Could a pair stand out of its noise at an equal share of the price? Public sizes and the released number only.
+
+    A cell of two attributes differs from independence by a quarter of the records at most. Where not even that would
+    be seen plainly in one of many pairs, one-way tables at the whole price are nearer to the marginals. Of few pairs
+    the strongest may have a larger share.
+    """
+    if len(sets.pairs) < _MANY_PAIRS or not shape.is_marginals(task.queries) or task.unit.is_pure:
+        return True
+    variance = TableNoise.of(task.unit, task.relation).variance(float(price) / len(sets.pairs))
+    return n / 4 >= _MIN_SIGNAL * math.sqrt(variance)
 
 
 def residual_task(task: Task, price: Fraction) -> Task:
@@ -242,9 +273,25 @@ def residual_task(task: Task, price: Fraction) -> Task:
     return replace(task, price=price, post=task.post if fits_histogram(task) else "none")
 
 
+def one_way_task(task: Task, sets: AttributeSets, price: Fraction) -> Task:
+    """One-way tables alone for the residual mechanism, in whose basis a table of few codes costs less."""
+    domain = task.queries.domain
+    queries = Marginals(domain, tuple((domain.names[a],) for a in sets.attributes))
+    return replace(task, queries=queries, price=price, post="none", rows=None)
+
+
 def fits_histogram(task: Task) -> bool:
     """In the dense regime: do the rows come from a histogram over all attributes of the workload?"""
     return shape.universe(task.queries) <= _SMALL_UNIVERSE
+
+
+def estimated_megabytes(queries: Queries, *, tables: int, rows: int) -> float:
+    """Memory of a release by `sculpt`, with that of Python and its libraries; an estimate by benchmarks/wide.py.
+
+    An answer takes four bytes, and as many while pieces are compared; a row two bytes per attribute, in up to five
+    copies; a table its numbers, what was predicted of it, and what was measured.
+    """
+    return _LIBRARIES + 8e-6 * queries.count + 1e-5 * rows * len(queries.domain) + 0.01 * tables
 
 
 # Typical errors. In the dense regime by the formula of the residual basis, elsewhere a power law in public sizes;

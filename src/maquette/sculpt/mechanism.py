@@ -62,7 +62,7 @@ from maquette.sculpt.third_order import candidate_triples
 from maquette.theory import direct
 
 # Limits of time and memory:
-MAX_PAIRS = 10_000
+MAX_PAIRS = 25_000
 MAX_ROWS = 250_000
 """Synthetic rows unless another number is asked for."""
 MAX_COMPARED = 20_000
@@ -73,9 +73,7 @@ MAX_MEASURED_TRIPLES = 5_000
 """Three-way tables that are measured all at once; each adds as much to every draw of a value."""
 _MAX_CODES = 2**20
 _MIN_PRICE = Fraction(1, 10**6)
-# Of the forecast of time and memory:
-_LIBRARIES = 350.0
-"""Megabytes of Python with its libraries; an answer takes four bytes, and as many while pieces are compared."""
+# Of the forecast of time:
 _SWEEPS = 10
 _VISITS = 1.2e7
 """Pairs of a row and a table that one second visits: by processor seconds in benchmarks/results/sculpt.jsonl."""
@@ -276,7 +274,7 @@ class PreparedSculpt(Prepared):
             typical.largest,
             postprocess.measuring(n=n, cells=task.queries.count, tables=tables, answers=task.queries.count)
             + _SWEEPS * rows * max(len(sets.pairs), 1) / _VISITS,
-            _LIBRARIES + 8e-6 * task.queries.count + 2e-6 * rows * len(task.queries.domain),
+            allocation.estimated_megabytes(task.queries, tables=tables, rows=rows),
             True,
             None,
             (str(typical), NO_GUARANTEE),
@@ -292,6 +290,8 @@ class PreparedSculpt(Prepared):
         run = Run(curator, task, self._sets, rng, progress)
         if allocation.signal_dominates(task, n=size.divisor, price=budget.left):
             return _run_dense(run, price=budget.left)
+        if not allocation.pairs_can_stand_out(task, self._sets, n=size.divisor, price=budget.left):
+            return _run_independent(run, price=budget.left)
         parts = stages.measure_direct_parts(curator, budget, table_noise, run.sets, task.queries)
         measurements, result = run.measure(size, budget, table_noise)
         database = _database(measurements, result.rows, rng, task.queries.domain.names)
@@ -352,6 +352,27 @@ def _run_dense(run: Run, *, price: Fraction) -> Outcome:
     database = _database(measurements, result.rows, run.rng, task.queries.attributes)
     answering = _answering(task, measurements, result, database, run.rng)
     return _dense_outcome(task, outcome, model, database, answering)
+
+
+def _run_independent(run: Run, *, price: Fraction) -> Outcome:
+    """Where no pair could stand out of its noise: one-way tables at the whole price, and rows that are independent."""
+    task, residual = run.task, RESIDUAL.prepare(allocation.one_way_task(run.task, run.sets, price))
+    outcome = residual.run(run.curator, rng=run.rng, progress=run.progress)
+    assert isinstance(outcome.model, ResidualModel)
+    measurements = from_residuals(task.queries.domain, outcome.model, outcome.size, [])
+    measurements.structural_zeros = _structural_zeros(measurements)
+    result = run.fit(measurements)
+    database = _database(measurements, result.rows, run.rng, task.queries.attributes)
+    answering = _answering(task, measurements, result, database, run.rng)
+    return replace(
+        outcome,
+        answers=answering.answer(task.queries),
+        database=database,
+        guarantee=Guarantee(1.0, task.beta, f"vacuous: {NO_GUARANTEE}"),
+        notes=(),
+        deviations=None,
+        parameters=_parameters(measurements, database, ()),
+    )
 
 
 def _dense_outcome(

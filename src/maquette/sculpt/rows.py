@@ -45,8 +45,8 @@ ASSOCIATIONS = (0.1, 0.3, 0.7)
 _REPAIR_FALLING = 0.985
 """A pass that leaves more than this of the squared residuals is the last."""
 # Limits of time and memory:
-_AVERAGED_CELLS = 1e9
-"""Cells that the sweep towards the average may visit."""
+_AVERAGED_CELLS, _MIN_AVERAGED_CELLS = 1e9, 9.0
+"""Cells that the sweep towards the average may visit; and of a pair, or there is no such sweep."""
 _MAX_ALL_SWEEPS = 2_000_000
 """Rows of all sweeps together."""
 _MAX_PASSES, _LOOKED_UP = 40, 4e8
@@ -250,7 +250,7 @@ def sweep(
     sampler: RowSampler, *, min_gains: Sequence[float], more: int, progress: Callable[[float], None]
 ) -> None:
     """One sweep per least gain, then up to `more` at the last while the largest residuals are large and falling."""
-    last = len(min_gains) + more
+    last = len(min_gains) + min(more, sampler.affordable_sweeps)
     before = np.inf
     for done in range(1, last + 1):
         sampler.sweep(min_gain=min_gains[min(done, len(min_gains)) - 1])
@@ -296,7 +296,8 @@ def average_sweeps(
     rng: np.random.Generator,
     progress: Callable[[float], None],
 ) -> FittedRows:
-    """Sweep on and average, then once more towards the average; once is enough where the rows hardly change."""
+    """Sweep on and average, then once more towards the average, if pairs can have enough cells there; once is enough
+    where the rows hardly change."""
     m, hierarchy, pairs = len(sampler.rows), sampler.layout.hierarchy, list(pairs)
     if not pairs:
         return FittedRows(sampler.rows, sampler.rows)
@@ -305,7 +306,8 @@ def average_sweeps(
     fine = Layout.of(hierarchy, [Shape(pair, hierarchy.finest_levels(pair, max_cells)) for pair in pairs])
     total = fine.count(sampler.rows)
     sweeps = [sampler.rows.copy()]
-    for done in range(1, AVERAGED_SWEEPS + 1):
+    averaged = min(AVERAGED_SWEEPS, sampler.affordable_sweeps)
+    for done in range(1, averaged + 1):
         before = sampler.counts.copy()
         sampler.sweep(min_gain=min_gain)
         counts = fine.count(sampler.rows)
@@ -317,11 +319,12 @@ def average_sweeps(
                 progress(1.0)
                 return FittedRows(sampler.rows, np.concatenate(sweeps))
         total += counts
-        progress(done / (AVERAGED_SWEEPS + 1))
-    last = _towards(sampler, fine, total / (AVERAGED_SWEEPS + 1), rng)
-    last.sweep(min_gain=min_gain)
+        progress(done / (averaged + 1))
+    if max_cells >= _MIN_AVERAGED_CELLS:
+        sampler = _towards(sampler, fine, total / (averaged + 1), rng)
+        sampler.sweep(min_gain=min_gain)
     progress(1.0)
-    return FittedRows(last.rows, np.concatenate(sweeps))
+    return FittedRows(sampler.rows, np.concatenate(sweeps))
 
 
 def _mean_change(layout: Layout, change: NDArray[np.float64], m: int) -> float:
