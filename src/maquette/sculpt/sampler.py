@@ -22,29 +22,33 @@ from numpy.typing import NDArray
 from maquette import _lazy_numba as numba
 from maquette.sculpt.bins import Shape
 from maquette.sculpt.targets import (
+    ALONG,
+    ALONG_FIRST,
+    ALONG_SECOND,
     BINS,
     CELL,
     CELL_FIRST,
     CELL_OWN,
     CELL_SECOND,
+    COPIES,
     FIRST,
     FIRST_MAP,
-    FIRST_SIZE,
     LEVEL,
     LINES,
     MAP,
     ORDER,
     OTHER,
     OTHER_STEP,
+    OWN,
     OWN_STEP,
     SECOND,
     SECOND_MAP,
-    SECOND_SIZE,
     SIZE,
     Layout,
     Targets,
     count_shapes,
 )
+from maquette.sculpt.wide_sweep import LANES, sweep_by_attribute
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
 _GAIN = 20.0
@@ -55,13 +59,13 @@ _INTEGRAL_STEP = 0.15
 _MEMORY = 0.5
 """How fast the reference counts follow the current ones."""
 # Limits of time, and of single precision:
+WIDE = 1_000
+"""Incidences of attributes and tables from which on a sweep goes attribute by attribute."""
 _MAX_VISITS = 2.5e9
 """Pairs of a row and a table that sweeps beyond the first may visit, and as many those that are averaged: some 20
 seconds."""
 _MAX_LOG = 8.0
 """Of a potential without its fixed part."""
-_LANES = 8
-"""Values that a processor adds at once."""
 
 
 class RowSampler:
@@ -82,8 +86,10 @@ class RowSampler:
         self.integral = integral
         self.counts = layout.count(rows)
         self._reference = self.counts.copy()
+        self._is_wide = len(layout.members) >= WIDE
         depth, widest = layout.levels.maps.shape[1:]
-        self._scratch = np.zeros((depth, widest + _LANES), dtype=np.float32)
+        self._weights = np.ones(0 if self._is_wide else layout.weights, dtype=np.float32)
+        self._scratch = np.ones((depth, widest + LANES), dtype=np.float32)
         self._rng = rng
         self._damping = np.minimum(1.0, _MAX_TABLES / _tables_sharing(layout))
 
@@ -103,11 +109,18 @@ class RowSampler:
         are near them already.
         """
         gain, potential = self._update_potentials(min_gain)
+        if self._is_wide:
+            self._sweep_wide(gain, potential)
+            return
         layout, (m, d) = self.layout, self.rows.shape
-        # rows are exchangeable: in a new order they are read one after the other, which memory is made for
-        self.rows[:] = self.rows[self._rng.permutation(m)]
+        parts = layout.partial.cells
+        self._weights[:parts] = np.exp(potential[:parts])
+        _set_weights(
+            np.exp(potential), layout.orders, layout.sizes, layout.offsets, layout.weights_at, self._weights
+        )
         _sweep(
             self.rows,
+            self._rng.permutation(m),
             self._rng.permutation(d),
             layout.levels.depths,
             layout.levels.bins,
@@ -115,14 +128,41 @@ class RowSampler:
             layout.levels.parents,
             layout.pointers,
             layout.members,
-            potential.astype(np.float32),
-            gain.astype(np.float32),
+            self._weights,
+            np.exp(gain).astype(np.float32),
+            self.counts,
             self._scratch,
             layout.partial.pointers,
             layout.partial.members,
             layout.partial.bins,
             layout.partial.starts,
             layout.partial.runs,
+            self._rng.integers(1, 2**63, dtype=np.uint64),
+        )
+
+    def _sweep_wide(self, gain: NDArray[np.float64], potential: NDArray[np.float64]) -> None:
+        """The same attribute by attribute; counts are taken anew afterwards."""
+        layout, (m, d), partial = self.layout, self.rows.shape, self.layout.partial
+        # rows are exchangeable: in a new order they are read one after the other, which memory is made for
+        self.rows[:] = self.rows[self._rng.permutation(m)]
+        by_level = np.lexsort((layout.members[:, LEVEL], layout.members[:, OWN]))
+        sweep_by_attribute(
+            self.rows,
+            self._rng.permutation(d),
+            layout.levels.depths,
+            layout.levels.bins,
+            layout.levels.maps.ravel(),
+            layout.levels.parents,
+            layout.pointers,
+            layout.members[by_level],
+            potential.astype(np.float32),
+            gain.astype(np.float32),
+            self._scratch,
+            partial.pointers,
+            partial.members,
+            partial.bins,
+            partial.starts,
+            partial.runs,
             self._rng.integers(1, 2**63, dtype=np.uint64),
         )
         self.counts = layout.count(self.rows)
@@ -155,9 +195,32 @@ def _tables_sharing(layout: Layout) -> NDArray[np.float64]:
     return np.concatenate([np.full(cells, max(busy[a] for a in names)) for names, cells in tables])
 
 
+@numba.njit(cache=True, nogil=True)
+def _set_weights(cells: Any, orders: Any, sizes: Any, offsets: Any, weights_at: Any, weights: Any) -> None:
+    """Write every table's weights once per attribute, with that attribute running fastest.
+
+    `cells` (cells) are the weights in the layout's order of cells; `orders` (tables), `sizes` (tables, 3), `offsets`
+    (tables + 1) and `weights_at` (tables, 3) are the layout's; `weights` (layout.weights, single precision) is
+    written. One step writes one cell into each copy of its table.
+    """
+    for c in range(orders.shape[0]):
+        k0, k1, k2 = sizes[c, 0], sizes[c, 1], sizes[c, 2]
+        order = orders[c]
+        for i in range(k0):
+            for j in range(k1):
+                for k in range(k2):
+                    value = cells[offsets[c] + (i * k1 + j) * k2 + k]
+                    weights[weights_at[c, 0] + (j * k2 + k) * k0 + i] = value
+                    if order > 1:
+                        weights[weights_at[c, 1] + (i * k2 + k) * k1 + j] = value
+                    if order > 2:
+                        weights[weights_at[c, 2] + (i * k1 + j) * k2 + k] = value
+
+
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def _sweep(
     rows: Any,
+    row_order: Any,
     attribute_order: Any,
     depths: Any,
     bins: Any,
@@ -165,8 +228,9 @@ def _sweep(
     parents: Any,
     pointers: Any,
     members: Any,
-    potentials: Any,
+    weights: Any,
     gains: Any,
+    counts: Any,
     scratch: Any,
     part_pointers: Any,
     part_members: Any,
@@ -175,143 +239,80 @@ def _sweep(
     runs: Any,
     seed: Any,
 ) -> None:
-    """Draw every value of every row once, attribute by attribute.
+    """Draw every value of every row once.
 
-    `rows` (m, d) are row codes, changed in place; `attribute_order` (d) says in which order attributes are drawn.
-    `depths` (d), `bins` (d, levels), `maps` (flat) and `parents` are those of `LevelMaps`; `pointers` and `members` the
-    layout's; `part_pointers`, `part_members`, `part_bins`, `starts` and `runs` those of `PartialTables`. `potentials`
-    (cells) are log-potentials, kept up to date; `gains` (cells) is by how much one more row in a cell lowers its
-    potential. `scratch` (levels, bins and some more) holds the logarithms of the weights of one attribute's values by
+    `rows` (m, d) are row codes, changed in place; `row_order` (m) and `attribute_order` (d) say in which order they
+    are drawn. `depths` (d), `bins` (d, levels), `maps` (flat) and `parents` are those of `LevelMaps`; `pointers` and
+    `members` the layout's; `part_pointers`, `part_members`, `part_bins`, `starts` and `runs` those of `PartialTables`.
+    `weights` (layout.weights) are exponentials of potentials, once per table and attribute, kept up to date; `gains`
+    (cells) is the factor by which a cell's weight changes when its count changes by one; `counts` (cells) are the
+    rows' current counts, kept up to date. `scratch` (levels, bins) holds the weights of one attribute's values by
     level. `seed` starts a 64-bit xorshift generator.
 
-    One attribute at a time, so that its tables stay in the processor's cache for all rows. They are copied into
-    `lines`: a run of potentials along the attribute, padded to what is added at once, and their gains behind it.
-    `line_at` holds where the line of a table begins for every code of another attribute.
-
-    One step draws one value of one row: the lines of all tables that hold the attribute, at the row's other values,
-    are added up level by level; coarse levels are passed down to finer ones; a bin of the finest level is drawn in
-    proportion to the exponential. Where the value changes, the row leaves a cell and enters another in every such
-    table.
+    One step draws one value of one row: the weights of all tables that hold the attribute, at the row's other values,
+    are multiplied up level by level; coarse levels are passed down to finer ones; a bin of the finest level is drawn
+    in proportion. Where the value changes, the row leaves a cell and enters another in every such table, and all
+    copies of the weights of these two cells follow.
     """
     state = seed
-    most = 0
-    for a in range(attribute_order.shape[0]):
-        most = max(most, pointers[a + 1] - pointers[a])
-    at, other, second_at, second = np.empty((4, most), np.int32)
-    begins = np.empty(most, np.int32)
-    for w in range(attribute_order.shape[0]):
-        a = attribute_order[w]
-        depth, size, count = depths[a], bins[a, 0], pointers[a + 1] - pointers[a]
-        group_ends = np.zeros(depth, np.int64)
-        cells = codes = triples = 0
-        for q in range(count):
-            t = members[pointers[a] + q]
-            cells += 2 * _width(t[SIZE]) * t[FIRST_SIZE] * t[SECOND_SIZE]
-            codes += bins[t[FIRST], 0] + bins[t[SECOND], 0]
-            triples += t[ORDER] > 2
-            group_ends[t[LEVEL]] = q + 1
-        for level in range(1, depth):
-            group_ends[level] = max(group_ends[level], group_ends[level - 1])
-        lines, line_at = np.zeros(cells, np.float32), np.empty(codes, np.int32)
-        cells = codes = 0
-        for q in range(count):
-            t = members[pointers[a] + q]
-            width = _width(t[SIZE])
-            at[q], other[q] = codes, t[FIRST]
-            for code in range(bins[t[FIRST], 0]):
-                line_at[codes + code] = cells + 2 * width * np.int64(maps[t[FIRST_MAP] + code])
-            codes += bins[t[FIRST], 0]
-            second_at[q], second[q] = codes, t[SECOND]
-            for code in range(bins[t[SECOND], 0]):
-                line_at[codes + code] = 2 * width * t[FIRST_SIZE] * np.int64(maps[t[SECOND_MAP] + code])
-            codes += bins[t[SECOND], 0]
-            for j in range(t[SECOND_SIZE]):
-                for i in range(t[FIRST_SIZE]):
-                    cell = t[CELL] + t[CELL_FIRST] * i + t[CELL_SECOND] * j
-                    for x in range(t[SIZE]):
-                        lines[cells + x] = potentials[cell + t[CELL_OWN] * x]
-                        lines[cells + width + x] = gains[cell + t[CELL_OWN] * x]
-                    cells += 2 * width
-        for v in range(rows.shape[0]):
-            row = rows[v]
-            for q in range(count):
-                begins[q] = line_at[at[q] + row[other[q]]]
-            if triples > 0:
-                for q in range(count):
-                    begins[q] += line_at[second_at[q] + row[second[q]]]
-            first = 0
+    for v in range(row_order.shape[0]):
+        row = rows[row_order[v]]
+        for w in range(attribute_order.shape[0]):
+            a = attribute_order[w]
+            depth = depths[a]
             for level in range(depth):
-                last = group_ends[level]
-                width = _width(bins[a, level])
-                if width == 4:
-                    s0 = s1 = s2 = s3 = np.float32(0.0)
-                    for q in range(first, last):
-                        p = begins[q]
-                        s0 += lines[p]
-                        s1 += lines[p + 1]
-                        s2 += lines[p + 2]
-                        s3 += lines[p + 3]
-                    scratch[level, 0], scratch[level, 1], scratch[level, 2], scratch[level, 3] = (
-                        s0,
-                        s1,
-                        s2,
-                        s3,
-                    )
-                else:
-                    for x in range(0, width, 8):
-                        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0.0)
-                        for q in range(first, last):
-                            p = begins[q] + x
-                            s0 += lines[p]
-                            s1 += lines[p + 1]
-                            s2 += lines[p + 2]
-                            s3 += lines[p + 3]
-                            s4 += lines[p + 4]
-                            s5 += lines[p + 5]
-                            s6 += lines[p + 6]
-                            s7 += lines[p + 7]
-                        scratch[level, x], scratch[level, x + 1] = s0, s1
-                        scratch[level, x + 2], scratch[level, x + 3] = s2, s3
-                        scratch[level, x + 4], scratch[level, x + 5] = s4, s5
-                        scratch[level, x + 6], scratch[level, x + 7] = s6, s7
-                first = last
+                for x in range(bins[a, level]):
+                    scratch[level, x] = np.float32(1.0)
+            for q in range(pointers[a], pointers[a + 1]):
+                t = members[q]
+                start = t[ALONG] + t[ALONG_FIRST] * maps[t[FIRST_MAP] + row[t[FIRST]]]
+                if t[ORDER] > 2:
+                    start += t[ALONG_SECOND] * maps[t[SECOND_MAP] + row[t[SECOND]]]
+                level = t[LEVEL]
+                for x in range(t[SIZE]):
+                    scratch[level, x] *= weights[start + x]
             for q in range(part_pointers[a], part_pointers[a + 1]):
                 t = part_members[q]
                 line = t[LINES] + row[t[OTHER]]
                 for r in range(starts[line], starts[line + 1]):
                     for x in range(runs[r, 0], runs[r, 1]):
-                        scratch[0, x] += potentials[runs[r, 2]]
+                        scratch[0, x] *= weights[runs[r, 2]]
             for level in range(depth - 2, -1, -1):
                 for x in range(bins[a, level]):
-                    scratch[level, x] += scratch[level + 1, parents[a, level, x]]
-            top = scratch[0, 0]
-            for x in range(1, size):
-                top = max(top, scratch[0, x])
+                    scratch[level, x] *= scratch[level + 1, parents[a, level, x]]
             total = np.float32(0.0)
-            for x in range(size):
-                total += np.exp(scratch[0, x] - top)
-                scratch[0, x] = total
+            for x in range(bins[a, 0]):
+                total += scratch[0, x]
             state ^= state << np.uint64(13)
             state ^= state >> np.uint64(7)
             state ^= state << np.uint64(17)
             point = np.float32((state >> np.uint64(40)) * (1.0 / (1 << 24))) * total
-            new = 0
-            while new < size - 1 and scratch[0, new] <= point:
-                new += 1
-            old = np.int64(row[a])
-            if new == old:
+            new = bins[a, 0] - 1
+            running = np.float32(0.0)
+            for x in range(bins[a, 0]):
+                running += scratch[0, x]
+                if running > point:
+                    new = x
+                    break
+            old = row[a]
+            if new == old or not 0 < total < np.inf:  # out of single precision: leave it for the next sweep
                 continue
-            old_bin, new_bin = old, np.int64(new)
-            first = 0
-            for level in range(depth):
-                if old_bin != new_bin:
-                    width = _width(bins[a, level])
-                    for q in range(first, group_ends[level]):
-                        p = np.int64(begins[q])
-                        lines[p + old_bin] += lines[p + width + old_bin]
-                        lines[p + new_bin] -= lines[p + width + new_bin]
-                first = group_ends[level]
-                old_bin, new_bin = np.int64(parents[a, level, old_bin]), np.int64(parents[a, level, new_bin])
+            for q in range(pointers[a], pointers[a + 1]):
+                t = members[q]
+                old_bin, new_bin = np.int64(maps[t[MAP] + old]), np.int64(maps[t[MAP] + new])
+                if old_bin == new_bin:
+                    continue
+                first = np.int64(maps[t[FIRST_MAP] + row[t[FIRST]]])
+                second = np.int64(maps[t[SECOND_MAP] + row[t[SECOND]]])
+                cell = t[CELL] + t[CELL_FIRST] * first + t[CELL_SECOND] * second
+                old_cell, new_cell = cell + t[CELL_OWN] * old_bin, cell + t[CELL_OWN] * new_bin
+                counts[old_cell] -= 1.0
+                counts[new_cell] += 1.0
+                up, down = gains[old_cell], np.float32(1.0) / gains[new_cell]
+                for p in range(COPIES, COPIES + 4 * t[ORDER], 4):
+                    place = t[p] + t[p + 2] * first + t[p + 3] * second
+                    weights[place + t[p + 1] * old_bin] *= up
+                    weights[place + t[p + 1] * new_bin] *= down
             for q in range(part_pointers[a], part_pointers[a + 1]):
                 t = part_members[q]
                 line = t[BINS] + t[OTHER_STEP] * row[t[OTHER]]
@@ -320,25 +321,12 @@ def _sweep(
                 if old_cell == new_cell:
                     continue
                 if old_cell >= 0:
-                    potentials[old_cell] += gains[old_cell]
+                    counts[old_cell] -= 1.0
+                    weights[old_cell] *= gains[old_cell]
                 if new_cell >= 0:
-                    potentials[new_cell] -= gains[new_cell]
+                    counts[new_cell] += 1.0
+                    weights[new_cell] /= gains[new_cell]
             row[a] = new
-        cells = 0
-        for q in range(count):
-            t = members[pointers[a] + q]
-            for j in range(t[SECOND_SIZE]):
-                for i in range(t[FIRST_SIZE]):
-                    cell = t[CELL] + t[CELL_FIRST] * i + t[CELL_SECOND] * j
-                    for x in range(t[SIZE]):
-                        potentials[cell + t[CELL_OWN] * x] = lines[cells + x]
-                    cells += 2 * _width(t[SIZE])
-
-
-@numba.njit(cache=True, nogil=True)
-def _width(bins: Any) -> Any:
-    """Bins with padding: 4, or whole lanes of 8."""
-    return 4 if bins <= 4 else (bins + 7) // 8 * 8
 
 
 @numba.njit(cache=True, nogil=True)
