@@ -44,8 +44,8 @@ _SMALL_UNIVERSE = 2**13
 """Up to this many cells rows come from a fitted histogram; beyond, rows fitted by sweeps are closer."""
 MAX_WIDTH = 64
 """Attributes of one query up to which the pairs and triples inside are listed; a limit of time."""
-_LIBRARIES = 350.0
-"""Megabytes of Python with its libraries."""
+_LIBRARIES, _TABLE, _FEW_TABLES = 350.0, 0.02, 500
+"""Megabytes of Python with its libraries, and of every table beyond a few."""
 _NEARER = 4.0
 """How much nearer than random rows fitted ones come; measured by benchmarks/sizes.py (results/sizes.jsonl)."""
 _DEVIATIONS, _SAMPLING = 4.0, 0.5
@@ -288,10 +288,11 @@ def fits_histogram(task: Task) -> bool:
 def estimated_megabytes(queries: Queries, *, tables: int, rows: int) -> float:
     """Memory of a release by `sculpt`, with that of Python and its libraries; an estimate by benchmarks/wide.py.
 
-    An answer takes four bytes, and as many while pieces are compared; a row two bytes per attribute, in up to five
-    copies; a table its numbers, what was predicted of it, and what was measured.
+    An answer takes four bytes, and as many while pieces are compared; a row two bytes per attribute. Of wide workloads
+    each table takes its numbers, what was predicted of it and what was measured.
     """
-    return _LIBRARIES + 8e-6 * queries.count + 1e-5 * rows * len(queries.domain) + 0.01 * tables
+    wide = _TABLE * max(0, tables - _FEW_TABLES)
+    return _LIBRARIES + 8e-6 * queries.count + 2e-6 * rows * len(queries.domain) + wide
 
 
 # Typical errors. In the dense regime by the formula of the residual basis, elsewhere a power law in public sizes;
