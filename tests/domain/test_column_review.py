@@ -125,3 +125,11 @@ def test_columns_are_confirmed_without_being_asked(file):
     for words in (["--accept", "age"], ["--by", "Ann", "--accept", "nobody=x"], ["--accept", "age=x"]):
         assert run(file, *words)[0] != 0
     assert file.read_text() == before
+
+
+def test_an_interrupted_review_says_what_is_written(file):
+    """The end of the input stops it as the interrupt key does; no ledger is in play."""
+    code, out = run(file, typed="Ann\n")
+    assert code == 130
+    assert "What was answered is in" in out
+    assert "paid" not in out

@@ -7,12 +7,12 @@ from benchmarks import class_forecasts
 import maquette as mq
 from maquette.questions.answers import Answers
 from maquette.questions.classes import CLASSES
-from maquette.releasing import class_choice
+from maquette.releasing import certify, class_choice
 from maquette.releasing.class_choice import SMALL_ONES, SMALL_PAIRS, TYPICAL, WITHIN, typical_error
 from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import distribution_of, marginal_places
-from maquette.results.statements import ClassCertificate
+from maquette.results.statements import ClassCertificate, GroupCertificate
 
 DOMAIN = mq.Domain.from_dict(
     {
@@ -165,3 +165,12 @@ def test_a_plan_shows_the_classes():
         in repr(ranked)
     )
     assert one.says in ranked._repr_html_()
+
+
+def test_a_class_inside_another_never_has_the_larger_bound():
+    drawn = {"one attribute": 0.02, SMALL_ONES: 0.01, "two attributes": 0.03, SMALL_PAIRS: 0.04}
+    bounds = certify.smallest_bounds([GroupCertificate(name, 1, alpha, 1.0) for name, alpha in drawn.items()])
+    assert [one.alpha for one in bounds] == [0.02, 0.01, 0.03, 0.03]
+    for small, whole in certify.WITHIN.items():
+        tables = {name: set(CLASSES[name].tables(DOMAIN, [DOMAIN.names])) for name in (small, whole)}
+        assert tables[small] < tables[whole]

@@ -45,7 +45,17 @@ def review_columns(file: Path, *, by: str | None) -> None:
     console.say(
         "could be written down without the table: from documentation, a questionnaire, a law, common sense."
     )
-    reviewer = by or typer.prompt("Who reviews it")
+    try:
+        domain = _ask_about_all(file, domain, names, by or typer.prompt("Who reviews it"))
+    except (KeyboardInterrupt, typer.Abort):
+        console.complain(
+            f"interrupted. What was answered is in {file}; the same command continues with the rest"
+        )
+        raise typer.Exit(console.INTERRUPTED) from None
+    _say_remaining(domain, file)
+
+
+def _ask_about_all(file: Path, domain: Domain, names: Sequence[str], reviewer: str) -> Domain:
     for place, name in enumerate(names, start=1):
         console.say()
         console.say(f"({place} of {len(names)})")
@@ -53,7 +63,7 @@ def review_columns(file: Path, *, by: str | None) -> None:
         if answer is None:
             break
         domain = answer
-    _say_remaining(domain, file)
+    return domain
 
 
 def _ask_about(file: Path, domain: Domain, name: str, reviewer: str) -> Domain | None:

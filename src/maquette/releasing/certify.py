@@ -28,6 +28,8 @@ SHARE = 0.05
 """Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
 CLASS_SHARE = 0.05
 """Of the budget, for all certificates of classes of questions together (`python -m benchmarks class_certificates`)."""
+WITHIN = {"one small attribute": "one attribute", "two attributes with a small one": "two attributes"}
+"""Classes all of whose questions another class has."""
 WORKLOAD = "workload"
 """The certificate of the workload's own queries, by name beside the classes."""
 
@@ -89,9 +91,16 @@ def certify_classes(
     groups = [Group(name, 0, 1) for name in names]
     bounds = _bounds(measurement, groups, records(size, model, beta=beta), beta=share, each=True)
     return tuple(
-        ClassCertificate(bound.name, bound.alpha, together, bound.counts, distribution.source)
-        for bound in bounds
+        ClassCertificate(name, bound.alpha, together, bound.counts, distribution.source)
+        for name, bound in zip(names, smallest_bounds(bounds), strict=True)
     )
+
+
+def smallest_bounds(bounds: Sequence[GroupCertificate]) -> list[GroupCertificate]:
+    """For every class its own bound, or that of a class with more questions where it came out smaller: both hold."""
+    by_name = {bound.name: bound for bound in bounds}
+    wider = (by_name.get(WITHIN.get(bound.name, bound.name), bound) for bound in bounds)
+    return [min(bound, other, key=lambda one: one.alpha) for bound, other in zip(bounds, wider, strict=True)]
 
 
 def beta_for_noise(beta: float, certificates: int, *, public: bool) -> float:

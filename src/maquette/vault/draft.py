@@ -140,7 +140,7 @@ class _Column:
             return "it holds no value; declare it by hand or leave it out"
         lower = {text.lower() for text in self.texts}
         if lower <= {"0", "1"} or lower <= {*TRUE_WORDS, *FALSE_WORDS}:
-            return ColumnDraft(self._declare(Kind.BOOLEAN, codes=2), "its values say yes or no")
+            return ColumnDraft(self._declare(Kind.BOOLEAN, codes=2), "values that say yes or no")
         if self.numbers and math.isfinite(self.low):
             return self._numbers()
         scale = usual_scale(self.texts)
