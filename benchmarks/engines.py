@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+import maquette as mq
 from maquette.domain import Domain
-from maquette.vault.readers import open_engine
+from maquette.vault.readers import open_engine, open_source
 
 GROUP = 2**20
+RELEASE_LIMIT = 2 * 10**9
+"""Bytes of codes that a release may keep."""
 SMALL_LIMIT = 2**20
 """Bytes of codes that no table here fits into, so that it is read anew on every pass."""
 
@@ -56,13 +59,18 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--only", help="one of the two files, adult (whole numbers) or adult_raw (text)")
+    parser.add_argument(
+        "--looks", nargs="+", choices=LOOKS, help="some of the looks at a file", default=list(LOOKS)
+    )
     chosen = parser.parse_args(arguments)
     command = f"python -m benchmarks engines {' '.join(chosen.words)} --data DIR"
-    figures = part(chosen.words, chosen.data, only=chosen.only)
+    figures = part(chosen.words, chosen.data, only=chosen.only, looks=chosen.looks)
     append_each("engines", (figure | {"command": command} for figure in figures))
 
 
-def part(words: list[str], data: Path | None, *, only: str | None = None) -> Iterator[dict[str, Any]]:
+def part(
+    words: list[str], data: Path | None, *, only: str | None = None, looks: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
     """The figures of a number of rows, of PostgreSQL or of Spark."""
     if data is None:
         raise SystemExit("engines needs --data, a folder with adult_raw.csv and adult_raw.domain.json")
@@ -74,7 +82,7 @@ def part(words: list[str], data: Path | None, *, only: str | None = None) -> Ite
             yield spark(data, where, int(words[1]))
         else:
             for name in ("adult", "adult_raw") if only is None else (only,):
-                yield large_file(data, where, name, int(words[0]))
+                yield large_file(data, where, name, int(words[0]), looks or list(LOOKS))
 
 
 def enlarge(data: Path, name: str, rows: int, path: Path) -> Domain:
@@ -92,12 +100,18 @@ def enlarge(data: Path, name: str, rows: int, path: Path) -> Domain:
 # A large file on one machine.
 
 
-def large_file(data: Path, folder: Path, name: str, rows: int) -> dict[str, Any]:
+def large_file(data: Path, folder: Path, name: str, rows: int, chosen: Sequence[str]) -> dict[str, Any]:
     path = folder / f"{name}.parquet"
     domain = enlarge(data, name, rows, path)
     domain.save(folder / "domain.json")
-    looks = {how: in_fresh_process(how, path, folder / "domain.json") for how in LOOKS}
-    read = looks["read alone"]["cpu"]
+    looks = {how: in_fresh_process(how, path, folder / "domain.json") for how in LOOKS if how in chosen}
+    read = looks["read alone"]["cpu"] if "read alone" in looks else None
+    ratios = {
+        "all pairs / read alone": "pairs in memory",
+        "all triples / read alone": "triples in memory",
+        "release / read alone": "release of all triples",
+        "one GROUP BY / read alone": "duckdb: one pair",
+    }
     size = path.stat().st_size
     path.unlink()
     return {
@@ -108,9 +122,7 @@ def large_file(data: Path, folder: Path, name: str, rows: int) -> dict[str, Any]
         "file MB": round(size / 1e6, 1),
         "load average": round(os.getloadavg()[0], 1),
         **looks,
-        "all pairs / read alone": round(looks["pairs in memory"]["cpu"] / read, 2),
-        "all triples / read alone": round(looks["triples in memory"]["cpu"] / read, 2),
-        "one GROUP BY / read alone": round(looks["duckdb: one pair"]["cpu"] / read, 2),
+        **{what: round(looks[how]["cpu"] / read, 2) for what, how in ratios.items() if read and how in looks},
     }
 
 
@@ -138,6 +150,20 @@ def count(order: int, memory_limit: int | None) -> Callable[[Path, Domain], None
     return look
 
 
+def release_all(path: Path, domain: Domain) -> None:
+    """Rows for all tables of two and three attributes, with a limit on the memory of the coded rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = mq.open(path, domain=domain, memory_limit=RELEASE_LIMIT)
+        mq.release(
+            table,
+            mq.marginals(domain, 3),
+            epsilon=1.0,
+            delta=1e-9,
+            mechanism="sculpt",
+            ledger=Path(folder) / "l",
+        )
+
+
 LOOKS: dict[str, Callable[[Path, Domain], None]] = {
     "read alone": read_alone,
     "duckdb: one pair": one_pair,
@@ -145,6 +171,7 @@ LOOKS: dict[str, Callable[[Path, Domain], None]] = {
     "pairs in memory": count(2, None),
     "triples in memory": count(3, None),
     "pairs streamed": count(2, SMALL_LIMIT),
+    "release of all triples": release_all,
 }
 
 
@@ -203,31 +230,41 @@ def postgres(data: Path, folder: Path, rows: int) -> dict[str, Any]:
         connection.execute("ANALYZE t")
     names = ", ".join(f'"{name}"' for name in domain.names)
 
-    def cursor_rows() -> None:
-        with psycopg.connect(url) as connection, connection.cursor("rows") as cursor:
-            cursor.itersize = 20_000
-            cursor.execute(f"SELECT {names} FROM t".encode())
-            for _ in cursor:
-                pass
+    def cursor(convert: Callable[[list[Any]], object]) -> None:
+        with psycopg.connect(url) as connection, connection.cursor("rows") as rows_of:
+            rows_of.execute(f"SELECT {names} FROM t".encode())
+            while batch := rows_of.fetchmany(2**16):
+                convert(batch)
 
-    looks = {
+    def to_arrow(batch: list[Any]) -> object:
+        columns = zip(domain.names, zip(*batch, strict=True), strict=True)
+        return pa.table({name: pa.array(values) for name, values in columns})
+
+    def arrow_batches() -> None:
+        for _ in open_source(url, table="t").batches(domain.names):
+            pass
+
+    looks: dict[str, Callable[[], object]] = {
+        "maquette: Arrow batches": arrow_batches,
         "maquette: read and code": lambda: open_engine(url, domain, table="t"),
-        "psycopg cursor: read alone": cursor_rows,
+        "psycopg cursor: tuples": lambda: cursor(len),
+        "psycopg cursor: tuples to Arrow": lambda: cursor(to_arrow),
     }
     figures: dict[str, float] = {}
     for name, look in looks.items():
         before = _cpu(running._process.pid)
         look()
         figures[name] = round(rows / (_cpu(running._process.pid) - before))
+    ours, coded, tuples, arrow = figures.values()
     return {
         "what": "rows of a PostgreSQL table per processor second of client and server",
         "rows": rows,
         "columns": len(domain),
         "load average": round(os.getloadavg()[0], 1),
         **figures,
-        "maquette / cursor": round(
-            figures["maquette: read and code"] / figures["psycopg cursor: read alone"], 2
-        ),
+        "Arrow batches / cursor to Arrow": round(ours / arrow, 2),
+        "Arrow batches / cursor tuples": round(ours / tuples, 2),
+        "read and code / cursor tuples": round(coded / tuples, 2),
     }
 
 

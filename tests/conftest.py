@@ -24,6 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if (
+        config.getoption("dist", "no") == "load"
+    ):  # -n 2 alone: tests of one group (a cluster) still run in one process
+        config.option.dist = "loadgroup"
     if config.getoption("--quick"):
         config.option.markexpr = " and ".join(f"not {kind}" for kind in NOT_QUICK)
 

@@ -204,7 +204,7 @@ def _wider(real, times):
 
 
 def _unsorted(self, name):
-    counts, _ = self._count(name)
+    counts = self._rows.spellings(name).counts
     return tuple(counts), np.fromiter(counts.values(), np.int64, len(counts)) + 10**6
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from maquette.vault.spark import _TYPES
 
-_WORDS = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
+_WORDS = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary(), "string": pa.string()}
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,26 @@ class LocalFrame:
 
     def select(self, *names: str) -> LocalFrame:
         return LocalFrame(list(names), lambda: [part.select(list(names)) for part in self._partitions()])
+
+    def selectExpr(self, *expressions: str) -> LocalFrame:
+        pairs = [expression.split(" AS ") for expression in expressions]
+        names = [new for _, new in pairs]
+
+        def partitions() -> list[pa.Table]:
+            return [pa.table([part[old] for old, _ in pairs], names=names) for part in self._partitions()]
+
+        return LocalFrame(names, partitions)
+
+    def repartition(self, name: str) -> LocalFrame:
+        """Three partitions by the value of a column, the rows of each in another order than they came."""
+
+        def partitions() -> list[pa.Table]:
+            whole = pa.concat_tables(self._partitions())
+            places = whole[name].to_numpy().view("u8") % 3
+            rows = [[i for i in range(len(places) - 1, -1, -1) if places[i] == part] for part in range(3)]
+            return [whole.take(pa.array(chosen, pa.int64())) for chosen in rows]
+
+        return LocalFrame(self.columns, partitions)
 
     def mapInArrow(self, work: Callable[[Iterable[Any]], Iterable[Any]], schema: str) -> LocalFrame:
         fields = [tuple(word.split()) for word in schema.split(", ")]

@@ -343,6 +343,20 @@ def test_many_whole_numbers_are_coded_as_one_by_one(rule, kind, monkeypatch):
         assert coder.code(pa.array(values[:1], kind)).tolist() == expected[:1]
 
 
+def test_batches_of_other_ranges_are_coded_by_one_table(monkeypatch):
+    """The table of one batch serves the next, grows with it, or is left alone where the numbers lie too far apart."""
+    monkeypatch.setattr(coding, "MIN_LOOKED_UP", 1)
+    rule = Attribute("x", Kind.NUMERIC, bounds=(0, 90), bins=9, **BOTH)
+    shared = coders(Domain((rule,)))["x"]
+    for low, high in ((10, 60), (20, 30), (0, 70), (-30, 10), (50, 10**12), (-5, 95), (40, 41)):
+        for kind in (pa.int64(), pa.int64(), pa.int32()):
+            if high > 2**31 and kind == pa.int32():
+                continue
+            values = pa.array([None, *np.random.default_rng(abs(low)).integers(low, high, 800)], kind)
+            expected = rule.bin_index(np.array([np.nan, *values.to_pylist()[1:]]))
+            assert shared.code(values).tolist() == expected.tolist()
+
+
 def test_a_dictionary_that_is_longer_than_its_column_is_not_coded_whole():
     attribute = Attribute("x", Kind.CATEGORICAL, categories=("b", "c"), **BOTH)
     coder = coders(Domain((attribute,)))["x"]

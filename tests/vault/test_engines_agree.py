@@ -15,13 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maquette.domain import Attribute, Domain, Kind
+from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.queries.counting import count_margins
 from maquette.queries.predicates import where
 from maquette.vault import tables as tables_of
 from maquette.vault.engine import Engine, MemoryEngine, StreamEngine
+from maquette.vault.raw import RawTable, open_raw
 from maquette.vault.readers import open_engine
 from maquette.vault.spark import SparkEngine, SparkTable
+from maquette.vault.spark_raw import SparkRows
 from maquette.vault.tables import plan_tables
 from support.hostile_tables import all_looks, cut, every_value, tables
 from support.local_frame import LocalFrame
@@ -109,6 +111,46 @@ def test_a_table_is_counted_once_and_smaller_ones_are_summed(monkeypatch: pytest
         == expected.answer(where(domain, "small = 1")).tolist()
     )
     assert [job.task.margins for job in jobs] == [(("small", "truth", "day"),)]
+
+
+def raw_looks(raw: RawTable) -> dict[str, Any]:
+    """Everything that a discovery can see."""
+    looks: dict[str, Any] = {"commitment": raw.commitment(b"salt")}
+    for name in raw.columns:
+        texts, counts = raw.spellings(name)
+        looks[name] = (
+            texts,
+            counts.tolist(),
+            raw.kinds(name).tolist(),
+            raw.numbers(name).tolist(),
+            raw.numbers(name, (-1.0, 0.0, 0.5, 1.0, 40.0)).tolist(),
+            raw.years(name).tolist(),
+        )
+    return looks
+
+
+def raw_partitions(parts: list[pa.Table], names: list[str], persons: Persons | None = None) -> RawTable:
+    frame = SparkTable(LocalFrame.of(parts))
+    return RawTable(SparkRows(frame, names, na_values=("?",), persons=persons), names)
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+def test_raw_columns_of_a_cluster_are_those_of_a_file(parts: int):
+    domain, table = every_value()
+    names = list(domain.names)
+    expected = raw_looks(open_raw(table, names, na_values=("?",)))
+    assert raw_looks(raw_partitions(cut(table, parts, turned=True), names)) == expected
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+def test_raw_columns_of_persons_too(parts: int):
+    domain, table = every_value(rows=90)
+    who = pa.array([None if i % 11 == 0 else f" {i % 17}" for i in range(table.num_rows)])
+    table = table.append_column("who", who)
+    names, persons = list(domain.names), Persons("who", 2)
+    expected = raw_looks(open_raw(table, names, na_values=("?",), persons=persons))
+    assert raw_looks(raw_partitions(cut(table, parts, turned=True), names, persons)) == expected
+    assert expected != raw_looks(open_raw(table, names, na_values=("?",)))
 
 
 FIVE = Domain(tuple(Attribute(name, Kind.ORDINAL, codes=2 + i) for i, name in enumerate("abcde")))

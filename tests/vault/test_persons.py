@@ -14,9 +14,15 @@ from hypothesis import strategies as st
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import SourceError
 from maquette.vault import persons as bounding
+from maquette.vault import remote, remote_persons
 from maquette.vault import source as sources
+from maquette.vault.coding import code_type
+from maquette.vault.commitment import pack, packed_words, unpack
 from maquette.vault.persons import PersonRows
 from maquette.vault.readers import open_engine, open_source
+from maquette.vault.spark import SparkEngine, SparkTable
+from support.hostile_tables import cut
+from support.local_frame import LocalFrame
 
 DOMAIN = Domain(
     (
@@ -78,6 +84,64 @@ def test_cuts_between_batches_do_not_matter(records, k, size):
         patch.setattr(bounding, "PENDING", 2)
         assert kept(pa.concat_tables(parts), k) == whole
         assert kept(pa.concat_tables(parts), k, memory_limit=0) == whole
+
+
+def in_partitions(parts, k):
+    """The same in the partitions of a stand-in for a cluster."""
+    engine = SparkEngine(DOMAIN, SparkTable(LocalFrame.of(parts)), progress=None, persons=Persons("who", k))
+    counts = engine.margins([DOMAIN.names])[DOMAIN.names]
+    return Counter({tuple(cell): int(counts[tuple(cell)]) for cell in np.argwhere(counts).tolist()})
+
+
+IDS = ["p", "q", " p", "12", "12.0", "", "-", None, "é", "e\u0301"]
+odd_rows = st.lists(st.tuples(st.sampled_from(IDS), st.sampled_from("abcd"), st.integers(-1, 9)), max_size=30)
+
+
+@pytest.mark.law
+@settings(max_examples=40, deadline=None)
+@given(odd_rows, st.integers(1, 3), st.sampled_from([1, 7]))
+def test_a_cluster_keeps_the_same_records(records, k, parts):
+    """Through a shuffle by person; surplus records are dropped early and late."""
+    expected = kept(table(records), k)
+    assert in_partitions(cut(table(records), parts, turned=True), k) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote_persons, "PENDING", 2)
+        patch.setattr(remote, "RAW_ROWS", 2)
+        assert in_partitions(cut(table(records), parts), k) == expected
+
+
+def test_a_shuffle_that_divides_persons_is_caught(monkeypatch):
+    """A planted bug: rows of one person in several partitions, each of which keeps k of them."""
+    records = table([("p", "abc"[i % 3], i % 9) for i in range(30)])
+    expected = kept(records, 2)
+    assert in_partitions(cut(records, 7), 2) == expected
+    monkeypatch.setattr(LocalFrame, "repartition", lambda self, name: self)
+    assert in_partitions(cut(records, 7), 2) != expected
+
+
+WIDE = Domain(
+    tuple(
+        Attribute(f"a{i}", Kind.ORDINAL, codes=size)
+        for i, size in enumerate([3, 1, 2**30, 2**31, 2**64, 1, 7, 2**33, 2, 100, 2**53])
+    )
+)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 11])
+def test_packed_records_come_back(count):
+    domain = Domain(WIDE.attributes[:count])
+    generator = np.random.default_rng(count)
+    coded = {
+        a.name: np.append(
+            generator.integers(0, a.size - 1, 50, dtype=np.uint64, endpoint=True), np.uint64(a.size - 1)
+        ).astype(code_type(a))
+        for a in domain
+    }
+    words = pack(domain, coded)
+    assert words.shape[0] == packed_words(domain)
+    back = unpack(domain, words)
+    assert all(np.array_equal(back[name], codes) for name, codes in coded.items())
+    assert all(back[name].dtype == codes.dtype for name, codes in coded.items())
 
 
 def test_every_reader_keeps_the_same_records(tmp_path):
@@ -187,15 +251,15 @@ def test_a_table_that_changes_between_the_passes_is_refused():
 
 def test_persons_whose_hashes_begin_alike_are_told_apart(monkeypatch):
     """The first 64 bits of the ids agree: the others decide."""
-    real = bounding._ids
+    real = bounding.ids_of
 
     def alike(column, missing):
         ids = real(column, missing)
-        return bounding._Ids(ids.first & np.uint64(1), ids.second, ids.seeds, ids.present)
+        return bounding.Ids(ids.first & np.uint64(1), ids.second, ids.seeds, ids.present)
 
     records = [(who, "abc"[i % 3], i) for who in "pqrstuvw" for i in range(5)]
     first = kept(table(records), 2)
-    monkeypatch.setattr(bounding, "_ids", alike)
+    monkeypatch.setattr(bounding, "ids_of", alike)
     assert kept(table(records), 2) == first
 
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import maquette as mq
 from maquette.cli.app import app
-from maquette.domain import Attribute, Domain, Kind
+from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import ParameterError, SourceError
 from maquette.vault import postgres
 from maquette.vault.engine import MemoryEngine, StreamEngine
@@ -429,6 +429,64 @@ def test_a_release_is_repeated_and_a_changed_table_is_another(reader: str, owner
     late = mq.open(reader, domain=DOMAIN, table="people", memory_limit=0)
     with pytest.raises(mq.LedgerError, match="another table"):
         mq.release(late, workload, epsilon=1.0, ledger=ledger, mechanism="sculpt")
+
+
+@pytest.fixture
+def visits(owner: Any, reader: str):
+    """People with their visits, in two tables and a view that joins them; the role may read the view alone."""
+    for name in ("people_seen", "visits"):
+        owner.execute(f"DROP TABLE IF EXISTS {name} CASCADE")
+    owner.execute("CREATE TABLE people_seen AS SELECT i AS id, i % 5 AS a FROM generate_series(1, 400) i")
+    owner.execute(
+        "CREATE TABLE visits AS SELECT 1 + (i * i) % 401 AS who, i % 5 AS b FROM generate_series(1, 3000) i"
+    )
+    owner.execute(
+        "CREATE VIEW seen AS SELECT p.id, p.a, v.b FROM people_seen p JOIN visits v ON v.who = p.id"
+    )
+    owner.execute("GRANT SELECT ON seen TO maquette_reader")
+    return reader
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+def test_two_tables_by_a_view_with_persons(visits: str, url: str, limit: Any):
+    """At most three visits of each person, the same as the local reader chooses."""
+    joined = "SELECT p.id, p.a, v.b FROM people_seen p JOIN visits v ON v.who = p.id ORDER BY v.b"
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(joined.encode()).fetchall()
+    local = pa.table({name: [row[i] for row in rows] for i, name in enumerate(("id", "a", "b"))})
+    persons = Persons("id", 3)
+    engine = open_engine(visits, DOMAIN, table="seen", persons=persons, memory_limit=limit)
+    assert all_looks(engine) == all_looks(open_engine(local, DOMAIN, persons=persons))
+    assert 0 < engine.size() < len(rows)
+
+
+def test_a_person_less_changes_at_most_that_persons_records(visits: str, owner: Any, tmp_path: Path):
+    """Through the view and the command: the ledger protects persons, and one person less moves a table by k at most."""
+    DOMAIN.save(tmp_path / "d.json")
+    place = str(tmp_path / "seen.ledger")
+    words = [
+        "-d",
+        str(tmp_path / "d.json"),
+        "--epsilon",
+        "1",
+        "--marginals",
+        "2",
+        "--ledger",
+        place,
+        "--json",
+    ]
+    whose = ["--table", "seen", "--person", "id", "--rows-per-person", "3"]
+    done = run("release", visits, *whose, *words, "-o", str(tmp_path / "r"))
+    assert done.exit_code == 0, done.output
+    with mq.Ledger.open(place) as book:
+        assert book.persons == Persons("id", 3)
+    before = open_engine(visits, DOMAIN, table="seen", persons=Persons("id", 3)).margins([("a", "b")])
+    owner.execute("DELETE FROM people_seen WHERE id = 2")
+    after = open_engine(visits, DOMAIN, table="seen", persons=Persons("id", 3)).margins([("a", "b")])
+    assert 0 < abs(before["a", "b"] - after["a", "b"]).sum() <= 3
+    refused = run("release", visits, *whose, *words, "-o", str(tmp_path / "s"))
+    assert refused.exit_code == 2
+    assert "another table" in refused.output
 
 
 def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, url: str):

@@ -19,9 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import maquette as mq
-from maquette.domain import Attribute, Domain, Kind
+from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import SourceError
 from maquette.vault import remote, spark
+from maquette.vault.raw import open_raw
 from maquette.vault.readers import open_engine
 from maquette.vault.task import CountTask
 from support.hostile_tables import all_looks, cut, every_value, tables
@@ -73,7 +74,13 @@ def records(rows: int, *, seed: int) -> pa.Table:
     a = rng.integers(0, 5, rows)
     letters = np.array(["x", "y", "z", "w"])
     return pa.table(
-        {"c": letters[(a + rng.integers(0, 2, rows)) % 4], "b": a % 4, "a": a, "other": rng.random(rows)}
+        {
+            "c": letters[(a + rng.integers(0, 2, rows)) % 4],
+            "b": a % 4,
+            "a": a,
+            "other": rng.random(rows),
+            "who": rng.integers(0, 300, rows),
+        }
     )
 
 
@@ -127,6 +134,43 @@ def test_releases_certificates_and_evaluation(session: Any, people: Path, tmp_pa
     assert there.to_dict() == mq.evaluate(first, local, ledger=ledger).to_dict()
 
 
+def test_persons_are_bounded_in_the_cluster(session: Any, people: Path, tmp_path: Path):
+    """The records that count are those of the local reader, and its ledger takes the frame for the same table."""
+    frame, persons = session.read.parquet(str(people)), Persons("who", 2)
+    local = open_engine(people, PEOPLE, persons=persons)
+    assert local.size() < 2200
+    assert all_looks(open_engine(frame, PEOPLE, persons=persons)) == all_looks(local)
+    whose = {"domain": PEOPLE, "person": "who", "rows_per_person": 2}
+    queries, ledger = mq.marginals(PEOPLE, k=2), tmp_path / "people.ledger"
+    first = mq.release(mq.open(frame, **whose), queries, epsilon=1.0, ledger=ledger)
+    again = mq.release(mq.open(people, **whose), queries, epsilon=1.0, ledger=ledger)
+    assert first.persons == persons
+    assert again.answers.numerators.tolist() == first.answers.numerators.tolist()
+
+
+def test_a_domain_is_found_in_the_cluster(session: Any, people: Path, tmp_path: Path):
+    frame, names = session.read.parquet(str(people)), ["a", "c", "other"]
+    for persons in (None, Persons("who", 2)):
+        there, here = (open_raw(source, names, persons=persons) for source in (frame, people))
+        assert there.commitment(b"salt") == here.commitment(b"salt")
+        for name in names:
+            assert there.kinds(name).tolist() == here.kinds(name).tolist()
+            assert (
+                there.numbers(name, (0.0, 0.5, 3.0)).tolist() == here.numbers(name, (0.0, 0.5, 3.0)).tolist()
+            )
+        assert there.spellings("c")[1].tolist() == here.spellings("c")[1].tolist()
+    place = tmp_path / "people.ledger"
+    settings = {"epsilon": 4.0, "delta": 1e-6, "ledger": place, "columns": {"who": "drop", "other": "drop"}}
+    found = mq.discover(frame, total_epsilon=8.0, total_delta=1e-5, **settings)
+    assert found.domain["c"].categories == ("w", "x", "y", "z")
+    again = mq.discover(people, total_epsilon=8.0, total_delta=1e-5, **settings)
+    assert again.domain == found.domain
+    made = mq.release(
+        mq.open(frame, domain=found.domain), mq.marginals(found.domain, 1), epsilon=1.0, ledger=place
+    )
+    assert made.answers is not None
+
+
 def test_a_session_counts_a_table_once(session: Any, people: Path, monkeypatch: pytest.MonkeyPatch):
     table = mq.open(session.read.parquet(str(people)), domain=PEOPLE)
     jobs: list[Any] = []
@@ -171,8 +215,14 @@ def test_rows_never_come_to_this_machine(session: Any, people: Path, monkeypatch
 def test_workers_of_another_version_are_refused(session: Any, people: Path, monkeypatch: pytest.MonkeyPatch):
     others = ("0.0.1", *remote.versions()[1:])
     monkeypatch.setattr(remote, "versions", lambda: others)
-    with pytest.raises(SourceError, match=r"another version of maquette than this machine \(0\.0\.1\)"):
-        open_engine(session.read.parquet(str(people)), PEOPLE)
+    frame = session.read.parquet(str(people))
+    for look in (
+        lambda: open_engine(frame, PEOPLE),
+        lambda: open_engine(frame, PEOPLE, persons=Persons("who", 1)),
+        lambda: open_raw(frame, ["a"]).kinds("a"),
+    ):
+        with pytest.raises(SourceError, match=r"another version of maquette than this machine \(0\.0\.1\)"):
+            look()
 
 
 def test_a_failing_job_says_nothing_of_the_rows(
@@ -188,13 +238,18 @@ def test_a_failing_job_says_nothing_of_the_rows(
 
 
 def test_connect_and_the_command_line(cluster: Cluster, people: Path, tmp_path: Path):
-    """Two ways in one: the command makes a release of the same table through a Connect server."""
+    """Every way to name a table: a Connect server, a path that its session reads, the master of a cluster."""
     address = cluster.start_connect()
     PEOPLE.save(tmp_path / "d.json")
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    lines = [f"{name} {value}" for name, value in cluster.settings(cores=1).items()]
+    (conf / "spark-defaults.conf").write_text("\n".join(lines))
+    own = {"SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     python = [sys.executable, "-W", "ignore", "-m", "maquette.cli"]
-    environment = os.environ | {"PYTHONPATH": PATHS}
 
-    def run(*words: str) -> dict[str, Any]:
+    def run(*words: str, **settings: str) -> dict[str, Any]:
+        environment = os.environ | {"PYTHONPATH": PATHS} | settings
         done = subprocess.run(
             [*python, *words], capture_output=True, text=True, cwd=tmp_path, env=environment
         )
@@ -208,7 +263,14 @@ def test_connect_and_the_command_line(cluster: Cluster, people: Path, tmp_path: 
         mq.open(people, domain=PEOPLE), mq.marginals(PEOPLE, k=2), epsilon=1.0, ledger=tmp_path / "l.ledger"
     )
     assert made["folder"].endswith("r")
-    assert mq.load(tmp_path / "r").answers.numerators.tolist() == local.answers.numerators.tolist()
+    run("release", f"spark:{people}", *chosen, "-o", "s", SPARK_REMOTE=address)
+    run("release", cluster.master, "--query", query, *chosen, "-o", "t", **own)
+    for folder in ("r", "s", "t"):
+        assert mq.load(tmp_path / folder).answers.numerators.tolist() == local.answers.numerators.tolist()
+    whose = ["--person", "who", "--rows-per-person", "2"]
+    chosen[chosen.index("l.ledger")] = "p.ledger"
+    run("release", address, "--query", query, *chosen, *whose, "-o", "p")
+    assert mq.load(tmp_path / "p").persons == Persons("who", 2)
 
 
 def test_a_killed_worker_changes_nothing(cluster: Cluster, session: Any, people: Path):

@@ -59,6 +59,7 @@ class Coder:
         self._missing_numbers = tokens[~np.isnan(tokens)]
         self._rule = number_rule(attribute)
         self._listed = None if self._rule else _Listed(attribute, self._missing_words.to_pylist())
+        self._tables: dict[Any, tuple[int, Codes]] = {}
 
     def code(self, column: ArrowArray) -> Codes:
         """The code of every value of a column."""
@@ -80,17 +81,38 @@ class Coder:
 
     def _code_whole_numbers(self, column: ArrowArray) -> Codes:
         """Whole numbers of a narrow range: every number of the range is coded once, then looked up."""
+        table = self._tables.get(column.type)
+        codes = None if table is None else self._looked_up(column, *table)
+        if codes is None:
+            table = self._whole_numbers_around(column)
+            codes = None if table is None else self._looked_up(column, *table)
+        return self._code_typed(column) if codes is None else codes
+
+    def _looked_up(self, column: ArrowArray, low: int, table: Codes) -> Codes | None:
+        """Codes by a table of those of the numbers from the lowest on; None if it does not hold all of them."""
+        column, valid = (
+            (pc.fill_null(column, low), column.is_valid()) if column.null_count else (column, None)
+        )
+        values = column.to_numpy(zero_copy_only=False)
+        codes = np.empty(len(values), dtype=self.dtype)
+        if not look_up(values, values.dtype.type(low), table, codes):
+            return None
+        if valid is not None:
+            codes[~_flags(valid)] = self.attribute.missing_code
+        return codes
+
+    def _whole_numbers_around(self, column: ArrowArray) -> tuple[int, Codes] | None:
+        """The codes of all numbers between the least and the largest, of earlier columns too; None if too many."""
         ends = pc.min_max(column).as_py()
         low, high = ends["min"] or 0, ends["max"] or 0
+        if column.type in self._tables:
+            start, codes = self._tables[column.type]
+            low, high = min(low, start), max(high, start + len(codes) - 1)
         if high - low >= len(column) // 4:
-            return self._code_typed(column)
-        table = self._code_typed(pa.array(np.arange(low, high + 1, dtype=column.type.to_pandas_dtype())))
-        values = pc.fill_null(column, low).to_numpy(zero_copy_only=False)
-        codes = np.empty(len(values), dtype=self.dtype)
-        look_up(values, values.dtype.type(low), table, codes)
-        if column.null_count:
-            codes[~_flags(column.is_valid())] = self.attribute.missing_code
-        return codes
+            return None
+        numbers = pa.array(np.arange(low, high + 1, dtype=column.type.to_pandas_dtype()))
+        self._tables[column.type] = low, self._code_typed(numbers)
+        return self._tables[column.type]
 
     def _code_typed(self, column: ArrowArray) -> Codes:
         """The code of every value of a column that is no text."""
@@ -130,10 +152,14 @@ class Coder:
 
 
 @numba.njit(cache=True, nogil=True)
-def look_up(values: Any, low: Any, table: Any, codes: Any) -> None:
-    """Codes of whole numbers by their distance from the lowest."""
+def look_up(values: Any, low: Any, table: Any, codes: Any) -> bool:
+    """Codes of whole numbers by their distance from the lowest; False if one is not in the table."""
     for i in range(values.shape[0]):
-        codes[i] = table[values[i] - low]
+        place = np.uint64(values[i] - low)  # beyond all of them where it is below the lowest
+        if place >= np.uint64(table.shape[0]):
+            return False
+        codes[i] = table[place]
+    return True
 
 
 class _Listed:

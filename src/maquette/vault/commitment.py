@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
 from maquette.domain import Domain
+from maquette.vault.coding import code_type
 
 Coded = Mapping[str, NDArray[Any]]
 Words = NDArray[np.uint64]
@@ -90,6 +91,37 @@ def pack(domain: Domain, batch: Coded) -> Words:
             packed[-1] |= codes
             free -= bits
     return np.stack(packed)
+
+
+def packed_words(domain: Domain) -> int:
+    """How many words `pack` needs for a record."""
+    return max(word for word, _, _ in _layout(domain)) + 1
+
+
+def unpack(domain: Domain, words: Words) -> dict[str, NDArray[Any]]:
+    """The codes of records that `pack` has packed, each in the smallest type that holds its attribute."""
+    columns: dict[str, NDArray[Any]] = {}
+    for attribute, (word, shift, bits) in zip(domain, _layout(domain), strict=True):
+        codes = (words[word] >> np.uint64(shift)) & np.uint64(2**bits - 1)
+        columns[attribute.name] = codes.astype(code_type(attribute))
+    return columns
+
+
+def _layout(domain: Domain) -> list[tuple[int, int, int]]:
+    """For every attribute its word, how far it is from the right end of it, and its bits."""
+    places: list[tuple[int, int]] = []
+    free: list[int] = []
+    for attribute in domain:
+        bits = (attribute.size - 1).bit_length()
+        if not free or bits > free[-1]:
+            free.append(64)
+        free[-1] -= bits
+        places.append((len(free) - 1, free[-1]))
+    # the first of a word was moved to the left by all that came after it
+    return [
+        (word, after - free[word], (attribute.size - 1).bit_length())
+        for attribute, (word, after) in zip(domain, places, strict=True)
+    ]
 
 
 def _mac(salt: bytes, message: bytes) -> bytes:

@@ -56,7 +56,7 @@ class PersonRows(Source):
         self.header = source.header
         self._source, self._persons = source, persons
         self._names, self._record = tuple(names), record
-        self._missing = words(text_array(["", *na_values]))
+        self._missing = missing_words(na_values)
 
     @classmethod
     def of_domain(cls, source: Source, domain: Domain, persons: Persons) -> PersonRows:
@@ -83,13 +83,13 @@ class PersonRows(Source):
         column = self._persons.column
         counts = _Counts()
         for raw, _ in self._source.batches([column]):
-            counts.add(_ids(raw[column], self._missing))
+            counts.add(ids_of(raw[column], self._missing))
         heavy = counts.above(self._persons.rows)
         surplus = _Surplus(self._persons.rows)
         second = _Counts(sums_only=True)
         names = [*dict.fromkeys((*self._names, *columns, column))]
         for raw, share in self._source.batches(names):
-            ids = _ids(raw[column], self._missing)
+            ids = ids_of(raw[column], self._missing)
             second.add(ids)
             place = heavy.find(ids)
             yield _take(raw, columns, np.flatnonzero(ids.present & (place < 0))), share / 2
@@ -104,7 +104,7 @@ class PersonRows(Source):
         surplus: _Surplus,
         raw: Mapping[str, ArrowArray],
         columns: Sequence[str],
-        ids: _Ids,
+        ids: Ids,
         place: Integers,
     ) -> None:
         rows = np.flatnonzero(place >= 0)
@@ -112,6 +112,11 @@ class PersonRows(Source):
             return
         records = self._record(_take(raw, self._names, rows))
         surplus.add(_take(raw, columns, rows), place[rows], ids.seeds[rows], records)
+
+
+def missing_words(na_values: Sequence[str]) -> ArrowArray:
+    """Texts that mean that there is no value, as they are compared."""
+    return words(text_array(["", *na_values]))
 
 
 def check_person(source: Source, persons: Persons) -> None:
@@ -133,7 +138,7 @@ def check_person(source: Source, persons: Persons) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ids:
+class Ids:
     """Whose record each row is: 128 bits that stand for the id, and 64 more that shuffle that person's records."""
 
     first: Words
@@ -142,7 +147,7 @@ class _Ids:
     present: NDArray[np.bool_]
 
 
-def _ids(column: ArrowArray, missing: ArrowArray) -> _Ids:
+def ids_of(column: ArrowArray, missing: ArrowArray) -> Ids:
     """Ids in normal form: composed (NFC), without space around, whole numbers without a point. No id: not present."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -164,12 +169,12 @@ def _ids(column: ArrowArray, missing: ArrowArray) -> _Ids:
     table = np.vstack([table, np.zeros((1, 3), dtype=np.uint64)])  # for null
     absent = np.append(absent, True)
     rows = pc.fill_null(encoded.indices.cast(pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)
-    return _Ids(table[rows, 0], table[rows, 1], table[rows, 2], ~absent[rows])
+    return Ids(table[rows, 0], table[rows, 1], table[rows, 2], ~absent[rows])
 
 
 def hashes(column: ArrowArray, missing: ArrowArray) -> Words:
     """64 bits for every value in normal form; missing values are alike."""
-    ids = _ids(column, missing)
+    ids = ids_of(column, missing)
     return np.where(ids.present, ids.first, np.uint64(0))
 
 
@@ -183,7 +188,7 @@ class _Counts:
         self._times: list[Integers] = []
         self._rows = 0
 
-    def add(self, ids: _Ids) -> None:
+    def add(self, ids: Ids) -> None:
         first, second = ids.first[ids.present], ids.second[ids.present]
         self.sums += np.array([first.sum(), second.sum(), len(first)], dtype=np.uint64)
         if self._sums_only:
@@ -229,7 +234,7 @@ class _Heavy:
         self._longest = int(runs.max(initial=0))
         """Persons that share their first 64 bits: one, but for a coincidence that is looked through all the same."""
 
-    def find(self, ids: _Ids) -> Integers:
+    def find(self, ids: Ids) -> Integers:
         """The number of the person whose record each row is; -1 where it is nobody with too many."""
         place = np.full(len(ids.first), -1, dtype=np.int64)
         start = np.searchsorted(self._first, ids.first)
@@ -268,7 +273,7 @@ class _Surplus:
         hashes = np.concatenate([key[1] for key in self._keys])
         records = np.concatenate([key[2] for key in self._keys], axis=1)
         order = np.lexsort((*records[::-1], hashes, place))
-        rank = _ranks(place[order])
+        rank = ranks(place[order])
         counts = np.zeros(len(place), dtype=bool)
         counts[order[rank < self._rows]] = True
         ends = np.cumsum([len(key[0]) for key in self._keys])
@@ -279,7 +284,7 @@ class _Surplus:
             self._keys[i] = one[chosen], two[chosen], three[:, chosen]
 
 
-def _ranks(place: Integers) -> Integers:
+def ranks(place: Integers) -> Integers:
     """0, 1, 2, ... within each run of equal numbers."""
     starts = np.flatnonzero(np.append(True, place[1:] != place[:-1])) if len(place) else np.zeros(0, np.int64)
     lengths = np.diff(np.append(starts, len(place)))

@@ -18,7 +18,7 @@ from maquette.vault import adbc, postgres, sources, spark, workbooks
 from maquette.vault.arrow import pa
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.engine import Engine, load
-from maquette.vault.persons import PersonRows
+from maquette.vault.persons import PersonRows, check_person
 from maquette.vault.source import Joined, Partition, Source, SourceCheck, check_fit
 from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records
 
@@ -68,7 +68,7 @@ def open_engine(
         _check.whole(memory_limit=memory_limit, least=0)
     opened = open_fitting(source, domain, persons=persons, **options)
     if isinstance(opened, spark.SparkTable):
-        return spark.SparkEngine(domain, opened, progress=progress)
+        return spark.SparkEngine(domain, opened, progress=progress, persons=persons)
     return load(opened, domain, memory_limit=memory_limit, progress=progress)
 
 
@@ -81,11 +81,9 @@ def open_fitting(
     check_fit(opened, domain)
     if persons is None:
         return opened
-    if isinstance(opened, spark.SparkTable):
-        raise SourceError(
-            "person= is not for Spark frames: their rows are not bounded on the cluster yet; bound the rows of each "
-            "person in a view and write it as Parquet, or read the table from where it lies"
-        )
+    if isinstance(opened, spark.SparkTable):  # bounded in the cluster
+        check_person(opened, persons)
+        return opened
     return PersonRows.of_domain(opened, domain, persons)
 
 

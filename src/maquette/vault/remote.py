@@ -31,6 +31,9 @@ PACKAGES = ("maquette", "numpy", "pyarrow", "numba")
 RECORDS, OTHER_VERSION = -1, -2
 """Parts of a result that are no sums of the task: the digest of the records, and a package that is another one."""
 
+OTHER_PACKAGE = "maquette: other version of package "
+"""How a job ends that must not code anything, before the number of the package."""
+
 Triple = tuple[int, NDArray[np.int64], NDArray[np.int64]]
 """Which array of the task, which cells of it, and their sums."""
 
@@ -60,19 +63,19 @@ class CodeBlocks:
     def __call__(self, raw: Iterable[Any]) -> Iterator[Any]:
         other = _other_version(self.expected)
         if other is not None:
-            yield self._block([b""] * len(self.domain), self.records.zeros(), other)
+            yield block([b""] * len(self.domain), self.records.zeros(), other)
             return
         for coded in self._gathered(raw):
             sums = self.records.zeros()
             self.records.add(sums, coded)
-            yield self._block([coded[name].tobytes() for name in self.domain.names], sums, None)
+            yield block([coded[name].tobytes() for name in self.domain.names], sums, None)
 
     def _gathered(self, raw: Iterable[Any]) -> Iterator[Coded]:
         """Codes of many raw batches together."""
         coding = list(coders(self.domain).items())
         pending: list[Coded] = []
         rows = 0
-        for table in _stacked(raw):
+        for table in stacked(raw):
             columns = [column.combine_chunks() for column in table.columns]
             pending.append(
                 {name: coder.code(column) for (name, coder), column in zip(coding, columns, strict=True)}
@@ -84,12 +87,14 @@ class CodeBlocks:
         if rows:
             yield _joined(pending)
 
-    def _block(self, codes: Sequence[bytes], sums: Sequence[NDArray[Any]], other: int | None) -> Any:
-        digest = pa.array([b"".join(array.tobytes() for array in sums)], pa.binary())
-        columns = [digest, pa.array([other], pa.int32()), *(pa.array([code], pa.binary()) for code in codes)]
-        return pa.RecordBatch.from_arrays(
-            columns, names=["records", "other", *(f"c{i}" for i in range(len(codes)))]
-        )
+
+def block(codes: Sequence[bytes], sums: Sequence[NDArray[Any]], other: int | None) -> Any:
+    """Codes of some records and the digest of them, as one row."""
+    digest = pa.array([b"".join(array.tobytes() for array in sums)], pa.binary())
+    columns = [digest, pa.array([other], pa.int32()), *(pa.array([code], pa.binary()) for code in codes)]
+    return pa.RecordBatch.from_arrays(
+        columns, names=["records", "other", *(f"c{i}" for i in range(len(codes)))]
+    )
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class FoldBlocks:
             self.task.add(sums, coded)
         for part, array in enumerate(sums):
             cells = np.flatnonzero(array)
-            yield from _results(part, cells, array[cells])
+            yield from results(part, cells, array[cells])
         yield from counter.results()
 
 
@@ -126,7 +131,7 @@ class CountBlocks:
         codes, counts = merged(
             np.unique(coded[self.name], return_counts=True) for coded in counter.read(blocks)
         )
-        yield from _results(0, codes, counts)
+        yield from results(0, codes, counts)
         yield from counter.results()
 
 
@@ -148,12 +153,13 @@ class _Counter:
                 yield {name: np.frombuffer(code, dtype=kind) for (name, kind), code in pairs}
 
     def results(self) -> Iterator[Any]:
-        yield from _results(RECORDS, np.arange(LANES + 1), self._digest)
+        yield from results(RECORDS, np.arange(LANES + 1), self._digest)
         if self._other is not None:
-            yield from _results(OTHER_VERSION, np.array([self._other]), np.ones(1, dtype=np.int64))
+            yield from results(OTHER_VERSION, np.array([self._other]), np.ones(1, dtype=np.int64))
 
 
-def _results(part: int, cells: NDArray[Any], sums: NDArray[Any]) -> Iterator[Any]:
+def results(part: int, cells: NDArray[Any], sums: NDArray[Any]) -> Iterator[Any]:
+    """Cells of an array and their sums, in the form of `RESULT_SCHEMA`."""
     for start in range(0, len(cells), BLOCK_ROWS):
         some = slice(start, start + BLOCK_ROWS)
         columns = [
@@ -170,13 +176,21 @@ def _signed(numbers: NDArray[Any]) -> NDArray[np.int64]:
     return wide.view(np.int64)
 
 
+def require_versions(expected: tuple[str, ...]) -> None:
+    """Ends a job on a machine with another version, in words that the other side looks for; nothing is coded."""
+    other = _other_version(expected)
+    if other is not None:
+        raise RuntimeError(f"{OTHER_PACKAGE}{other}")
+
+
 def _other_version(expected: tuple[str, ...]) -> int | None:
     """The first package whose version here is not the expected one."""
     here = versions()
     return next((i for i, version in enumerate(expected) if version != here[i]), None)
 
 
-def _stacked(raw: Iterable[Any]) -> Iterator[Any]:
+def stacked(raw: Iterable[Any]) -> Iterator[Any]:
+    """Batches as tables of many rows."""
     pending: list[Any] = []
     rows = 0
     for batch in raw:

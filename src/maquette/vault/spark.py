@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import secrets
 import warnings
 import weakref
@@ -18,13 +19,14 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import Domain
+from maquette.domain import Domain, Persons
 from maquette.errors import SourceError
 from maquette.queries.base import Margin, Queries
 from maquette.vault import remote
 from maquette.vault.arrow import ArrowType, pa
-from maquette.vault.commitment import LANES, is_in_order, lane_keys
+from maquette.vault.commitment import LANES, is_in_order, lane_keys, packed_words
 from maquette.vault.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, Steps, merged
+from maquette.vault.remote_persons import BoundBlocks, KeyRecords, keyed_schema
 from maquette.vault.source import Batch, Source, changed
 from maquette.vault.tables import summed
 from maquette.vault.task import Coded, Integers, RecordsTask, Task, whole
@@ -122,7 +124,12 @@ class SparkEngine(Engine):
     __slots__ = ("_blocks", "_commitments", "_description", "_digest", "_positions", "_tables", "_versions")
 
     def __init__(
-        self, domain: Domain, source: SparkTable, *, progress: Callable[[float], None] | None
+        self,
+        domain: Domain,
+        source: SparkTable,
+        *,
+        progress: Callable[[float], None] | None,
+        persons: Persons | None = None,
     ) -> None:
         super().__init__(domain)
         tell = Steps(progress)
@@ -133,17 +140,26 @@ class SparkEngine(Engine):
         self._commitments: dict[bytes, str] = {}
         self._tables = TableCache(domain, cells=MIN_CELLS_PER_PASS)
         names = [f"x{i}" for i in range(len(source.header))]
-        columns = [names[source.header.index(name)] for name in domain.names]
-        records = RecordsTask(domain, lane_keys(secrets.token_bytes(32)))
-        code = remote.CodeBlocks(domain, records, self._versions)
-        with _without_pandas():
-            raw = source.frame.toDF(*names).select(*columns)  # by position: Spark knows no case
-            blocks = raw.mapInArrow(code, remote.block_schema(domain))
-            self._blocks = blocks.persist(_storage())
-        weakref.finalize(self, _unpersist, self._blocks)
+        columns = [f"{names[source.header.index(name)]} AS d{i}" for i, name in enumerate(domain.names)]
+        if persons is not None:
+            columns.append(f"{names[source.header.index(persons.column)]} AS person")
+        with without_pandas():
+            raw = source.frame.toDF(*names).selectExpr(*columns)  # by position: Spark knows no case
+            self._blocks = self._coded(raw, persons).persist(storage())
+        weakref.finalize(self, unpersist, self._blocks)
         self._digest: list[int] | None = None
         self._run(remote.FoldBlocks(domain, _NoTask(domain), self._versions), ())
         tell(1.0)
+
+    def _coded(self, raw: Any, persons: Persons | None) -> Any:
+        """Blocks of coded records; with persons, of those that count, after a shuffle that brings each together."""
+        domain, versions = self._domain, self._versions
+        records = RecordsTask(domain, lane_keys(secrets.token_bytes(32)))
+        if persons is None:
+            return raw.mapInArrow(remote.CodeBlocks(domain, records, versions), remote.block_schema(domain))
+        keyed = raw.mapInArrow(KeyRecords(domain, versions), keyed_schema(packed_words(domain)))
+        bound = BoundBlocks(domain, records, persons.rows, versions)
+        return keyed.repartition("person").mapInArrow(bound, remote.block_schema(domain))
 
     @property
     def cells_per_pass(self) -> int:
@@ -199,10 +215,9 @@ class SparkEngine(Engine):
     def _run(self, job: Callable[..., Any], names: Sequence[str]) -> list[remote.Triple]:
         """The sums of all partitions, after the records that they are of were compared with those of the opening."""
         columns = ["records", "other", *(self._positions[name] for name in names)]
-        with _without_pandas():
-            table = _collected(
-                self._blocks.select(*columns).mapInArrow(job, remote.RESULT_SCHEMA), self._description
-            )
+        with without_pandas():
+            work = self._blocks.select(*columns).mapInArrow(job, remote.RESULT_SCHEMA)
+            table = collected(work, self._description, self._versions)
         part, cell, value = (table.column(i).to_numpy() for i in range(3))
         digest = np.zeros(LANES + 1, dtype=np.uint64)
         for number in range(LANES + 1):
@@ -217,11 +232,7 @@ class SparkEngine(Engine):
 
     def _check(self, other: NDArray[Any], digest: list[int]) -> None:
         if len(other):
-            name = remote.PACKAGES[int(other[0])]
-            raise SourceError(
-                f"the workers of the cluster have another version of {name} than this machine "
-                f"({self._versions[int(other[0])]}), so that values could be coded in two ways; install the same one"
-            )
+            raise other_version(int(other[0]), self._versions)
         if digest[LANES] > MAX_RECORDS:
             raise SourceError(
                 f"expected a table of at most {MAX_RECORDS:,} records; split it or take a sample"
@@ -283,12 +294,23 @@ class _NoTask(Task):
         """There is nothing to add."""
 
 
-def _collected(frame: Any, description: str) -> Any:
+def other_version(package: int, versions: Sequence[str]) -> SourceError:
+    return SourceError(
+        f"the workers of the cluster have another version of {remote.PACKAGES[package]} than this machine "
+        f"({versions[package]}), so that values could be coded in two ways; install the same one"
+    )
+
+
+def collected(frame: Any, description: str, versions: Sequence[str]) -> Any:
+    """What a job gives back; what Spark says of one that failed is read here, and not repeated."""
     reason = ""
     try:
         return frame.toArrow()
     except Exception as error:
         reason = str(error)
+    other = re.search(remote.OTHER_PACKAGE + "([0-9])", reason)
+    if other is not None:
+        raise other_version(int(other[1]), versions)
     if "No module named" in reason and "maquette" in reason:
         raise SourceError(
             "the workers of the cluster have no maquette; install the same version there, or ship it by spark.archives"
@@ -300,7 +322,7 @@ def _collected(frame: Any, description: str) -> Any:
 
 
 @contextlib.contextmanager
-def _without_pandas() -> Generator[None]:
+def without_pandas() -> Generator[None]:
     """PySpark warns of versions of pandas, which no job of ours uses."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*pandas.*", category=FutureWarning)
@@ -315,7 +337,7 @@ def _session(place: str) -> Any:
     if builder is None:
         raise SourceError("tables in Spark need the extra maquette[spark]: pip install 'maquette[spark]'")
     try:
-        with _without_pandas():
+        with without_pandas():
             if place.startswith("sc://"):
                 return builder.remote(place).getOrCreate()
             return (builder.master(place) if place.startswith("spark://") else builder).getOrCreate()
@@ -324,10 +346,10 @@ def _session(place: str) -> Any:
     raise SourceError(f"Spark: {reason}")
 
 
-def _storage() -> Any:
+def storage() -> Any:
     return importlib.import_module("pyspark").StorageLevel.MEMORY_AND_DISK
 
 
-def _unpersist(blocks: Any) -> None:
+def unpersist(blocks: Any) -> None:
     with contextlib.suppress(Exception):  # the session may have ended before
         blocks.unpersist()
