@@ -61,7 +61,7 @@ class Case:
 
 
 TABLES = ("adult", "nist_acs", "mixture-1", "missing-3", "tied-1", "spikes-1")
-TARGETS = {"adult": "income>50K", "nist_acs": "DPHY", "binary-1": "x0"}
+TARGETS = {"adult": "income>50K", "nist_acs": "MSP", "binary-1": "x0"}
 CASES = (
     *(Case(s, t, k) for t in TABLES for s, k in (("sculpt", 2), ("sculpt", 3), ("mst", 2))),
     *(Case(s, t, 2, target=c) for t, c in TARGETS.items() for s in (REAL, "sculpt", "mst")),
