@@ -2,8 +2,8 @@
 
 Tables differ in records, attributes, cells, skew and dependence, workloads in order, budgets in epsilon; one budget in
 seven is pure. `python -m benchmarks.calibrate` adds simulations until there are `COUNT`; it can be stopped and goes on.
-`python -m benchmarks.calibrate --fit` writes the constants that the planner uses, `--check DIR` compares them with
-public tables. Three quarters of the simulations are fitted, the others say how far the result can be trusted.
+`python -m benchmarks.calibrate --fit` prints the constants that these simulations give, with three quarters of them
+fitted; the planner's own are fitted to the families (`expected.py`). `--check DIR` compares these with public tables.
 """
 
 from __future__ import annotations
@@ -260,7 +260,9 @@ def main(arguments: list[str] | None = None) -> None:
     from benchmarks.__main__ import RESULTS, append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibrate", description=__doc__)
-    parser.add_argument("--fit", action="store_true", help="write the constants from the simulations so far")
+    parser.add_argument(
+        "--fit", action="store_true", help="print the constants that the simulations so far give"
+    )
     parser.add_argument(
         "--check", type=Path, help="compare expected and true errors on tables of this folder"
     )
@@ -274,7 +276,6 @@ def main(arguments: list[str] | None = None) -> None:
     place = RESULTS / "calibrate.jsonl"
     if chosen.fit:
         found = fit(figures(place))
-        CONSTANTS.write_text(rewritten(CONSTANTS.read_text(encoding="utf-8"), found), encoding="utf-8")
         print(json.dumps(found))
     elif chosen.check:
         for figure in compared(chosen.check):
