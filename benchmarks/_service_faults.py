@@ -37,7 +37,7 @@ def chaos(
                     if chance.random() < 0.6:  # in the middle of answers; else also while a process starts
                         asking.wait_for_answer(30)
                     time.sleep(chance.uniform(0.0, 0.5))
-                    what = chance.choices(list(kills), weights=[75, 15, 10][: len(kills)])[0]
+                    what = chance.choices(list(kills), weights=[50, 15, 35][: len(kills)])[0]
                     kills[what] += 1
                     if what == "front":
                         break
