@@ -4,7 +4,7 @@ All of it is post-processing of what the gate returned. The first look, by the p
 are to a factor of two or so; the second counts them between round borders that are close where the first saw many;
 then neighbours are put together until each cell holds about the same share. Equal widths between the borders of the
 ladder were tried before: on flights and nist_acs the largest error of a release was five times that of a declared
-domain, because values that share a cell come back spread over all of it (`benchmarks/discovery.py`).
+domain, because values that share a cell come back spread over all of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Counts = NDArray[np.int64]
 STRAY = 1e-4
 """The chance that an empty cell of a ladder passes for one with records (1e-2 gave absurd bounds)."""
 BINS = 100
-"""Cells of a column, about: with 50 the largest error on flights was twice that (`benchmarks/discovery.py`)."""
+"""Cells of a column, about. Set by hand: with 50 the cells alone made twice the largest error on flights."""
 FEW = 100
 """Whole numbers that have a cell each."""
 CLEAR = 4

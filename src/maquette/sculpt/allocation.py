@@ -36,7 +36,7 @@ _FREE_SHARES, _EQUAL_SHARES = 0.1, 0.8
 DENSE_SIGNAL = 15.0
 """Mean count of a cell, in deviations of its noise, from which on whole marginals are measured."""
 _FEW_CODES = 2.0
-"""Twice its own part is the least of that signal for a marginal of few codes (tables `chess` and `binary-*`)."""
+"""Twice its own part is the least of that signal for a marginal of few codes (table `chess` of benchmarks/wide.py)."""
 _MIN_SIGNAL, _MANY_PAIRS = 3.5, 250
 """Deviations by which the strongest dependence would stand out of a pair's noise if so many pairs are measured at all
 (table `chess` of benchmarks/wide.py at epsilon 0.1, 0.3 and 0.5; tuning half of the families at 0.1)."""
@@ -45,7 +45,7 @@ _SMALL_UNIVERSE = 2**13
 MAX_WIDTH = 64
 """Attributes of one query up to which the pairs and triples inside are listed; a limit of time."""
 _LIBRARIES, _TABLE, _FEW_TABLES = 350.0, 0.02, 500
-"""Megabytes of Python with its libraries, and of every table beyond a few."""
+"""Megabytes of Python with its libraries, and of every table beyond a few. The last two are set by hand."""
 _NEARER = 4.0
 """How much nearer than random rows fitted ones come; measured by benchmarks/sizes.py (results/sizes.jsonl)."""
 _DEVIATIONS, _SAMPLING = 4.0, 0.5
@@ -286,7 +286,7 @@ def fits_histogram(task: Task) -> bool:
 
 
 def estimated_megabytes(queries: Queries, *, tables: int, rows: int) -> float:
-    """Memory of a release by `sculpt`, with that of Python and its libraries; an estimate by benchmarks/wide.py.
+    """Memory of a release by `sculpt`, with that of Python and its libraries: an estimate for 50 columns and more.
 
     An answer takes four bytes, and as many while pieces are compared; a row two bytes per attribute. Of wide workloads
     each table takes its numbers, what was predicted of it and what was measured.
