@@ -179,7 +179,7 @@ def test_a_missing_or_broken_domain(own):
 
 def test_an_unreviewed_draft(own):
     own.domain.write_text(own.domain.read_text().rstrip().removesuffix("}") + ', "reviewed": false}')
-    refused(own.release(), "unreviewed draft", '"reviewed": true')
+    refused(own.release(), "unreviewed draft", "maquette domain review", '"reviewed": true')
     untouched(own)
 
 
