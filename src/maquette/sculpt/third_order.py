@@ -45,8 +45,8 @@ _WORTHWHILE = 0.05
 """Of what the third order may spend: less than this is not worth a further look at the pairs."""
 # A limit of time:
 _VISITS = 4e7
-"""Pairs of a row and one of the attributes of a triple that a sweep visits: on Adult at epsilon 10 half as many make the
-largest error of rows 1.4 times as large (two seeds)."""
+"""Pairs of a row and one of the attributes of a triple that a sweep visits. With half as many the largest error of rows
+on Adult at epsilon 10 is 1.4 times as large (two seeds)."""
 
 
 @dataclass(frozen=True, slots=True)
