@@ -220,3 +220,14 @@ def test_a_noisy_number_of_records_widens_counts_and_sums():
         other = getattr(Grouping.of(noisy, ["sex"], None), word)(*arguments)
         assert (other.error > sure.error).all()
         assert other.value == pytest.approx(sure.value)
+
+
+def test_a_sum_is_not_beyond_what_its_records_can_sum_up_to():
+    """With a useless certificate the ends are those of the smallest and of the largest value."""
+    grouping = Grouping.of(release_of(coded(np.random.default_rng(3)), 0.6), ["sex"], None)
+    low, high = DOMAIN["age"].ends()
+    total, count = grouping.sum("age"), grouping.count("age")
+    assert (count.lower == 0).all()
+    assert (total.lower >= min(low[0], 0.0) * count.upper).all()
+    assert (total.upper <= high[DOMAIN["age"].cells - 1] * count.upper + 1e-9).all()
+    assert (total.lower >= 0).all()

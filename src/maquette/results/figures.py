@@ -105,7 +105,10 @@ class Grouping(Groups):
         return Figures(share.value * n, share.lower * low, share.upper * high)
 
     def sum(self, name: str) -> Figures:
-        """The sum of a numeric attribute over the records whose value is declared."""
+        """The sum of a numeric attribute over the records whose value is declared.
+
+        Never beyond what so many records can sum up to: at least the smallest value times their number.
+        """
         cells, shares = _Cells.of(self.domain[name]), self._shares(name)
         values = shares.values[:, : len(cells.values)]
         total = values @ cells.values
@@ -116,7 +119,11 @@ class Grouping(Groups):
         ends = np.stack(
             [(total - off) * low, (total - off) * high, (total + off) * low, (total + off) * high]
         )
-        return Figures(total * n, ends.min(axis=0), ends.max(axis=0))
+        count = self.count(name)
+        least, most = cells.values[0] - cells.reach[0], cells.values[-1] + cells.reach[-1]
+        lower = np.maximum(ends.min(axis=0), np.minimum(least * count.lower, least * count.upper))
+        upper = np.minimum(ends.max(axis=0), np.maximum(most * count.lower, most * count.upper))
+        return Figures(total * n, lower, upper)
 
     def mean(self, name: str) -> Figures:
         """The mean of a numeric attribute over the records whose value is declared; NaN where there may be none."""
