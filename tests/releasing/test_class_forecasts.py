@@ -12,7 +12,8 @@ from maquette.releasing.class_choice import SMALL_ONES, SMALL_PAIRS, TYPICAL, WI
 from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import distribution_of, marginal_places
-from maquette.results.statements import ClassCertificate, GroupCertificate
+from maquette.results.release import useful
+from maquette.results.statements import WIDER, ClassCertificate, GroupCertificate
 
 DOMAIN = mq.Domain.from_dict(
     {
@@ -171,6 +172,15 @@ def test_a_class_inside_another_never_has_the_larger_bound():
     drawn = {"one attribute": 0.02, SMALL_ONES: 0.01, "two attributes": 0.03, SMALL_PAIRS: 0.04}
     bounds = certify.smallest_bounds([GroupCertificate(name, 1, alpha, 1.0) for name, alpha in drawn.items()])
     assert [one.alpha for one in bounds] == [0.02, 0.01, 0.03, 0.03]
-    for small, whole in certify.WITHIN.items():
+    for small, whole in WIDER.items():
         tables = {name: set(CLASSES[name].tables(DOMAIN, [DOMAIN.names])) for name in (small, whole)}
         assert tables[small] < tables[whole]
+
+
+def test_the_headline_leaves_out_a_class_inside_another_with_the_same_bound():
+    whole = ClassCertificate("two attributes", 0.043, 0.05, 43.0, "answers")
+    part = ClassCertificate("two attributes with a small one", 0.043, 0.05, 43.0, "answers")
+    assert useful([part, whole]) == [whole]
+    better = ClassCertificate("two attributes with a small one", 0.021, 0.05, 21.0, "answers")
+    assert useful([better, whole]) == [better, whole]
+    assert useful([part]) == [part]

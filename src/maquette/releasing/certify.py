@@ -20,7 +20,7 @@ from maquette.questions.draws import DrawnDatabase
 from maquette.questions.measurement import LargestError, Size
 from maquette.questions.noise import law_at
 from maquette.results.distribution import Distribution
-from maquette.results.statements import Certificate, ClassCertificate, GroupCertificate
+from maquette.results.statements import WIDER, Certificate, ClassCertificate, GroupCertificate
 from maquette.results.totals import Records, records
 from maquette.theory import direct
 
@@ -28,8 +28,6 @@ SHARE = 0.05
 """Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
 CLASS_SHARE = 0.05
 """Of the budget, for all certificates of classes of questions together (`python -m benchmarks class_certificates`)."""
-WITHIN = {"one small attribute": "one attribute", "two attributes with a small one": "two attributes"}
-"""Classes all of whose questions another class has."""
 WORKLOAD = "workload"
 """The certificate of the workload's own queries, by name beside the classes."""
 
@@ -99,7 +97,7 @@ def certify_classes(
 def smallest_bounds(bounds: Sequence[GroupCertificate]) -> list[GroupCertificate]:
     """For every class its own bound, or that of a class with more questions where it came out smaller: both hold."""
     by_name = {bound.name: bound for bound in bounds}
-    wider = (by_name.get(WITHIN.get(bound.name, bound.name), bound) for bound in bounds)
+    wider = (by_name.get(WIDER.get(bound.name, bound.name), bound) for bound in bounds)
     return [min(bound, other, key=lambda one: one.alpha) for bound, other in zip(bounds, wider, strict=True)]
 
 

@@ -32,6 +32,7 @@ from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import Distribution, distribution_of
 from maquette.results.statements import (
+    WIDER,
     Account,
     Answer,
     Certificate,
@@ -378,8 +379,10 @@ def headline(release: Release) -> str:
 
 
 def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
-    """Those certificates of classes that say something."""
-    return [one for one in certificates if one.alpha < 1]
+    """Those certificates of classes that say something, and more than that of a class with all their questions."""
+    known = [one for one in certificates if one.alpha < 1]
+    bounds = {one.name: wording.points(one.alpha) for one in known}
+    return [one for one in known if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]]
 
 
 def _asked_for(guarantee: Guarantee) -> str:

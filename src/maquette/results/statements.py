@@ -63,6 +63,10 @@ class Certificate:
         return _html.facts("Certificate.", lines, head=head)
 
 
+WIDER = {"one small attribute": "one attribute", "two attributes with a small one": "two attributes"}
+"""For classes all of whose questions another class has: that class."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ClassCertificate:
     """Measured afterwards through the gate: every question of a class within `alpha`, except with probability `beta`.
