@@ -380,9 +380,9 @@ def headline(release: Release) -> str:
 
 def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
     """Those certificates of classes that say something, and more than that of a class with all their questions."""
-    known = [one for one in certificates if one.alpha < 1]
-    bounds = {one.name: wording.points(one.alpha) for one in known}
-    return [one for one in known if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]]
+    stated = [one for one in certificates if one.alpha < 1]
+    bounds = {one.name: wording.points(one.alpha) for one in stated}
+    return [one for one in stated if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]]
 
 
 def _asked_for(guarantee: Guarantee) -> str:
