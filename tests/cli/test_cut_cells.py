@@ -63,7 +63,7 @@ def test_a_single_query_on_cells_says_how_it_was_read(place):
     domain = Domain.load(place / "people.domain.json")
     table = mq.open(place / "people.csv", domain=domain)
     workload = mq.queries.where(domain, "Age <= 30")
-    release = mq.release(table, workload, epsilon=1.0, ledger=place / "people.ledger", mechanism="laplace")
+    release = mq.release(table, workload, epsilon=1.0, ledger=place / "single.ledger", mechanism="laplace")
     said = "Age <= 30 was read as Age < 30, as it cuts the cell [30, 40)"
     assert said in release.notes
     found = mq.evaluate(release, table)
@@ -78,7 +78,7 @@ def test_a_question_to_a_session_is_asked_from_both_sides(place):
         "--domain",
         place / "people.domain.json",
         "--ledger",
-        place / "people.ledger",
+        place / "session.ledger",
     ]
     ended = call("ask", *words, "--epsilon", 5, "--queries", 10, "--json", "Age <= 30")
     assert ended.code == 0, ended
