@@ -12,8 +12,7 @@ from maquette.releasing.class_choice import SMALL_ONES, SMALL_PAIRS, TYPICAL, WI
 from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import distribution_of, marginal_places
-from maquette.results.release import useful
-from maquette.results.statements import WIDER, ClassCertificate, GroupCertificate
+from maquette.results.statements import WIDER, ClassCertificate, GroupCertificate, useful
 
 DOMAIN = mq.Domain.from_dict(
     {

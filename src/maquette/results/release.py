@@ -5,7 +5,7 @@ All of it is public. Nothing here can reach a row of the private table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -32,7 +32,6 @@ from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import Distribution, distribution_of
 from maquette.results.statements import (
-    WIDER,
     Account,
     Answer,
     Certificate,
@@ -42,6 +41,7 @@ from maquette.results.statements import (
     Population,
     RowsDistance,
     Spending,
+    useful,
 )
 
 if TYPE_CHECKING:
@@ -376,13 +376,6 @@ def headline(release: Release) -> str:
         f"{subject} within {wording.points(bound)} of the truth{classes}, "
         f"except with probability {wording.chance(beta)}{' for all of this together' if classes else ''}."
     )
-
-
-def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
-    """Those certificates of classes that say something, and more than that of a class with all their questions."""
-    stated = [one for one in certificates if one.alpha < 1]
-    bounds = {one.name: wording.points(one.alpha) for one in stated}
-    return [one for one in stated if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]]
 
 
 def _asked_for(guarantee: Guarantee) -> str:

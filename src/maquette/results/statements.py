@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -267,3 +268,10 @@ def join(low: float, low_error: float | None, high: float, high_error: float | N
         return Between(value, None, note)
     error = max(value - max(low - low_error, 0.0), min(high + high_error, 1.0) - value)
     return Between(value, error, f"{note}; the error covers both")
+
+
+def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
+    """Those certificates of classes that say something, and more than that of a class with all their questions."""
+    stated = [one for one in certificates if one.alpha < 1]
+    bounds = {one.name: wording.points(one.alpha) for one in stated}
+    return [one for one in stated if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]]

@@ -39,7 +39,6 @@ from maquette.questions.measurement import Size
 from maquette.questions.noise import independent
 from maquette.sculpt import allocation, stages, third_order
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
-from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements, from_residuals
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.rounds import ONE_WAY_FACTOR, candidate_sets, measure_in_rounds, plan_rounds
@@ -57,7 +56,7 @@ from maquette.sculpt.rows import (
 )
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.stages import BudgetView, DirectPart
-from maquette.sculpt.targets import MAX_ORDER, blend, count_shapes
+from maquette.sculpt.targets import blend, predict, structural_zeros
 from maquette.sculpt.third_order import candidate_triples
 from maquette.theory import direct
 
@@ -108,7 +107,7 @@ class Run:
             first = float(budget.left) / budget.total
         self.progress("measuring one-way tables", 0.0)
         measurements = stages.measure_one_way(self.curator, budget, table_noise, size, self.sets, share=first)
-        measurements.structural_zeros = _structural_zeros(measurements)
+        measurements.structural_zeros = structural_zeros(measurements.hierarchy)
         if turns:
             measure_in_rounds(
                 self.curator,
@@ -140,7 +139,7 @@ class Run:
                 table_noise,
                 measurements,
                 self.triples(MAX_MEASURED_TRIPLES, measurements),
-                partial(_predict, measurements, sampler.rows),
+                partial(predict, measurements, sampler.rows),
                 rows=len(sampler.rows),
             )
         else:
@@ -165,7 +164,7 @@ class Run:
                 table_noise,
                 measurements,
                 candidates,
-                partial(_predict, measurements, sampler.rows),
+                partial(predict, measurements, sampler.rows),
                 price=budget.left if last else budget.left * stages.FIRST_ROUND,
             )
             if last:
@@ -219,27 +218,6 @@ class Run:
 def _comparable(total: float) -> int:
     """How many triples are compared in a round, by the released number of records."""
     return min(MAX_COMPARED, max(MAX_MEASURED_TRIPLES, int(_COMPARED_RECORDS / total)))
-
-
-def _predict(
-    measurements: Measurements, rows: NDArray[np.uint16], shapes: list[Shape]
-) -> list[NDArray[np.float64]]:
-    """What the rows so far say of further tables, in counts of records."""
-    scale = measurements.total / max(len(rows), 1)
-    return [
-        counts.astype(np.float64) * scale for counts in count_shapes(measurements.hierarchy, shapes, rows)
-    ]
-
-
-def _structural_zeros(measurements: Measurements) -> list[tuple[Shape, NDArray[np.bool_]]]:
-    """Declared combinations that no record has, as tables of attributes that rows hold in full."""
-    hierarchy = measurements.hierarchy
-    zeros: list[tuple[Shape, NDArray[np.bool_]]] = []
-    for rule in hierarchy.domain.rules:
-        places = tuple(hierarchy.domain.index(name) for name in rule.names)
-        if rule.target is None and len(places) <= MAX_ORDER and hierarchy.is_full(places):
-            zeros.append((Shape(places, (0,) * len(places)), rule.allowed.ravel()))
-    return zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,7 +338,7 @@ def _run_independent(run: Run, *, price: Fraction) -> Outcome:
     outcome = residual.run(run.curator, rng=run.rng, progress=run.progress)
     assert isinstance(outcome.model, ResidualModel)
     measurements = from_residuals(task.queries.domain, outcome.model, outcome.size, [])
-    measurements.structural_zeros = _structural_zeros(measurements)
+    measurements.structural_zeros = structural_zeros(measurements.hierarchy)
     result = run.fit(measurements)
     database = _database(measurements, result.rows, run.rng, task.queries.attributes)
     answering = _answering(task, measurements, result, database, run.rng)

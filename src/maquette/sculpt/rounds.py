@@ -16,16 +16,14 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maquette.mechanisms.base import Curator
 from maquette.questions.measurement import Size
 from maquette.sculpt.allocation import TableNoise
-from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements
 from maquette.sculpt.rows import MIN_GAINS, begin, sweep
 from maquette.sculpt.stages import BudgetView, measure_worst
-from maquette.sculpt.targets import count_shapes
+from maquette.sculpt.targets import predict
 
 # Chosen on the tuning half of benchmarks/families (cells 2@1-pure and 2@10-pure):
 _TABLES_PER_ATTRIBUTE = 1.5
@@ -79,7 +77,7 @@ def measure_in_rounds(
             table_noise,
             measurements,
             candidates,
-            partial(_predict, measurements, sampler.rows),
+            partial(predict, measurements, sampler.rows),
             price=budget.left / (rounds - done),
             count=_TABLES_PER_ROUND,
             selection=_SELECTION_SHARE,
@@ -106,14 +104,6 @@ def small_triples(pairs: Mapping[tuple[int, ...], float], cells: Sequence[int]) 
         and all(pair in pairs for pair in combinations(triple, 2))
     ]
     return sorted(triples, key=lambda triple: math.prod(cells[a] for a in triple))[:_MAX_SMALL]
-
-
-def _predict(
-    measurements: Measurements, rows: NDArray[np.uint16], shapes: list[Shape]
-) -> list[NDArray[np.float64]]:
-    """What the rows so far say of further tables, in counts of records."""
-    scale = measurements.total / len(rows)
-    return [table.astype(np.float64) * scale for table in count_shapes(measurements.hierarchy, shapes, rows)]
 
 
 def _quiet(share: float) -> None:

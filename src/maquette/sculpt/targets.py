@@ -383,3 +383,22 @@ def targets_of(measurements: Measurements, m: int) -> tuple[Layout, Targets]:
         prior_deviations[place] = _UNMEASURED_PRIOR
     scale = m / measurements.total
     return layout, Targets(counts * scale, deviations * scale, prior_deviations, fixed)
+
+
+def structural_zeros(hierarchy: Hierarchy) -> list[tuple[Shape, NDArray[np.bool_]]]:
+    """Declared combinations that no record has, as tables of attributes that rows hold in full."""
+    zeros: list[tuple[Shape, NDArray[np.bool_]]] = []
+    for rule in hierarchy.domain.rules:
+        places = tuple(hierarchy.domain.index(name) for name in rule.names)
+        if rule.target is None and len(places) <= MAX_ORDER and hierarchy.is_full(places):
+            zeros.append((Shape(places, (0,) * len(places)), rule.allowed.ravel()))
+    return zeros
+
+
+def predict(
+    measurements: Measurements, rows: NDArray[np.uint16], shapes: Sequence[Shape]
+) -> list[NDArray[np.float64]]:
+    """What the rows so far say of further tables, in counts of records."""
+    scale = measurements.total / max(len(rows), 1)
+    counts = count_shapes(measurements.hierarchy, shapes, rows)
+    return [one.astype(np.float64) * scale for one in counts]
