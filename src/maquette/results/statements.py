@@ -272,6 +272,6 @@ def join(low: float, low_error: float | None, high: float, high_error: float | N
 
 def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
     """Those certificates of classes that say something, and more than that of a class with all their questions."""
-    stated = [one for one in certificates if one.alpha < 1]
-    bounds = {one.name: wording.points(one.alpha) for one in stated}
-    return [one for one in stated if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]]
+    meaningful = [one for one in certificates if one.alpha < 1]
+    bounds = {one.name: wording.points(one.alpha) for one in meaningful}
+    return [one for one in meaningful if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]]
