@@ -69,7 +69,7 @@ def test_it_cannot_be_copied(way):
 
 def test_an_unreviewed_domain_is_refused_before_the_source_is_touched():
     draft = Domain(DOMAIN.attributes, reviewed=False)
-    with pytest.raises(DomainError, match='public knowledge, then set "reviewed": true'):
+    with pytest.raises(DomainError, match='public knowledge and set "reviewed": true'):
         open_table("/nowhere/at/all.csv", domain=draft)
     assert open_table([], domain=draft, allow_unreviewed=True).domain == draft
 

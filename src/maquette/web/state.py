@@ -5,6 +5,8 @@ No value of a table is here, and no token: of a token only its scrypt digest, of
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,6 +88,10 @@ job = Table(
     UniqueConstraint("person", "key", name="job_once"),
     Index("job_state", "state"),
 )
+
+
+_TRIES, _PAUSE = 100, 0.05
+"""How often a file is turned to writing ahead that another has locked, and seconds between."""
 
 
 class State:
@@ -209,9 +215,19 @@ def _bring_up(connection: Connection) -> bool:
 
 
 def _careful(connection: Any, _record: Any) -> None:
-    """Write ahead, and wait for the disk."""
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    """Write ahead, and wait for the disk.
+
+    Several that start at once may each turn a file to writing ahead, where SQLite refuses instead of waiting.
+    """
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+    for _ in range(_TRIES):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            time.sleep(_PAUSE)
+    connection.execute("PRAGMA journal_mode=WAL")
 
 
 def names(rows: Sequence[dict[str, Any]], column: str) -> list[Any]:
