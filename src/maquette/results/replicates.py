@@ -1,6 +1,6 @@
 """Replicates of a release: sets of rows that differ as much as the noise allows, and a rule for standard errors.
 
-Every replicate is fitted anew to the released tables with as much noise again. That is arithmetic on what is public
+Every replicate is fitted again to the released tables with as much noise again. That is arithmetic on what is public
 already: it costs nothing and looks at nothing private.
 
 The rule. Let t(T) be the statistic of rows fitted to tables T. The release has t = t(exact + noise), the replicates

@@ -141,7 +141,7 @@ class RowSampler:
         )
 
     def _sweep_wide(self, gain: NDArray[np.float64], potential: NDArray[np.float64]) -> None:
-        """The same attribute by attribute; counts are taken anew afterwards."""
+        """The same attribute by attribute; counts are taken again afterwards."""
         layout, (m, d), partial = self.layout, self.rows.shape, self.layout.partial
         # rows are exchangeable: in a new order they are read one after the other, which memory is made for
         self.rows[:] = self.rows[self._rng.permutation(m)]
