@@ -52,10 +52,10 @@ def test_a_ledger_in_memory_warns_of_what_is_lost_once_for_a_handle():
 def test_the_warning_points_at_the_caller():
     with pytest.warns(mq.MemoryLedgerWarning) as seen:
         mq.release(people(), mq.marginals(DOMAIN, k=1), epsilon=1.0, ledger="memory")
-    assert [one.filename for one in seen] == [__file__]
+    assert [one.filename for one in seen if one.category is mq.MemoryLedgerWarning] == [__file__]
     with pytest.warns(mq.MemoryLedgerWarning) as seen:
         mq.session(people(), epsilon=1.0, alpha=0.2, ledger="memory")
-    assert [one.filename for one in seen] == [__file__]
+    assert [one.filename for one in seen if one.category is mq.MemoryLedgerWarning] == [__file__]
 
 
 def test_three_releases_of_one_table_share_one_named_ledger(tmp_path):
