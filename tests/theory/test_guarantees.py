@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from maquette.domain import Relation
-from maquette.theory import direct, epochs, guarantees, lower, multiplicative, overview, smalldb
+from maquette.theory import direct, epochs, guarantees, multiplicative, overview, smalldb
 from maquette.theory.existence import Facts
 from maquette.theory.guarantees import Setting
 
@@ -55,15 +55,6 @@ def test_a_tree_beats_one_noise_per_prefix_and_intervals_double_it():
     assert prefixes < direct.laplace(n=10**4, epsilon=1.0, log_queries=math.log(2**16 - 1), beta=0.05)
     assert guarantees.tree(intervals=True, **terms) == 2 * prefixes
     assert guarantees.tree(n=1, epsilon=1.0, cells=1, beta=0.05, intervals=False) == 0.0
-
-
-def test_a_cover_by_the_fat_shattering_dimension():
-    radius, log_size = lower.fat_cover(dimension=1, gamma=0.25, points=2)
-    assert radius == 1.0
-    exponent = math.log2(4 * math.e * 2)
-    assert log_size == pytest.approx(math.log(2) + exponent * math.log(8))
-    wider = lower.fat_cover(dimension=2, gamma=0.25, points=2**100)
-    assert wider[1] > log_size
 
 
 def test_steps_and_statements_of_multiplicative_weights():

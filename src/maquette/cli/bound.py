@@ -153,7 +153,7 @@ def _facts(
     if count is not None and count < 1:
         raise ParameterError("expected at least one query, got queries=0")
     size = whole(universe, "universe")
-    covers = () if fat is None else (fat_cover(dimension=fat[0], gamma=float(fat[1]), points=size),)
+    covers = () if fat is None else (fat_cover(dimension=fat[0], gamma=fat[1], points=size),)
     return Facts(
         universe=size,
         log_queries=math.inf if count is None else math.log(count),

@@ -36,6 +36,7 @@ from maquette.sessions.question import (
     SessionAnswer,
     join_ends,
 )
+from maquette.sessions.sums import Part, Shares, figures_of, parts_of, weighted_query
 
 MAX_CELLS = 1_000
 """Questions that one SELECT may ask."""
@@ -70,8 +71,8 @@ class GroupedQuestion:
     text: str
     selection: Selection
     groups: Groups
-    questions: dict[str | None, tuple[Question, ...]]
-    """One for every group; by the attribute whose declared values are counted, None for all records."""
+    questions: dict[Part, tuple[Question, ...]]
+    """One for every group, by what is asked about it."""
 
     @property
     def every(self) -> list[Question]:
@@ -84,29 +85,34 @@ def read_select(reader: QuestionReader, text: str) -> GroupedQuestion:
     domain = reader.domain
     selection = parse_select(domain, text)
     for item in selection.items:
-        if item.figure not in (None, "count", "share"):
+        if item.figure == "quantile":
             raise WorkloadError(
-                f"{item.name} is not supported in a session, which answers COUNT(*), COUNT(attribute) and SHARE() by "
-                "groups; sums, means and quantiles can be had from a release, by release.sql(...) or maquette sql"
+                f"{item.name} is not supported in a session, which answers COUNT(*), COUNT(attribute), SHARE(), SUM "
+                "and AVG by groups; ask for shares below a value, or a release, by release.sql(...) or maquette sql"
             )
     groups = Groups.over(domain, selection.by, selection.where)
-    columns = dict.fromkeys(item.attribute for item in selection.items if item.figure is not None)
-    cells = len(groups.codes) * len(columns)
+    figures = [item for item in selection.items if item.figure is not None]
+    parts = dict.fromkeys(part for item in figures for part in parts_of(domain, item))
+    cells = len(groups.codes) * len(parts)
     if cells > MAX_CELLS:
         raise WorkloadError(
             f"this SELECT asks {cells:,} questions, one for each cell, and a session takes {MAX_CELLS:,} at once; "
             "group by fewer attributes, or make a release"
         )
-    questions = {name: tuple(_questions(reader, groups, name)) for name in columns}
+    questions = {part: tuple(_questions(reader, groups, part)) for part in parts}
     return GroupedQuestion(text, selection, groups, questions)
 
 
-def _questions(reader: QuestionReader, groups: Groups, declared: str | None) -> list[Question]:
-    """One for every group; with `declared` about the records whose value of that attribute is declared."""
-    domain = groups.domain
-    extra = [] if declared is None else [Leaf(declared, condition.whole(domain[declared].cells))]
+def _questions(reader: QuestionReader, groups: Groups, part: Part) -> list[Question]:
+    """One for every group; about the records whose value of the part's attribute is declared, where it has one."""
+    domain, name = groups.domain, part.attribute
+    extra = [] if name is None else [Leaf(name, condition.whole(domain[name].cells))]
     codes: list[list[int]] = groups.codes.tolist()
-    return [reader.read(_predicate(groups, [*groups.leaves_of(group), *extra])) for group in codes]
+    predicates = [_predicate(groups, [*groups.leaves_of(group), *extra]) for group in codes]
+    if part.end is None:
+        return [reader.read(predicate) for predicate in predicates]
+    weighted = [weighted_query(domain, predicate, part) for predicate in predicates]
+    return [replace(reader.read(query), text=text) for query, text in weighted]
 
 
 def _predicate(groups: Groups, leaves: Sequence[Leaf]) -> Predicate:
@@ -297,9 +303,7 @@ def _table(
         name: [_own(question, by_meaning) for question in part] for name, part in grouped.questions.items()
     }
     figures = {
-        item: _figures(planner, item, parts[item.attribute])
-        for item in grouped.selection.items
-        if item.figure is not None
+        item: _figures(planner, item, parts) for item in grouped.selection.items if item.figure is not None
     }
     said = [_known_by(cells) for cells in zip(*parts.values(), strict=True)]
     words = list(dict.fromkeys(said))
@@ -331,16 +335,18 @@ def _own(question: Question, answers: dict[str, tuple[Question, SessionAnswer]])
     return replace(answer, query=question.text, value=question.value_from(answer.value, other.side))
 
 
-def _figures(planner: SessionPlanner, item: Item, answers: Sequence[SessionAnswer]) -> Figures:
-    """Shares as they are; counts times the number of records, whose own error the session reckons with."""
-    value, low, high = (np.array([getattr(a, end) for a in answers]) for end in ("value", "low", "high"))
+def _figures(planner: SessionPlanner, item: Item, parts: dict[Part, list[SessionAnswer]]) -> Figures:
+    """Shares as they are; counts and sums times the number of records, whose own error the session reckons with."""
+    shares = Shares.of(parts[parts_of(planner.curator.domain, item)[0]])
     if item.figure == "share":
-        return Figures(value, low, high)
+        return Figures(*shares)
     if planner.size is None:  # every cell is a constant
         raise WorkloadError("every cell of this SELECT is known without the table; nothing was asked")
     public = planner.public()
     n, off = float(public.n), public.reach
-    return Figures(value * n, low * max(n - off, 0.0), high * (n + off))
+    if item.figure in ("sum", "mean"):
+        return figures_of(planner.curator.domain, item, parts, n=n, off=off)
+    return Figures(shares.value * n, shares.lower * max(n - off, 0.0), shares.upper * (n + off))
 
 
 def _known_by(cells: Sequence[SessionAnswer]) -> str:

@@ -189,7 +189,7 @@ class Session:
     def sql(
         self, statement: str, *, allow_useless: bool = False, at_most: float | None = None
     ) -> SessionTable:
-        """Counts and shares by groups, from one SELECT: every cell is one question, with its own stated error.
+        """Counts, shares, sums and means by groups, from one SELECT: every cell is a question, or up to three.
 
         The columns are those of `Release.sql`; `forecast(statement)` says first what all cells take at most.
 

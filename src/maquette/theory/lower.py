@@ -164,15 +164,53 @@ def free_rows(*, alpha: float, vc: int) -> int:
     return rows
 
 
-def fat_cover(*, dimension: int, gamma: float, points: int) -> tuple[float, float]:
+_MAX_TERMS = 1000
+"""Terms of a sum that are added up exactly."""
+
+
+def fat_cover(*, dimension: int, gamma: float | Fraction, points: int) -> tuple[float, float]:
     """(r, ln N_r): a sup-norm cover of a class of [0, 1]-weights by its fat-shattering dimension, at r = 4 gamma.
 
-    Accuracy: N_r < 2 (4 s / r^2)^(F log2(4 e s / (F r))) on s points (Alon, Ben-David, Cesa-Bianchi and Haussler 1997;
-        Anthony and Bartlett 1999, Theorem 12.8; from the literature, with the larger of the two printed constants).
-    Holds when: F >= 1 is the dimension at gamma = r/4 and s >= F; s = |X|, or the cells that a table of n records has.
+    Accuracy: with step = 2 gamma, b = floor(1/step) + 1 levels, y = sum over i <= F of C(s, i) (b-2)^i and R the least
+        whole number with 2^R > y, N_r <= (s (b-1)(b-2))^R where R <= s; and always N_r <= ceil(b/2)^s. The idea is
+        that of Alon, Ben-David, Cesa-Bianchi and Haussler (1997); the constants are those of this proof.
+        1. *Levels.* Replace w by floor(w / step), one of b levels. Weights at least 2 step = r apart have levels at least
+           2 apart. If levels pass a level l by one on both sides, w >= (l+1) step and w < l step: gamma away from the
+           witness (l + 1/2) step. So a set of points that is *strongly shattered*, by levels l in 1..b-2, is
+           gamma-shattered, and has at most F points. The pairs (set, levels) that are, the empty one too, are at most y.
+        2. *Lemma.* (s (b-1)(b-2))^R functions on s >= R points, every two of them 2 levels apart at some point, strongly
+           shatter at least 2^R pairs. R = 0: the empty pair. Else put the functions into pairs. Each pair has a point x
+           and levels i, j >= i + 2 there, one of s (b-1)(b-2) / 2 choices: one choice is that of a share
+           2 / (s (b-1)(b-2)) of the pairs. Their functions with level i at x agree there, so they are 2 apart on the
+           other s - 1 points and strongly shatter 2^(R-1) pairs there; so do those with level j. What both shatter is
+           also shattered with x and a level between i and j added. Together 2^(R-1) + 2^(R-1) pairs.
+        3. So a largest set of functions r apart has fewer than (s (b-1)(b-2))^R members, and it is an r-cover.
+           Functions 2 levels apart differ in floor(level / 2): the other bound.
+    Holds when: F is the dimension at gamma = r/4; s = |X|, or the cells that a table of n records has.
     """
-    _check.whole(dimension=dimension, points=points)
-    _check.positive(gamma=gamma)
-    radius, log_points = 4 * gamma, math.log(max(points, dimension))
-    exponent = dimension * (math.log(4 * math.e) + log_points - math.log(dimension * radius)) / math.log(2)
-    return radius, math.log(2) + exponent * (math.log(4) + log_points - 2 * math.log(radius))
+    _check.whole(dimension=dimension, least=0)
+    _check.whole(points=points)
+    _check.positive(gamma=float(gamma))
+    levels = math.floor(1 / (2 * float(gamma)) + 1e-9) + 1  # one too many does no harm
+    every = points * math.log((levels + 1) // 2)
+    if levels < 3:
+        return 4 * float(gamma), 0.0
+    rounds = math.floor(_log2_patterns(dimension, points, levels - 2)) + 1
+    separated = rounds * (math.log(points) + math.log((levels - 1) * (levels - 2)))
+    return 4 * float(gamma), every if rounds > points else min(separated, every)
+
+
+def _log2_patterns(dimension: int, points: int, levels: int) -> float:
+    """log2 of the sum over i <= d of C(s, i) levels^i, or a little more."""
+    if dimension > _MAX_TERMS:  # at most (e s levels / d)^d, or (levels + 1)^s
+        by_sum = dimension * (math.log2(math.e * levels) + math.log2(points) - math.log2(dimension))
+        return (
+            min(by_sum, points * math.log2(levels + 1))
+            if dimension < points
+            else points * math.log2(levels + 1)
+        )
+    term = total = 1
+    for i in range(min(dimension, points)):
+        term = term * (points - i) * levels // (i + 1)
+        total += term
+    return math.log2(total) + 1e-9

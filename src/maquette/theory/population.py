@@ -36,10 +36,17 @@ def population_error(*, alpha: float, n: float, log_queries: float, beta: float)
 def adaptive_error(*, alpha: float, epsilon: float, delta: float, beta: float, chance: float) -> float:
     """What answers of a session are within of the population, whatever was asked after whatever answer.
 
-    Accuracy: the transfer theorem of Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld (2020), Theorem 3.5: all
-        answers within alpha of the table except with probability beta, and (epsilon, delta)-DP under replace-one, give
+    Accuracy: the transfer theorem of Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld (2020): all answers
+        within alpha of the table except with probability beta, and (epsilon, delta)-DP under replace-one, give
         alpha + (e^epsilon - 1) + c + 2d except with probability beta / c + delta / d, for every c, d > 0. At a total
         of `chance` the smallest is alpha + (e^epsilon - 1) + (sqrt(beta) + sqrt(2 delta))^2 / chance.
+        Proof. Let S be the table, t everything that the session answered, S' drawn anew from the law of S given t, and
+        q(t) = E[q(S') | t]. (S', t) has the law of (S, t), so P(some answer is off by more than alpha on S') <= beta.
+        Given t an answer a is within alpha + P(that | t) of q(t), and by Markov the chance exceeds c with probability
+        at most beta / c. Next, for f in [0, 1] and a fresh record x of the population P,
+        E f(t, S_i) = E f(t with S_i replaced by x, x) <= e^epsilon E f(t, x) + delta. Take f = q_t(.) 1[t in T], where
+        T holds the transcripts with a question q_t for which q_t(t) > q_t(P) + (e^epsilon - 1) + 2d. The mean over i gives
+        E q_t(t) 1[T] <= E q_t(P) 1[T] + (e^epsilon - 1) P(T) + delta, so 2d P(T) <= delta; likewise below, with 1 - q.
     Holds when: the records are independent draws from the population. An epsilon under add/remove-one counts twice
         (`replace_one`). It says something only for a small epsilon and a beta far below `chance`.
     """

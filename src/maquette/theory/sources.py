@@ -97,7 +97,7 @@ THEOREMS = (
     ),
     Theorem(
         "A cover by the fat-shattering dimension",
-        "Alon, Ben-David, Cesa-Bianchi and Haussler 1997; Anthony and Bartlett 1999, Theorem 12.8",
+        "Alon, Ben-David, Cesa-Bianchi and Haussler 1997; constants proved here",
         ("lower.fat_cover",),
     ),
     Theorem(

@@ -1,0 +1,215 @@
+"""Sums and means in a session: linear queries with weights in [0, 1], one or two for each group of records.
+
+A numeric attribute x with declared cells that hold values between l_t and h_t: with base b and width w such that all of
+them lie in [b, b + w], the records of a group S have
+
+    sum of x over S  =  b |S| + w sum over S of (x - b) / w,
+
+and the last sum lies between those of (l_t - b) / w and (h_t - b) / w. Both are linear queries with weights in [0, 1]:
+the gate knows their sensitivities, and the session tests or measures them like any condition. Where all values of a
+cell are within a factor 1 - k to 1 + k of its middle, k at most a hundredth, one query of the middles serves both: the
+true sum is within that factor of it. (The last cell of whole numbers mostly holds two.) Weights are multiples of 2^-20,
+rounded down at the lower and up at the upper ends; where one query serves both, to the nearest, and half a step for
+each record counts as error.
+
+From shares within their errors, |S| in [C-, C+] and the two sums in [L-, L+] and [U-, U+], all of the same n records:
+
+    sum    n times (b C- + w L-) to n times (b C+ + w U+), with C+ and C- exchanged where b < 0
+    mean   b + w L- / C+ to b + w min(U+ / C-, 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.domain import Attribute, Domain
+from maquette.errors import WorkloadError
+from maquette.queries.predicates import Predicate
+from maquette.queries.weights import GRID, Weights
+from maquette.results.figures import Figures
+from maquette.results.select import Item
+from maquette.sessions.question import SessionAnswer
+
+MAX_SPREAD = 0.01
+"""Relative width of cells up to which one query stands for both ends: a second one costs as much as the first."""
+MAX_WEIGHTED_CELLS = 2**14
+"""Weights of one query, which the ledger stores as they are."""
+
+Floats = NDArray[np.float64]
+End = Literal["value", "lower", "upper"]
+
+
+class Part(NamedTuple):
+    """What is asked about every group: how many records it has, or a weighted sum over them."""
+
+    attribute: str | None = None
+    """Only records whose value of it is declared count; None for all."""
+    end: End | None = None
+    """None where records are counted."""
+    from_zero: bool = False
+    """Is the weight of the value 0 nothing? Else that of the least value is."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How values of a numeric attribute become weights in [0, 1]."""
+
+    attribute: Attribute
+    from_zero: bool
+
+    @cached_property
+    def base(self) -> float:
+        return 0.0 if self.from_zero else float(self.attribute.ends()[0][0])
+
+    @cached_property
+    def width(self) -> float:
+        return (float(self.attribute.ends()[1][-1]) - self.base) or 1.0
+
+    @cached_property
+    def spread(self) -> float:
+        """k: how far a value of a cell is from its middle at most, in units of what the middle is above the base."""
+        low, high = self.attribute.ends()
+        inside = high > low
+        if not inside.any():
+            return 0.0
+        return float(((high - low)[inside] / ((low + high)[inside] - 2 * self.base)).max())
+
+    @cached_property
+    def ends(self) -> tuple[End, ...]:
+        """One query is enough where no cell is wide."""
+        return ("value",) if self.spread <= MAX_SPREAD else ("lower", "upper")
+
+    def enclose(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """The ends of a sum of weights by those of its queries: rounding and, where one serves both, its cells."""
+        if self.ends != ("value",):
+            return lower, upper
+        step = 0.5 / GRID
+        least, most = (lower - step) * (1 - self.spread), (upper + step) * (1 + self.spread)
+        return np.maximum(least, 0.0), np.minimum(most, 1.0)
+
+    def numerators(self, end: End) -> NDArray[np.int64]:
+        """One for each cell; nothing for values that are missing or not declared."""
+        low, high = self.attribute.ends()
+        values = {"lower": low, "value": (low + high) / 2, "upper": high}[end]
+        steps = (values - self.base) / self.width * GRID
+        # a step of 2^-20 hides the rounding of the division; upwards and downwards it must not
+        slack = 0.0 if end == "value" else 1e-6
+        rounded = {"value": np.rint(steps), "lower": np.floor(steps - slack), "upper": np.ceil(steps + slack)}
+        own = np.clip(rounded[end], 0, GRID).astype(np.int64)
+        return np.concatenate([own, np.zeros(self.attribute.size - len(own), dtype=np.int64)])
+
+    def text(self, end: End) -> str:
+        """The weight in words."""
+        name = self.attribute.name
+        shifted = (
+            name
+            if self.base == 0
+            else f"({name} - {self.base:g})"
+            if self.base > 0
+            else f"({name} + {-self.base:g})"
+        )
+        where = "" if end == "value" else f" ({end} ends of cells)"
+        return f"mean of {shifted} / {self.width:g}{where}, 0 outside,"
+
+
+def scale_of(domain: Domain, item: Item) -> Scale:
+    """That of a sum starts at 0 where no value is negative, so that no group has to be counted."""
+    attribute = domain[item.attribute or ""]
+    return Scale(attribute, item.figure == "sum" and float(attribute.ends()[0][0]) >= 0)
+
+
+def parts_of(domain: Domain, item: Item) -> list[Part]:
+    """What a figure is made of."""
+    if item.figure not in ("sum", "mean"):
+        return [Part(item.attribute)]
+    scale = scale_of(domain, item)
+    weighted = [Part(item.attribute, end, scale.from_zero) for end in scale.ends]
+    return weighted if item.figure == "sum" and scale.base == 0 else [Part(item.attribute), *weighted]
+
+
+def weighted_query(domain: Domain, predicate: Predicate, part: Part) -> tuple[Weights, str]:
+    """The weights of the records that meet a condition, by the value of an attribute; and in words."""
+    assert part.attribute is not None
+    assert part.end is not None
+    scale = Scale(domain[part.attribute], part.from_zero)
+    over = tuple(name for name in domain.names if name in (*predicate.attributes, part.attribute))
+    cells = domain.cells(over)
+    if cells > MAX_WEIGHTED_CELLS:
+        raise WorkloadError(
+            f"a sum of '{part.attribute}' over groups of this kind has {cells:,} weights, one for each cell of "
+            f"{', '.join(over)}, and a session takes {MAX_WEIGHTED_CELLS:,}; group by fewer attributes"
+        )
+    shape = [domain[name].size for name in over]
+    codes = np.indices(shape).reshape(len(shape), -1)
+    columns = dict(zip(over, codes, strict=True))
+    meets = np.asarray(predicate.columns_of(columns))[0].astype(np.int64)
+    weights = meets * scale.numerators(part.end)[columns[part.attribute]]
+    return Weights(
+        domain, over, weights[None, :].astype(np.int32), GRID
+    ), f"{scale.text(part.end)} where {predicate.sql}"
+
+
+# --- figures out of answers -----------------------------------------------------------------------------------------
+
+
+class Shares(NamedTuple):
+    """One part of all groups: shares of the records between their ends."""
+
+    value: Floats
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def of(cls, answers: Sequence[SessionAnswer]) -> Shares:
+        return cls(*(np.array([getattr(a, end) for a in answers]) for end in ("value", "low", "high")))
+
+
+def figures_of(
+    domain: Domain, item: Item, parts: Mapping[Part, Sequence[SessionAnswer]], *, n: float, off: float
+) -> Figures:
+    """Sums and means from the answers to their parts; the table has n records, within `off`."""
+    scale = scale_of(domain, item)
+    low, high = (
+        Shares.of(parts[Part(item.attribute, end, scale.from_zero)])
+        for end in (scale.ends[0], scale.ends[-1])
+    )
+    nearest = (low.value + high.value) / 2
+    least, most = scale.enclose(low.lower, high.upper)
+    if item.figure == "sum" and scale.base == 0:
+        return _times_records(
+            Figures(scale.width * nearest, scale.width * least, scale.width * most), n=n, off=off
+        )
+    count = Shares.of(parts[Part(item.attribute)])
+    if item.figure == "sum":
+        fewest, largest = (count.upper, count.lower) if scale.base < 0 else (count.lower, count.upper)
+        shares = Figures(
+            scale.base * count.value + scale.width * nearest,
+            scale.base * fewest + scale.width * least,
+            scale.base * largest + scale.width * most,
+        )
+        return _times_records(shares, n=n, off=off)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = scale.base + scale.width * np.clip(nearest / count.value, 0.0, 1.0)
+        lower = scale.base + scale.width * np.minimum(least / count.upper, 1.0)
+        upper = scale.base + scale.width * np.minimum(most / count.lower, 1.0)
+    nobody = count.lower <= 0  # there may be no record of the group
+    return Figures(
+        np.where(count.value > 0, value, np.nan),
+        np.where(nobody, np.nan, lower),
+        np.where(nobody, np.nan, upper),
+    )
+
+
+def _times_records(shares: Figures, *, n: float, off: float) -> Figures:
+    fewest, most = max(n - off, 0.0), n + off
+    return Figures(
+        shares.value * n,
+        np.minimum(shares.lower * fewest, shares.lower * most),
+        np.maximum(shares.upper * fewest, shares.upper * most),
+    )
