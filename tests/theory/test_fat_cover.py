@@ -93,7 +93,7 @@ def test_levels_keep_distances_and_dimensions(gamma):
 
 
 def test_the_bound_in_numbers():
-    # gamma = 1/8: r = 1/2, b = 5 levels, so 12 s to the power R; one point of dimension on 100: y = 1 + 100 * 3 = 301, R = 9
+    # gamma = 1/8: r = 1/2, b = 5 levels, so 12 s to the power R; dimension 1 on 100 points: y = 1 + 100 * 3, R = 9
     radius, log_size = lower.fat_cover(dimension=1, gamma=Fraction(1, 8), points=100)
     assert radius == 0.5
     assert log_size == pytest.approx(9 * math.log(1200))

@@ -174,11 +174,11 @@ def fat_cover(*, dimension: int, gamma: float | Fraction, points: int) -> tuple[
     Accuracy: with step = 2 gamma, b = floor(1/step) + 1 levels, y = sum over i <= F of C(s, i) (b-2)^i and R the least
         whole number with 2^R > y, N_r <= (s (b-1)(b-2))^R where R <= s; and always N_r <= ceil(b/2)^s. The idea is
         that of Alon, Ben-David, Cesa-Bianchi and Haussler (1997); the constants are those of this proof.
-        1. *Levels.* Replace w by floor(w / step), one of b levels. Weights at least 2 step = r apart have levels at least
-           2 apart. If levels pass a level l by one on both sides, w >= (l+1) step and w < l step: gamma away from the
-           witness (l + 1/2) step. So a set of points that is *strongly shattered*, by levels l in 1..b-2, is
-           gamma-shattered, and has at most F points. The pairs (set, levels) that are, the empty one too, are at most y.
-        2. *Lemma.* (s (b-1)(b-2))^R functions on s >= R points, every two of them 2 levels apart at some point, strongly
+        1. *Levels.* Replace w by floor(w / step), one of b levels. Weights at least 2 step = r apart have levels at
+           least 2 apart. If levels pass a level l by one on both sides, w >= (l+1) step and w < l step: gamma away from
+           the witness (l + 1/2) step. So a set of points that is *strongly shattered*, by levels l in 1..b-2, is
+           gamma-shattered, and has at most F points. At most y pairs (set, levels) are, the empty one too.
+        2. *Lemma.* (s (b-1)(b-2))^R functions on s >= R points, every two 2 levels apart at some point, strongly
            shatter at least 2^R pairs. R = 0: the empty pair. Else put the functions into pairs. Each pair has a point x
            and levels i, j >= i + 2 there, one of s (b-1)(b-2) / 2 choices: one choice is that of a share
            2 / (s (b-1)(b-2)) of the pairs. Their functions with level i at x agree there, so they are 2 apart on the

@@ -45,7 +45,7 @@ def adaptive_error(*, alpha: float, epsilon: float, delta: float, beta: float, c
         Given t an answer a is within alpha + P(that | t) of q(t), and by Markov the chance exceeds c with probability
         at most beta / c. Next, for f in [0, 1] and a fresh record x of the population P,
         E f(t, S_i) = E f(t with S_i replaced by x, x) <= e^epsilon E f(t, x) + delta. Take f = q_t(.) 1[t in T], where
-        T holds the transcripts with a question q_t for which q_t(t) > q_t(P) + (e^epsilon - 1) + 2d. The mean over i gives
+        T holds the transcripts with a question q_t for which q_t(t) > q_t(P) + (e^epsilon - 1) + 2d. In the mean over i
         E q_t(t) 1[T] <= E q_t(P) 1[T] + (e^epsilon - 1) P(T) + delta, so 2d P(T) <= delta; likewise below, with 1 - q.
     Holds when: the records are independent draws from the population. An epsilon under add/remove-one counts twice
         (`replace_one`). It says something only for a small epsilon and a beta far below `chance`.
