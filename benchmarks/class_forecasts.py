@@ -23,7 +23,9 @@ from benchmarks import calibrate, tables
 from benchmarks.class_certificates import NAMES, largest_errors, ledger_of
 from maquette.domain import Attribute, Domain, Kind
 from maquette.questions.classes import CLASSES
-from maquette.releasing.class_choice import MANY, SMALL_ONES, SMALL_PAIRS, TYPICAL, USEFUL
+from maquette.releasing.class_choice import MANY, SMALL_PAIRS, TYPICAL, USEFUL
+
+SMALL_ONES = "one small attribute"
 
 COUNT = 240
 """Seeds of `calibrate.case`; those with a pure budget buy no classes and are left out."""

@@ -249,6 +249,23 @@ def _(patch):
     changed(patch, statistics, "largest_error", lambda real: lambda *args: 2 * real(*args))
 
 
+@bug("weights of errors above 1", checks.exactly("weighted class errors, pure"))
+def _(patch):
+    changed(
+        patch,
+        statistics,
+        "weigh",
+        lambda real: lambda error, weight, whole: real(2 * error, weight, whole=whole),
+    )
+
+
+@bug("weights turned over", checks.exactly("weighted class errors, rho"))
+def _(patch):
+    changed(
+        patch, statistics, "weigh", lambda real: lambda error, weight, whole: real(error, whole, whole=weight)
+    )
+
+
 def _shares_above_one(curator):
     tables = {(name,): np.full(curator.domain[name].size, 5) for name in curator.domain.names}
     given = ReleasedTables(tuple((name,) for name in curator.domain.names), tables, 5)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.questions import class_errors
-from maquette.questions.class_errors import gaps, largest_error, largest_gap
+from maquette.questions.class_errors import gaps, largest_error, largest_gap, weigh
 from maquette.questions.classes import CLASSES, ClassTable, Family, Kind
-from maquette.questions.released import ClassQuestion, ReleasedTables
+from maquette.questions.released import WHOLE, ClassQuestion, ReleasedTables
 from support.class_cases import FAMILY, MIXED, TINY, conditions, largest
 from support.privacy_doubles import histograms, neighbours
 
@@ -73,6 +73,78 @@ def test_sensitivity_is_one_on_all_neighbours(name, relation):
         for one, other in neighbours(tables, relation):
             moved.add(abs(found[one] - found[other]))
     assert {1} <= moved <= {0, 1}
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_weights_of_at_most_one_keep_the_sensitivity(relation):
+    """Over every pair of neighbouring tables of up to two records: weights on tables, from almost none to all."""
+    rng = np.random.default_rng(5)
+    tables = histograms(TINY.size, most=2)
+    parts = CLASSES["relative"].tables(TINY, [TINY.names])
+    moved = set()
+    for denominator in (1, 2, 5):
+        shares = random_shares(rng, TINY.shape, denominator)
+        weights = {table: int(rng.choice([1, WHOLE // 3, WHOLE - 1, WHOLE])) for table in parts}
+        found = {}
+        for t in tables:
+            counts = np.array(t).reshape(TINY.shape)
+            found[t] = max(
+                weigh(_one(table, counts, shares, denominator), weights[table], whole=WHOLE)
+                for table in parts
+            )
+        moved |= {abs(found[one] - found[other]) for one, other in neighbours(tables, relation)}
+    assert {1} <= moved <= {0, 1}
+
+
+def _one(table, counts, shares, denominator):
+    gap = gaps(margin_of(counts, TINY, table.margin), margin_of(shares, TINY, table.margin), denominator)
+    return largest_error(table, gap, denominator)
+
+
+@given(error=st.integers(0, 2**33), weight=st.integers(1, WHOLE))
+def test_a_weighted_error_is_rounded_up(error, weight):
+    assert weigh(error, weight, whole=WHOLE) == ceil(Fraction(error * weight, WHOLE))
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"relative": {("a",): WHOLE + 1}},
+        {"relative": {("a",): 0}},
+        {"relative": {("a",): 0.5}},
+        {"relative": {("a",): True}},
+        {"relative": [1]},
+        {"two ranges": {("a", "b"): 1}},
+        [],
+    ],
+)
+def test_other_weights_are_refused(weights):
+    tables = {
+        margin: np.ones(TINY.cells(margin), dtype=np.int64)
+        for length in (1, 2)
+        for margin in itertools.combinations(TINY.names, length)
+    }
+    assert ClassQuestion.of(TINY, ["relative"], ReleasedTables((TINY.names,), tables, 100)).names
+    with pytest.raises(ParameterError, match="weight"):
+        ClassQuestion.of(TINY, ["relative"], ReleasedTables((TINY.names,), tables, 100, weights))
+
+
+def test_the_ledger_knows_a_question_by_its_weights_and_one_without_as_before():
+    tables = {
+        margin: np.ones(TINY.cells(margin), dtype=np.int64)
+        for length in (1, 2)
+        for margin in itertools.combinations(TINY.names, length)
+    }
+
+    def request(weights):
+        given = ReleasedTables((TINY.names,), tables, 100, {"relative": weights} if weights else {})
+        return ClassQuestion.of(TINY, ["relative"], given).request()
+
+    plain = request({})
+    assert set(plain) == {"ask", "classes", "rules", "tables", "denominator"}
+    assert request({("a",): WHOLE}) == plain
+    one, other = request({("a",): 3}), request({("a",): 4})
+    assert one["weights"] != other["weights"]
 
 
 @settings(max_examples=300, deadline=None)

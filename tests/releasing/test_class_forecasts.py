@@ -8,7 +8,7 @@ import maquette as mq
 from maquette.questions.answers import Answers
 from maquette.questions.classes import CLASSES
 from maquette.releasing import certify, class_choice
-from maquette.releasing.class_choice import SMALL_ONES, SMALL_PAIRS, TYPICAL, WITHIN, typical_error
+from maquette.releasing.class_choice import RELATIVE, SMALL_PAIRS, TYPICAL, WITHIN
 from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import distribution_of, marginal_places
@@ -68,7 +68,7 @@ def test_the_constants_are_those_of_the_stored_tables():
 def test_errors_grow_with_the_cells_of_one_attribute_and_hardly_with_those_of_two():
     """Why small attributes have a class of their own, and small tables of two attributes have none."""
     figures = class_forecasts.stored()
-    one = class_forecasts.growth("one attribute", CLASSES[SMALL_ONES].max_cells, figures)
+    one = class_forecasts.growth("one attribute", CLASSES["one small attribute"].max_cells, figures)
     two = class_forecasts.growth("two attributes", 256, figures)
     assert one["quartiles"][1] < class_choice.PAYS < 0.8 < two["quartiles"][1]
 
@@ -87,7 +87,7 @@ def test_the_plan_names_what_is_bought_and_about_how_well(n, epsilon):
 
 def test_a_class_that_would_say_nothing_is_not_forecast():
     assert [one.name for one in forecast().classes] == [
-        "one attribute", SMALL_ONES, "two attributes", "two ranges",
+        "one attribute", "two attributes", "two ranges", RELATIVE,
     ]  # fmt: skip
     assert forecast(n=100).classes == ()
     assert forecast(certificate=0.05).classes == ()
@@ -105,7 +105,7 @@ def test_classes_by_name_are_forecast_where_they_were_calibrated():
     assert [one.expected for one in direct.classes] == [None]
 
 
-def test_small_attributes_have_a_bound_of_their_own_where_it_is_expected_to_be_smaller():
+def test_tables_have_bounds_of_their_own_where_half_of_them_are_expected_to_be_smaller():
     alike = mq.Domain.from_dict(
         {
             "attributes": [
@@ -114,11 +114,12 @@ def test_small_attributes_have_a_bound_of_their_own_where_it_is_expected_to_be_s
             ]
         }
     )
-    assert SMALL_ONES not in [one.name for one in forecast(mq.marginals(alike, k=2)).classes]
-    assert SMALL_ONES in [one.name for one in forecast().classes]
-    assert typical_error(SMALL_ONES, cells=12, expected=0.01) < class_choice.PAYS * typical_error(
-        "one attribute", cells=60, expected=0.01
-    )
+    assert RELATIVE not in [one.name for one in forecast(mq.marginals(alike, k=2)).classes]
+    expected = {one.name: one.expected for one in forecast().classes}
+    assert expected[RELATIVE] < class_choice.PAYS * expected["two ranges"]
+    assert forecast().classes[-1].says.endswith("half of these")
+    named = {one.name: one.expected for one in forecast(mq.marginals(DOMAIN, k=1)).classes}
+    assert named[RELATIVE] < class_choice.PAYS * named["one attribute"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ def test_a_plan_shows_the_classes():
 
 
 def test_a_class_inside_another_never_has_the_larger_bound():
-    drawn = {"one attribute": 0.02, SMALL_ONES: 0.01, "two attributes": 0.03, SMALL_PAIRS: 0.04}
+    drawn = {"one attribute": 0.02, "one small attribute": 0.01, "two attributes": 0.03, SMALL_PAIRS: 0.04}
     bounds = certify.smallest_bounds([GroupCertificate(name, 1, alpha, 1.0) for name, alpha in drawn.items()])
     assert [one.alpha for one in bounds] == [0.02, 0.01, 0.03, 0.03]
     for small, whole in WIDER.items():

@@ -60,13 +60,19 @@ FAMILY = {
     "two ranges": "ranges",
     "three ranges": "ranges",
     "anything on two attributes": "any",
+    "relative": "ranges",
 }
-ORDER = {name: 2 if "two" in name else 1 if "one" in name else 3 for name in FAMILY}
+ORDER = {name: 3 if "three" in name else 1 if "one" in name.split()[:1] else 2 for name in FAMILY}
+PARTS = {"relative": ("one attribute", "two ranges")}
 assert FAMILY.keys() == CLASSES.keys()
 
 
 def conditions(name: str, domain: Domain) -> Iterator[np.ndarray[Any, Any]]:
     """Every condition of a class as a mask over the whole universe, all attributes looked at together."""
+    if name in PARTS:
+        for part in PARTS[name]:
+            yield from conditions(part, domain)
+        return
     for names in itertools.combinations(domain.names, min(ORDER[name], len(domain))):
         axes = [domain.index(one) for one in names]
         shape = tuple(domain.shape[axis] for axis in axes)

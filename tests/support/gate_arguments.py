@@ -444,7 +444,18 @@ def _class_errors(rng: Rng) -> Arguments:
                 )
     if rng.integers(15) == 0:
         tables = odd(rng)
-    released = ReleasedTables(sets, tables, denominator) if rng.integers(12) else odd(rng)
+    weights: Any = {}
+    if rng.integers(3) == 0:
+        usual = [1, 2**15, 2**16]
+        weights = {
+            name: {margin: pick(rng, [*usual, *usual, *usual, whole(rng), odd(rng)]) for margin in tables}
+            for name in (names if isinstance(names, list) else [])
+            if isinstance(name, str) and isinstance(tables, dict)
+        }
+        weights = (
+            weights if rng.integers(10) else pick(rng, [odd(rng), {"nothing": {}}, {"relative": odd(rng)}])
+        )
+    released = ReleasedTables(sets, tables, denominator, weights) if rng.integers(12) else odd(rng)
     return {"classes": names, "released": released, "price": price(rng)}
 
 

@@ -17,6 +17,7 @@ from maquette.models.answers import Answers
 from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
 from maquette.queries.base import Group, Queries
 from maquette.queries.marginals import Binned
+from maquette.questions import released as released_tables
 from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.classes import CLASSES
 from maquette.questions.draws import (
@@ -209,8 +210,11 @@ def _judged(structure: Structure, base: Base, *values: list[int]) -> Callable[[A
     return run
 
 
-def _class_errors(*classes: str) -> Callable[[Any], Any]:
-    """The errors of an odd distribution over classes of questions, on all attributes together."""
+def _class_errors(*classes: str, weighted: bool = False) -> Callable[[Any], Any]:
+    """The errors of an odd distribution over classes of questions, on all attributes together.
+
+    With weights of all sizes, on every second table.
+    """
 
     def run(curator: Any) -> Any:
         domain = curator.domain
@@ -222,7 +226,16 @@ def _class_errors(*classes: str) -> Callable[[Any], Any]:
             for length in (1, 2, 3)
             for margin in combinations(domain.names, length)
         }
-        released = ReleasedTables((domain.names,), tables, int(whole.sum()))
+        weights = {
+            name: {
+                margin: max(1, released_tables.WHOLE * (i % 5) // 4)
+                for i, margin in enumerate(tables)
+                if i % 2
+                and any(margin == table.margin for table in CLASSES[name].tables(domain, [domain.names]))
+            }
+            for name in (classes if weighted else ())
+        }
+        released = ReleasedTables((domain.names,), tables, int(whole.sum()), weights)
         return curator.class_errors(classes, released, price=_price(curator))
 
     return run
@@ -341,6 +354,8 @@ QUESTION_CASES = [
     Case("select signed, rho", CONCENTRATED, _select_signed),
     Case("class errors, pure", PURE, _class_errors("one attribute", "two attributes", "three ranges")),
     Case("class errors, rho", CONCENTRATED, _class_errors(*CLASSES)),
+    Case("weighted class errors, pure", PURE, _class_errors("relative", "two attributes", weighted=True)),
+    Case("weighted class errors, rho", CONCENTRATED, _class_errors("relative", weighted=True)),
     Case("largest error, pure", PURE, _largest),
     Case("largest error, rho", CONCENTRATED, _largest),
     Case("largest error by group, pure", PURE, _grouped),

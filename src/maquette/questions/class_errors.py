@@ -8,7 +8,9 @@ is the statistic that is certified.
 Sensitivity 1. For a fixed set S the released share q(S) = k(S) / D lies in [0, 1], because no k is negative and all
 of them together are at most D. Adding a record y moves c(S) - n q(S) by [y in S] - q(S), replacing one moves it by
 [y in S] - [z in S]: both lie in [-1, 1]. Neither the absolute value nor the largest of any number of such
-functions moves by more, nor does rounding up make a gap of at most 1 wider than 1. What a kernel computes is such a
+functions moves by more, nor does rounding up make a gap of at most 1 wider than 1. A public weight of at most 1 on
+the error of a table makes what it moves by no larger, and the largest weighted error, rounded up again, moves by at
+most 1 too. What a kernel computes is such a
 maximum whatever the walks and families are, as long as each number it compares is the gap of a set that does not
 depend on the table: a mistake in a walk can make a certificate say too little, but not cost privacy.
 
@@ -37,6 +39,11 @@ def gaps(counts: Integers, released: Integers, denominator: int) -> Integers:
 def largest_error(table: ClassTable, gap: Integers, denominator: int) -> int:
     """The largest |count - n share| over all sets of one table, rounded up to whole records."""
     return -(-largest_gap(table, gap) // denominator)
+
+
+def weigh(error: int, weight: int, *, whole: int) -> int:
+    """weight / whole of an error, rounded up."""
+    return -(-error * weight // whole)
 
 
 def largest_gap(table: ClassTable, gap: Integers) -> int:

@@ -222,6 +222,8 @@ class QuestionClass:
     """Attributes with more cells are not in the class: their errors need not set the bound of the others."""
     smallest: int = MAX_ATTRIBUTE
     """Tables all of whose attributes have more cells are not in the class."""
+    parts: tuple[str, ...] = ()
+    """Classes whose tables it has, each table of which may have a weight: it is certified by its own bound."""
 
     def family(self, attribute: Attribute) -> Family:
         """The family that the class has on an attribute, where it can be afforded."""
@@ -237,6 +239,9 @@ class QuestionClass:
 
     def each_table(self, domain: Domain, sets: Sequence[Margin]) -> Iterator[ClassTable]:
         """The same, one after the other, worked out anew."""
+        if self.parts:
+            yield from self._of_parts(domain, sets)
+            return
         candidates = _margins(domain, sets, self.order, self.max_cells)
         margins = [one for one in candidates if min(domain[name].size for name in one) <= self.smallest]
         share = MAX_STEPS // max(len(margins), 1)
@@ -244,6 +249,15 @@ class QuestionClass:
             table = ClassTable(margin) if self.free else self._table(domain, margin, share)
             if table is not None:
                 yield table
+
+    def _of_parts(self, domain: Domain, sets: Sequence[Margin]) -> Iterator[ClassTable]:
+        """The tables of other classes; of two over the same attributes the one of the class that is named first."""
+        seen: set[Margin] = set()
+        for name in self.parts:
+            for table in CLASSES[name].tables(domain, sets):
+                if table.margin not in seen:
+                    seen.add(table.margin)
+                    yield table
 
     def _table(self, domain: Domain, margin: Margin, steps: int) -> ClassTable | None:
         families = [self.family(domain[name]) for name in margin]
@@ -365,6 +379,14 @@ CLASSES = {
             Kind.ANY,
             "any condition at all on two attributes",
             free=True,
+        ),
+        QuestionClass(
+            "relative",
+            1,
+            Kind.RANGE,
+            Kind.ANY,
+            "any condition on one attribute, or ranges and lists of values of two, each with a bound of its own",
+            parts=("one attribute", "two ranges"),
         ),
     )
 }

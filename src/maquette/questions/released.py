@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +16,9 @@ from maquette.queries.base import Margin
 from maquette.questions import bounds
 from maquette.questions.classes import CLASSES, MAX_CELLS, RULES, ClassTable, cells_of
 
+WHOLE = 2**16
+"""The weight of an error that counts as it is. Others count for less: weight / WHOLE of it."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleasedTables:
@@ -26,14 +29,17 @@ class ReleasedTables:
     tables: dict[Margin, NDArray[np.signedinteger[Any]]]
     """Flat, by the attributes in domain order."""
     denominator: int
+    weights: dict[str, dict[Margin, int]] = field(default_factory=dict[str, dict[Margin, int]])
+    """By class and table, from 1 to `WHOLE`, which all others have: what an error counts for. Public numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassQuestion:
-    """Several classes, checked: their tables by attributes, with the place of each class among those asked for."""
+    """Several classes, checked: their tables by attributes, each with the place of its class among those asked for and
+    with its weight."""
 
     names: tuple[str, ...]
-    by_margin: dict[Margin, list[tuple[int, ClassTable]]]
+    by_margin: dict[Margin, list[tuple[int, ClassTable, int]]]
     shares: dict[Margin, NDArray[np.signedinteger[Any]]]
     """The released tables that are needed, flat, over `denominator`."""
     denominator: int
@@ -48,13 +54,15 @@ class ClassQuestion:
         _check_sets(domain, released.sets)
         bounds.check_type(released.tables, dict, "released tables by their attributes")
         bounds.check_whole(released.denominator, least=1, most=bounds.FACTORS, what="the common denominator")
-        by_margin: dict[Margin, list[tuple[int, ClassTable]]] = {}
+        weights = _weights(names, released.weights)
+        by_margin: dict[Margin, list[tuple[int, ClassTable, int]]] = {}
         for place, name in enumerate(names):
             tables = CLASSES[name].tables(domain, released.sets)
             if not tables or cells_of(domain, tables) > MAX_CELLS:
                 raise ParameterError(f"the class '{name}' has no table here, or tables of too many cells")
             for table in tables:
-                by_margin.setdefault(table.margin, []).append((place, table))
+                weight = weights.get((name, table.margin), WHOLE)
+                by_margin.setdefault(table.margin, []).append((place, table, weight))
         shares = {margin: _table(domain, margin, released) for margin in by_margin}
         return cls(tuple(names), by_margin, shares, released.denominator)
 
@@ -64,13 +72,36 @@ class ClassQuestion:
         for margin, table in self.shares.items():
             hasher.update(repr(margin).encode())
             hasher.update(np.ascontiguousarray(table, dtype="<i4").data)
-        return {
+        request: dict[str, Any] = {
             "ask": "class errors",
             "classes": list(self.names),
             "rules": RULES,
             "tables": hasher.hexdigest(),
             "denominator": self.denominator,
         }
+        weights = [
+            (self.names[place], margin, weight)
+            for margin, tables in self.by_margin.items()
+            for place, _, weight in tables
+            if weight < WHOLE
+        ]
+        if weights:  # a question without them is asked as it always was
+            request["weights"] = hashlib.sha256(repr(sorted(weights)).encode()).hexdigest()
+        return request
+
+
+def _weights(names: Sequence[str], weights: object) -> dict[tuple[str, Margin], int]:
+    """Weights of tables by class, none of them above that of an error as it is."""
+    bounds.check_type(weights, dict, "weights by class")
+    flat: dict[tuple[str, Margin], int] = {}
+    for name, by_margin in cast("dict[object, object]", weights).items():
+        if name not in names:
+            raise ParameterError("expected weights of classes that are asked for")
+        bounds.check_type(by_margin, dict, "weights by the attributes of their table")
+        for margin, weight in cast("dict[Margin, int]", by_margin).items():
+            bounds.check_whole(weight, least=1, most=WHOLE, what="a weight")
+            flat[cast("str", name), margin] = weight
+    return flat
 
 
 def _check_sets(domain: Domain, sets: object) -> None:

@@ -8,17 +8,21 @@ number aside, and given the number only one of the other two events is in play.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from maquette.domain import Relation
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Task
 from maquette.models.answers import Answers
-from maquette.queries.base import Group, Queries
+from maquette.queries.base import Group, Margin, Queries, Sensitivity
+from maquette.questions.classes import CLASSES, ClassTable
 from maquette.questions.draws import DrawnDatabase
 from maquette.questions.measurement import LargestError, Size
 from maquette.questions.noise import law_at
+from maquette.questions.released import WHOLE
+from maquette.releasing.scales import weights_of
 from maquette.results.distribution import Distribution
 from maquette.results.statements import WIDER, Certificate, ClassCertificate, GroupCertificate
 from maquette.results.totals import Records, records
@@ -84,14 +88,61 @@ def certify_classes(
         class; `together` is what is stated, for all certificates of the release, of which there are so many.
     Holds when: the table is not empty.
     """
-    measurement = curator.class_errors(names, distribution.released(names), price=price)
+    among = records(size, model, beta=beta)
+    vector = Sensitivity(Fraction(len(names)), Fraction(len(names)), Fraction(1))
+    deviation = law_at(price, vector, unit=curator.unit).deviation
+    weights = {
+        name: weights_of(distribution, _tables(name, distribution), n=among.value, deviation=deviation)
+        for name in names
+        if CLASSES[name].parts
+    }
+    measurement = curator.class_errors(names, distribution.released(names, weights), price=price)
     share = beta_for_noise(beta, certificates, public=size.public)
     groups = [Group(name, 0, 1) for name in names]
-    bounds = _bounds(measurement, groups, records(size, model, beta=beta), beta=share, each=True)
-    return tuple(
-        ClassCertificate(name, bound.alpha, together, bound.counts, distribution.source)
-        for name, bound in zip(names, smallest_bounds(bounds), strict=True)
-    )
+    bounds = smallest_bounds(_bounds(measurement, groups, among, beta=share, each=True))
+    flat = {bound.name: bound for bound in bounds if bound.name not in weights}
+    made: list[ClassCertificate] = []
+    for name, bound in zip(names, bounds, strict=True):
+        own = (
+            _by_table(bound, _tables(name, distribution), weights[name], among, flat)
+            if name in weights
+            else ()
+        )
+        alpha = max(own, default=bound.alpha)
+        counts = alpha * among.least if own else bound.counts
+        made.append(ClassCertificate(name, alpha, together, counts, distribution.source, bounds=own))
+    return tuple(made)
+
+
+def _tables(name: str, distribution: Distribution) -> tuple[ClassTable, ...]:
+    return CLASSES[name].tables(distribution.domain, distribution.sets)
+
+
+def _by_table(
+    bound: GroupCertificate,
+    tables: Sequence[ClassTable],
+    weights: Mapping[Margin, int],
+    among: Records,
+    flat: Mapping[str, GroupCertificate],
+) -> tuple[float, ...]:
+    """The bound of every table of a relative certificate, or that of its class where it came out smaller: both hold.
+
+    Accuracy: weight / WHOLE of a table's largest error is at most `bound.counts`, whenever the number is.
+    """
+    alphas: list[float] = []
+    for table in tables:
+        part = flat.get("two ranges" if table.families else "one attribute")
+        own = bound.counts * WHOLE / weights[table.margin] / among.least if among.least > 0 else 1.0
+        alphas.append(min(1.0, _rounded_up(own), 1.0 if part is None else part.alpha))
+    return tuple(alphas)
+
+
+def _rounded_up(alpha: float) -> float:
+    """To four digits, so that a list of many is short where it is stored."""
+    if not 0 < alpha < 1:
+        return alpha
+    digits = 4 - math.ceil(math.log10(alpha))
+    return math.ceil(alpha * 10**digits) / 10**digits
 
 
 def smallest_bounds(bounds: Sequence[GroupCertificate]) -> list[GroupCertificate]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,26 +12,26 @@ from maquette.domain import Domain
 from maquette.mechanisms import sizing
 from maquette.mechanisms.base import ClassForecast, Mechanism, Prepared
 from maquette.queries.base import Margin, Queries, Sensitivity
-from maquette.questions.classes import CLASSES, MAX_CELLS, cells_of
+from maquette.questions.classes import CLASSES, MAX_CELLS, SMALL, cells_of
 from maquette.questions.measurement import Size
 from maquette.questions.noise import law_at
 from maquette.releasing.certify import beta_for_noise, share_of_beta
 from maquette.releasing.request import Request
 from maquette.results.distribution import marginal_places
 
-SMALL_ONES = "one small attribute"
+RELATIVE = "relative"
 SMALL_PAIRS = "two attributes with a small one"
 USEFUL = 0.25
 """A class is certified by itself where the bound is expected to be below this."""
 PAYS = 2 / 3
-"""Small attributes have a bound of their own where it is expected to be below this part of the bound of all."""
+"""Tables have bounds of their own where that of half of them is expected to be below this part of the bound of all."""
 MANY = 40
 """Pairs with an attribute of few cells have a bound of their own where two attributes have at least so many: those
 are off by more (`python -m benchmarks class_certificates`; `python -m benchmarks.class_forecasts` for smaller ones)."""
 
 # Constants of the typical errors over classes, fitted to generated tables (`python -m benchmarks.class_forecasts`): the
 # logarithm of the largest error is linear in 1, the logarithm of the cells of the largest attribute and that of the
-# largest error that is expected over the workload's cells. These classes are certified by default.
+# largest error that is expected over the workload's cells.
 TYPICAL = {
     "one attribute": (-1.432, 0.617, 0.893),
     "one small attribute": (-1.349, 0.689, 0.927),
@@ -39,6 +40,15 @@ TYPICAL = {
     "three attributes": (-0.413, 0.38, 0.92),
     "two ranges": (-0.888, 0.509, 0.879),
 }
+DEFAULT = (
+    "one attribute",
+    "two attributes",
+    SMALL_PAIRS,
+    "three attributes",
+    "two ranges",
+    RELATIVE,
+)
+"""Classes that are certified by default, where they are expected to say something."""
 WITHIN = (0.53, 2.46)
 """Nine of ten generated tables that were not fitted have a largest error between these multiples of the typical one."""
 
@@ -61,8 +71,10 @@ class Offer:
             return ()
         forecasts = {one.name: one.expected or 0.0 for one in self.forecasts(default_classes(self.queries))}
         useful = [name for name, error in forecasts.items() if error < USEFUL]
-        if "one attribute" in useful and forecasts.get(SMALL_ONES, 0.0) > PAYS * forecasts["one attribute"]:
-            useful.remove(SMALL_ONES)
+        if RELATIVE in useful and forecasts[RELATIVE] > PAYS * max(
+            forecasts.get(name, 0.0) for name in CLASSES[RELATIVE].parts
+        ):
+            useful.remove(RELATIVE)
         return tuple(useful)
 
     def forecasts(self, names: Sequence[str]) -> tuple[ClassForecast, ...]:
@@ -81,7 +93,7 @@ class Offer:
         return tuple(
             ClassForecast(
                 name,
-                CLASSES[name].says,
+                CLASSES[name].says + (", half of these" if CLASSES[name].parts else ""),
                 None if (error := self._typical(name)) is None else min(1.0, error + margin / n),
             )
             for name in names
@@ -90,9 +102,17 @@ class Offer:
     def _typical(self, name: str) -> float | None:
         """The largest error that is typical of a class; None where nothing is known of it."""
         expected = self.prepared.forecast.expected
-        if not expected or name not in TYPICAL or not self.prepared.mechanism.traits.answers_from_rows:
+        if not expected or not self.prepared.mechanism.traits.answers_from_rows:
             return None
-        cells = [cells for cells in _sizes(self.queries) if cells <= CLASSES[name].max_cells]
+        sizes = _sizes(self.queries)
+        if (
+            name == RELATIVE
+        ):  # half of the tables are off by what an attribute of middle size as the largest makes
+            part = next(one for one in ("two ranges", "one attribute") if _reaches(self.queries, one))
+            return typical_error(part, cells=round(statistics.median(sizes)), expected=expected)
+        if name not in TYPICAL:
+            return None
+        cells = [cells for cells in sizes if cells <= CLASSES[name].max_cells]
         return typical_error(name, cells=max(cells, default=1), expected=expected)
 
 
@@ -130,14 +150,18 @@ def are_classes_useful(request: Request, mechanism: Mechanism, *, size: Size) ->
 def default_classes(queries: Queries) -> tuple[str, ...]:
     """The classes that a workload of marginals answers with its own tables: public structure only."""
     sets = tuple(marginal_places(queries))
-    order = max(map(len, sets), default=0)
-    able = [name for name in TYPICAL if CLASSES[name].order <= order]
+    able = [name for name in DEFAULT if _reaches(queries, name)]
     sizes = sorted(_sizes(queries))
-    if max(sizes, default=0) <= CLASSES[SMALL_ONES].max_cells and SMALL_ONES in able:
-        able.remove(SMALL_ONES)  # the same attributes as in the class of all
+    if max(sizes, default=0) <= SMALL and RELATIVE in able:
+        able.remove(RELATIVE)  # tables of such attributes are off by much the same
     if SMALL_PAIRS in able and not (sizes[0] <= CLASSES[SMALL_PAIRS].smallest and sizes[-2] >= MANY):
         able.remove(SMALL_PAIRS)
     return tuple(name for name in able if can_be_certified(queries.domain, name, sets))
+
+
+def _reaches(queries: Queries, name: str) -> bool:
+    """Have the marginals of a workload as many attributes as the questions of a class?"""
+    return CLASSES[name].order <= max(map(len, marginal_places(queries)), default=0)
 
 
 def _sizes(queries: Queries) -> list[int]:

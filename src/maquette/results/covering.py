@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from maquette.errors import ReleaseError
 from maquette.queries import condition
 from maquette.queries.base import Queries
 from maquette.queries.canonical import MAX_COMPARED_CELLS
@@ -58,14 +59,15 @@ class Covered:
 class Bound:
     """The smallest bound of one conjunction: by which class, on which table, as a sum of how many of its questions."""
 
-    certificate: ClassCertificate
     question_class: QuestionClass
     table: ClassTable
+    alpha: float
+    """The bound of one question on this table."""
     parts: int
 
     @property
     def error(self) -> float:
-        return self.certificate.alpha * self.parts
+        return self.alpha * self.parts
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,19 @@ class Coverage:
         return cls(release.distribution, release.certificates)
 
     @cached_property
-    def tables(self) -> list[tuple[ClassCertificate, QuestionClass, tuple[ClassTable, ...]]]:
+    def tables(self) -> list[tuple[QuestionClass, list[tuple[ClassTable, float]]]]:
+        """Every certificate with its tables, and the bound of each."""
         domain, sets = self.distribution.domain, self.distribution.sets
-        return [(one, CLASSES[one.name], CLASSES[one.name].tables(domain, sets)) for one in self.certificates]
+        found: list[tuple[QuestionClass, list[tuple[ClassTable, float]]]] = []
+        for one in self.certificates:
+            tables = CLASSES[one.name].tables(domain, sets)
+            bounds = one.bounds or (one.alpha,) * len(tables)
+            if len(bounds) != len(tables):
+                raise ReleaseError(
+                    f"the certificate '{one.name}' has {len(bounds):,} bounds for {len(tables):,} tables"
+                )
+            found.append((CLASSES[one.name], list(zip(tables, bounds, strict=True))))
+        return found
 
     def cover(self, query: Queries) -> Covered | None:
         """The smallest error that the classes state for one query; None if they say nothing about it."""
@@ -109,11 +121,10 @@ class Coverage:
         A sum with such weights is largest where each of them is 0 or 1: for a set.
         """
         options = [
-            (certificate.alpha, question_class, table)
-            for certificate, question_class, tables in self.tables
-            if question_class.free
-            for table in tables
-            if set(query.attributes) <= set(table.margin)
+            (alpha, question_class, table)
+            for question_class, tables in self.tables
+            for table, alpha in tables
+            if not table.families and set(query.attributes) <= set(table.margin)
         ]
         if not options or query.domain.cells(query.attributes) > MAX_COMPARED_CELLS:
             return None
@@ -142,10 +153,10 @@ class Coverage:
         """The smallest bound of a conjunction over all classes and tables."""
         names = {leaf.attribute for leaf in product}
         options: list[Bound] = []
-        for certificate, question_class, tables in self.tables:
-            inside = [table for table in tables if names <= set(table.margin)]
-            for table in inside:
-                options.append(Bound(certificate, question_class, table, _parts(product, table)))
+        for question_class, tables in self.tables:
+            for table, alpha in tables:
+                if names <= set(table.margin):
+                    options.append(Bound(question_class, table, alpha, _parts(product, table)))
         domain = self.distribution.domain
         return min(options, key=lambda one: (one.error, domain.cells(one.table.margin)), default=None)
 
@@ -209,7 +220,7 @@ def _parts(product: Product, table: ClassTable) -> int:
 
 def error_of(product: Product, bound: Bound) -> float:
     """The error of another conjunction by the same class and table."""
-    return bound.certificate.alpha * _parts(product, bound.table)
+    return bound.alpha * _parts(product, bound.table)
 
 
 def _statement(bounds: Sequence[Bound]) -> str:

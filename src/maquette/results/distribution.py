@@ -92,14 +92,19 @@ class Distribution:
         """Where each marginal of the workload stands among the answers."""
         return marginal_places(self.workload)
 
-    def released(self, classes: Sequence[str]) -> ReleasedTables:
-        """All tables that some classes need, for the gate."""
+    def released(
+        self, classes: Sequence[str], weights: dict[str, dict[Margin, int]] | None = None
+    ) -> ReleasedTables:
+        """All tables that some classes need, for the gate; with weights of those tables, public ones."""
         needed = {table.margin for name in classes for table in CLASSES[name].tables(self.domain, self.sets)}
         if self.source == "answers":
-            return ReleasedTables(self.sets, {m: self.table(m) for m in needed}, self.denominator)
+            return ReleasedTables(
+                self.sets, {m: self.table(m) for m in needed}, self.denominator, weights or {}
+            )
         assert self.database is not None
         by_margin = count_margins(self.domain, self.database.columns, needed)
-        return ReleasedTables(self.sets, {m: t.ravel() for m, t in by_margin.items()}, self.denominator)
+        tables = {m: t.ravel() for m, t in by_margin.items()}
+        return ReleasedTables(self.sets, tables, self.denominator, weights or {})
 
 
 def distribution_of(

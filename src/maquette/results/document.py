@@ -155,6 +155,9 @@ def _persons(release: Release) -> dict[str, Any]:
 def _certificates(release: Release) -> dict[str, Any]:
     """Certificates of classes, where some were bought: earlier versions know none."""
     stored = [asdict(certificate) for certificate in release.certificates]
+    for one in stored:
+        if not one["bounds"]:  # as earlier versions stored them
+            del one["bounds"]
     return {"certificates": stored} if stored else {}
 
 
@@ -220,7 +223,7 @@ def _parse_certificates(data: Any) -> tuple[ClassCertificate, ...]:
     current = [one for one in listed if one.get("rules") == RULES]
     certificates = read(tuple[ClassCertificate, ...], current, where="certificates")
     for one in certificates:
-        if one.name not in CLASSES or not 0 < one.beta < 1 or one.alpha < 0:
+        if one.name not in CLASSES or not 0 < one.beta < 1 or min((one.alpha, *one.bounds)) < 0:
             raise ReleaseError(f"expected a certificate of a known class with a bound, got {one.name!r:.80}")
     return certificates
 

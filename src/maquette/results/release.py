@@ -332,7 +332,7 @@ class Release:
         }
         if self.certificates:
             lines["also certified"] = "; ".join(
-                f"{one.says} within {wording.points(one.alpha)}" for one in useful(self.certificates)
+                f"{one.says}{one.comma} {one.within}" for one in useful(self.certificates)
             )
         if self.guarantee.target is not None:
             lines["asked for"] = _asked_for(self.guarantee)
@@ -369,9 +369,7 @@ def headline(release: Release) -> str:
             f"No useful bound is proved for all {wording.big(count)} answers together: "
             "the noise is large for a table of this size."
         )
-    classes = "".join(
-        f", {one.says} within {wording.points(one.alpha)}" for one in useful(release.certificates)
-    )
+    classes = "".join(f", {one.says}{one.comma} {one.within}" for one in useful(release.certificates))
     return (
         f"{subject} within {wording.points(bound)} of the truth{classes}, "
         f"except with probability {wording.chance(beta)}{' for all of this together' if classes else ''}."

@@ -266,8 +266,8 @@ def _statement(group: GroupErrors) -> tuple[str, float]:
 def error_bars(release: Release) -> list[ErrorBar]:
     """Every stated error: those for classes of questions first, smallest first, then those of the workload's groups."""
     rows: list[tuple[str, str, float, float | None]] = [
-        (one.says, CERTIFIED, one.alpha, None)
-        for one in sorted(release.certificates, key=lambda one: one.alpha)
+        (one.says + (" (half of them)" if one.bounds else ""), CERTIFIED, one.typical, None)
+        for one in sorted(release.certificates, key=lambda one: one.typical)
     ]
     groups = [(group.name, *_statement(group), group.typical) for group in group_errors(release)]
     if len({error for _, _, error, _ in groups}) == 1 and not any(typical for *_, typical in groups):

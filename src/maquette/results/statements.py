@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -85,21 +86,42 @@ class ClassCertificate:
     of: Literal["answers", "rows"]
     rules: int = RULES
     """The version of the rules that say which questions are in the class."""
+    bounds: tuple[float, ...] = ()
+    """For every table of the class a bound of its own, in their order; none where all of them have `alpha`."""
 
     @property
     def says(self) -> str:
         """The questions of the class, in words."""
         return CLASSES[self.name].says
 
+    @property
+    def typical(self) -> float:
+        """The bound of half of the tables of the class, which is that of all where they have none of their own."""
+        return statistics.median_high(self.bounds) if self.bounds else self.alpha
+
+    @property
+    def within(self) -> str:
+        """The bound, in words."""
+        if not self.bounds:
+            return f"within {wording.points(self.alpha)}"
+        return (
+            f"half of these within {wording.points(self.typical)} and all within {wording.points(self.alpha)}"
+        )
+
     def __str__(self) -> str:
-        return f"{self.says} within {wording.points(self.alpha)}, except with probability {wording.chance(self.beta)}"
+        return f"{self.says}{self.comma} {self.within}, except with probability {wording.chance(self.beta)}"
+
+    @property
+    def comma(self) -> str:
+        """Between what is said and the bound."""
+        return "," if self.bounds else ""
 
     def __repr__(self) -> str:
         return f"ClassCertificate({self})"
 
     def _repr_html_(self) -> str:
         lines = {
-            self.says: f"within {wording.points(self.alpha)}, about {self.counts:,.0f} records",
+            self.says: f"{self.within}, about {self.counts:,.0f} records",
             "holds": f"except with probability {wording.chance(self.beta)}, together with all certificates",
             "about": "the released answers" if self.of == "answers" else "the synthetic rows",
         }
@@ -272,6 +294,6 @@ def join(low: float, low_error: float | None, high: float, high_error: float | N
 
 def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
     """Those certificates of classes that say something, and more than that of a class with all their questions."""
-    meaningful = [one for one in certificates if one.alpha < 1]
+    meaningful = [one for one in certificates if one.typical < 1]
     bounds = {one.name: wording.points(one.alpha) for one in meaningful}
     return [one for one in meaningful if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]]

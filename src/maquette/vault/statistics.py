@@ -12,9 +12,9 @@ from maquette.queries.base import Queries
 from maquette.queries.marginals import Binned
 from maquette.queries.merging import pieces
 from maquette.questions.answers import Answers
-from maquette.questions.class_errors import gaps, largest_error
+from maquette.questions.class_errors import gaps, largest_error, weigh
 from maquette.questions.classes import ClassTable
-from maquette.questions.released import ClassQuestion
+from maquette.questions.released import WHOLE, ClassQuestion
 from maquette.questions.scores import count_errors, signed_errors
 from maquette.vault.engine import Engine
 
@@ -44,18 +44,18 @@ def largest_by_part(
 
 
 def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]:
-    """The largest |count - n share| of every class, rounded up: see `questions/class_errors.py` for why one record
-    moves each of them by at most 1."""
+    """The largest weighted |count - n share| of every class, rounded up: see `questions/class_errors.py` for why one
+    record moves each of them by at most 1."""
     largest = [0] * len(question.names)
     for margins in _batches(list(question.by_margin), engine.domain.cells, engine.cells_per_pass):
         for margin, counts in engine.margins(margins).items():
             shares = question.shares[margin].astype(np.int64, copy=False).reshape(counts.shape)
             gap = gaps(counts, shares, question.denominator)
             errors: dict[ClassTable, int] = {}  # classes have tables in common
-            for place, table in question.by_margin[margin]:
+            for place, table, weight in question.by_margin[margin]:
                 if table not in errors:
                     errors[table] = largest_error(table, gap, question.denominator)
-                largest[place] = max(largest[place], errors[table])
+                largest[place] = max(largest[place], weigh(errors[table], weight, whole=WHOLE))
     return np.array(largest, dtype=np.int64)
 
 
