@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
-from maquette.gate.prices import pricing
+from maquette.gate.prices import Prices
 from maquette.questions.atoms import Atoms, layout
 from maquette.questions.draws import Family, family
 from maquette.samplers.brackets import Scale, Uniform
@@ -61,8 +61,11 @@ def column(codes: NDArray[Any], size: int) -> Column:
     return Column.of(found, counts, cells=size, size=size)
 
 
+PURE = Prices(Unit.EPSILON, Unit.EPSILON, mq.Relation.ADD_REMOVE)
+
+
 def weight(epsilon: float) -> Fraction:
-    return pricing(price=Fraction(str(epsilon)), unit=Unit.EPSILON, resolution=1, what="benchmark").decay
+    return PURE.draw(Fraction(str(epsilon)), resolution=1, what="benchmark").decay
 
 
 def draw(counter: Any, epsilon: float) -> tuple[Any, int]:

@@ -25,6 +25,7 @@ from maquette.releasing.planning import best_accounting
 from maquette.releasing.registry import MECHANISMS
 from support.cli_files import call, desk, refused
 from support.ledger_tampering import tamper
+from support.priced import priced
 from support.privacy_cases import BY_GAUSS, GAUSSIAN_CASES
 from support.privacy_conformance import TINY, check_exactly
 from support.privacy_doubles import histograms
@@ -233,22 +234,14 @@ def test_a_session_runs_on_such_a_ledger(options):
 
 
 def test_noise_planned_in_rho_is_charged_at_most_half_pi_times_as_much():
+    mixed = priced(Unit.RHO, ledger=Unit.HALF_MU_SQUARED)
     for rho in (Fraction(1, 10**6), Fraction(1, 100), Fraction(2, 25)):
-        plan = prices.charged(
-            ONE, price=rho, unit=Unit.RHO, ledger_unit=Unit.HALF_MU_SQUARED, denominator=1, coordinates=1
-        )
+        plan = mixed.noise(NoiseRequest("gaussian", rho), ONE, coordinates=1)
         in_rho, by_gauss = plan.event.cost(Unit.RHO).units, plan.event.cost(Unit.HALF_MU_SQUARED).units
         assert in_rho <= by_gauss <= 1.5708 * in_rho + 1
         assert plan.law == prices.gaussian(ONE, rho=rho, denominator=1).law
     with pytest.raises(MechanismError, match=r"less than 2\.5 counts"):
-        prices.charged(
-            ONE,
-            price=Fraction(1, 10),
-            unit=Unit.RHO,
-            ledger_unit=Unit.HALF_MU_SQUARED,
-            denominator=1,
-            coordinates=1,
-        )
+        mixed.noise(NoiseRequest("gaussian", Fraction(1, 10)), ONE, coordinates=1)
 
 
 # --- planted bugs ---

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from maquette.accounting import UNITS
 from maquette.accounting.unit import Unit
 from maquette.gate import prices
-from maquette.gate.prices import pricing
 from maquette.queries.base import Sensitivity
-from maquette.questions.noise import law_at
+from maquette.questions.noise import NoiseRequest, law_at
 from maquette.questions.rounding import sigma_of
+from support.priced import priced
 
 pytestmark = pytest.mark.law
 
@@ -29,7 +29,8 @@ def floor_units(price: Fraction) -> int:
 @given(price=PRICES, square=SQUARES, denominator=st.sampled_from([1, 7, 2**20]))
 def test_gaussian_noise_costs_its_price_and_not_more(price, square, denominator):
     moved = Sensitivity(square, square, Fraction(1))
-    plan = prices.smoothed(moved, half_square=price, denominator=denominator, coordinates=3)
+    request = NoiseRequest("gaussian", price)
+    plan = priced(Unit.HALF_MU_SQUARED).noise(request, moved, coordinates=3, denominator=denominator)
     cost = plan.event.cost(Unit.HALF_MU_SQUARED)
     assert cost.units <= floor_units(price)
     assert cost.units >= floor_units(price) * (1 - 1e-9) - 1
@@ -45,9 +46,7 @@ def test_gaussian_noise_costs_its_price_and_not_more(price, square, denominator)
 @given(price=PRICES)
 def test_choices_and_draws_cost_their_price_and_not_more(price):
     chosen = prices.selection(price=price, unit=Unit.HALF_MU_SQUARED).event
-    drawn = pricing(
-        price=price, unit=Unit.HALF_MU_SQUARED, resolution=3, what="x", ledger_unit=Unit.HALF_MU_SQUARED
-    ).event
+    drawn = priced(Unit.HALF_MU_SQUARED).draw(price, resolution=3, what="x").event
     for event in (chosen, drawn):
         units = event.cost(Unit.HALF_MU_SQUARED).units
         assert floor_units(price) * (1 - 1e-4) - 1 <= units <= floor_units(price)

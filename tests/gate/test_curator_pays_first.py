@@ -82,7 +82,12 @@ def test_the_ledger_refuses_too_where_the_curator_would_not():
     set_aside(ledger, "release", PURE)
     first, _ = _curator(LooseEngine(TINY, columns_of(TINY, HISTOGRAM)), ledger=ledger)
     first.size(price=Fraction(9, 10))
-    second = Curator(Table(_Committed(TINY), name="tiny", source="test"), ledger, key="release", budget=PURE)
+    second = Curator(
+        Table(_Committed(TINY), name="tiny", source="test"),
+        ledger,
+        key="release",
+        budget=PURE,
+    )
     with pytest.raises(KeyReused):
         second.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 2)))
     second._step = 1

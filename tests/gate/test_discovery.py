@@ -179,7 +179,7 @@ BUGS = {
         prices, "threshold_for", lambda variance, delta, *, rows: rows + 1
     ),
     "a threshold for half the noise": lambda patch: patch.setattr(
-        prices, "plan_common_values", _wider(prices.plan_common_values, Fraction(4))
+        prices.Prices, "common_values", _wider(prices.Prices.common_values, Fraction(4))
     ),
     "values in the order in which they come": lambda patch: patch.setattr(
         vault.RawTable, "spellings", _unsorted

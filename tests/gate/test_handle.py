@@ -51,11 +51,13 @@ def test_it_has_no_length_no_items_and_does_not_change():
         iter(opened)
     with pytest.raises(TypeError):
         opened[0]
-    for name in ("name", "_engine", "other"):
-        with pytest.raises(AttributeError, match="does not change"):
+    for name in ("name", "_engine"):
+        with pytest.raises(AttributeError, match="cannot assign"):
             setattr(opened, name, 1)
-        with pytest.raises(AttributeError, match="does not change"):
+        with pytest.raises(AttributeError, match="cannot delete"):
             delattr(opened, name)
+    with pytest.raises((AttributeError, TypeError)):  # which one depends on the version of Python
+        opened.other = 1
     public = {name for name in dir(opened) if not name.startswith("_")}
     assert public == {"domain", "ledger_location", "name", "persons", "source"}
     assert not hasattr(opened, "__dict__")

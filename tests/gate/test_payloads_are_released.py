@@ -13,7 +13,7 @@ import pytest
 
 from maquette.accounting.budget import Budget, Cost
 from maquette.domain import Relation
-from maquette.gate import plans
+from maquette.gate import prices
 from maquette.gate.curator import OnlineCurator
 from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
@@ -142,7 +142,7 @@ def last_payload_is(arrays, ledger) -> bool:
 
 
 def test_a_table_stored_before_its_projection_is_noticed(monkeypatch):
-    monkeypatch.setattr(plans, "relative", lambda table, axes: table.ravel())
+    monkeypatch.setattr(prices, "relative", lambda table, axes: table.ravel())
     ask, stored = QUESTIONS["measure_residuals"]
     noticed = 0
     for _ in range(5):
@@ -155,7 +155,7 @@ def test_residuals_read_from_a_ledger_that_stored_whole_tables_are_the_same(monk
     """Ledgers of earlier versions hold the tables before the projection; they answer as they did."""
     curator, ledger = fresh()
     with monkeypatch.context() as earlier:
-        earlier.setattr(plans, "relative", lambda table, axes: table.ravel())
+        earlier.setattr(prices, "relative", lambda table, axes: table.ravel())
         first = QUESTIONS["measure_residuals"][0](curator)
     again = OnlineCurator(table_of(TINY, HISTOGRAM), ledger, key="session", budget=BUDGET)
     for old, new in zip(first, QUESTIONS["measure_residuals"][0](again), strict=True):

@@ -27,7 +27,7 @@ from maquette.queries.marginals import Marginals
 from maquette.queries.weights import Weights
 from maquette.questions import choices, released
 from maquette.questions.choices import ChoiceQuestion
-from maquette.questions.measurement import LargestError, Measurement, Receipt, Size
+from maquette.questions.measurement import Measurement, NoisyCounts, Receipt, Size
 from maquette.questions.noise import Laplace, NoiseRequest, law_at
 from maquette.questions.released import ReleasedTables
 from maquette.releasing import request
@@ -122,7 +122,7 @@ def _(patch):
         ideal = sensitivity.l1 * denominator / prices.on_grid(epsilon)
         drawn = Fraction(math.nextafter(prices.float_up(ideal), 0))
         event = LaplaceEvent(scale=ideal / denominator, l1=sensitivity.l1)
-        return prices.NoisePlan(Laplace(epsilon, drawn / denominator), event, denominator)
+        return prices.NoisePlan(Laplace(epsilon, drawn / denominator), event)
 
     patch.setattr(prices, "laplace", laplace)
 
@@ -367,7 +367,7 @@ def _(patch):
 def _(patch):
     def largest_error(self, queries, answers, *, groups=None, price):
         errors = statistics.errors_of(self._engine, queries, answers)
-        return LargestError(np.array([errors.max()]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
+        return NoisyCounts(np.array([errors.max()]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
 
     patch.setattr(Curator, "largest_error", largest_error)
 

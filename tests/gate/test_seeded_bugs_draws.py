@@ -9,7 +9,7 @@ from maquette.domain import Relation
 from maquette.gate import curator as gate
 from maquette.gate import prices
 from maquette.gate.curator import Curator
-from maquette.questions.measurement import LargestError, Receipt, Size
+from maquette.questions.measurement import NoisyCounts, Receipt, Size
 from maquette.questions.noise import law_at
 from maquette.samplers import draw as production
 from maquette.samplers.brackets import Scale
@@ -70,7 +70,7 @@ def exact_judgement(patch):
 
     def score_of(self, draw, *, price):
         error = gate.error_of(draw.draw, draw.values, self._engine)
-        return LargestError(np.array([error]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
+        return NoisyCounts(np.array([error]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
 
     patch.setattr(Curator, "score_of", score_of)
 

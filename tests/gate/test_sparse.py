@@ -21,15 +21,14 @@ from maquette.accounting.ledger import Ledger
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError
-from maquette.gate import prices
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
-from maquette.gate.plans import add_noise
-from maquette.gate.prices import epoch_cost
 from maquette.queries import marginals, weights, where
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.noise import Gaussian, Laplace
+from maquette.samplers.noise import add_noise
 from support import crash_points
+from support.priced import priced
 from support.privacy_conformance import TINY
 from support.privacy_doubles import Untouchable, ledger_for, set_aside, table_of
 
@@ -116,7 +115,7 @@ def test_a_budget_in_rho_pays_the_square_of_the_epoch_and_draws_gaussian_values(
     assert event.events[0] == SparseEvent(50, 100, 1)
     assert isinstance(event.events[1], GaussianEvent)
     assert abs(paid.units - UNITS * (Fraction(4, 100) ** 2 / 2 + Fraction(1, 1000))) <= 2
-    assert epoch_cost(RHO_TERMS, unit=Unit.RHO, ledger_unit=Unit.RHO)[0].units == paid.units
+    assert priced(Unit.RHO).epoch_cost(RHO_TERMS)[0].units == paid.units
 
 
 def test_fractional_weights_are_tested_on_their_own_grid():
@@ -186,7 +185,7 @@ def test_only_one_query_with_weights_up_to_one_is_tested():
 )
 def test_impossible_terms_are_refused(terms):
     with pytest.raises(ParameterError):
-        prices.plan_epoch(terms, unit=Unit.EPSILON)
+        priced(Unit.EPSILON).epoch(terms)
 
 
 def test_the_threshold_survives_a_restart_and_is_not_drawn_again(tmp_path):

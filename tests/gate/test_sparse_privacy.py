@@ -10,12 +10,12 @@ from scipy import stats
 
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
-from maquette.gate import prices
-from maquette.gate.plans import EpochPlan
+from maquette.gate.prices import EpochPlan
 from maquette.queries import weights, where
 from maquette.questions import sparse
 from maquette.questions.measurement import EpochTerms
 from support.online_variants import EPSILON, law, pairs, probability, transcripts, variants
+from support.priced import priced
 from support.privacy_conformance import TINY
 from support.privacy_doubles import histograms, neighbours, table_of
 
@@ -55,7 +55,7 @@ def worst_loss(plan, cap: int, length: int, threshold: int, *, moves=(-1, 0, 1))
     ],
 )
 def test_no_transcript_of_an_epoch_loses_more_than_was_charged(cap, first, second):
-    plan = prices.plan_epoch(EpochTerms(5, cap, first, second, None), unit=Unit.EPSILON)
+    plan = priced(Unit.EPSILON).epoch(EpochTerms(5, cap, first, second, None))
     charged = plan.event.cost(Unit.EPSILON).units / 10**12
     assert charged <= float(first + second) + 1e-9
     loss = worst_loss(plan, cap, 4, 5)
@@ -64,16 +64,16 @@ def test_no_transcript_of_an_epoch_loses_more_than_was_charged(cap, first, secon
 
 
 def test_the_sum_over_thresholds_sees_too_little_noise():
-    plan = prices.plan_epoch(EpochTerms(5, 2, Fraction(1, 3), Fraction(2, 3), None), unit=Unit.EPSILON)
+    plan = priced(Unit.EPSILON).epoch(EpochTerms(5, 2, Fraction(1, 3), Fraction(2, 3), None))
     unscaled = EpochPlan(plan.threshold_scale, plan.test_scale / 2, None, plan.event)
     assert worst_loss(unscaled, 2, 4, 5) > plan.event.cost(Unit.EPSILON).units / 10**12
-    plan = prices.plan_epoch(EpochTerms(5, 1, Fraction(1, 2), Fraction(1, 2), None), unit=Unit.EPSILON)
+    plan = priced(Unit.EPSILON).epoch(EpochTerms(5, 1, Fraction(1, 2), Fraction(1, 2), None))
     bare = EpochPlan(Fraction(1, 100), plan.test_scale, None, plan.event)
     assert worst_loss(bare, 1, 7, 5, moves=(1,)) > plan.event.cost(Unit.EPSILON).units / 10**12
 
 
 def test_probabilities_of_the_specification():
-    continuous = prices.plan_epoch(EpochTerms(1, 1, Fraction(1, 2), Fraction(1, 2), None), unit=Unit.EPSILON)
+    continuous = priced(Unit.EPSILON).epoch(EpochTerms(1, 1, Fraction(1, 2), Fraction(1, 2), None))
     assert (continuous.threshold_scale, continuous.test_scale) == (2, 4)
     # stretched to a fine grid the discrete law is the continuous one
     fine = 200

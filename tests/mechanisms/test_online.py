@@ -7,11 +7,11 @@ import pytest
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import MechanismError, ParameterError
-from maquette.gate.prices import epoch_cost
 from maquette.mechanisms import online
 from maquette.mechanisms.online import PublicNumbers, worth_testing
 from maquette.questions.measurement import Size
 from maquette.questions.noise import Gaussian, Laplace
+from support.priced import priced
 
 EXACT = Size(50_000, None, None)
 NOISY = {
@@ -35,7 +35,7 @@ def public(unit=Unit.EPSILON, **changes) -> PublicNumbers:
 
 
 def whole_price(found, unit: str) -> Fraction:
-    return found.epochs * epoch_cost(found.terms, unit=unit, ledger_unit=unit)[1]
+    return found.epochs * priced(unit).epoch_cost(found.terms)[1]
 
 
 @pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])

@@ -17,7 +17,6 @@ from maquette.accounting.unit import Unit
 from maquette.cli.app import app
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
-from maquette.gate.prices import pricing
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.smalldb import SMALLDB, SmallDb
 from maquette.mechanisms.smalldb_routes import Route, find_route
@@ -29,6 +28,7 @@ from maquette.samplers.trellis import Trellis as TrellisCounter
 from maquette.theory import smalldb as theory
 from maquette.theory.existence import Facts, log_tree
 from support.draw_cases import listed, tree_weight
+from support.priced import priced
 
 DOMAIN = Domain(
     (
@@ -262,7 +262,7 @@ def test_the_law_of_the_specification(base, expected):
     """X = {0, 1, 2}, two thresholds, x = (3, 1, 0), m = 2, epsilon = 1: the score without rounding (resolution m)."""
     case = listed(base, ((1, 0, 0), (1, 1, 0)), m=2, resolution=2)
     counter: ListedCounter = case.counter((3, 1, 0))
-    weight = pricing(price=Fraction(1), unit=Unit.EPSILON, resolution=2, what="test").decay
+    weight = priced(Unit.EPSILON).draw(Fraction(1), resolution=2, what="test").decay
     masses = [
         w * weight ** counter.level(case.given(s)) for s, w in zip(case.smalls, case.weights, strict=True)
     ]

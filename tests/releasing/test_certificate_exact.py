@@ -18,7 +18,7 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import sizing
 from maquette.models.answers import Answers
 from maquette.queries import marginals
-from maquette.questions.measurement import LargestError, Receipt, Size
+from maquette.questions.measurement import NoisyCounts, Receipt, Size
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 from maquette.releasing.certify import beta_for_noise, certify, certify_classes
 from maquette.results.distribution import distribution_of
@@ -46,7 +46,7 @@ class KnownNoise:
 
     def largest_error(self, queries, answers, *, groups, price):
         assert len(groups) == 1
-        return LargestError(np.array([math.ceil(self.error) + self.drawn]), self.noise, Receipt(1, ""))
+        return NoisyCounts(np.array([math.ceil(self.error) + self.drawn]), self.noise, Receipt(1, ""))
 
 
 def probabilities(noise: IndependentLaw) -> dict[int, float]:
@@ -123,7 +123,7 @@ class KnownClassNoise:
         assert len(classes) == len(self.errors)
         assert set(released.tables) == {("colour",), ("shape",), ("colour", "shape")}
         values = [math.ceil(error) + self.drawn for error in self.errors]
-        return LargestError(np.array(values), self.noise, Receipt(1, ""))
+        return NoisyCounts(np.array(values), self.noise, Receipt(1, ""))
 
 
 def chances_of_failure(noise, errors, size, beta, *, certificates, shift=0.0):

@@ -17,7 +17,7 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.unit import Unit
 from maquette.api import UNCERTIFIED, run
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.questions.measurement import LargestError, Size
+from maquette.questions.measurement import NoisyCounts, Size
 from maquette.questions.noise import Laplace
 from maquette.releasing import planning
 from maquette.releasing.certify import worth_buying
@@ -92,7 +92,7 @@ class Certifying(FakeCurator):
         law = Laplace(price, 1 / price)
         exact = np.asarray(queries.on_histogram(self.histogram)) / queries.denominator
         score = np.ceil(np.abs(exact - self.histogram.sum() * answers.fractions).max()).astype(np.int64)
-        return LargestError(score + self._draw(law, 1), law, self._receipt())
+        return NoisyCounts(score + self._draw(law, 1), law, self._receipt())
 
 
 def simulated(

@@ -16,9 +16,9 @@ import pytest
 
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
-from maquette.gate.prices import pricing
 from maquette.samplers.laws import exp_minus
 from support.draw_cases import CASES, NARROW, Case, Table, tables
+from support.priced import priced
 
 pytestmark = pytest.mark.privacy
 
@@ -91,7 +91,7 @@ def mass(case: Case, levels: Sequence[int], base: Fraction, top: int) -> int:
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.grid == 1], ids=lambda c: c.name)
 def test_every_pair_of_neighbours_is_within_epsilon(case):
-    base = pricing(price=EPSILON, unit=Unit.EPSILON, resolution=case.resolution, what="test").decay
+    base = priced(Unit.EPSILON).draw(EPSILON, resolution=case.resolution, what="test").decay
     known = tables(case.universe, most_records(case))
     counters = ((table, case.counter(table)) for table in known)
     levels = {t: [counter.level(case.given(s)) for s in case.smalls] for t, counter in counters}
@@ -114,7 +114,7 @@ def small_pairs(case: Case, law: Law, relation: Relation, most: int = 6) -> bool
 
 
 CASE = CASES[0]
-BASE = pricing(price=EPSILON, unit=Unit.EPSILON, resolution=1, what="test").decay
+BASE = priced(Unit.EPSILON).draw(EPSILON, resolution=1, what="test").decay
 
 
 def broken_levels(change: Callable[[Case, Table, Sequence[int]], Fraction], base: Fraction) -> Law:

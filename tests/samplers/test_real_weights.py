@@ -16,7 +16,6 @@ import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError, ParameterError
-from maquette.gate.prices import pricing
 from maquette.queries import marginals, prefixes, ranges, weights, where
 from maquette.questions.draws import Draw, Thresholds
 from maquette.questions.weighting import GRID, Weighting, weighting
@@ -24,6 +23,7 @@ from maquette.samplers.laws import exp_minus
 from maquette.samplers.trellis import WeightedTable
 from maquette.vault.engine import MemoryEngine
 from support.draw_cases import WEIGHED, Case
+from support.priced import priced
 
 pytestmark = pytest.mark.privacy
 
@@ -40,7 +40,7 @@ def worst_loss(case: Case, reach: int) -> tuple[bool, int, int]:
     """Does any database pass e on any pair within `reach` grid steps; how many pairs; the farthest levels."""
     most = 9 if case.universe == 3 else 5
     known = list(product(range(most), repeat=case.universe))
-    base = pricing(price=Fraction(1), unit=Unit.EPSILON, resolution=case.resolution, what="test").decay
+    base = priced(Unit.EPSILON).draw(Fraction(1), resolution=case.resolution, what="test").decay
     counters = ((table, case.counter(table)) for table in known)
     levels = {t: [counter.level(case.given(s)) for s in case.smalls] for t, counter in counters}
     masses = {

@@ -10,7 +10,6 @@ import pytest
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError, WorkloadError
-from maquette.gate.prices import plan_tables
 from maquette.models.rows import generator
 from maquette.queries import marginals, prefixes, union, where
 from maquette.queries.counting import count_margins
@@ -23,6 +22,7 @@ from maquette.sculpt.model import SculptModel
 from maquette.sculpt.one_way import smooth_one_way
 from maquette.sculpt.rows import begin, decode, sweep
 from maquette.sculpt.targets import Layout
+from support.priced import priced
 
 DOMAIN = Domain(
     (
@@ -102,20 +102,18 @@ def test_binned_counts_are_sums_of_cells():
 )
 def test_what_is_no_partition_is_refused(table):
     with pytest.raises(WorkloadError):
-        plan_tables(DOMAIN, [table], [Fraction(1)], relation=Relation.ADD_REMOVE, unit=Unit.RHO)
+        priced(Unit.RHO, relation=Relation.ADD_REMOVE).tables(DOMAIN, [table], [Fraction(1)])
 
 
 def test_tables_need_positive_variances():
     with pytest.raises(ParameterError, match="variances"):
-        plan_tables(
-            DOMAIN, [full(DOMAIN, ("a",))], [Fraction(0)], relation=Relation.ADD_REMOVE, unit=Unit.RHO
-        )
+        priced(Unit.RHO).tables(DOMAIN, [full(DOMAIN, ("a",))], [Fraction(0)])
 
 
 @pytest.mark.parametrize(("relation", "rho"), [(Relation.ADD_REMOVE, 0.625), (Relation.REPLACE_ONE, 1.25)])
 def test_tables_cost_what_their_noise_says(relation, rho):
     both = [full(DOMAIN, ("a",)), full(DOMAIN, ("b", "c"))]
-    plan = plan_tables(DOMAIN, both, [Fraction(1), Fraction(4)], relation=relation, unit=Unit.RHO)
+    plan = priced(Unit.RHO, relation=relation).tables(DOMAIN, both, [Fraction(1), Fraction(4)])
     assert plan.event.cost(Unit.RHO).units == pytest.approx(rho * 1e12, rel=1e-9)
 
 

@@ -10,7 +10,6 @@ from maquette import open as open_table
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
-from maquette.gate.prices import plan_tables
 from maquette.models.rows import generator
 from maquette.queries import where
 from maquette.queries.counting import count_margins
@@ -23,6 +22,7 @@ from maquette.sculpt.measurements import Measurements, TableMeasurement
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.rows import average_sweeps, begin, decode, extend, sweep
 from maquette.sculpt.targets import Layout
+from support.priced import priced
 
 DOMAIN = Domain(
     (
@@ -84,7 +84,7 @@ def looked_twice():
 def test_every_bin_needs_a_group(groups):
     table = Binned(GROUPED.margin, GROUPED.cuts, groups)
     with pytest.raises(WorkloadError, match="group"):
-        plan_tables(DOMAIN, [table], [Fraction(1)], relation=Relation.ADD_REMOVE, unit=Unit.RHO)
+        priced(Unit.RHO, relation=Relation.ADD_REMOVE).tables(DOMAIN, [table], [Fraction(1)])
 
 
 def test_a_record_lies_in_one_group():
@@ -237,7 +237,7 @@ class Till:
         self.units = 0
 
     def measure_tables(self, binned, *, variances):
-        plan = plan_tables(DOMAIN, binned, variances, relation=Relation.ADD_REMOVE, unit=Unit.HALF_MU_SQUARED)
+        plan = priced(Unit.HALF_MU_SQUARED, relation=Relation.ADD_REMOVE).tables(DOMAIN, binned, variances)
         self.units += plan.event.cost(Unit.HALF_MU_SQUARED).units
         counts = [t.folded(count_binned(DOMAIN, self.columns, [t.ungrouped])[0]) for t in binned]
         return [NoisyTable(t, c, v, NOWHERE) for t, c, v in zip(binned, counts, variances, strict=True)]

@@ -45,13 +45,13 @@ def wrong_l2(patch):
 
 def halved_noise(patch):
     """Half the noise that was paid for."""
-    real = prices.plan_tables
+    real = prices.Prices.tables
 
     def plan(*args, **options):
         made = real(*args, **options)
         return replace(made, widths=tuple(width / 2 for width in made.widths))
 
-    patch.setattr(prices, "plan_tables", plan)
+    patch.setattr(prices.Prices, "tables", plan)
 
 
 def counted_twice(patch):
@@ -74,24 +74,24 @@ def wrong_score(patch):
 
 def permute_and_flip(patch):
     """Permute-and-flip run in rho and charged like the exponential mechanism."""
-    real = prices.plan_choices
+    real = prices.Prices.choices
 
-    def plan(**options):
-        return replace(real(**options), method="permute-and-flip")
+    def plan(self, count, price):
+        return replace(real(self, count, price), method="permute-and-flip")
 
-    patch.setattr(prices, "plan_choices", plan)
+    patch.setattr(prices.Prices, "choices", plan)
 
 
 def choices_at_one_price(patch):
     """Several choices, one of them paid."""
-    real = prices.plan_choices
+    real = prices.Prices.choices
 
-    def plan(*, count, price, relation, unit):
-        made = real(count=1, price=price, relation=relation, unit=unit)
+    def plan(self, count, price):
+        made = real(self, 1, price)
         free = SelectionEvent(Fraction(0), made.event.events[0].method)
         return replace(made, event=replace(made.event, events=(*made.event.events, *[free] * (count - 1))))
 
-    patch.setattr(prices, "plan_choices", plan)
+    patch.setattr(prices.Prices, "choices", plan)
 
 
 def unpaid_size(patch):

@@ -18,10 +18,10 @@ from maquette.accounting.budget import UNITS, Budget, Cost
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded
-from maquette.gate import prices
 from maquette.questions import sparse
 from support.online_tape import TEST, charges, check_inputs, taped
 from support.online_variants import probability
+from support.priced import priced
 from support.privacy_conformance import TINY
 from support.privacy_doubles import Call, Divergence, ledger_for, table_of
 
@@ -93,7 +93,7 @@ def _epochs(one: Played, other: Played):
     for body in one.steps:
         if body["ask"] == "epoch":
             terms = sparse.terms_from_dict(body["terms"])
-            found.append((prices.plan_epoch(terms, unit=Unit.EPSILON), terms.threshold, [], [], []))
+            found.append((priced(Unit.EPSILON).epoch(terms), terms.threshold, [], [], []))
         elif body["ask"] == "test":
             a, b = next(tests)
             found[-1][2].append(int(a.exact[0]))

@@ -14,15 +14,15 @@ from maquette.accounting.ledger.transaction import Transaction
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import KeyReused, LedgerError, MechanismError
-from maquette.gate import prices
 from maquette.gate.curator import OnlineCurator
-from maquette.gate.plans import VariancePlan
+from maquette.gate.prices import Prices, VariancePlan
 from maquette.queries import where
 from maquette.questions import sparse, steps
 from maquette.questions.measurement import EpochTerms, GuessOutcome
 from maquette.questions.steps import Guess
 from support.online_survey import weigh
 from support.online_variants import probability
+from support.priced import priced
 from support.privacy_conformance import TINY
 from support.privacy_doubles import RecordingNoise, ledger_for, set_aside, table_of
 
@@ -88,7 +88,7 @@ def draws_values_afresh(folder) -> bool:
 
 
 def charges_what_it_loses(folder) -> bool:
-    plan = prices.plan_epoch(EpochTerms(2, 1, Fraction(1, 2), Fraction(1, 2), None), unit=Unit.EPSILON)
+    plan = priced(Unit.EPSILON).epoch(EpochTerms(2, 1, Fraction(1, 2), Fraction(1, 2), None))
     charged = plan.event.cost(Unit.EPSILON).units / UNITS
     here, there = (probability(s, (0, 0, 1), threshold=2, plan=plan) for s in ((2, 2, 3), (3, 3, 2)))
     return np.log(here / there) <= charged
@@ -144,8 +144,8 @@ def _draw_half(self, noise, counts):
     return _DRAW(narrow, noise, counts)
 
 
-def _charge_for_one(domain, binned, variances, **options):
-    plan = _PLAN(domain, binned, variances, **options)
+def _charge_for_one(self, domain, binned, variances):
+    plan = _PLAN(self, domain, binned, variances)
     return replace(plan, event=replace(plan.event, l2_squared=plan.event.l2_squared / len(binned)))
 
 
@@ -156,7 +156,7 @@ def _only_what_is_compared(self, exact, law, denominator=1):
 
 
 _PLUS_NOISE = OnlineCurator._plus_noise
-_DRAW, _PLAN = VariancePlan.draw, prices.plan_tables
+_DRAW, _PLAN = VariancePlan.draw, Prices.tables
 
 BUGS = {
     "the tables of a survey carry half their noise": (
@@ -165,7 +165,7 @@ BUGS = {
     ),
     "the tables of a survey are charged as one": (
         surveys_for_what_it_charges,
-        lambda patch: patch.setattr(prices, "plan_tables", _charge_for_one),
+        lambda patch: patch.setattr(Prices, "tables", _charge_for_one),
     ),
     "a batch goes on after a far guess": (
         ends_a_batch_with_the_first_far_guess,

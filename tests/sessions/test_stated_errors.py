@@ -16,12 +16,12 @@ import pytest
 import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
-from maquette.gate import prices
 from maquette.mechanisms import online
 from maquette.mechanisms.online import PublicNumbers, Settings
 from maquette.questions.measurement import Size
 from maquette.questions.noise import Gaussian, Laplace, NoiseRequest
 from support import proved_bounds as proved
+from support.priced import priced
 
 pytestmark = pytest.mark.accuracy
 
@@ -84,7 +84,7 @@ def off(asked: PublicNumbers) -> float:
 
 def slipping(found: Settings, unit: str, distance: float) -> tuple[float, float]:
     """The chance that one test, and at most the chance that any test, calls a guess near that is off by `distance`."""
-    plan = prices.plan_epoch(found.terms, unit=unit)
+    plan = priced(unit).epoch(found.terms)
     threshold = proved.laplace_law(float(plan.threshold_scale))
     test = proved.laplace_law(float(plan.test_scale))
     gap = distance - found.terms.threshold
@@ -132,7 +132,7 @@ def test_a_value_that_was_paid_for_is_within_the_stated_error(way, unit, size):
     settle, alpha = WAYS[way]
     asked = public(unit, size, alpha)
     found, t = settle(asked), off(asked)
-    noise = prices.plan_epoch(found.terms, unit=unit).answer_noise
+    noise = priced(unit).epoch(found.terms).answer_noise
     values = found.epochs * found.terms.cap
     assert exceeds(law_of(noise), found.answer_error * N - t, values) <= BETA
     half = exceeds(law_of(noise), found.answer_error / 2 * N - t, values)

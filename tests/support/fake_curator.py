@@ -18,7 +18,7 @@ from maquette.queries.base import Group, Margin, Queries, sum_margin
 from maquette.queries.counting import projected_axes, shift_squared
 from maquette.queries.marginals import Binned
 from maquette.questions.draws import Draw, DrawnDatabase
-from maquette.questions.measurement import LargestError, Measurement, NoisyTable, Receipt, Residual, Size
+from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Receipt, Residual, Size
 from maquette.questions.noise import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest
 from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import Weighting
@@ -156,22 +156,22 @@ class FakeCurator:
     def draw(self, question: Draw, *, price: Fraction) -> DrawnDatabase:
         raise NotImplementedError("draws have an exact law of their own: tested through the real gate")
 
-    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> LargestError:
+    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> NoisyCounts:
         raise NotImplementedError("draws have an exact law of their own: tested through the real gate")
 
     def largest_error(
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
-    ) -> LargestError:
+    ) -> NoisyCounts:
         self._pay("largest error", price)
         errors = np.ceil(self._errors(queries, answers, signed=False)).astype(np.int64)
         parts = [(group.start, group.stop) for group in groups] if groups else [(0, len(errors))]
         largest = np.array([errors[start:end].max() for start, end in parts], dtype=np.int64)
         law = self._law(price, l1=len(largest), l2_squared=len(largest))
-        return LargestError(largest + self._draw(law, len(largest)), law, self._receipt())
+        return NoisyCounts(largest + self._draw(law, len(largest)), law, self._receipt())
 
     def class_errors(
         self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
-    ) -> LargestError:
+    ) -> NoisyCounts:
         raise NotImplementedError("errors over classes are tested through the real gate")
 
     def _law(self, price: Fraction, *, l1: int = 1, l2_squared: int = 1) -> IndependentLaw:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from maquette.accounting.unit import Unit
-from maquette.gate import prices
 from maquette.questions import sparse
 from maquette.questions.measurement import EpochTerms
 from maquette.samplers.noise import SystemNoise
+from support.priced import priced
 
 EPSILON = Fraction(1)
 Scores = tuple[int, ...]
@@ -38,10 +38,8 @@ class Variant:
 
 def variants(cap: int) -> list[Variant]:
     half = 2 / EPSILON
-    whole = prices.plan_epoch(EpochTerms(0, cap, EPSILON / 2, EPSILON / 2, None), unit=Unit.EPSILON)
-    single = prices.plan_epoch(
-        EpochTerms(0, 1, EPSILON / cap / 2, EPSILON / cap / 2, None), unit=Unit.EPSILON
-    )
+    whole = priced(Unit.EPSILON).epoch(EpochTerms(0, cap, EPSILON / 2, EPSILON / 2, None))
+    single = priced(Unit.EPSILON).epoch(EpochTerms(0, 1, EPSILON / cap / 2, EPSILON / cap / 2, None))
     return [
         Variant("one threshold", whole.threshold_scale, whole.test_scale, cap, private=True),
         Variant("started anew", single.threshold_scale, single.test_scale, cap, renews=True, private=True),

@@ -10,12 +10,12 @@ import pytest
 import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.errors import BudgetExceeded, ParameterError
-from maquette.gate import prices
 from maquette.queries import points, weights
 from maquette.samplers.noise import TableNoise
 from maquette.theory import online
 from maquette.tools.sparse_vector import Fraction, plan_stream
 from support.cli_files import call, desk
+from support.priced import priced
 from support.seeded import SeededBits
 from tools.test_choose import DOMAIN, book, table
 
@@ -76,7 +76,7 @@ def test_what_is_not_used_goes_back():
 def test_the_whole_stream_costs_no_more_than_its_price(unit, values):
     price = Fraction(1, 10)
     plan = plan_stream(price, unit, threshold=5, positives=3, values=values, questions=100, beta=0.05)
-    cost, _ = prices.epoch_cost(plan.terms, unit=unit, ledger_unit=unit)
+    cost, _ = priced(unit).epoch_cost(plan.terms)
     epochs = 1 if unit is Unit.EPSILON else 3
     assert epochs * cost.units <= price * 10**12
     assert epochs * cost.units >= price * 10**12 * 0.999
@@ -106,7 +106,7 @@ def test_the_width_is_that_of_the_theorem_and_holds_in_simulation():
 def test_values_are_within_their_width_as_often_as_stated(unit, price):
     """With the law that the gate draws a value from, and its sampler: a third of beta for all values together."""
     plan = plan_stream(price, unit, threshold=0, positives=3, values=True, questions=50, beta=0.3)
-    law = prices.plan_epoch(plan.terms, unit=unit, ledger_unit=unit).answer_noise
+    law = priced(unit).epoch(plan.terms).answer_noise
     source, streams = TableNoise(SeededBits(9)), 4000
     zeros = np.zeros(3 * streams, dtype=np.int64)
     drawn = (

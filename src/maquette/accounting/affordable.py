@@ -1,6 +1,6 @@
-"""What a ledger can still pay for, in the numbers that people ask with: percent of it, and the largest further epsilon.
+"""What a budget can still pay for: does a cost fit, what percent of it is left, the largest further epsilon.
 
-It charges nothing and decides nothing; the ledger itself does, when it is asked to pay.
+It charges nothing; the ledger itself does, when it is asked to pay.
 """
 
 from __future__ import annotations
@@ -9,16 +9,39 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from maquette.accounting.budget import Budget, Cost, accounting_of, share_of_slack
+from maquette.accounting.budget import SLACK_UNITS, Budget, Cost, accounting_of, share_of_slack
 from maquette.accounting.events import PureEvent
 from maquette.accounting.unit import UNITS, Unit
-from maquette.errors import ParameterError
+from maquette.errors import BudgetExceeded, ParameterError
 
 DIGITS = 3
 """Significant digits of an affordable epsilon, rounded down."""
 _PER_DECADE = 9 * 10 ** (DIGITS - 1)
 _LOWEST, _HIGHEST = -9, 6
 """Powers of ten between which an epsilon is looked for."""
+
+
+def spent_with(budget: Budget, spent: Cost, cost: Cost) -> Cost:
+    """What is spent of a budget with one more cost; BudgetExceeded beyond it, whatever the ledger has left."""
+    total = spent + cost
+    if total.slack > budget.slack_units:
+        raise BudgetExceeded(
+            "this question's noise is exact only within a proven bound, and the release has too little of its "
+            "promise set aside for that; give it a smaller epsilon or a larger delta",
+            unit="slack",
+            needed=cost.slack / SLACK_UNITS,
+            left=(budget.slack_units - spent.slack) / SLACK_UNITS,
+        )
+    if total.units > budget.total_units:
+        rest = budget.total_units - spent.units
+        raise BudgetExceeded(
+            f"this question needs {percent_of(cost.units, budget.total_units, up=True)} of the budget ({budget}), and "
+            f"{percent_of(rest, budget.total_units)} is left; ask a smaller workload or give a larger budget",
+            unit=budget.unit,
+            needed=cost.units / UNITS,
+            left=rest / UNITS,
+        )
+    return total
 
 
 def release_cost(release: Budget, ledger: Budget) -> Cost:

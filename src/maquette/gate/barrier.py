@@ -16,28 +16,31 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maquette.accounting.affordable import percent_of
-from maquette.accounting.budget import SLACK_UNITS, Budget, Cost
+from maquette.accounting.affordable import spent_with
+from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.events import Event
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.unit import UNITS, Unit
 from maquette.domain import Domain, Relation
 from maquette.domain.persons import rows_of
-from maquette.errors import BudgetExceeded, LedgerError
+from maquette.errors import LedgerError
 from maquette.gate import prices
-from maquette.gate.handle import Table, raw_commitment
-from maquette.gate.plans import SelectionPlan
+from maquette.gate.handle import Table, commitment_of, engine_of, raw_commitment
+from maquette.gate.prices import Counts, Prices, SelectionPlan
 from maquette.queries.base import Sensitivity
 from maquette.questions import bounds
-from maquette.questions.measurement import LargestError, Size
-from maquette.questions.noise import IndependentLaw, NoiseLaw, NoiseRequest, independent
+from maquette.questions.measurement import NoisyCounts
+from maquette.questions.noise import NoiseLaw, NoiseRequest, independent
 from maquette.questions.payload import pack, unpack
 from maquette.questions.scores import one_each
 from maquette.receipt import Receipt
-from maquette.samplers.noise import Noise, SystemNoise
-from maquette.vault.engine import Engine
+from maquette.samplers.noise import Noise, SystemNoise, add_noise
+
+Exact = Callable[[], Counts]
+"""A look at the table, before noise."""
+Note = Mapping[str, Any] | None
+"""What the ledger says about a question beside its event: public."""
 
 
 class Barrier:
@@ -46,7 +49,7 @@ class Barrier:
     def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget) -> None:
         """`key` names an envelope of the ledger; `budget` is the promise that this curator's answers keep together."""
         _check_owner(table, ledger)
-        self._engine = _engine_of(table)
+        self._engine = engine_of(table)
         self._begin(ledger, key=key, budget=budget)
 
     def _begin(self, ledger: Ledger, *, key: str, budget: Budget) -> None:
@@ -79,8 +82,8 @@ class Barrier:
         return self._budget.unit
 
     @property
-    def _ledger_unit(self) -> Unit:
-        return self._ledger.budget.unit
+    def _prices(self) -> Prices:
+        return Prices(self.unit, self._ledger.budget.unit, self.relation)
 
     @property
     def left(self) -> Fraction:
@@ -93,27 +96,22 @@ class Barrier:
         request: dict[str, Any],
         sensitivity: Sensitivity,
         noise: NoiseRequest,
-        exact: Callable[[], NDArray[np.int64]],
+        exact: Exact,
         *,
         coordinates: int,
         denominator: int = 1,
-        note: Mapping[str, Any] | None = None,
-    ) -> tuple[NDArray[np.int64], NoiseLaw, Receipt]:
+        note: Note = None,
+    ) -> tuple[Counts, NoiseLaw, Receipt]:
         """Pay for noise of the asked kind on so many numbers, look, add it.
 
         Returns numerators, the law really drawn, the receipt.
         """
-        plan = prices.noise(
-            noise,
-            sensitivity,
-            unit=self.unit,
-            ledger_unit=self._ledger_unit,
-            denominator=denominator,
-            coordinates=coordinates,
-        )
-        ((values,), receipt) = self._ask(
-            plan.event, request, lambda: [plan.add(exact(), self._noise)], note=note
-        )
+        plan = self._prices.noise(noise, sensitivity, coordinates=coordinates, denominator=denominator)
+
+        def look() -> list[Counts]:
+            return [add_noise(exact(), plan.law, denominator=denominator, source=self._noise)]
+
+        ((values,), receipt) = self._ask(plan.event, request, look, note=note)
         return values, plan.law, receipt
 
     def _noisy_at(
@@ -121,65 +119,37 @@ class Barrier:
         request: dict[str, Any],
         sensitivity: Sensitivity,
         price: Fraction,
-        exact: Callable[[], NDArray[np.int64]],
+        exact: Exact,
         *,
         coordinates: int,
-        note: Mapping[str, Any] | None = None,
-    ) -> tuple[NDArray[np.int64], IndependentLaw, Receipt]:
+        note: Note = None,
+    ) -> NoisyCounts:
         """The same for independent noise at a price in this curator's unit, on whole numbers."""
         noise = NoiseRequest.at(price, self.unit)
         values, law, receipt = self._noisy(
             request, sensitivity, noise, exact, coordinates=coordinates, note=note
         )
-        return values, independent(law), receipt
+        return NoisyCounts(values, independent(law), receipt)
 
-    def _size_at(
-        self,
-        request: dict[str, Any],
-        price: Fraction,
-        exact: Callable[[], int],
-        *,
-        note: Mapping[str, Any] | None = None,
-    ) -> Size:
-        """One number that a record moves by at most 1, plus noise."""
-        values, noise, receipt = self._noisy_at(
-            request,
-            one_each(1),
-            price,
-            lambda: np.array([exact()], dtype=np.int64),
-            coordinates=1,
-            note=note,
-        )
-        return Size(int(values[0]), noise, receipt)
+    def _ones_at(
+        self, request: dict[str, Any], count: int, price: Fraction, exact: Exact, note: Note = None
+    ) -> NoisyCounts:
+        """So many numbers, each of which a record moves by at most 1, plus noise."""
+        return self._noisy_at(request, one_each(count), price, exact, coordinates=count, note=note)
 
-    def _errors_at(
-        self, request: dict[str, Any], count: int, price: Fraction, exact: Callable[[], NDArray[np.int64]]
-    ) -> LargestError:
-        """So many largest errors, each of which a record moves by at most 1, plus noise."""
-        values, noise, receipt = self._noisy_at(request, one_each(count), price, exact, coordinates=count)
-        return LargestError(values, noise, receipt)
-
-    def _choose(
-        self, plan: SelectionPlan, request: dict[str, Any], scores: Callable[[], NDArray[np.int64]]
-    ) -> int:
+    def _choose(self, plan: SelectionPlan, request: dict[str, Any], scores: Exact) -> int:
         """The number of a candidate with a large score of sensitivity 1."""
 
-        def look() -> list[NDArray[np.int64]]:
-            chosen = self._noise.select(scores(), scale=plan.scale, method=plan.event.method)
-            return [np.array([chosen], dtype=np.int64)]
+        def look() -> list[Counts]:
+            return [np.array([self._noise.select(scores(), scale=plan.scale, method=plan.event.method)])]
 
         ((chosen,), _) = self._ask(plan.event, request, look)
         return int(chosen[0])
 
     def _ask(
-        self,
-        event: Event,
-        request: dict[str, Any],
-        look: Callable[[], list[NDArray[np.int64]]],
-        *,
-        note: Mapping[str, Any] | None = None,
-    ) -> tuple[list[NDArray[np.int64]], Receipt]:
-        """Pay, look, return. `note` is what the ledger says about the question beside its event, public too.
+        self, event: Event, request: dict[str, Any], look: Callable[[], list[Counts]], *, note: Note = None
+    ) -> tuple[list[Counts], Receipt]:
+        """Pay, look, return.
 
         What `look` returns is stored, and its hash is published with receipts: it must be a function of what the
         payment covers, or carry a random blind.
@@ -195,7 +165,7 @@ class Barrier:
             key,
             request=digest,
             tag=event.tag,
-            cost=event.cost(self._ledger_unit),
+            cost=event.cost(self._ledger.budget.unit),
             body=body,
             parent=self._key,
         )
@@ -213,25 +183,7 @@ class Barrier:
 
     def _spent_with(self, cost: Cost) -> Cost:
         """What is spent with this cost; BudgetExceeded beyond this curator's own budget, whatever its ledger holds."""
-        spent = self._spent + cost
-        if spent.slack > self._budget.slack_units:
-            raise BudgetExceeded(
-                "this question's noise is exact only within a proven bound, and the release has too little of its "
-                "promise set aside for that; give it a smaller epsilon or a larger delta",
-                unit="slack",
-                needed=cost.slack / SLACK_UNITS,
-                left=(self._budget.slack_units - self._spent.slack) / SLACK_UNITS,
-            )
-        if spent.units > self._budget.total_units:
-            total, rest = self._budget.total_units, self._budget.total_units - self._spent.units
-            raise BudgetExceeded(
-                f"this question needs {percent_of(cost.units, total, up=True)} of the budget ({self._budget}), and "
-                f"{percent_of(rest, total)} is left; ask a smaller workload or give a larger budget",
-                unit=self.unit,
-                needed=cost.units / UNITS,
-                left=rest / UNITS,
-            )
-        return spent
+        return spent_with(self._budget, self._spent, cost)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(key={self._key!r}, left={float(self.left):g} {self.unit})"
@@ -250,8 +202,4 @@ def _check_owner(table: Table, ledger: Ledger) -> None:
     ledger.require(
         relation=ledger.relation, domain_fingerprint=table.domain.fingerprint, persons=table.persons
     )
-    ledger.bind(_engine_of(table).commitment(ledger.salt, like=ledger.commitment))
-
-
-def _engine_of(table: Table) -> Engine:
-    return table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
+    ledger.bind(commitment_of(table, ledger))

@@ -19,12 +19,10 @@ from maquette.accounting.ledger import Ledger, Record
 from maquette.domain import Relation
 from maquette.domain.persons import rows_of
 from maquette.errors import LedgerError, MechanismError
-from maquette.gate import prices
-from maquette.gate.barrier import Barrier
-from maquette.gate.discovery import RawBarrier
+from maquette.gate.barrier import Barrier, Exact, Note
 from maquette.gate.handle import Table
 from maquette.gate.online import SteppedBarrier
-from maquette.gate.plans import Counts, add_noise
+from maquette.gate.prices import Counts
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
@@ -33,14 +31,14 @@ from maquette.questions.answers import Answers
 from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.digests import answers_request, database_digest, tables_request
 from maquette.questions.draws import Draw, DrawnDatabase
-from maquette.questions.findings import CellCounts, FoundValues, from_bytes, numbers_request, to_bytes
+from maquette.questions.findings import FoundValues, from_bytes, numbers_request, to_bytes
 from maquette.questions.ladder import KINDS, YEARS
 from maquette.questions.measurement import (
     Epoch,
     EpochTerms,
     GuessOutcome,
-    LargestError,
     Measurement,
+    NoisyCounts,
     NoisyTable,
     Residual,
     Size,
@@ -50,12 +48,15 @@ from maquette.questions.released import ClassQuestion, ReleasedTables
 from maquette.questions.residuals import project
 from maquette.questions.scores import check_answers, group_ends
 from maquette.questions.steps import EPOCH, TEST, Guess, check_guess, outcome_of
-from maquette.questions.tables import check_references, check_tables, distance_sensitivity
+from maquette.questions.tables import cell_sensitivity, check_references, check_tables, distance_sensitivity
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight
 from maquette.samplers.draw import error_of, join_words, run, split_words, weighted_view
+from maquette.samplers.noise import add_noise
+from maquette.vault.raw import RawTable
 from maquette.vault.statistics import distances, errors_of, largest_by_part, largest_errors
 
+Watch = Callable[[int], None]
 STAYS_CHARGED = (
     "interrupted while drawing: the price stays charged in the ledger; "
     "the same request under the same key draws again at no further cost"
@@ -70,25 +71,21 @@ class Curator(Barrier):
     """
 
     def __init__(
-        self,
-        table: Table,
-        ledger: Ledger,
-        *,
-        key: str,
-        budget: Budget,
-        watch: Callable[[int], None] | None = None,
+        self, table: Table, ledger: Ledger, *, key: str, budget: Budget, watch: Watch | None = None
     ) -> None:
         super().__init__(table, ledger, key=key, budget=budget)
-        self._watch: Callable[[int], None] = watch or (lambda levels: None)
+        self._watch: Watch = watch or (lambda levels: None)
 
-    def size(self, *, price: Fraction, note: Mapping[str, Any] | None = None) -> Size:
+    def size(self, *, price: Fraction, note: Note = None) -> Size:
         """The number of records.
 
         Guarantee: exact and free under replace-one, where it is public; under add/remove-one noisy at `price`.
         """
         if self.relation is Relation.REPLACE_ONE:
             return Size(self._engine.size(), None, None)
-        return self._size_at({"ask": "size"}, price, lambda: self._engine.size(), note=note)
+        return Size.of(
+            self._ones_at({"ask": "size"}, 1, price, lambda: np.array([self._engine.size()]), note)
+        )
 
     def total(self, weight: Weighting, *, price: Fraction) -> Size:
         """The total weight of the records, in units of the largest weight, rounded up, plus noise.
@@ -97,15 +94,14 @@ class Curator(Barrier):
             a gap of at most 1 wider. The total is private where the number of records is not.
         """
         check_weight(self.domain, weight, [()])
-        return self._size_at(
-            {"ask": "total", "weight": weight.to_dict()},
-            price,
-            lambda: -(-weighted_view(self._engine, weight).size() // weight.grid),
-        )
+        request = {"ask": "total", "weight": weight.to_dict()}
 
-    def measure(
-        self, queries: Queries, *, noise: NoiseRequest, note: Mapping[str, Any] | None = None
-    ) -> Measurement:
+        def exact() -> Counts:
+            return np.array([-(-weighted_view(self._engine, weight).size() // weight.grid)])
+
+        return Size.of(self._ones_at(request, 1, price, exact))
+
+    def measure(self, queries: Queries, *, noise: NoiseRequest, note: Note = None) -> Measurement:
         """Answers to a class of queries, plus noise of the asked kind and price.
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
@@ -132,8 +128,7 @@ class Curator(Barrier):
         """
         bounds.check_queries(self.domain, queries)
         check_answers(answers, queries.count)
-        plan = prices.selection(price=price, unit=self.unit)
-
+        plan = self._prices.choice(price)
         request = {"ask": "select signed" if signed else "select"} | answers_request(queries, answers)
         return self._choose(plan, request, lambda: errors_of(self._engine, queries, answers, signed=signed))
 
@@ -146,7 +141,7 @@ class Curator(Barrier):
         bounds.check_type(question, ChoiceQuestion, "candidates with their score")
         question.check(self.domain)
         monotone = question.is_monotone(self.relation)
-        plan = prices.choice(price=price, unit=self.unit, monotone=monotone, method=method)
+        plan = self._prices.choice(price, monotone=monotone, method=method)
         return self._choose(
             plan,
             question.request(),
@@ -161,13 +156,7 @@ class Curator(Barrier):
             draw stays paid, and the same key may draw again.
         """
         check_draw(self.domain, question)
-        plan = prices.pricing(
-            price=price,
-            unit=self.unit,
-            resolution=question.resolution,
-            what=question.describe(),
-            ledger_unit=self._ledger_unit,
-        )
+        plan = self._prices.draw(price, resolution=question.resolution, what=question.describe())
 
         def look() -> list[Counts]:
             try:
@@ -181,7 +170,7 @@ class Curator(Barrier):
         halves, receipt = self._ask(plan.event, request, look)
         return DrawnDatabase(question, join_words(halves), plan.epsilon, plan.decay, receipt)
 
-    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> LargestError:
+    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> NoisyCounts:
         """The largest error of a drawn database over its class, in counts, plus noise.
 
         Guarantee: `price`. The error is the score that the draw itself used, rounded up to whole counts: sensitivity 1
@@ -190,13 +179,11 @@ class Curator(Barrier):
         check_database(self.domain, draw)
         law = draw.draw
         request = {"ask": "judge", "draw": law.to_dict(), "database": database_digest(draw.values)}
-        return self._errors_at(
-            request, 1, price, lambda: np.array([error_of(law, draw.values, self._engine)], dtype=np.int64)
-        )
+        return self._ones_at(request, 1, price, lambda: np.array([error_of(law, draw.values, self._engine)]))
 
     def largest_error(
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
-    ) -> LargestError:
+    ) -> NoisyCounts:
         """The largest error of released answers, in counts, plus noise: over all queries or over each group.
 
         Guarantee: each group's largest error has sensitivity 1, so g groups are a vector of L1 sensitivity g and
@@ -206,20 +193,20 @@ class Curator(Barrier):
         check_answers(answers, queries.count)
         parts = [(0, queries.count)] if groups is None else group_ends(groups, queries.count)
         request = {"ask": "largest error", "groups": parts} | answers_request(queries, answers)
-        return self._errors_at(
+        return self._ones_at(
             request, len(parts), price, lambda: largest_by_part(self._engine, queries, answers, parts)
         )
 
     def class_errors(
         self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
-    ) -> LargestError:
+    ) -> NoisyCounts:
         """The largest error of a released distribution over each of several classes of questions, plus noise.
 
         Guarantee: `price`. Each class's largest error has sensitivity 1 (`questions/class_errors.py`), so g classes
             are a vector of L1 sensitivity g and L2 sensitivity sqrt(g).
         """
         question = ClassQuestion.of(self.domain, classes, released)
-        return self._errors_at(
+        return self._ones_at(
             question.request(), len(question.names), price, lambda: largest_errors(self._engine, question)
         )
 
@@ -228,17 +215,10 @@ class Curator(Barrier):
     ) -> tuple[Residual, ...]:
         """Residuals of margins: integer noise of the given variances on each table, then the means removed.
 
-        Guarantee: that of `prices.plan_residuals`. The price is that of the projected tables only, and receipts
+        Guarantee: that of `Prices.residuals`. The price is that of the projected tables only, and receipts
             publish hashes of what is stored: nothing else may be stored.
         """
-        plan = prices.plan_residuals(
-            self.domain,
-            margins,
-            variances,
-            relation=self.relation,
-            unit=self.unit,
-            ledger_unit=self._ledger_unit,
-        )
+        plan = self._prices.residuals(self.domain, margins, variances)
 
         def look() -> list[Counts]:
             tables = self._engine.margins(list(margins))
@@ -257,24 +237,13 @@ class Curator(Barrier):
         )
 
     def measure_tables(
-        self,
-        binned: Sequence[Binned],
-        *,
-        variances: Sequence[Fraction],
-        note: Mapping[str, Any] | None = None,
+        self, binned: Sequence[Binned], *, variances: Sequence[Fraction], note: Note = None
     ) -> tuple[NoisyTable, ...]:
         """Tables in bins, each with noise of its own variance, in one payment: Gaussian for rho, Laplace for epsilon.
 
-        Guarantee: that of `prices.plan_tables`.
+        Guarantee: that of `Prices.tables`.
         """
-        plan = prices.plan_tables(
-            self.domain,
-            binned,
-            variances,
-            relation=self.relation,
-            unit=self.unit,
-            ledger_unit=self._ledger_unit,
-        )
+        plan = self._prices.tables(self.domain, binned, variances)
         request = {
             "ask": "tables",
             "tables": [table.to_json() for table in binned],
@@ -298,14 +267,14 @@ class Curator(Barrier):
         check_tables(self.domain, binned)
         check_references(binned, references)
         request = {"ask": "distances"} | tables_request(binned, references)
-        values, law, _ = self._noisy_at(
+        noisy = self._noisy_at(
             request,
             distance_sensitivity(len(binned), self.relation),
             price,
             lambda: distances(self._engine, binned, references),
             coordinates=len(binned),
         )
-        return values, law
+        return noisy.values, noisy.noise
 
     def select_tables(
         self,
@@ -318,12 +287,12 @@ class Curator(Barrier):
     ) -> tuple[int, ...]:
         """Up to `count` tables far from their references, less a public penalty, no two of them sharing two attributes.
 
-        Guarantee: `price` for all choices together, as in `prices.plan_choices`.
+        Guarantee: `price` for all choices together, as in `Prices.choices`.
         """
         check_tables(self.domain, binned)
         check_references(binned, references)
         bounds.check_numbers(penalties, len(binned), "whole penalties, one per table")
-        plan = prices.plan_choices(count=count, price=price, relation=self.relation, unit=self.unit)
+        plan = self._prices.choices(count, price)
 
         def look() -> list[Counts]:
             scores = distances(self._engine, binned, references) - penalties
@@ -348,7 +317,7 @@ class OnlineCurator(Curator, SteppedBarrier):
         """
         if self._open is not None:
             raise MechanismError("an epoch is open already; test in it until it is closed")
-        plan = prices.plan_epoch(terms, unit=self.unit, ledger_unit=self._ledger_unit)
+        plan = self._prices.epoch(terms)
         self._spent_with(self._charged(plan.event).cost(self._budget.unit))  # refuses too much
         shift = self._plus_noise(0, Laplace(terms.threshold_price, plan.threshold_scale))
         secret = sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS))
@@ -390,10 +359,27 @@ class OnlineCurator(Curator, SteppedBarrier):
         return [outcome_of(step) for step in self._follow_all(records)]
 
 
-class DiscoveryCurator(RawBarrier):
-    """Looks at the raw columns of one table, out of one allowance of a ledger that was made before the domain."""
+class DiscoveryCurator(Barrier):
+    """Looks at the raw columns of one table, out of one allowance of a ledger that was made before the domain.
 
-    def kinds(self, column: str, *, price: Fraction) -> CellCounts:
+    It goes by public structure only: kinds of values, a public ladder of borders, and the texts that occur with at
+    least so many records that no single person's values come out but with a chance delta.
+    """
+
+    def __init__(self, table: RawTable, ledger: Ledger, *, key: str, budget: Budget) -> None:
+        ledger.bind_raw(table.columns, table.commitment(ledger.salt))
+        self._raw = table
+        self._begin(ledger, key=key, budget=budget)
+
+    def _cells(
+        self, ask: str, column: str, cells: int, price: Fraction, exact: Exact, **facts: Any
+    ) -> NoisyCounts:
+        """Counts in disjoint cells; `facts` are what the request says beside its column, public too."""
+        request: dict[str, Any] = {"ask": ask, "column": column, **facts}
+        one_cell = cell_sensitivity(self.relation)
+        return self._noisy_at(request, one_cell, price, exact, coordinates=cells, note={"column": column})
+
+    def kinds(self, column: str, *, price: Fraction) -> NoisyCounts:
         """How many values of a column are whole numbers, fractions, days, other texts, missing; plus noise.
 
         Guarantee: `price`; a record is counted in one cell.
@@ -402,7 +388,7 @@ class DiscoveryCurator(RawBarrier):
 
     def numbers(
         self, column: str, *, price: Fraction, borders: tuple[float, ...] | None = None
-    ) -> CellCounts:
+    ) -> NoisyCounts:
         """Numbers of a column that lie between the borders of `questions/ladder.py` or other public ones, with noise.
 
         Guarantee: `price`; a record is counted in one cell, beyond the borders and without a number too.
@@ -410,7 +396,7 @@ class DiscoveryCurator(RawBarrier):
         ask, cells, facts = numbers_request(borders)
         return self._cells(ask, column, cells, price, lambda: self._raw.numbers(column, borders), **facts)
 
-    def years(self, column: str, *, price: Fraction) -> CellCounts:
+    def years(self, column: str, *, price: Fraction) -> NoisyCounts:
         """How many days of a column lie in each public year, plus noise.
 
         Guarantee: `price`; a record is counted in one cell.
@@ -428,14 +414,8 @@ class DiscoveryCurator(RawBarrier):
             with a chance of at most delta altogether, independently of them. Where none does, both tables give the same
             law on the rest; thresholds are post-processing.
         """
-        plan = prices.plan_common_values(
-            self._one_cell(),
-            price=price,
-            delta=delta,
-            rows=rows_of(self._ledger.persons),
-            unit=self.unit,
-            ledger_unit=self._ledger_unit,
-        )
+        rows = rows_of(self._ledger.persons)
+        plan = self._prices.common_values(price, delta, cell_sensitivity(self.relation), rows=rows)
 
         def look() -> list[Counts]:
             texts, exact = self._raw.spellings(column)

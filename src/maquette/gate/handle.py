@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
+from maquette import _html
 from maquette.domain import Domain, Persons
 from maquette.errors import DomainError, ParameterError, SourceError
 
@@ -19,102 +20,47 @@ if TYPE_CHECKING:
     from maquette.queries.base import Queries
     from maquette.vault.engine import Engine
     from maquette.vault.fit import FitReport
+    from maquette.vault.raw import RawTable
     from maquette.vault.readers import ReadOptions
     from maquette.vault.source import SourceCheck
 
 
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
 class Table:
     """A private table, opened. Shows its name, its attributes and |X|: things that are public anyway.
 
     There is no length, no iteration and no value to be had from it; ask through a release or a session.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_domain",
-        "_engine",
-        "_ledger_location",
-        "_name",
-        "_persons",
-        "_raw",
-        "_source",
-    )
-
-    _domain: Domain
     _engine: Engine
     """For the gate alone."""
-    _ledger_location: Path | None
-    _name: str
-    _persons: Persons | None
-    _raw: Callable[[Sequence[str], bytes], str] | None
+    _: KW_ONLY
+    name: str
+    """What the owner calls it."""
+    source: str
+    """Where it came from, in public words."""
+    ledger_location: Path | None = None
+    """Where its ledger is kept if no other place is named: beside the file; None where there is none."""
+    persons: Persons | None = None
+    """Whose privacy is protected where one person has several records; None where everybody has one."""
+    _raw: Callable[[Sequence[str], bytes], str] | None = None
     """The commitment to raw columns, for a ledger that was made before the domain."""
-    _source: str
-
-    def __init__(
-        self,
-        engine: Engine,
-        *,
-        name: str,
-        source: str,
-        ledger_location: Path | None = None,
-        persons: Persons | None = None,
-        raw: Callable[[Sequence[str], bytes], str] | None = None,
-    ) -> None:
-        object.__setattr__(self, "_engine", engine)
-        object.__setattr__(self, "_domain", engine.domain)
-        object.__setattr__(self, "_name", name)
-        object.__setattr__(self, "_source", source)
-        object.__setattr__(self, "_ledger_location", ledger_location)
-        object.__setattr__(self, "_persons", persons)
-        object.__setattr__(self, "_raw", raw)
 
     @property
     def domain(self) -> Domain:
         """The declared universe."""
-        return self._domain
-
-    @property
-    def name(self) -> str:
-        """What the owner calls it."""
-        return self._name
-
-    @property
-    def source(self) -> str:
-        """Where it came from, in public words."""
-        return self._source
-
-    @property
-    def persons(self) -> Persons | None:
-        """Whose privacy is protected where one person has several records; None where everybody has one."""
-        return self._persons
-
-    @property
-    def ledger_location(self) -> Path | None:
-        """Where its ledger is kept if no other place is named: beside the file; None where there is none."""
-        return self._ledger_location
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a table does not change: cannot set '{name}'")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a table does not change: cannot delete '{name}'")
+        return self._engine.domain
 
     def __reduce__(self) -> NoReturn:
         raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
 
     def __repr__(self) -> str:
-        return f"Table('{self._name}', {self._domain!r})"
+        return f"Table('{self.name}', {self.domain!r})"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(a.name)}</td><td>{a.kind}</td><td>{a.size:,}</td></tr>"
-            for a in self._domain
-        )
-        return (
-            f"<p><b>{html.escape(self._name)}</b> (private), ln |X| = {self._domain.log_size:.1f}</p>"
-            f"<table><thead><tr><th>attribute</th><th>kind</th><th>cells</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table>"
-        )
+        rows = ((a.name, str(a.kind), f"{a.size:,}") for a in self.domain)
+        head = f"(private), ln |X| = {self.domain.log_size:.1f}"
+        return _html.table(self.name, ("attribute", "kind", "cells"), rows, head=head)
 
 
 def open(  # noqa: A001  (the public word for it, used as mq.open)
@@ -147,38 +93,22 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
             "its columns with maquette domain review, or check that each is public knowledge and set "
             '"reviewed": true in the domain file'
         )
+    from maquette.vault.raw import raw_commitment
     from maquette.vault.readers import ledger_beside, open_engine, public_name
 
     persons = Persons.named(person, rows_per_person)
+    place: ReadOptions = {"table": table, "query": query, "delimiter": delimiter, "encoding": encoding}
     engine = open_engine(
-        source,
-        domain,
-        persons=persons,
-        table=table,
-        query=query,
-        delimiter=delimiter,
-        encoding=encoding,
-        memory_limit=memory_limit,
-        progress=progress,
+        source, domain, persons=persons, memory_limit=memory_limit, progress=progress, **place
     )
     public = public_name(source, table)
-    named = public if name is None else name
-
-    def raw(columns: Sequence[str], salt: bytes) -> str:
-        from maquette.vault.raw import raw_commitment
-
-        return raw_commitment(
-            source,
-            columns,
-            salt,
-            table=table,
-            query=query,
-            delimiter=delimiter,
-            encoding=encoding,
-        )
-
     return Table(
-        engine, name=named, source=public, ledger_location=ledger_beside(source), persons=persons, raw=raw
+        engine,
+        name=public if name is None else name,
+        source=public,
+        ledger_location=ledger_beside(source),
+        persons=persons,
+        _raw=partial(raw_commitment, source, **place),
     )
 
 
@@ -231,6 +161,22 @@ def check_source(source: Any, **options: Unpack[ReadOptions]) -> SourceCheck:
     return check_source(source, **options)
 
 
+def raw_columns(source: Any, **options: Unpack[ReadOptions]) -> dict[str, bool]:
+    """The header of a source, and which columns have a type that can be declared: public structure."""
+    from maquette.vault.raw import columns_of
+
+    return columns_of(source, **options)
+
+
+def open_columns(
+    source: Any, columns: list[str], *, na_values: tuple[str, ...], persons: Persons | None, **options: Any
+) -> RawTable:
+    """The raw columns of a source, for a curator of discovery alone."""
+    from maquette.vault.raw import open_raw
+
+    return open_raw(source, columns, na_values=na_values, persons=persons, **options)
+
+
 def encode(domain: Domain, columns: Mapping[str, Sequence[str]]) -> dict[str, NDArray[Any]]:
     """Codes of texts that are nobody's secret, by the rules for private tables."""
     from maquette.vault.arrow import text_array
@@ -265,21 +211,29 @@ class Truth:
         return f"Truth({len(self.numerators):,} private answers)"
 
 
+def engine_of(table: Table) -> Engine:
+    """What answers exactly: for the gate, and nobody else."""
+    return table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
+
+
 def is_table_of(table: Table, ledger: Ledger) -> bool:
     """Does a ledger know this table as the one that it pays for? For the eyes of whoever holds both."""
     commitment = ledger.commitment
-    engine = table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
     same = (table.domain.fingerprint, table.persons) == (ledger.domain_fingerprint, ledger.persons)
-    return same and commitment is not None and engine.commitment(ledger.salt, like=commitment) == commitment
+    return commitment is not None and same and commitment_of(table, ledger) == commitment
+
+
+def commitment_of(table: Table, ledger: Ledger) -> str:
+    """What ties a ledger to this table, in the form of the one that the ledger has."""
+    return engine_of(table).commitment(ledger.salt, like=ledger.commitment)
 
 
 def raw_commitment(table: Table, columns: Sequence[str], salt: bytes) -> str:
     """The commitment to the raw columns that a domain was found from; the table is read once more for it."""
-    if table._raw is None:  # pyright: ignore[reportPrivateUsage]  (as above)
-        raise SourceError(
-            "this handle cannot show that it is the table its domain was found from; open it again"
-        )
-    return table._raw(columns, salt)  # pyright: ignore[reportPrivateUsage]
+    raw = table._raw  # pyright: ignore[reportPrivateUsage]  (as above)
+    if raw is None:
+        raise SourceError("this handle cannot show that its domain was found from its table; open it again")
+    return raw(columns, salt)
 
 
 def exact_answers(table: Table, queries: Queries) -> Truth:
@@ -291,5 +245,5 @@ def exact_answers(table: Table, queries: Queries) -> Truth:
         raise ParameterError(
             "the release and the table have different domains; open the table with the release's own domain"
         )
-    engine = table._engine  # pyright: ignore[reportPrivateUsage]  (the gate is whom the handle keeps it for)
+    engine = engine_of(table)
     return Truth(engine.answer(queries), queries.denominator, engine.size())

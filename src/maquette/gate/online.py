@@ -12,26 +12,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.events import Event, from_body
 from maquette.accounting.ledger import Entry, Ledger, Record
 from maquette.errors import LedgerError
-from maquette.gate import prices
 from maquette.gate.barrier import Barrier
 from maquette.gate.handle import Table
-from maquette.gate.plans import add_noise
+from maquette.gate.prices import Counts
 from maquette.queries.base import Queries
 from maquette.questions import bounds, sparse
 from maquette.questions.measurement import Epoch, GuessOutcome
 from maquette.questions.noise import IndependentLaw, Laplace
 from maquette.questions.payload import pack, unpack
 from maquette.questions.steps import EPOCH, NOTE, TEST, Step, outcome_of, read_step
+from maquette.samplers.noise import add_noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +89,7 @@ class SteppedBarrier(Barrier):
             [self._record(NOTE, [], one, number=self._step + i) for i, one in enumerate(what)]
         )
 
-    def _store(
-        self, ask: str, values: list[NDArray[np.int64]], *, more: Mapping[str, Any], event: Event
-    ) -> Entry:
+    def _store(self, ask: str, values: list[Counts], *, more: Mapping[str, Any], event: Event) -> Entry:
         """Payment and value in one transaction; KeyReused if another process has taken this step."""
         event = self._charged(event)
         record = self._record(ask, values, event.to_dict() | dict(more))
@@ -100,14 +97,14 @@ class SteppedBarrier(Barrier):
             record.key,
             request=record.request,
             tag=event.tag,
-            cost=event.cost(self._ledger_unit),
+            cost=event.cost(self._ledger.budget.unit),
             body=record.body,
             payload=record.payload,
             parent=self._key,
         )
 
     def _record(
-        self, ask: str, values: list[NDArray[np.int64]], more: Mapping[str, Any], *, number: int | None = None
+        self, ask: str, values: list[Counts], more: Mapping[str, Any], *, number: int | None = None
     ) -> Record:
         """What is stored of a step; this curator's next one if no number is given."""
         body = bounds.described({"ask": ask}, more)
@@ -146,7 +143,7 @@ class SteppedBarrier(Barrier):
         if entry.payload is None:
             raise LedgerError("the ledger has lost the threshold of an open epoch")
         terms = sparse.terms_from_dict(entry.body["terms"])
-        plan = prices.plan_epoch(terms, unit=self.unit, ledger_unit=self._ledger_unit)
+        plan = self._prices.epoch(terms)
         epoch = Epoch(terms, plan.threshold_scale, plan.test_scale, plan.answer_noise, step.receipt)
         return OpenEpoch(epoch, sparse.unseal(unpack(entry.payload)), 0)
 
@@ -156,11 +153,9 @@ class SteppedBarrier(Barrier):
             raise LedgerError("the ledger holds a test outside of every epoch")
         if outcome.far:
             far = current.far + 1
-            self._open = (
-                None if far >= current.epoch.terms.cap else OpenEpoch(current.epoch, current.shift, far)
-            )
+            self._open = replace(current, far=far) if far < current.epoch.terms.cap else None
 
-    def _look(self, queries: Queries, guess: int, current: OpenEpoch) -> list[NDArray[np.int64]]:
+    def _look(self, queries: Queries, guess: int, current: OpenEpoch) -> list[Counts]:
         """Near or far, and a value: of the same form for both, so that what is stored takes the same room."""
         exact = int(self._engine.answer(queries)[0])
         far = self._far(sparse.score(exact, guess), current, queries.denominator)

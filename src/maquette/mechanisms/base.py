@@ -24,7 +24,7 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions.draws import Draw, DrawnDatabase
-from maquette.questions.measurement import LargestError, Measurement, NoisyTable, Residual, Size
+from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Residual, Size
 from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import Weighting
@@ -109,19 +109,19 @@ class Curator(Protocol):
         """A small database near the table, drawn exactly by the exponential mechanism."""
         ...
 
-    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> LargestError:
+    def score_of(self, draw: DrawnDatabase, *, price: Fraction) -> NoisyCounts:
         """The largest count-scale error of a drawn database over its class, plus noise."""
         ...
 
     def largest_error(
         self, queries: Queries, answers: Answers, *, groups: Sequence[Group] | None = None, price: Fraction
-    ) -> LargestError:
+    ) -> NoisyCounts:
         """The largest count-scale error of `answers` over the queries, or over each group, plus noise."""
         ...
 
     def class_errors(
         self, classes: Sequence[str], released: ReleasedTables, *, price: Fraction
-    ) -> LargestError:
+    ) -> NoisyCounts:
         """The largest count-scale error of a released distribution over each class of questions, plus noise."""
         ...
 

@@ -14,20 +14,11 @@ from numpy.typing import NDArray
 
 from maquette.errors import MechanismError
 from maquette.questions.ladder import NUMBERS
-from maquette.questions.noise import Gaussian, IndependentLaw
+from maquette.questions.noise import Gaussian
 from maquette.receipt import Receipt
 
 MAX_BORDERS = 1001
 """Borders that the numbers of a column are counted between: about a thousand counts of one look."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CellCounts:
-    """Records per public cell, plus noise."""
-
-    values: NDArray[np.int64]
-    noise: IndependentLaw
-    receipt: Receipt
 
 
 @dataclass(frozen=True, slots=True, eq=False)

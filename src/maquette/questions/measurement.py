@@ -31,6 +31,15 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class NoisyCounts:
+    """Counts of records, or errors in counts, plus noise that is drawn for each number alone."""
+
+    values: NDArray[np.int64]
+    noise: IndependentLaw
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class NoisyTable:
     """A table in bins plus noise; `values` are flat whole counts."""
 
@@ -79,6 +88,11 @@ class Size:
         return not self.unpaid
 
     @classmethod
+    def of(cls, paid: NoisyCounts) -> Size:
+        """Private, and paid for: one noisy number."""
+        return cls(int(paid.values[0]), paid.noise, paid.receipt)
+
+    @classmethod
     def unknown(cls) -> Size:
         """Private, and nothing was paid for it."""
         return cls(0, None, None, unpaid=True)
@@ -87,15 +101,6 @@ class Size:
     def divisor(self) -> int:
         """The value to divide by: at least 1, clamped after the noise."""
         return max(self.value, 1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LargestError:
-    """Noisy largest errors of released answers, one per group, in counts: for certificates."""
-
-    values: NDArray[np.int64]
-    noise: IndependentLaw
-    receipt: Receipt
 
 
 # What the gate hands out when it tests a guess against the table: the public side of a sparse-vector epoch.

@@ -49,6 +49,12 @@ def check_references(tables: Sequence[Binned], references: Sequence[NDArray[np.i
         bounds.check_numbers(reference, table.cells, "whole reference counts, one per bin")
 
 
+def cell_sensitivity(relation: Relation) -> Sensitivity:
+    """Of counts in disjoint cells: a record is in one of them, an exchanged one in two."""
+    shift = Fraction(table_sensitivity(relation))
+    return Sensitivity(shift, shift, Fraction(1))
+
+
 def distance_sensitivity(tables: int, relation: Relation) -> Sensitivity:
     """Of the vector of the distances of so many tables."""
     each = Fraction(table_sensitivity(relation))

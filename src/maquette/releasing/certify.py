@@ -19,7 +19,7 @@ from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, Sensitivity
 from maquette.questions.classes import CLASSES, ClassTable
 from maquette.questions.draws import DrawnDatabase
-from maquette.questions.measurement import LargestError, Size
+from maquette.questions.measurement import NoisyCounts, Size
 from maquette.questions.noise import law_at
 from maquette.questions.released import WHOLE
 from maquette.releasing.scales import weights_of
@@ -194,7 +194,7 @@ def _all(queries: Queries) -> Group:
 
 
 def _bounds(
-    measurement: LargestError, groups: Sequence[Group], among: Records, *, beta: float, each: bool = False
+    measurement: NoisyCounts, groups: Sequence[Group], among: Records, *, beta: float, each: bool = False
 ) -> tuple[GroupCertificate, ...]:
     """The bound of every group, from its measured largest error; beta is for all of them, or for `each`."""
     margin = measurement.noise.lower_quantile(beta=beta, count=1 if each else len(groups))

@@ -30,7 +30,7 @@ from maquette.domain import calendar as calendars
 from maquette.domain.persons import check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import DiscoveryCurator
-from maquette.gate.discovery import open_columns, raw_columns
+from maquette.gate.handle import open_columns, raw_columns
 from maquette.questions.ladder import FIRST_YEAR, YEARS
 from maquette.questions.noise import IndependentLaw
 from maquette.receipt import Receipt

@@ -11,10 +11,10 @@ from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.gate import prices
 from maquette.queries.base import Sensitivity
-from maquette.queries.marginals import table_sensitivity
 from maquette.questions.findings import threshold_for
 from maquette.questions.ladder import NUMBERS
 from maquette.questions.noise import Gaussian, NoiseRequest, independent
+from maquette.questions.tables import cell_sensitivity
 from maquette.releasing.discovery import KIND_SHARE, LADDER_SHARE, ColumnChoice, Columns, How
 
 
@@ -65,16 +65,14 @@ def forecast_discovery(
         raise ParameterError("every column is declared or dropped: there is nothing to find")
     price = Fraction(budget.row_units(1) // len(choice.open), UNITS)
     slack = Fraction(min(budget.slack_units, total.slack_units) // len(choice.open), SLACK_UNITS)
-    shift = Fraction(table_sensitivity(Relation.named(relation)))
-    cell = Sensitivity(shift, shift, Fraction(1))
+    neighbours = Relation.named(relation)
+    at, cell = prices.Prices(budget.unit, total.unit, neighbours), cell_sensitivity(neighbours)
 
     def forecast(name: str, kind: str | None) -> ColumnForecast:
         part = price if kind is not None else price * (1 - KIND_SHARE)
         closer = part if kind in ("text", "date") else part * (1 - LADDER_SHARE)
-        noise = prices.noise(
-            NoiseRequest.at(closer, budget.unit), cell, unit=budget.unit, ledger_unit=total.unit,
-            coordinates=len(NUMBERS) + 1,
-        )  # fmt: skip
+        request = NoiseRequest.at(closer, budget.unit)
+        noise = at.noise(request, cell, coordinates=len(NUMBERS) + 1)
         threshold = None
         if kind in (None, "text"):
             threshold = _threshold(part, slack, cell, is_given=kind == "text", name=name)

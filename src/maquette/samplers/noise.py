@@ -1,7 +1,7 @@
 """Adding noise to exact whole numbers and choosing among exact scores.
 
 `SystemNoise` is the one that production uses. Small requests and very wide laws go to opendp's reviewed
-samplers, large requests to our table of the same law (see `table.py` for why and how exactly).
+samplers, large requests to our table of the same law (see below for why and how exactly).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseLaw
+from maquette.questions.rounding import sigma_of
 from maquette.samplers.laws import Bits, CubeRadius, Geometric, HalfGaussian, Law, SystemBits, below
 from maquette.samplers.radius import Radius
 
@@ -133,6 +135,17 @@ class Noise(Protocol):
     def select(self, scores: Counts, *, scale: float, method: Selection) -> int:
         """The index of a large score: weights exp(score / scale), or permute-and-flip at the same scale."""
         ...
+
+
+def add_noise(values: Counts, law: NoiseLaw, *, denominator: int = 1, source: Noise) -> Counts:
+    """Exact numerators over `denominator` plus noise of a law in counts."""
+    match law:
+        case Laplace(scale=scale):
+            return source.laplace(values, scale=scale * denominator)
+        case Gaussian(sigma_squared=variance):
+            return source.gaussian(values, sigma=sigma_of(variance * denominator**2))
+        case Cube(base=base):
+            return source.cube(values, base=base)
 
 
 class TableNoise:

@@ -18,7 +18,7 @@ from maquette.accounting.unit import UNITS
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, UselessAnswer
 from maquette.gate.curator import OnlineCurator
-from maquette.gate.prices import epoch_cost
+from maquette.gate.prices import Prices
 from maquette.mechanisms.online import (
     MAX_FACTOR,
     USELESS,
@@ -226,7 +226,8 @@ class SessionPlanner:
     def epoch_price(self, settings: Settings) -> Fraction:
         """What opening an epoch takes of the session."""
         assert settings.terms is not None
-        return epoch_cost(settings.terms, unit=self.rules.budget.unit, ledger_unit=self._ledger_unit)[1]
+        prices = Prices(self.rules.budget.unit, self._ledger_unit, self.curator.relation)
+        return prices.epoch_cost(settings.terms)[1]
 
     def _forecast_both(
         self, question: Question, ends: tuple[Question, Question], *, allow_useless: bool

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
 from maquette.gate.curator import OnlineCurator
-from maquette.gate.prices import plan_tables
+from maquette.gate.prices import Prices
 from maquette.mechanisms.online import PublicNumbers, Settings
 from maquette.mechanisms.strategies import pair_tables
 from maquette.models.survey import Survey
@@ -183,9 +183,8 @@ class SessionSurvey:
     def _measure(self, tables: Sequence[Binned], variance: Fraction) -> None:
         each = [variance] * len(tables)
         curator = self._curator
-        plan = plan_tables(
-            curator.domain, tables, each, relation=curator.relation, unit=curator.unit
-        )  # public: what the gate will draw with
+        # public: what the gate will draw with
+        plan = Prices(curator.unit, curator.unit, curator.relation).tables(curator.domain, tables, each)
         note = {
             "tables": [table.to_json() for table in tables],
             "asked": str(variance),

@@ -18,7 +18,7 @@ from maquette.domain import Domain
 from maquette.domain import review as reviews
 from maquette.domain.file import parse_attribute, to_text
 from maquette.errors import DomainError, LedgerError, ParameterError
-from maquette.gate.discovery import raw_columns
+from maquette.gate.handle import raw_columns
 from maquette.receipt import Receipt
 from maquette.releasing.discovery_plan import forecast_discovery
 from maquette.results.document import plain
