@@ -5,6 +5,8 @@ python -m benchmarks.service --chaos 300         # rounds in which the worker or
 python -m benchmarks.service --chaos 60 --postgres   # the same with the database, which is killed too
 python -m benchmarks.service --install           # from pip install to the first answer
 python -m benchmarks.service --fuzz 1000         # schemathesis, examples for each operation
+python -m benchmarks.service --timing 150        # what the times of draws and of replies say (A13, A14)
+python -m benchmarks.service --open 10000        # questions that are open at once
 
 Clients are sockets of one asyncio loop in this process, so that they share the machine with the service: figures of CPU
 time per request are steadier than requests per second.
@@ -45,6 +47,9 @@ CLIENTS = (1, 16, 64)
 SECONDS = 6.0
 QUESTIONS = 400
 """New questions of one analyst."""
+OFFERED = 400
+"""Requests per second at which times are taken as well: the goal of the mixed load. Otherwise every analyst sends the
+next request as soon as the last is answered, so that a time is mostly what the others of that moment take."""
 PEER = """
 import sqlite3, sys, threading, uvicorn
 from fastapi import FastAPI
@@ -100,6 +105,13 @@ def run(data: Path | None) -> list[dict[str, Any]]:
                     lambda c, i: c.ask(question(c, i), f"paid-{c.name}-{c.asked}"),
                 ),
                 figure("mixed: nine free to one paid", front, people, mixed),
+                figure(
+                    f"mixed as above, but {OFFERED} requests per second come by chance, from all analysts together",
+                    front,
+                    people,
+                    mixed,
+                    offered=OFFERED,
+                ),
             ]
             memory = {one["role"]: one["megabytes"] for one in processes(front)}
         with peer(folder) as (bare, home):
@@ -202,6 +214,7 @@ class Client:
         self.host, self.port, self.token = url.host, url.port, token
         self.name = token.split("_")[1] if token else "peer"
         self.asked = 0
+        self.chance = random.Random(self.name)
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def open(self) -> None:
@@ -213,19 +226,33 @@ class Client:
             await self._streams[1].wait_closed()
 
     async def send(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, bytes]:
+        self._write(method, path, body, key)
+        return await self._read()
+
+    def _write(self, method: str, path: str, body: Any, key: str) -> None:
         assert self._streams is not None
-        reader, writer = self._streams
         content = b"" if body is None else json.dumps(body).encode()
         lines = [f"{method} {path} HTTP/1.1", f"host: {self.host}", f"content-length: {len(content)}"]
         lines += ["content-type: application/json"] + (
             [f"authorization: Bearer {self.token}"] if self.token else []
         )
         lines += [f"idempotency-key: {key}"] if key else []
-        writer.write("\r\n".join([*lines, "", ""]).encode() + content)
+        self._streams[1].write("\r\n".join([*lines, "", ""]).encode() + content)
+
+    async def _read(self) -> tuple[int, bytes]:
+        assert self._streams is not None
+        reader = self._streams[0]
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
         assert length is not None, head
         return int(head.split()[1]), await reader.readexactly(int(length[1]))
+
+    async def pipeline(self, wishes: list[tuple[str, str]]) -> list[int]:
+        """Send many questions, each with its key, before the first answer is read."""
+        assert self._streams is not None
+        for query, key in wishes:
+            self._write("POST", "/api/v1/tables/people/questions", {"query": query}, key)
+        return [(await self._read())[0] for _ in wishes]
 
     async def ask(self, query: str, key: str) -> int:
         return (await self.send("POST", "/api/v1/tables/people/questions", {"query": query}, key))[0]
@@ -256,7 +283,8 @@ def question(client: Client, _i: int) -> str:
 
 
 async def mixed(client: Client, i: int) -> int:
-    if i % 10:
+    """One in ten by chance: analysts who all pay at their first, eleventh, ... question would pay at the same time."""
+    if client.chance.random() < 0.9:
         return await client.ask("age >= 60", f"free-{client.name}")
     return await client.ask(question(client, i), f"mixed-{client.name}-{client.asked}")
 
@@ -288,13 +316,15 @@ def warm_up(people: list[Client]) -> None:
     asyncio.run(all_of_them())
 
 
-def figure(what: str, server: psutil.Process, people: list[Client], call: Any) -> dict[str, Any]:
+def figure(
+    what: str, server: psutil.Process, people: list[Client], call: Any, *, offered: float | None = None
+) -> dict[str, Any]:
     """Requests per second and times for each number of clients, and CPU milliseconds of the server's processes."""
     by_clients = {}
-    for count in CLIENTS:
+    for count in CLIENTS if offered is None else CLIENTS[-1:]:
         before = cpu(server)
         times, statuses, seconds = asyncio.run(
-            _drive(people[1 : count + 1] if len(people) > count else people, call)
+            _drive(people[1 : count + 1] if len(people) > count else people, call, offered)
         )
         used = cpu(server) - before
         ordered = sorted(times)
@@ -309,7 +339,10 @@ def figure(what: str, server: psutil.Process, people: list[Client], call: Any) -
     return {"what": what, "clients": by_clients}
 
 
-async def _drive(people: list[Client], call: Any) -> tuple[list[float], list[int], float]:
+async def _drive(
+    people: list[Client], call: Any, offered: float | None = None
+) -> tuple[list[float], list[int], float]:
+    """With a number of requests that are offered per second, a time counts from when the request was due."""
     times: list[float] = []
     statuses: list[int] = []
     for client in people:
@@ -317,9 +350,13 @@ async def _drive(people: list[Client], call: Any) -> tuple[list[float], list[int
     started = time.perf_counter()
 
     async def work(client: Client) -> None:
-        i = 0
+        i, begun = 0, started
         while time.perf_counter() - started < SECONDS and i < QUESTIONS // 4:
-            begun = time.perf_counter()
+            if offered is None:
+                begun = time.perf_counter()
+            else:
+                begun += client.chance.expovariate(offered / len(people))
+                await asyncio.sleep(max(begun - time.perf_counter(), 0))
             statuses.append(await call(client, i))
             times.append(time.perf_counter() - begun)
             i += 1
@@ -353,16 +390,27 @@ def with_ratios(figures: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def main() -> None:
     from benchmarks.__main__ import append_each
     from benchmarks._service_faults import chaos, fuzz, install
+    from benchmarks._service_timing import open_questions, timing
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.service")
     parser.add_argument("--chaos", type=int, metavar="ROUNDS")
     parser.add_argument("--postgres", action="store_true", help="chaos over PostgreSQL, which is killed too")
     parser.add_argument("--fuzz", type=int, metavar="EXAMPLES")
+    parser.add_argument(
+        "--timing", type=int, metavar="QUESTIONS", help="questions about each of two neighbours"
+    )
+    parser.add_argument("--open", type=int, metavar="QUESTIONS", help="questions that are open at once")
     parser.add_argument("--install", action="store_true", help="from pip install to the first answer")
     chosen = parser.parse_args()
     figures = []
     if chosen.install:
         figures.append(install() | {"command": "python -m benchmarks.service --install"})
+    if chosen.timing:
+        command = f"python -m benchmarks.service --timing {chosen.timing}"
+        figures.append(timing(chosen.timing) | {"command": command})
+    if chosen.open:
+        command = f"python -m benchmarks.service --open {chosen.open}"
+        figures.append(open_questions(chosen.open) | {"command": command})
     if chosen.chaos:
         more = " --postgres" if chosen.postgres else ""
         command = f"python -m benchmarks.service --chaos {chosen.chaos}{more}"

@@ -65,6 +65,8 @@ ANALYST = (
     "/t/people/history",
     "/releases",
     "/r/first",
+    "/r/first/explore?by=age",
+    "/r/first/explore?by=age&by=region",
     "/t/people/ledger",
 )
 STEWARD = (
@@ -180,6 +182,47 @@ def test_the_price_is_there_while_somebody_types(browser, world):
         walk.page.wait_for_function("document.getElementById('result').textContent.trim() === ''")
         assert world.service.links["people"].call("ledger")["receipt"] == before
         assert walk.page.url.endswith("/t/people/ask")
+
+
+def test_a_chart_says_the_error_of_what_is_below_the_pointer_and_follows_the_choices(browser, world):
+    """Vega-Lite under a policy that forbids code from text; htmx brings the next chart without a new page."""
+    with tab(browser, world.home) as walk:
+        enter(walk, world, "anna")
+        walk.go("/r/first/explore?by=age")
+        walk.page.wait_for_selector("#chart svg")
+        assert not walk.page.is_visible("#drawn")
+        walk.page.hover("#chart svg .mark-rect path >> nth=0")
+        walk.page.wait_for_selector(".tip:visible")
+        tip = walk.page.inner_text(".tip")
+        assert "age: [0, 10)" in tip
+        assert "stated error: ±" in tip
+        assert "known by: certified" in tip
+        walk.page.evaluate("window.is_same_page = true")
+        walk.page.select_option("select[name=by] >> nth=1", "region")
+        walk.page.wait_for_selector("#chart svg .mark-rect path >> nth=39")
+        assert walk.page.evaluate("window.is_same_page")
+        assert "by=region" in walk.page.url
+        walk.page.fill("input[name=where]", "height > 3")
+        walk.page.keyboard.press("Tab")
+        walk.page.wait_for_selector("text=unknown attribute 'height'")
+        walk.check()
+
+
+def test_without_scripts_the_chart_of_the_service_is_there(browser, world):
+    with tab(browser, world.home, scripts=False) as walk:
+        enter(walk, world, "anna")
+        walk.go("/r/first/explore?by=age")
+        assert walk.page.is_visible("#drawn table.bars svg >> nth=0")
+        assert not walk.page.is_visible("#chart")
+
+
+def test_a_part_of_a_page_that_needs_a_sign_in_leads_there(browser, world):
+    with tab(browser, world.home) as walk:
+        enter(walk, world, "anna")
+        walk.go("/t/people/ask")
+        walk.page.context.clear_cookies()
+        with walk.page.expect_navigation(url="**/login"):
+            walk.page.fill("input[name=q]", "age >= 20")
 
 
 def test_the_slider_chooses_a_budget_and_says_its_errors(browser, world):

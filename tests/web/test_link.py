@@ -131,3 +131,46 @@ def test_the_reply_to_a_caller_who_went_is_read_by_nobody_else(tmp_path):
             return await asyncio.gather(*(link.call_async("ask", i=i) for i in range(2, 5)))
 
     assert run(work()) == [2, 3, 4]
+
+
+def test_nobody_waits_for_all_that_another_asks():
+    """One person has fifty calls waiting; the single call of another is the second to be let in."""
+
+    async def work() -> list[str]:
+        turns, order = links.Turns(1), []
+
+        async def call(who: str) -> None:
+            async with turns.turn(who):
+                order.append(who)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(call(who) for who in ["anna"] * 50 + ["bert"]))
+        return order
+
+    order = run(work())
+    assert order.count("anna") == 50
+    assert order.index("bert") <= 2
+
+
+def test_a_place_is_not_lost_with_a_caller_who_goes():
+    """Who goes while waiting leaves the place to the next; who goes when just let in hands it on."""
+
+    async def work() -> int:
+        turns, done = links.Turns(1), 0
+
+        async def call() -> None:
+            nonlocal done
+            async with turns.turn("anna"):
+                await asyncio.sleep(0.01)
+                done += 1
+
+        calls = [asyncio.ensure_future(call()) for _ in range(6)]
+        await asyncio.sleep(0)
+        calls[2].cancel()  # waits
+        await calls[0]
+        calls[1].cancel()  # was let in by the end of the first
+        await asyncio.gather(*calls, return_exceptions=True)
+        await asyncio.wait_for(call(), 1)
+        return done
+
+    assert run(work()) == 5

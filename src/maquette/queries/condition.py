@@ -392,17 +392,25 @@ def _bins(attribute: Attribute, start: Place, stop: Place) -> list[tuple[int, in
 
 def _points(attribute: Attribute, start: Place, stop: Place) -> list[tuple[int, int]]:
     numbers = _rising(attribute)
-
-    def place(i: int) -> Place:
-        return (Fraction(i) if numbers is None else numbers[i], 0)
-
-    first = _first(attribute.cells, lambda i: place(i) >= start)
-    last = _first(attribute.cells, lambda i: place(i) >= stop) - 1
+    if numbers is None:  # the values lie at 0, 1, 2, ...
+        first, after = _first_whole(start, attribute.cells), _first_whole(stop, attribute.cells)
+    else:
+        first = _first(attribute.cells, lambda i: (numbers[i], 0) >= start)
+        after = _first(attribute.cells, lambda i: (numbers[i], 0) >= stop)
+    last = after - 1
     runs = [(first, last)]
     single = first == last and start[0] == stop[0]
     if attribute.overflow_cell is not None and not single:
         runs.append((attribute.overflow_cell, attribute.overflow_cell))
     return runs
+
+
+def _first_whole(place: Place, count: int) -> int:
+    """The first of 0 .. count-1 that lies at or after a place, else count."""
+    value, after = place
+    if value == math.inf or value == -math.inf:
+        return count if value > 0 else 0
+    return min(max(math.floor(value) + 1 if after else math.ceil(value), 0), count)
 
 
 def _place(attribute: Attribute, place: Place) -> Place:

@@ -142,7 +142,14 @@ def to_sign_in(request: Request) -> Response:
     """Where somebody goes who is not signed in."""
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     to = f"?to={quote(path, safe='/')}" if request.method == "GET" and path != "/" else ""
+    if is_partial(request):  # a part of a page cannot be the page to sign in; the browser goes there
+        return Response(status_code=401, headers={"hx-redirect": "/login"})
     return RedirectResponse(f"/login{to}", status_code=303)
+
+
+def is_partial(request: Request) -> bool:
+    """Does a script of the page ask, for a part of it?"""
+    return request.headers.get("hx-request") == "true"
 
 
 def local(to: str) -> str:

@@ -1,7 +1,8 @@
 """Charts as plain HTML and SVG, drawn on the server: a table of bars, a heat map, a line of steps.
 
 A chart is a table first: a reader without eyes or without colours gets the same figures. No style is written into the
-page, so that the content security policy can forbid it.
+page, so that the content security policy can forbid it. Where scripts run, `specification` is drawn by Vega-Lite in
+place of bars and heat maps, and says the error of whatever is below the pointer.
 """
 
 from __future__ import annotations
@@ -93,6 +94,71 @@ def heat_map(rows: Sequence[Mapping[str, Any]], down: str, across: str) -> HeatM
         columns,
         tuple((line, tuple(cells.get((line, c), empty) for c in columns)) for line in lines),
     )
+
+
+def specification(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], figure_name: str
+) -> dict[str, Any]:
+    """Bars with their stated errors over one attribute, or a heat map over two, in the language of Vega-Lite.
+
+    Names and values of a table are data and titles here, never names of fields or expressions.
+    """
+    parts = ("down", "across")[: len(names)]
+    tooltip = [{"field": part, "title": name} for part, name in zip(parts, names, strict=True)]
+    tooltip += [
+        {"field": field, "title": title}
+        for field, title in (
+            ("text", figure_name),
+            ("error", "stated error"),
+            ("between", "between"),
+            ("known_by", "known by"),
+        )
+    ]
+    values = [
+        {part: str(row[name]) for part, name in zip(parts, names, strict=True)}
+        | {name: _finite(row[name]) for name in ("value", "lower", "upper")}
+        | {"text": figure(row["value"]), "error": error_text(row), "known_by": str(row["known_by"])}
+        | {"between": _between(row), "is_sure": not row["below_noise"]}
+        for row in rows
+    ]
+    down = {"field": "down", "type": "nominal", "sort": None, "title": names[0]}
+    sure = {"condition": {"test": "datum.is_sure", "value": 1}, "value": 0.45}
+    whole = {
+        "description": f"{figure_name} by {' and '.join(names)}",
+        "data": {"values": values},
+        "height": {"step": 26},
+    }
+    if len(names) == 2:
+        across = {"field": "across", "type": "nominal", "sort": None, "title": names[1]}
+        colour = {"field": "value", "type": "quantitative", "title": figure_name}
+        return whole | {
+            "encoding": {"y": down, "x": across, "tooltip": tooltip},
+            "layer": [
+                {"mark": "rect", "encoding": {"color": colour, "opacity": sure}},
+                {"name": "figures", "mark": "text", "encoding": {"text": {"field": "text"}}},
+            ],
+        }
+    length = {"field": "value", "type": "quantitative", "title": figure_name, "axis": {"grid": False}}
+    ends = {"x": length | {"field": "lower"}, "x2": {"field": "upper"}}
+    return whole | {
+        "encoding": {"y": down, "tooltip": tooltip},
+        "layer": [
+            {"mark": "bar", "encoding": {"x": length, "opacity": sure}},
+            {"mark": "rule", "encoding": ends},
+            {"mark": {"type": "tick", "size": 9}, "encoding": {"x": length | {"field": "lower"}}},
+            {"mark": {"type": "tick", "size": 9}, "encoding": {"x": length | {"field": "upper"}}},
+        ],
+    }
+
+
+def _finite(value: Any) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _between(row: Mapping[str, Any]) -> str:
+    if row["lower"] is None or row["upper"] is None:
+        return "not known"
+    return f"{figure(row['lower'])} and {figure(row['upper'])}"
 
 
 def steps(values: Sequence[float], *, top: float, first: str, last: str, top_text: str) -> Line:

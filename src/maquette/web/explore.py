@@ -53,6 +53,8 @@ class View:
     table: ResultTable
     bars: list[charts.Bar]
     heat: charts.HeatMap | None
+    specification: dict[str, Any] | None
+    """The same chart for Vega-Lite."""
     statement: str
 
     @property
@@ -77,6 +79,9 @@ def view(release: Release, names: Sequence[str], *, figure: str = "", where: str
         table=table,
         bars=charts.bars(rows, chosen[0]) if len(chosen) == 1 else [],
         heat=charts.heat_map(rows, *chosen) if len(chosen) == 2 and rows else None,
+        specification=charts.specification(rows, chosen, figure or "count(*)")
+        if rows and len(chosen) in (1, 2)
+        else None,
         statement=statement,
     )
 

@@ -11,6 +11,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +24,11 @@ from maquette.web.protocol import WorkerGone
 CALL_SECONDS = 300.0
 START_SECONDS = 600.0
 """How long a table may take to open."""
-LONGEST_PAUSE = 10.0
-MAX_CALLS = 64
-"""Calls of an event loop to one worker at a time: as many as the ledger takes into one commit."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+"""Seconds before a worker is started again."""
+MAX_CALLS = 8
+"""Questions that a worker has at one time: enough to share commits, few enough not to fight over its interpreter. The
+others wait in the front, where they take turns."""
 WAIT_SECONDS = 5.0
 """How long a question waits for a worker that is being started again."""
 log = logging.getLogger("maquette.web")
@@ -46,7 +51,8 @@ class Link:
 
     async def call_async(self, name: str, /, **arguments: Any) -> Any:
         """The same on an event loop, which goes on meanwhile: no thread waits for the worker."""
-        return _result(await self._wires.exchange({"call": name, "with": arguments}))
+        who = str(arguments.get("who", ""))
+        return _result(await self._wires.exchange({"call": name, "with": arguments}, who=who))
 
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any] | None:
         """One call on an idle connection, or on a new one. A connection that failed is not used again.
@@ -108,17 +114,61 @@ class Link:
 _Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+class Turns:
+    """So many at a time. Those who wait are let in person by person: nobody waits for all that one other asks."""
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By person, the one whose turn is next first."""
+
+    @asynccontextmanager
+    async def turn(self, who: str) -> AsyncGenerator[None]:
+        """A place for one call of a person."""
+        if self._places:
+            self._places -= 1
+        else:
+            await self._wait(who)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def _wait(self, who: str) -> None:
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(who, deque()).append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():  # it was let in just now
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """Hand the place to the next person, who then is behind all others."""
+        while self._waiting:
+            who = next(iter(self._waiting))
+            line = self._waiting.pop(who)
+            place = line.popleft()
+            if line:
+                self._waiting[who] = line
+            if not place.done():
+                place.set_result(None)
+                return
+        self._places += 1
+
+
 class Wires:
-    """Connections to one worker for callers on one event loop; so many calls at a time, the others wait in order."""
+    """Connections to one worker for callers on one event loop."""
 
     def __init__(self, place: str) -> None:
         self._place = place
         self._idle: list[_Wire] = []
-        self._turn = asyncio.Semaphore(MAX_CALLS)
+        self._turns = Turns(MAX_CALLS)
 
-    async def exchange(self, message: dict[str, Any]) -> dict[str, Any] | None:
+    async def exchange(self, message: dict[str, Any], *, who: str = "") -> dict[str, Any] | None:
         """One call; None where the worker has gone. A connection that failed, or was left, is not used again."""
-        async with self._turn:
+        async with self._turns.turn(who):
             wire = await self._connect()
             if wire is None:
                 return None
@@ -181,18 +231,20 @@ class Keeper:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        pause = 0.1
+        """Start it again whenever it ends: at once if it had opened its table, else after longer and longer pauses."""
+        pause, was_ready = SHORTEST_PAUSE, True
         while True:
-            started = time.monotonic()
             self._process.wait()
+            pause = SHORTEST_PAUSE if was_ready else min(2 * pause, LONGEST_PAUSE)
             with self._mutex:
                 if self._is_stopped:
                     return
                 log.warning("the worker of table '%s' ended; it is started again", self._table)
-                pause = 0.1 if time.monotonic() - started > 60 else min(2 * pause, LONGEST_PAUSE)
                 time.sleep(pause)
                 self._process = self._start()
                 self.restarts += 1
+            assert self._process.stdout is not None
+            was_ready = b'"ready"' in self._process.stdout.readline()
 
     def stop(self) -> None:
         """End the worker: its input is closed, then it is told."""

@@ -160,68 +160,32 @@ class Service:
         return self.asking_link(person, table).call("forecast", who=person.name, query=query)
 
     def ask(
-        self,
-        person: Person,
-        table: str,
-        query: str,
-        *,
-        key: str | None,
-        at_most: float | None = None,
-        allow_useless: bool = False,
+        self, person: Person, table: str, query: str, *, key: str | None, **limits: Any
     ) -> dict[str, Any]:
-        """Answer a question out of this person's budget. `key` makes it safe to send again."""
+        """Answer a question out of this person's budget. `key` makes it safe to send again.
+
+        `limits` are `at_most`, the most that it may take, and `allow_useless`, for an answer that says nothing.
+        """
         link = self.asking_link(person, table)
-        answer = link.call(
-            "ask",
-            who=person.name,
-            role=person.role,
-            query=query,
-            key=None if key is None else f"{KEY}{key}",
-            at_most=at_most,
-            allow_useless=allow_useless,
-        )
-        self.count(f"answers_{answer['kind']}")
-        return answer
+        return self._count_answer(link.call("ask", query=query, **_from(person, key), **limits))
+
+    async def ask_async(
+        self, person: Person, table: str, query: str, *, key: str, **limits: Any
+    ) -> dict[str, Any]:
+        """The same on an event loop: a question that waits for the disk takes no thread."""
+        link = self.asking_link(person, table)
+        return self._count_answer(await link.call_async("ask", query=query, **_from(person, key), **limits))
 
     def sql(
-        self,
-        person: Person,
-        table: str,
-        statement: str,
-        *,
-        key: str | None,
-        at_most: float | None = None,
-        allow_useless: bool = False,
+        self, person: Person, table: str, statement: str, *, key: str | None, **limits: Any
     ) -> dict[str, Any]:
         """Answer one SELECT, all its cells or none, out of this person's budget."""
         link = self.asking_link(person, table)
-        result = link.call(
-            "sql",
-            who=person.name,
-            role=person.role,
-            statement=statement,
-            key=None if key is None else f"{KEY}{key}",
-            at_most=at_most,
-            allow_useless=allow_useless,
-        )
-        self.count("answers_paid" if result["cost"] else "answers_cached")
-        return result
+        return self._count_answer(link.call("sql", statement=statement, **_from(person, key), **limits))
 
-    async def ask_async(
-        self, person: Person, table: str, query: str, *, key: str, at_most: float | None, allow_useless: bool
-    ) -> dict[str, Any]:
-        """The same on an event loop: a question that waits for the disk takes no thread."""
-        answer = await self.asking_link(person, table).call_async(
-            "ask",
-            who=person.name,
-            role=person.role,
-            query=query,
-            key=f"{KEY}{key}",
-            at_most=at_most,
-            allow_useless=allow_useless,
-        )
-        self.count(f"answers_{answer['kind']}")
-        return answer
+    def _count_answer(self, result: dict[str, Any]) -> dict[str, Any]:
+        self.count(f"answers_{result.get('kind') or ('paid' if result['cost'] else 'cached')}")
+        return result
 
     def history(self, person: Person, table: str, *, after: int = 0, limit: int = 50) -> dict[str, Any]:
         return self.asking_link(person, table).call("history", who=person.name, after=after, limit=limit)
@@ -392,3 +356,8 @@ class Service:
                 )
             except WorkerGone:
                 continue
+
+
+def _from(person: Person, key: str | None) -> dict[str, Any]:
+    """Whose question it is, for the worker, and its key there."""
+    return {"who": person.name, "role": person.role, "key": None if key is None else f"{KEY}{key}"}

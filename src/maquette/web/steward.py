@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from maquette.accounting.unit import Unit
 from maquette.errors import MaquetteError, ParameterError
 from maquette.web import charts, planning, state
-from maquette.web.access import check_form, service_of, signed_in
+from maquette.web.access import check_form, is_partial, service_of, signed_in
 from maquette.web.asking import part
 from maquette.web.config import ANALYST
 from maquette.web.jobs import RUNNING
@@ -146,15 +146,19 @@ def jobs(request: Request, after: int = 0) -> Response:
 def job_page(request: Request, job: str) -> Response:
     person, service = signed_in(request), service_of(request)
     row = service.job(person, job)
-    return page(
+    is_running = row["state"] == RUNNING
+    shown = page(
         request,
         "job.html.j2",
         job=row,
         wishes=_wishes(row),
         is_discovery=is_discovery(row),
         release=service.release_of_job(job),
-        is_running=row["state"] == RUNNING,
+        is_running=is_running,
     )
+    if is_partial(request) and not is_running:
+        shown.headers["hx-refresh"] = "true"  # the page that follows its progress has another form now
+    return shown
 
 
 def is_discovery(row: dict[str, Any]) -> bool:
@@ -192,12 +196,6 @@ def job_action(request: Request, job: str, action: str, csrf: Csrf = "") -> Resp
     else:
         raise ParameterError(f"there is no action '{action}'")
     return to(f"/jobs/{job}")
-
-
-@router.get("/jobs/{job}/events")
-def job_events(request: Request, job: str) -> Response:
-    person = signed_in(request)
-    return events(request, person, job)
 
 
 def events(request: Request, person: Any, job: str) -> Response:

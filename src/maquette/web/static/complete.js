@@ -42,6 +42,7 @@ function complete(box) {
     box.setSelectionRange(from + text.length, from + text.length);
     close();
     box.focus();
+    box.dispatchEvent(new Event("change", { bubbles: true }));
   };
   const open = () => {
     const typed = box.value.slice(start(), box.selectionStart).trimStart().toLowerCase();
