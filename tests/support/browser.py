@@ -87,7 +87,8 @@ class Walk:
         """Everything that has to hold on every page."""
         assert self.findings() == []
         assert self.overflow() <= 0
-        assert (self.strangers, self.complaints, self.dialogs) == ([], [], [])
+        seen = (self.strangers, self.complaints, self.dialogs)
+        assert seen == ([], [], []), seen
 
 
 @contextmanager

@@ -19,8 +19,6 @@ from support.browser import served
 from support.made_release import toy_release
 
 OWN = re.compile(r'<script src="/static/[a-z/.-]+\.js" defer></script>')
-DATA = '<script type="application/json" id="chart-data">{'
-"""What no browser runs."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +63,7 @@ def test_pages_hold_no_style_and_no_script_of_their_own(client):
         assert " style=" not in text
         assert "<style" not in text
         for script in re.findall(r"<script.*?</script>", text):
-            assert OWN.fullmatch(script) or script.startswith(DATA), script
+            assert OWN.fullmatch(script), script
         assert "http://" not in text
         assert "https://" not in text
 

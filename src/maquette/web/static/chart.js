@@ -62,13 +62,12 @@
 
   const draw = async () => {
     const place = document.getElementById("chart");
-    const source = document.getElementById("chart-data");
-    if (!place || !source) return;
+    if (!place) return;
     if (view) view.finalize();
     tip.hidden = true;
     place.hidden = false;
     try {
-      const spec = styled(JSON.parse(source.textContent), Math.max(place.clientWidth - 4, 200));
+      const spec = styled(JSON.parse(place.dataset.specification), Math.max(place.clientWidth - 4, 200));
       const compiled = vegaLite.compile(spec, { logger: vega.logger(vega.Error) }).spec;
       view = new vega.View(vega.parse(compiled, null, { ast: true }), {
         expr: vegaInterpreter.expressionInterpreter,
