@@ -99,6 +99,7 @@ def test_a_new_ledger_counts_in_the_way_that_suits_the_mechanism():
         "factorisation",
         "gaussian",
         "histogram-gaussian",
+        "product",
         "residual",
         "residual-cells",
         "sculpt",

@@ -29,6 +29,7 @@ from maquette.questions import choices, released
 from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.measurement import Measurement, NoisyCounts, Receipt, Size
 from maquette.questions.noise import Laplace, NoiseRequest, law_at
+from maquette.questions.norms import Body
 from maquette.questions.released import ReleasedTables
 from maquette.releasing import request
 from maquette.samplers.laws import SystemBits
@@ -150,6 +151,39 @@ def _(patch):
         return cube
 
     changed(patch, prices, "cube", make)
+
+
+@bug("K-norm decay rounded below its exponential", checks.exactly("norm"))
+def _(patch):
+    changed(
+        patch, prices, "_decay", lambda real: lambda rate: Fraction(math.floor(real(rate) * 2**20), 2**20)
+    )
+
+
+@bug("K-norm levels that a record moves rounded down", checks.exactly("norm"))
+def _(patch):
+    def make(real):
+        def levels_for(body, moved, price):
+            body, resolution, _ = real(body, moved, price)
+            return body, resolution, math.floor(resolution * moved)
+
+        return levels_for
+
+    changed(patch, prices, "levels_for", make)
+
+
+@bug(
+    "the norm of a column where that of a difference of two is needed",
+    checks.exactly("norm", Relation.REPLACE_ONE),
+)
+def _(patch):
+    real = Body.shift
+    patch.setattr(Body, "shift", lambda self, queries, relation: real(self, queries, Relation.ADD_REMOVE))
+
+
+@bug("the body is taken for one that holds every move", checks.exactly("norm"))
+def _(patch):
+    patch.setattr(Body, "shift", lambda self, queries, relation: Fraction(1))
 
 
 @bug("the sampler draws with 0.9 times the scale", checks.samples_fit)

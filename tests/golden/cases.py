@@ -222,9 +222,11 @@ RELEASES: dict[str, tuple[mq.Queries, dict[str, Any]]] = {
     "predicates": (seam.predicates(DOMAIN, QUESTIONS[:6]), PURE | {"mechanism": "auto", "key": "a key"}),
     "square-root": (AGES, APPROXIMATE),
     "factorisation": (AGES, APPROXIMATE),
+    "product": (mq.union(AGES, mq.marginals(DOMAIN, attributes=[["age", "region"]])), APPROXIMATE),
+    "knorm": (mq.marginals(DOMAIN, attributes=[["region"]]), PURE | {"relation": "replace-one"}),
 }
 """One or more for every mechanism; the first word names it where the options do not."""
-FLOATS = ("sculpt", "mw", "mwem", "factorisation")
+FLOATS = ("sculpt", "mw", "mwem", "factorisation", "knorm", "product")
 """Mechanisms whose choices follow from long sums of floats, which another processor may round otherwise."""
 
 

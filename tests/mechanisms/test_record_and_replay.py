@@ -28,6 +28,8 @@ OPTIONS = {
     "tree": {"epsilon": 1.0},
     "square-root": {"epsilon": 1.0, "delta": 1e-6},
     "factorisation": {"epsilon": 1.0},
+    "knorm": {"epsilon": 1.0},
+    "product": {"epsilon": 1.0, "delta": 1e-6},
     "mw": {"epsilon": 1.0, "delta": 1e-6},
     "mwem": {"epsilon": 1.0, "delta": 1e-6},
 }

@@ -14,10 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.stats import gamma
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.factorisation import factor
+from maquette.mechanisms.knorm import Plan, plan_for
+from maquette.mechanisms.product import factored
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.queries import marginals, prefixes, weights
 from maquette.queries.base import Queries
@@ -182,6 +186,36 @@ def by_factors(made: Made) -> float:
     return made.of_size(level + made.off)
 
 
+def by_product(made: Made) -> float:
+    """The rows of W times the pseudo-inverse of the strategy on all cells, each subgaussian; the sum of their tails."""
+    used = factored(made.queries).strategy
+    strategy = used.numerators / used.grid
+    columns = strategy.T
+    moves = [one - other for one in columns for other in columns] if made.public else columns
+    variance = max(float(move @ move) for move in moves) / (2 * made.paid("measure"))
+    norms = np.linalg.norm(made.matrix @ np.linalg.pinv(strategy), axis=1)
+
+    def tails(x: float) -> float:
+        return float((2 * np.exp(-((x / norms) ** 2) / (2 * variance))).sum()) - made.beta
+
+    return made.of_size(brentq(tails, 1e-3, 1e5) + made.off)
+
+
+def by_norm(made: Made) -> float:
+    """P(R M > x) by the simulated M, R ~ Gamma(k + 1), and what 20,000 of them leave open; continuous noise."""
+    plan = plan_for(made.queries, made.release.relation)
+    assert isinstance(plan, Plan)
+    epsilon, k = made.paid("measure"), len(plan.body.box)
+    largest = max(float(np.abs(row) @ plan.body.box) for row in plan.reconstruction) / 2**20
+    margin = math.sqrt(math.log(1e6 / made.beta) / (2 * len(plan.reach)))
+
+    def chance(x: float) -> float:
+        beyond = gamma.sf(epsilon * x / plan.reach, k + 1).mean()
+        return float(beyond + margin * gamma.sf(epsilon * x / largest, k + 1)) - made.beta
+
+    return made.of_size(brentq(chance, 1e-3, 1e4) + made.off)
+
+
 def by_draw(made: Made) -> float:
     """Thresholds of 40 cells under the tree base; a table of n - off records is surely there."""
     m = made.release.parameters["m"]
@@ -273,6 +307,8 @@ CASES = [
     Case("tree", AGES, by_tree, epsilon=4.0, slack=0.02),
     Case("square-root", AGES, by_square_root, delta=DELTA, slack=0.02),
     Case("factorisation", AGES, by_factors, delta=DELTA, options=PLAIN, slack=0.001),
+    Case("product", TABLES, by_product, delta=DELTA, options=PLAIN, slack=0.001),
+    Case("knorm", NARROW, by_norm, options=PLAIN, slack=0.01),
     Case("smalldb", AGES, by_draw, options=(("rows", 2),)),
     Case("smalldb", NARROW, by_narrow_draw, options=(("rows", 6),)),
     Case("roth", AGES, by_draw, options=(("rows", 2), ("weight", "w"))),

@@ -19,9 +19,10 @@ from maquette.queries.counting import projected_axes, shift_squared
 from maquette.queries.marginals import Binned
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Receipt, Residual, Size
-from maquette.questions.noise import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest
+from maquette.questions.noise import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest, Norm
 from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import Weighting
+from support.seeded import SeededNoise
 
 
 class FakeCurator:
@@ -70,6 +71,8 @@ class FakeCurator:
                 law = Gaussian(price, sensitivity.l2_squared / (2 * price))
             case "cube":
                 law = Cube(price, Fraction(math.exp(-price)))
+            case "norm":
+                law = noise.law(noise.sensitivity(queries, self.relation))
         cost = price if self.unit.is_pure or noise.kind == "gaussian" else price**2 / 2
         self._pay("measure", cost)
         exact = np.asarray(queries.on_histogram(self.histogram), dtype=np.int64)
@@ -220,6 +223,9 @@ class FakeCurator:
                 return discrete_gaussian(self._rng, math.sqrt(variance) * denominator, count)
             case Cube(base=base):
                 return discrete_cube(self._rng, float(base), count)
+            case Norm(body=body, resolution=resolution, decay=decay):
+                seeded = SeededNoise(int(self._rng.integers(2**31)))
+                return seeded.norm(np.zeros(count, np.int64), body=body, resolution=resolution, decay=decay)
 
 
 def discrete_gaussian(rng: np.random.Generator, sigma: float, count: int) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.classes import CLASSES as QUESTION_CLASSES
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
+from maquette.questions.norms import Body
 from maquette.questions.released import ReleasedTables
 from maquette.questions.steps import Guess
 from maquette.questions.weighting import Weighting
@@ -136,7 +137,21 @@ def variance(rng: Rng) -> Any:
 def noise(rng: Rng) -> Any:
     if rng.integers(12) == 0:
         return odd(rng)
-    return NoiseRequest(pick(rng, ["laplace", "gaussian", "cube", "gaussian", "laplace"]), price(rng))
+    kind = pick(rng, ["laplace", "gaussian", "cube", "gaussian", "laplace", "norm"])
+    return NoiseRequest(kind, price(rng), *([body(rng)] if kind == "norm" else []))
+
+
+def body(rng: Rng) -> Any:
+    """The unit ball of a norm, mostly a valid one."""
+    if rng.integers(6) == 0:
+        return odd(rng)
+    sides = int(rng.integers(1, 5))
+    facets = int(rng.integers(0, 3))
+    return Body(
+        tuple(int(s) for s in rng.integers(1, 2 ** int(rng.integers(1, 22)), sides)),
+        tuple(tuple(int(a) for a in rng.integers(-9, 10, sides)) for _ in range(facets)),
+        tuple(int(b) for b in rng.integers(1, 2**20, facets)),
+    )
 
 
 def answers(rng: Rng, asked: Any) -> Any:

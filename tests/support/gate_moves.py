@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -120,11 +121,19 @@ def _loss(event: Event, draws: Sequence[Draw], apart: Sequence[Sequence[Any]]) -
                 (m * minus_log(d.parameters["base"]) for d, m in zip(draws, largest, strict=True)),
                 Fraction(0),
             )
+        case PureEvent() if draws and draws[0].method == "norm":
+            given = draws[0].parameters
+            levels = math.ceil(given["resolution"] * given["body"].norm(np.array(apart[0], dtype=object)))
+            return levels * minus_log(given["decay"])
         case SelectionEvent() | PureEvent() if draws and draws[0].method == "draw":
             return Fraction(max(largest, default=0))
         case SelectionEvent() | ComposedEvent():
+            # what counts is how far two scores move apart: as far as one of them where all move the same way
             return max(
-                (2 * m / Fraction(d.parameters["scale"]) for d, m in zip(draws, largest, strict=True)),
+                (
+                    (1 if min(moved) >= 0 or max(moved) <= 0 else 2) * m / Fraction(d.parameters["scale"])
+                    for (d, moved), m in zip(pairs, largest, strict=True)
+                ),
                 default=Fraction(0),
             )
         case _:

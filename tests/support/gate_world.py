@@ -114,6 +114,9 @@ class Tape:
     def cube(self, exact: np.ndarray, *, base: Fraction) -> Any:
         return self._noisy("cube", exact, base=base)
 
+    def norm(self, exact: np.ndarray, *, body: Any, resolution: int, decay: Fraction) -> Any:
+        return self._noisy("norm", exact, body=body, resolution=resolution, decay=decay)
+
     def select(self, scores: np.ndarray, *, scale: float, method: str) -> int:
         return self._record(
             "select", scores, lambda: int(self._rng.integers(len(scores))), scale=scale, method=method

@@ -34,6 +34,7 @@ from maquette.questions.draws import (
 )
 from maquette.questions.measurement import Receipt
 from maquette.questions.noise import NoiseRequest
+from maquette.questions.norms import Body
 from maquette.questions.released import ReleasedTables
 from support.privacy_conformance import TINY, Case, mechanism_case
 
@@ -104,6 +105,8 @@ MECHANISM_CASES = [
     mechanism_case("tree", queries=steps),
     mechanism_case("square-root", queries=steps, delta=DELTA),
     mechanism_case("factorisation", queries=steps),
+    mechanism_case("knorm", queries=steps),
+    mechanism_case("product", queries=mixed, delta=DELTA),
     mechanism_case("mw", queries=steps),
     mechanism_case("mwem", queries=steps, delta=DELTA),
     mechanism_case("sculpt", queries=mixed, delta=DELTA, rows=30),
@@ -130,6 +133,8 @@ MORE_CASES = [
     mechanism_case("sculpt", queries=triple, delta=DELTA, rows=30),
     mechanism_case("sculpt", queries=crossed, rows=30, epsilon=4.0),
     mechanism_case("mwem", queries=fractional, delta=DELTA, using=Mwem(fixed=4)),
+    mechanism_case("knorm", queries=fractional),
+    mechanism_case("knorm", queries=singles, delta=DELTA),
 ]
 """The same with another budget or workload: pure noise on a ledger in rho, fractional weights, axes kept."""
 
@@ -140,6 +145,12 @@ _PRICE = {Unit.EPSILON: Fraction(1, 2), Unit.RHO: Fraction(1, 100), Unit.HALF_MU
 
 def _price(curator: Any) -> Fraction:
     return _PRICE[curator.unit]
+
+
+def _in_norm(curator: Any, price: Fraction) -> Any:
+    """A norm in which a record moves the answers by more than 1, and not by a whole number of levels."""
+    asked = weights(curator.domain, np.array([[1, 1, 0], [0, 1, 1]]), attributes=["a"])
+    return curator.measure(asked, noise=NoiseRequest("norm", price, Body((2, 3), ((1, -2), (3, 1)), (3, 5))))
 
 
 def _guess(queries: Queries) -> Answers:
@@ -312,6 +323,8 @@ QUESTION_CASES = [
         CONCENTRATED,
         lambda c: c.measure(mixed(c.domain), noise=NoiseRequest("gaussian", Fraction(1, 70))),
     ),
+    Case("norm", PURE, lambda c: _in_norm(c, Fraction(1, 3))),
+    Case("norm, rho", CONCENTRATED, lambda c: _in_norm(c, Fraction(1, 7))),
     Case("cube", PURE, lambda c: c.measure(mixed(c.domain), noise=NoiseRequest("cube", Fraction(1, 3)))),
     Case(
         "weights, pure",
@@ -381,6 +394,8 @@ GAUSSIAN_CASES = [
             ("tree", intervals, {}),
             ("square-root", intervals, {}),
             ("factorisation", intervals, {}),
+            ("knorm", intervals, {}),
+            ("product", crossed, {}),
             ("mw", mixed, {"using": MultiplicativeWeights(fixed=4)}),
             ("mwem", steps, {}),
             ("sculpt", mixed, {"rows": 30}),

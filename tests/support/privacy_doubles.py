@@ -72,6 +72,9 @@ class RecordingNoise:
     def cube(self, exact: np.ndarray, *, base: Fraction) -> np.ndarray:
         return self._record("cube", exact, base=base)
 
+    def norm(self, exact: np.ndarray, *, body: Any, resolution: int, decay: Fraction) -> np.ndarray:
+        return self._record("norm", exact, body=body, resolution=resolution, decay=decay)
+
     def select(self, scores: np.ndarray, *, scale: float, method: str) -> int:
         return self._record("select", scores, scale=scale, method=method)
 

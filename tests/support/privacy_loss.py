@@ -30,6 +30,10 @@ def pure(one: Call, other: Call) -> Fraction:
             return Fraction(int(apart.sum())) / parameters["scale"]
         case "cube":
             return int(apart.max(initial=0)) * minus_log(parameters["base"])
+        case "norm":
+            # the norm and its rounding to levels are subadditive: no level moves by more than that of the difference
+            levels = math.ceil(parameters["resolution"] * parameters["body"].norm(one.exact - other.exact))
+            return levels * minus_log(parameters["decay"])
         case "draw":
             return _spread(one.exact - other.exact) * minus_log(parameters["base"])
         case "select" if parameters["method"] == "exponential":

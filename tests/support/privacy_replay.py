@@ -43,7 +43,10 @@ SURVEY = Domain(
 _AGES = mq.prefixes(SURVEY, "age")
 SUITED: dict[str, Queries] = {
     "sculpt": mq.union(mq.marginals(SURVEY, k=3), _AGES),
-    **dict.fromkeys(("smalldb", "roth", "mw", "mwem", "tree", "square-root", "factorisation"), _AGES),
+    **dict.fromkeys(
+        ("smalldb", "roth", "mw", "mwem", "tree", "square-root", "factorisation", "product"), _AGES
+    ),
+    "knorm": mq.marginals(SURVEY, attributes=[["score"], ["member"]]),
 }
 """Workloads of mechanisms that would refuse, or make little of, the pairs of attributes that the others get."""
 

@@ -102,10 +102,7 @@ class Barrier:
         denominator: int = 1,
         note: Note = None,
     ) -> tuple[Counts, NoiseLaw, Receipt]:
-        """Pay for noise of the asked kind on so many numbers, look, add it.
-
-        Returns numerators, the law really drawn, the receipt.
-        """
+        """Pay for noise on so many numbers, look, add it. Returns numerators, the law really drawn, the receipt."""
         plan = self._prices.noise(noise, sensitivity, coordinates=coordinates, denominator=denominator)
 
         def look() -> list[Counts]:

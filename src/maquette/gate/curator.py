@@ -106,10 +106,10 @@ class Curator(Barrier):
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
         """
-        bounds.check_queries(self.domain, queries)
+        bounds.check_measured(self.domain, queries, noise)
         values, law, receipt = self._noisy(
             {"ask": "measure", "queries": canonical_hash(queries)},
-            queries.sensitivity(self.relation),
+            noise.sensitivity(queries, self.relation),
             noise,
             lambda: self._engine.answer(queries),
             denominator=queries.denominator,

@@ -33,8 +33,10 @@ from maquette.questions.noise import (
     Laplace,
     NoiseLaw,
     NoiseRequest,
+    Norm,
     independent,
 )
+from maquette.questions.norms import levels_for
 from maquette.questions.residuals import relative
 from maquette.questions.rounding import float_up, grid_up, sqrt_up
 from maquette.questions.tables import check_tables, without_overlap
@@ -255,11 +257,10 @@ class Prices:
     ) -> NoisePlan:
         """Noise of the kind and price that is asked for, on so many numbers.
 
-        Guarantee: the price, in pure epsilon for Laplace and L-infinity noise, in `unit` for Gaussian noise. Gaussian
-            noise planned in rho for a ledger that counts mu^2 / 2 is drawn as planned and costs it at most pi / 2 times
-            as much as rho; where it is too narrow for that, MechanismError.
+        Guarantee: the price, in `unit` for Gaussian noise, in pure epsilon for all others. Gaussian noise planned in
+            rho for a ledger that counts mu^2 / 2 is drawn as planned and costs it at most pi / 2 times as much as rho;
+            where it is too narrow for that, MechanismError.
         """
-        bounds.check_type(request, NoiseRequest, "a request for noise, a kind with its price")
         match request.kind:
             case "laplace":
                 return laplace(sensitivity, epsilon=request.price, denominator=denominator)
@@ -272,15 +273,17 @@ class Prices:
                     bounds.check_wide([law.sigma_squared * denominator**2])
                 return smoothed(sensitivity, law, denominator=denominator, coordinates=coordinates)
             case "cube":
-                if denominator != 1 or sensitivity.linf > 1:
-                    raise MechanismError(
-                        "the integer L-infinity mechanism needs counting queries, weights 0 or 1; "
-                        "use laplace or gaussian for fractional weights"
-                    )
-                bounds.check_radius(on_grid(request.price), coordinates)
+                bounds.check_cube(sensitivity, denominator, on_grid(request.price), coordinates)
                 return cube(epsilon=request.price)
+            case "norm":
+                price = on_grid(request.price)
+                body, resolution, levels = levels_for(request.body, sensitivity.norm, price)
+                norm = Norm(request.price, body, resolution, _decay(price / levels))
+                return NoisePlan(norm, events.PureEvent(price, norm.describe()))
             case _:  # a kind that no annotation allows
-                raise ParameterError("expected noise of the kind laplace, gaussian or cube, with its price")
+                raise ParameterError(
+                    "expected noise of the kind laplace, gaussian, cube or norm, with its price"
+                )
 
     def common_values(
         self, price: Fraction, delta: Fraction, sensitivity: Sensitivity, *, rows: int

@@ -21,7 +21,16 @@ from maquette.models.fits import answer_histogram, project_simplex
 from maquette.models.histogram import HistogramModel
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Marginals, points, table_sensitivity
-from maquette.questions.noise import Cube, IndependentLaw, Laplace, NoiseLaw, NoiseRequest, independent
+from maquette.questions.noise import (
+    Cube,
+    Gaussian,
+    IndependentLaw,
+    Laplace,
+    NoiseLaw,
+    NoiseRequest,
+    Norm,
+    independent,
+)
 from maquette.theory import direct
 
 
@@ -78,9 +87,9 @@ class PreparedDirect(Prepared):
             size_error=sizing.size_error(size, task.beta),
             size=size,
             law=_describe(measurement.noise),
-            deviations=None
-            if isinstance(measurement.noise, Cube)
-            else np.broadcast_to(measurement.noise.deviation / size.divisor, (count,)),
+            deviations=np.broadcast_to(measurement.noise.deviation / size.divisor, (count,))
+            if isinstance(measurement.noise, (Laplace, Gaussian))
+            else None,
             parameters={"draws": count},
         )
         done = postprocess.finish(task, noisy)
@@ -127,9 +136,9 @@ def _describe(noise: NoiseLaw) -> str:
     match noise:
         case Laplace(scale=scale):
             return f"discrete Laplace noise of scale {float(scale):.4g} counts on every answer"
-        case Cube(epsilon=epsilon):
-            return f"integer L-infinity noise at epsilon {float(epsilon):.4g}"
-        case _:
+        case Cube() | Norm():
+            return f"integer {noise.name} noise at epsilon {float(noise.epsilon):.4g}"
+        case Gaussian():
             return f"discrete Gaussian noise of deviation {noise.deviation:.4g} counts on every answer"
 
 

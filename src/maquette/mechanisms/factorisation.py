@@ -113,6 +113,9 @@ def search(matrix: Matrix, *, pure: bool) -> Matrix:
         )  # fmt: skip
         theta = np.asarray(found.x).reshape(sums, cells)
         strategy = np.round(_strategy(theta, pure=pure) / _COARSE) * _COARSE
+        strategy[:cells] = np.maximum(
+            strategy[:cells], _COARSE * np.eye(cells)
+        )  # all of it can be reconstructed
         noise = np.linalg.norm(reconstruct(matrix, strategy), axis=1)
         largest = float(noise.max()) * _norms(strategy, pure=pure).max()
         if best is None or largest < best[0]:

@@ -69,6 +69,8 @@ class Sensitivity:
     l1: Fraction
     l2_squared: Fraction
     linf: Fraction
+    norm: Fraction | None = None
+    """In the norm of a body; None where none was asked for."""
 
     def __add__(self, other: Sensitivity) -> Sensitivity:
         """For two classes whose worst cases meet in one record."""

@@ -34,6 +34,7 @@ from maquette.errors import MechanismError, ParameterError, WorkloadError
 from maquette.queries import Workload, names
 from maquette.queries.base import MAX_ANSWERS, Margin, Queries, Sensitivity, TableQueries, check_size
 from maquette.queries.forms import READERS
+from maquette.questions.noise import NoiseRequest
 
 RECORDS = 2**32
 FACTORS = 2**30
@@ -120,6 +121,16 @@ def check_sensitivity(sensitivity: Sensitivity) -> None:
         )
 
 
+def check_cube(sensitivity: Sensitivity, denominator: int, epsilon: Fraction, coordinates: int) -> None:
+    """Refuse L-infinity noise on anything but whole counts that a record moves by at most 1 each, or too wide."""
+    if denominator != 1 or sensitivity.linf > 1:
+        raise MechanismError(
+            "the integer L-infinity mechanism needs counting queries, weights 0 or 1; "
+            "use laplace or gaussian for fractional weights"
+        )
+    check_radius(epsilon, coordinates)
+
+
 def check_radius(epsilon: Fraction, coordinates: int) -> None:
     """Refuse L-infinity noise whose radius cannot be held: about k / epsilon, listed to both sides for 80 bits."""
     if (60 + math.isqrt(110 * coordinates)) / epsilon > _LONGEST_RADIUS or coordinates / epsilon > WIDEST:
@@ -154,6 +165,12 @@ def check_queries(domain: Domain, queries: object) -> None:
         sum(domain.cells(m) for part in parts if isinstance(part, TableQueries) for m in part.margins)
     )
     check_whole(queries.denominator, least=1, most=FACTORS, what="the denominator of the queries")
+
+
+def check_measured(domain: Domain, queries: object, noise: object) -> None:
+    """The same, and a request for noise."""
+    check_queries(domain, queries)
+    check_type(noise, NoiseRequest, "a request for noise, a kind with its price")
 
 
 def check_margins(domain: Domain, margins: object) -> None:

@@ -2,14 +2,14 @@
 
 A request names a kind and a price. A law has numbers: the gate states it with every value that it releases. All that is
 known of a law is a method of it, so that no other module has to tell laws apart. Laplace and Gaussian noise are drawn
-for each number alone; L-infinity noise is one draw for all numbers together.
+for each number alone; L-infinity and K-norm noise (`questions/norms.py`) are one draw for all numbers together.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.unit import Unit
-from maquette.errors import MechanismError
-from maquette.queries.base import Sensitivity
+from maquette.domain import Relation
+from maquette.errors import MechanismError, ParameterError
+from maquette.queries.base import Queries, Sensitivity
+from maquette.questions.norms import Body, levels_for
 from maquette.theory import direct, draws, epochs
 
-NoiseKind = Literal["laplace", "gaussian", "cube"]
+NoiseKind = Literal["laplace", "gaussian", "cube", "norm"]
 
 ONE = Sensitivity(Fraction(1), Fraction(1), Fraction(1))
 """Of one number that a neighbour moves by at most 1."""
@@ -239,29 +241,87 @@ class Cube:
         return {"law": self.kind, "epsilon": str(self.epsilon), "base": str(self.base)}
 
 
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """Noise in a norm, P(z) proportional to decay^ceil(resolution |z|), bought with a pure epsilon: one draw of all."""
+
+    kind: ClassVar[NoiseKind] = "norm"
+    name: ClassVar[str] = "K-norm"
+    epsilon: Fraction
+    body: Body
+    resolution: int
+    decay: Fraction
+    """The rational number that was really drawn with."""
+
+    @property
+    def price(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def rate(self) -> float:
+        """By how much the logarithm of the probability falls per unit of the norm."""
+        return -math.log1p(-float(1 - self.decay)) * self.resolution
+
+    def max_quantile(self, *, count: int, beta: float, denominator: int = 1) -> float:
+        """What no coordinate exceeds, except with probability beta: the norm times the widest side of the box."""
+        level = draws.norm_lattice(
+            rate=self.rate, dimension=count, cell=self.body.cell, step=1 / self.resolution, beta=beta
+        )
+        return level * max(self.body.box) / denominator
+
+    def describe(self) -> str:
+        """The law in words that tell any two bodies apart."""
+        return f"K-norm noise in {len(self.body.box)} dimensions, body {self.body.digest}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The law in a release file: exact numbers as texts."""
+        return {
+            "law": self.kind,
+            "epsilon": str(self.epsilon),
+            "resolution": self.resolution,
+            "decay": str(self.decay),
+            "body": {
+                "box": list(self.body.box),
+                "normals": [list(normal) for normal in self.body.normals],
+                "offsets": list(self.body.offsets),
+            },
+        }
+
+
 IndependentLaw = Laplace | Gaussian
 """Noise that is drawn for each number alone."""
-NoiseLaw = Laplace | Gaussian | Cube
+NoiseLaw = Laplace | Gaussian | Cube | Norm
 
 
 def independent(law: NoiseLaw) -> IndependentLaw:
-    """A law whose draws are independent; MechanismError for L-infinity noise, of which no such draw exists."""
-    if isinstance(law, Cube):
-        raise MechanismError("expected noise that is drawn for each number alone, got L-infinity noise")
+    """A law whose draws are independent; MechanismError for L-infinity and K-norm noise, one draw for all numbers."""
+    if isinstance(law, (Cube, Norm)):
+        raise MechanismError(f"expected noise that is drawn for each number alone, got {law.name} noise")
     return law
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseRequest:
-    """Noise to be bought: Laplace and L-infinity noise for a pure epsilon, Gaussian noise for the budget's own unit."""
+    """Noise to be bought: Gaussian noise for the budget's own unit, all other kinds for a pure epsilon."""
 
     kind: NoiseKind
     price: Fraction
+    body: Body | None = None
+    """The unit ball of K-norm noise; None for all other kinds."""
 
     @classmethod
     def at(cls, price: Fraction, unit: Unit) -> NoiseRequest:
         """Independent noise for a price in this unit: Laplace for epsilon, else Gaussian."""
         return cls("laplace" if unit.is_pure else "gaussian", price)
+
+    def sensitivity(self, queries: Queries, relation: Relation) -> Sensitivity:
+        """How far one record moves the answers, in the norm of this noise too where it has one."""
+        in_counts = queries.sensitivity(relation)
+        if self.body is None:
+            return in_counts
+        if not isinstance(self.body, Body):  # pyright: ignore[reportUnnecessaryIsInstance]  (no annotation is checked)
+            raise ParameterError("expected K-norm noise with its body")
+        return replace(in_counts, norm=self.body.shift(queries, relation))
 
     @property
     def deviation(self) -> float:
@@ -289,6 +349,9 @@ class NoiseRequest:
                 small = epsilon < 0.5
                 base = 1 - Fraction(-math.expm1(-epsilon)) if small else Fraction(math.exp(-epsilon))
                 return Cube(self.price, base)
+            case "norm":
+                body, resolution, levels = levels_for(self.body, sensitivity.norm, self.price)
+                return Norm(self.price, body, resolution, 1 - Fraction(-math.expm1(-self.price / levels)))
 
 
 def law_at(

@@ -48,6 +48,8 @@ MECHANISMS = Registry(
         "sculpt": "maquette.sculpt.mechanism:SCULPT",
         "smalldb": "maquette.mechanisms.smalldb:SMALLDB",
         "roth": "maquette.mechanisms.roth:ROTH",
+        "product": "maquette.mechanisms.product:PRODUCT",
+        "knorm": "maquette.mechanisms.knorm:KNORM",
         "tree": "maquette.mechanisms.tree:TREE",
         "square-root": "maquette.mechanisms.square_root:SQUARE_ROOT",
         "factorisation": "maquette.mechanisms.factorisation:FACTORISATION",

@@ -17,9 +17,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseLaw
+from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseLaw, Norm
+from maquette.questions.norms import Body
 from maquette.questions.rounding import sigma_of
 from maquette.samplers.laws import Bits, CubeRadius, Geometric, HalfGaussian, Law, SystemBits, below
+from maquette.samplers.norms import BATCH, BoxLevel, whole_point
 from maquette.samplers.radius import Radius
 
 # Exact draws from a law, many at a time: inversion with as many random bits as the draw needs.
@@ -132,6 +134,10 @@ class Noise(Protocol):
         """Plus L-infinity noise: P(z) ~ base^max|z|."""
         ...
 
+    def norm(self, exact: Counts, *, body: Body, resolution: int, decay: Fraction) -> Counts:
+        """Plus noise in the norm of a body: P(z) ~ decay^ceil(resolution * |z|)."""
+        ...
+
     def select(self, scores: Counts, *, scale: float, method: Selection) -> int:
         """The index of a large score: weights exp(score / scale), or permute-and-flip at the same scale."""
         ...
@@ -146,10 +152,12 @@ def add_noise(values: Counts, law: NoiseLaw, *, denominator: int = 1, source: No
             return source.gaussian(values, sigma=sigma_of(variance * denominator**2))
         case Cube(base=base):
             return source.cube(values, base=base)
+        case Norm(body=body, resolution=resolution, decay=decay):
+            return source.norm(values, body=body, resolution=resolution, decay=decay)
 
 
 class TableNoise:
-    """The three additive laws from a stream of random bits, exactly."""
+    """The four additive laws from a stream of random bits, exactly."""
 
     def __init__(self, bits: Bits) -> None:
         self._bits = bits
@@ -169,6 +177,13 @@ class TableNoise:
     def cube(self, exact: Counts, *, base: Fraction) -> Counts:
         radius = self._radius(len(exact), base)
         return exact + below(self._bits, 2 * radius + 1, len(exact)) - radius
+
+    def norm(self, exact: Counts, *, body: Body, resolution: int, decay: Fraction) -> Counts:
+        levels = table(BoxLevel(body.box, resolution, decay))
+        while True:
+            point = whole_point(self._bits, body, levels.draw(self._bits, BATCH), resolution)
+            if point is not None:
+                return exact + point
 
     def _radius(self, k: int, base: Fraction) -> int:
         """By a table where that is short, else by rejection: the same law."""

@@ -198,6 +198,25 @@ def tree_gaussian(*, sigma: float, nodes: int, log_queries: float, beta: float) 
     return sigma * math.sqrt(2 * nodes * (math.log(2 / beta) + log_queries))
 
 
+def linear_gaussian(*, sigma: float, norms: NDArray[np.float64], beta: float) -> float:
+    """The largest of some linear sums of independent discrete Gaussian draws, whose coefficients have these norms.
+
+    Accuracy: each sum is subgaussian with sigma times its norm: the smallest x with sum over the norms a > 0 of
+        2 exp(-x^2 / (2 a^2 sigma^2)) <= beta. Never above the union bound with the largest norm for all.
+    """
+    _check.positive(sigma=sigma)
+    _check.fraction(beta=beta)
+    used, counts = np.unique(np.round(norms[norms > 0], 12), return_counts=True)
+    if not len(used):
+        return 0.0
+    low, high = 0.0, float(used[-1]) * math.sqrt(2 * (math.log(2 / beta) + math.log(counts.sum())))
+    for _ in range(60):
+        middle = (low + high) / 2
+        chance = 2 * float(counts @ np.exp(-((middle / used) ** 2) / 2))
+        low, high = (low, middle) if chance <= beta else (middle, high)
+    return sigma * high * (1 + 1e-9)
+
+
 def linear_laplace(*, scale: float, coefficients: NDArray[np.float64], beta: float) -> float:
     """The largest of some linear sums of independent Laplace draws, except with probability beta.
 

@@ -10,6 +10,70 @@ from numpy.typing import ArrayLike, NDArray
 
 from maquette import _check
 
+# K-norm noise (Hardt and Talwar 2010) on whole numbers: the law of its norm, and of the largest of many answers.
+
+_UNSEEN = 1e-6
+"""Of the chance of failure, for a simulation that misleads."""
+_BLOCKS = 512
+
+
+def norm_lattice(*, rate: float, dimension: int, cell: float, step: float, beta: float) -> float:
+    """What the norm of whole vectors, P(z) ~ exp(-rate |z|) with |z| rounded up to steps, exceeds with chance beta.
+
+    Accuracy: continuous noise has |x| ~ Gamma(k, 1/rate) exactly. A unit cube around each whole vector changes the norm
+        by at most `cell`, rounding up by at most `step`: P(|z| > t) <= e^(rate (2 cell + step)) P(|x| > t - cell).
+    Holds when: `rate` is what was drawn with.
+    """
+    _check.positive(rate=rate, cell=cell, step=step)
+    _check.whole(dimension=dimension)
+    _check.fraction(beta=beta)
+    failure = -math.log(beta) + rate * (2 * cell + step)
+    return _gamma_quantile(dimension, failure) * (1 + 1e-9) / rate + cell
+
+
+def norm_answers(
+    *,
+    rate: float,
+    dimension: int,
+    cell: float,
+    step: float,
+    reach: NDArray[np.float64],
+    largest: float,
+    shift: float,
+    beta: float,
+) -> float:
+    """What no answer made of K-norm noise on whole vectors is off by, except with probability beta.
+
+    `reach` are the largest answers made of uniform points of the body, one for each simulated point; no point of the
+    body makes a larger one than `largest`; half a unit in every coordinate changes an answer by at most `shift`.
+
+    Accuracy: continuous noise is R U with R ~ Gamma(k + 1, 1/rate) and U uniform in the body, independent. So the
+        largest answer is R M, M made of U, and P(R M > x) is the mean of P(R > x / M): that over the simulated points,
+        and what the law of M may be above theirs (Dvoretzky, Kiefer and Wolfowitz; Massart 1990), at most
+        sqrt(ln(1/g) / (2N)) with chance 1 - g, g = 1e-6 of beta. Whole vectors as in `norm_lattice`. Never above the
+        bound by the norm alone.
+    Holds when: the simulated points are uniform in the body: drawn in doubles, by a generator with a fixed start.
+    """
+    from scipy.special import gammaincc
+
+    _check.positive(largest=largest)
+    alone = largest * norm_lattice(rate=rate, dimension=dimension, cell=cell, step=step, beta=beta)
+    blocks = np.array_split(
+        np.sort(reach), min(_BLOCKS, reach.size)
+    )  # every point counts as the last of its block
+    points = np.array([block[-1] for block in blocks])
+    weights = np.array([block.size / reach.size for block in blocks])
+    margin = math.sqrt(math.log(1 / (_UNSEEN * beta)) / (2 * reach.size))
+    points, weights = np.append(points, largest), np.append(weights, margin)
+    worse = math.exp(rate * (2 * cell + step)) / (1 - _UNSEEN)
+    low, high = 0.0, max(alone, shift)
+    for _ in range(40):
+        middle = (low + high) / 2
+        chance = worse * float(weights @ gammaincc(dimension + 1, rate * max(middle - shift, 0.0) / points))
+        low, high = (low, middle) if chance <= beta else (middle, high)
+    return high * (1 + 1e-9)
+
+
 # L-infinity noise (Steinke and Ullman 2016): the law of its largest coordinate, continuous and integer.
 
 _TERMS = 200_000

@@ -152,7 +152,7 @@ THEOREMS = (
     Theorem(
         "The K-norm mechanism and its rate",
         "Hardt and Talwar 2010",
-        ("guarantees.knorm", "guarantees.hardt_talwar"),
+        ("guarantees.knorm", "guarantees.hardt_talwar", "draws.norm_lattice", "draws.norm_answers"),
     ),
     Theorem(
         "Advanced composition",
@@ -180,7 +180,10 @@ THEOREMS = (
     Theorem(
         "The matrix mechanism: linear sums of what is measured",
         "Li, Hay, Rastogi, Miklau and McGregor 2010; McKenna, Miklau, Hay and Machanavajjhala 2018; tails derived here",
-        ("direct.linear_laplace",),
+        (
+            "direct.linear_laplace",
+            "direct.linear_gaussian",
+        ),
     ),
     Theorem(
         "Answers to a database by a linear program, and other post-processing",
