@@ -150,7 +150,7 @@ def _price(curator: Any) -> Fraction:
 def _in_norm(curator: Any, price: Fraction) -> Any:
     """A norm in which a record moves the answers by more than 1, and not by a whole number of levels."""
     asked = weights(curator.domain, np.array([[1, 1, 0], [0, 1, 1]]), attributes=["a"])
-    return curator.measure(asked, noise=NoiseRequest("norm", price, Body((2, 3), ((1, -2), (3, 1)), (3, 5))))
+    return curator.measure(asked, noise=NoiseRequest("norm", price, Body((2, 3), ((1, -2), (3, 1)), (2, 3))))
 
 
 def _guess(queries: Queries) -> Answers:

@@ -106,7 +106,7 @@ class Curator(Barrier):
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
         """
-        bounds.check_measured(self.domain, queries, noise)
+        bounds.check_measure(self.domain, queries, noise)
         values, law, receipt = self._noisy(
             {"ask": "measure", "queries": canonical_hash(queries)},
             noise.sensitivity(queries, self.relation),

@@ -13,7 +13,7 @@ whole vectors has the law of continuous noise, nearly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -57,9 +57,18 @@ class Plan:
     """The largest answer, in counts, made of simulated uniform points of the body."""
     share: float
     """The part of the box that the body fills."""
+    levels: dict[tuple[float, int, float], float] = field(
+        default_factory=dict[tuple[float, int, float], float]
+    )
 
     def level(self, law: Norm, *, beta: float) -> float:
         """What no answer is off by, in counts, the number of records being exact."""
+        key = law.rate, law.resolution, beta
+        if key not in self.levels:
+            self.levels[key] = self._level(law, beta)
+        return self.levels[key]
+
+    def _level(self, law: Norm, beta: float) -> float:
         across = np.abs(self.reconstruction) / GRID
         corners = np.array(self.body.box, dtype=np.float64)
         return draws.norm_answers(

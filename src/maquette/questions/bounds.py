@@ -167,7 +167,7 @@ def check_queries(domain: Domain, queries: object) -> None:
     check_whole(queries.denominator, least=1, most=FACTORS, what="the denominator of the queries")
 
 
-def check_measured(domain: Domain, queries: object, noise: object) -> None:
+def check_measure(domain: Domain, queries: object, noise: object) -> None:
     """The same, and a request for noise."""
     check_queries(domain, queries)
     check_type(noise, NoiseRequest, "a request for noise, a kind with its price")
