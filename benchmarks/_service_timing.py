@@ -1,4 +1,4 @@
-"""What the time of a reply says, and many questions that are open at once: see `benchmarks.service`."""
+"""What the time of a reply says, many questions that are open at once, memory: see `benchmarks.service`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 from scipy import stats
 
-from benchmarks.service import Client, prepare, question, service, warm_up
+from benchmarks.service import Client, prepare, processes, question, service, warm_up
 from maquette import demo
 from maquette.domain import Domain
 from maquette.samplers.noise import SystemNoise
@@ -234,3 +234,30 @@ async def _flood(people: list[Client], patient: Client, count: int, front: psuti
         "front_megabytes": round(front.memory_info().rss / 2**20),
         "records": demo.ROWS,
     }
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def memory(sizes: tuple[int, ...] = (20_000, 200_000, 2_000_000)) -> dict[str, Any]:
+    """Megabytes of front and worker, when the table is open and after ten questions of one analyst, by records."""
+    return {"what": "memory per table", "by_records": {str(rows): _memory_of(rows) for rows in sizes}}
+
+
+def _memory_of(rows: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="mq-memory-") as name:
+        path, tokens = prepare(Path(name), analysts=1)
+        demo.write(Path(name), rows=rows)
+        begun = time.perf_counter()
+        with service(path) as (front, home):
+            figures: dict[str, Any] = {"seconds_to_ready": round(time.perf_counter() - begun, 1)}
+            figures["opened"] = {one["role"]: one["megabytes"] for one in processes(front)}
+            with httpx.Client(base_url=f"{home}/api/v1/tables/people", timeout=300) as client:
+                client.headers["authorization"] = f"Bearer {tokens[1]}"
+                client.post("/size").raise_for_status()
+                for i in range(10):
+                    key = {"idempotency-key": f"memory-{i:03}"}
+                    reply = client.post("/questions", json={"query": f"age < {10 * i + 5}"}, headers=key)
+                    reply.raise_for_status()
+            figures["after_questions"] = {one["role"]: one["megabytes"] for one in processes(front)}
+    return figures

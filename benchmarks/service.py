@@ -7,6 +7,7 @@ python -m benchmarks.service --install           # from pip install to the first
 python -m benchmarks.service --fuzz 1000         # schemathesis, examples for each operation
 python -m benchmarks.service --timing 150        # what the times of draws and of replies say (A13, A14)
 python -m benchmarks.service --open 10000        # questions that are open at once
+python -m benchmarks.service --memory            # of front and worker, by the size of the table
 
 Clients are sockets of one asyncio loop in this process, so that they share the machine with the service: figures of CPU
 time per request are steadier than requests per second.
@@ -390,7 +391,7 @@ def with_ratios(figures: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def main() -> None:
     from benchmarks.__main__ import append_each
     from benchmarks._service_faults import chaos, fuzz, install
-    from benchmarks._service_timing import open_questions, timing
+    from benchmarks._service_timing import memory, open_questions, timing
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.service")
     parser.add_argument("--chaos", type=int, metavar="ROUNDS")
@@ -400,11 +401,14 @@ def main() -> None:
         "--timing", type=int, metavar="QUESTIONS", help="questions about each of two neighbours"
     )
     parser.add_argument("--open", type=int, metavar="QUESTIONS", help="questions that are open at once")
+    parser.add_argument("--memory", action="store_true", help="megabytes by the size of the table")
     parser.add_argument("--install", action="store_true", help="from pip install to the first answer")
     chosen = parser.parse_args()
     figures = []
     if chosen.install:
         figures.append(install() | {"command": "python -m benchmarks.service --install"})
+    if chosen.memory:
+        figures.append(memory() | {"command": "python -m benchmarks.service --memory"})
     if chosen.timing:
         command = f"python -m benchmarks.service --timing {chosen.timing}"
         figures.append(timing(chosen.timing) | {"command": command})

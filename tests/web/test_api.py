@@ -96,7 +96,7 @@ def test_a_select_is_forecast_answered_once_and_free_from_then_on(anna):
     with pytest.raises(mq.KeyReused):
         session.sql("select work, count(*) from people group by work", key="a-select-1")
     with pytest.raises(mq.WorkloadError, match="not supported in a session"):
-        session.sql("select avg(age) from people")
+        session.sql("select median(age) from people")
 
 
 def test_rows_of_a_session_are_free(anna):

@@ -236,6 +236,26 @@ def test_a_client_that_never_sends_its_request_is_dropped(monkeypatch):
         assert httpx.get(f"{home}/healthz").status_code == 200
 
 
+def test_a_head_that_never_ends_is_dropped():
+    """Whichever protocol is installed: httptools knows no longest head by itself."""
+    with served(bare_site(), protocol=server._patient_for_a_while()) as home:
+        port = int(home.rsplit(":", 1)[1])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as plug:
+            plug.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            assert plug.recv(4096).startswith(
+                b"HTTP/1.1 200"
+            )  # the second head on a connection is bounded too
+            plug.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n")
+            sent, is_open = 0, True
+            while is_open and sent < 40 * server.MAX_HEAD:
+                try:
+                    plug.sendall(b"x-more: " + b"a" * 4000 + b"\r\n")
+                    sent += 4010
+                except OSError:
+                    is_open = False
+        assert not is_open
+
+
 def test_a_body_that_never_ends_is_refused(monkeypatch):
     monkeypatch.setattr(headers, "BODY_SECONDS", 0.2)
     with served(bare_site()) as home:

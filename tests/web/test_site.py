@@ -11,6 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from maquette.errors import ParameterError, ReleaseError
+from maquette.web import catalog as catalogs
+from maquette.web import explore
 from maquette.web.app import public_site
 from maquette.web.catalog import Catalog, short_name
 from maquette.web.headers import MAX_BODY
@@ -184,3 +186,20 @@ def test_a_public_address_needs_a_word_about_tls(host):
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]", "localhost"])
 def test_an_address_of_this_machine_needs_none(host):
     check_address(host, behind_tls=False)
+
+
+def test_a_table_is_made_once_and_made_again_for_another_release(folder, monkeypatch):
+    catalog, calls = Catalog.of([folder]), []
+    whole = explore.view
+    monkeypatch.setattr(explore, "view", lambda *a, **k: calls.append(a) or whole(*a, **k))
+    (name,) = catalog.names()
+    first = catalog.view(name, ["sex"])
+    assert catalog.view(name, ["sex"]) is first
+    assert len(calls) == 1
+    assert catalog.view(name, ["sex"], where="age < 30").table.to_pylist() != first.table.to_pylist()
+    catalog.add(name, folder)  # another release under this name
+    assert catalog.view(name, ["sex"]) is not first
+    monkeypatch.setattr(catalogs, "MAX_VIEWS", 2)
+    for by in ("age", "region", "sex"):
+        catalog.view(name, [by])
+    assert len(catalog._views) == 2

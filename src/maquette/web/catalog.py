@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from maquette.errors import ReleaseError
 from maquette.results.folder import MANIFEST, load
+from maquette.web import explore
 
 if TYPE_CHECKING:
     from maquette.results.release import Release
+
+MAX_VIEWS, MAX_VIEW_ROWS = 256, 5_000
+"""Tables of releases that are remembered, and rows of the largest of them."""
 
 
 class Catalog:
@@ -26,6 +31,7 @@ class Catalog:
         self._check = check
         self._folders = dict(folders)
         self._releases: dict[str, Release] = {}
+        self._views: OrderedDict[tuple[Any, ...], explore.View] = OrderedDict()
         self._mutex = threading.Lock()
 
     @classmethod
@@ -51,6 +57,7 @@ class Catalog:
         with self._mutex:
             self._folders[name] = folder
             self._releases.pop(name, None)
+            self._views.clear()
 
     def folder(self, name: str) -> Path:
         try:
@@ -66,6 +73,22 @@ class Catalog:
                 checked = None if self._check is None else self._check(folder)
                 self._releases[name] = release if checked is None else replace(release, checked=checked)
             return self._releases[name]
+
+    def view(self, name: str, by: Sequence[str], *, figure: str = "", where: str = "") -> explore.View:
+        """One table of a release. A release does not change, so that what was made once is shown again."""
+        release = self.release(name)
+        key = (name, id(release), tuple(by), figure, where)
+        with self._mutex:
+            if key in self._views:
+                self._views.move_to_end(key)
+                return self._views[key]
+        view = explore.view(release, by, figure=figure, where=where)
+        if len(view.table) <= MAX_VIEW_ROWS:
+            with self._mutex:
+                self._views[key] = view
+                while len(self._views) > MAX_VIEWS:
+                    self._views.popitem(last=False)
+        return view
 
 
 def short_name(text: str) -> str:

@@ -39,7 +39,7 @@ def releases(request: Request) -> Response:
 def overview(request: Request, name: str) -> Response:
     release = release_of(request, name)
     first = release.measured[0] if release.measured else None
-    shown = None if first is None else explore.view(release, [first])
+    shown = None if first is None else request.app.state.catalog.view(name, [first])
     return page(
         request, "release.html.j2", name=name, release=release, columns=column_entries(release), view=shown
     )
@@ -50,7 +50,8 @@ def tables(request: Request, name: str, by: Names = [], figure: Text = "", where
     release = release_of(request, name)
     problem, shown = None, None
     try:
-        shown = explore.view(release, by or list(release.measured[:1]), figure=figure, where=where)
+        names = by or list(release.measured[:1])
+        shown = request.app.state.catalog.view(name, names, figure=figure, where=where)
     except MaquetteError as error:
         problem = str(error)
     return page(
@@ -150,7 +151,8 @@ def table_file(
     figure: Text = "",
     where: Text = "",
 ) -> Response:
-    shown = explore.view(release_of(request, name), by, figure=figure, where=where)
+    release_of(request, name)
+    shown = request.app.state.catalog.view(name, by, figure=figure, where=where)
     return _download(shown.table.arrow, "-".join([name, *shown.names]), form)
 
 

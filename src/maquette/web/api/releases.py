@@ -100,7 +100,8 @@ def table_of_release(
     where: Annotated[str, Query(max_length=explore.MAX_TEXT)] = "",
 ) -> Result:
     """Figures by the cells of some columns. Costs nothing."""
-    return _result(explore.view(_release(request, who, name), by, figure=figure, where=where).table)
+    _release(request, who, name)
+    return _result(service_of(request).catalog.view(name, by, figure=figure, where=where).table)
 
 
 @router.get("/releases/{name}/sql", operation_id="sql_of_release")
