@@ -76,8 +76,12 @@ def test_the_stated_error_of_a_guess_is_the_derived_one():
 def test_without_alpha_the_budget_pays_for_what_is_expected():
     found = online.pmw_settings(public(alpha=None))
     measured = online.PLANNED_ANSWERS * found.measure.price
-    far = whole_price(found, Unit.EPSILON) / found.epochs * online.PLANNED_FAR / found.terms.cap
-    assert measured + far <= PRICE["epsilon"]
+    epoch = whole_price(found, Unit.EPSILON) / found.epochs
+    assert 0.99 * PRICE["epsilon"] <= measured + epoch <= PRICE["epsilon"]
+    # where there is less to know, fewer answers are planned
+    few = online.pmw_settings(public(alpha=None, universe=8))
+    assert 16 * few.measure.price + whole_price(few, Unit.EPSILON) / few.epochs <= PRICE["epsilon"]
+    assert few.error < found.error
     assert online.pmw_settings(public(alpha=None, price=Fraction(2))).error < found.error
 
 
@@ -90,6 +94,22 @@ def test_where_no_epoch_can_be_paid_a_session_may_still_measure():
         online.pmw_settings(public(price=Fraction(1, 10), alpha=0.02, measuring=False))
     with pytest.raises(MechanismError, match="cannot be guaranteed"):
         online.pmw_settings(public(price=Fraction(1, 10**6), alpha=0.02))
+
+
+@pytest.mark.parametrize("unit", [Unit.EPSILON, Unit.RHO])
+@pytest.mark.parametrize("k", [1, 20, 10_000, 10**6])
+def test_failures_are_shared_among_the_values_that_can_be_paid_for(unit, k):
+    """Never fewer than that, or the statement would be wrong; and no more than one too many."""
+    asked = public(unit, alpha=0.01, k=k)
+    found = online.direct_settings(asked)
+    most = min(PRICE[unit] / found.measure.price, k)
+    counts = found.error * 50_000
+    assert found.measure.reach(0.05 / int(most)) <= counts + 1
+    assert found.measure.reach(0.05 / (int(most) + 1)) >= counts - 1e-6
+    if k == 10**6:  # against sharing them among all questions
+        cheap = online.direct_settings(public(unit, alpha=0.01, k=int(most) + 1))
+        assert cheap.measure.price == found.measure.price
+    assert found.error <= 0.01
 
 
 def test_fresh_noise_is_as_wide_as_the_error_allows():
@@ -142,7 +162,6 @@ def test_a_survey_and_all_that_is_measured_stay_inside_price_and_beta(size):
     "changes",
     [
         {"unit": Unit.EPSILON},
-        {"universe": 100},
         {"k": 50},
         {"measuring": False, "alpha": 0.2},
         {"domain": None},
@@ -150,5 +169,5 @@ def test_a_survey_and_all_that_is_measured_stay_inside_price_and_beta(size):
     ],
     ids=str,
 )
-def test_no_survey_in_epsilon_for_few_cells_or_questions_or_on_too_small_a_budget(changes):
+def test_no_survey_in_epsilon_for_few_questions_or_on_too_small_a_budget(changes):
     assert surveyed(**changes).survey is None

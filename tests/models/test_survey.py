@@ -180,7 +180,7 @@ def test_a_survey_is_checked():
     three = full(DOMAIN, ("b", "c", "d"))
     table = NoisyTable(three, np.zeros(three.cells, dtype=np.int64), Fraction(4), RECEIPT)
     with pytest.raises(ParameterError, match="one or two attributes"):
-        Survey(DOMAIN, (table,), total=N, total_variance=0.0, reach=0.0, failure=0.05)
+        Survey(DOMAIN, (table, table), total=N, total_variance=0.0, reach=0.0, failure=0.05)
 
 
 @pytest.mark.parametrize("relation", list(Relation))

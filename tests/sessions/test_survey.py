@@ -141,12 +141,11 @@ def test_a_key_keeps_an_answer_that_follows():
         {"mechanism": "direct"},
         {"measure_first": False, "epsilon": 6.0, "alpha": 0.15},
         {"queries": 20},
-        {"epsilon": 3.0},
     ],
     ids=str,
 )
 def test_no_survey_where_it_does_not_suit(changes):
-    """Pure budgets, other mechanisms, few questions, universes that the budget can learn."""
+    """Pure budgets, other mechanisms, sessions that always test, few questions."""
     options = OPTIONS | changes
     budget = Budget(options["epsilon"], options["delta"])
     ledger = book(budget, relation=Relation.REPLACE_ONE)

@@ -31,11 +31,12 @@ SIZE_SHARE = Fraction(1, 20)
 """Of the budget, for the number of records where it is private."""
 SIZE_FAILURES = 0.1
 """Of beta, for the number of records where it is private."""
-PLANNED_ANSWERS, PLANNED_FAR = 100, 16
-"""What a session without alpha plans to pay for: measured answers, and guesses that turn out far off."""
+PLANNED_ANSWERS = 100
+"""Measured answers that a session without alpha plans to pay for, beside one epoch of tests; fewer where the universe
+has fewer than half as many cells: two answers for each tell what there is to know."""
 FRESH_FAILURES = 0.25
 """Of the rest of beta, for values that are measured without a test where a session also tests."""
-# The four above were set by hand; `python -m benchmarks online` measures what sessions spend with them.
+# These were set by hand; `python -m benchmarks online` and `online_default` measure what sessions do with them.
 _MARGIN = 1 - 1e-6
 """So that costs rounded up one by one stay within the budget."""
 _ROUNDING = 0.5
@@ -130,7 +131,7 @@ def pmw_settings(public: PublicNumbers) -> Settings:
 
     Accuracy: every answer within `error`, except with probability beta, simultaneously and however wrong the hypothesis
         is, as long as the budget lasts. Without alpha the error is the smallest at which the budget pays for a hundred
-        measured answers and sixteen guesses far off: a plan, not a promise.
+        measured answers and one epoch of tests, or in rho for a table over all attributes: a plan, not a promise.
     """
     return _as_needed(public if public.alpha is not None else replace(public, alpha=_best_alpha(public)))
 
@@ -171,7 +172,7 @@ def _price(settings: Settings) -> Fraction:
 
 
 def _direct(public: PublicNumbers, rest: float, bound: str) -> Settings:
-    noise, width = _fresh(public, rest / public.k)
+    noise, width = _fresh(public, rest)
     error = public.value_error(width)
     return Settings(None, 0, error, error, noise, error, 0.0, bound)
 
@@ -179,17 +180,18 @@ def _direct(public: PublicNumbers, rest: float, bound: str) -> Settings:
 def _with_survey(public: PublicNumbers) -> Settings | None:
     """Tables first, then fresh noise for questions that they do not answer; None where something else is better.
 
-    This is for a budget in rho that cannot pay for every question, over a universe of more cells than it can pay
-    answers for: an epoch there costs as much as hundreds of measured answers, and no hypothesis is right so often.
+    This is for a budget in rho that cannot pay for every question: an epoch costs as much as hundreds of measured
+    answers, and no hypothesis is right so often. Over few cells one table of all of them answers every product of
+    intervals; over more, tables over one and two attributes hem many in.
     """
     if public.unit.is_pure or public.domain is None or not public.measuring or public.alpha is None:
         return None
     failure = strategies.FAILURES * public.rest
     direct = _direct(public, public.rest - failure, "tables first, then fresh noise for what they leave open")
     affordable = public.price / _price(direct)
-    if direct.error > public.alpha or affordable >= public.k or public.universe <= affordable:
+    if direct.error > public.alpha or affordable >= public.k:
         return None
-    plan = strategies.plan_survey(
+    plan = _joint(public) or strategies.plan_survey(
         public.domain,
         public.attributes,
         price=public.price,
@@ -200,11 +202,31 @@ def _with_survey(public: PublicNumbers) -> Settings | None:
     return None if plan is None else replace(direct, survey=plan)
 
 
+def _joint(public: PublicNumbers) -> strategies.SurveyPlan | None:
+    """One table over all attributes, where a part of the price buys products of intervals within alpha from it."""
+    if public.unit.is_pure or public.domain is None or not public.measuring:
+        return None
+    try:
+        reach = public.guess_counts()
+    except ParameterError:
+        return None
+    noise = public.size.noise
+    return strategies.plan_joint(
+        public.domain,
+        public.attributes,
+        price=public.price,
+        reach=reach,
+        total_variance=0.0 if noise is None else float(noise.variance),
+        relation=Relation.REPLACE_ONE if public.size.public else Relation.ADD_REMOVE,
+        failure=strategies.FAILURES * public.rest,
+    )
+
+
 def _as_needed(public: PublicNumbers) -> Settings:
     with_survey = _with_survey(public)
     if with_survey is not None:
         return with_survey
-    fresh, width = _fresh(public, FRESH_FAILURES * public.rest / public.k)
+    fresh, width = _fresh(public, FRESH_FAILURES * public.rest)
     try:
         epochs = _epochs(public)
     except ParameterError as error:
@@ -231,12 +253,14 @@ def _best_alpha(public: PublicNumbers) -> float:
 
     def pays(alpha: float) -> bool:
         target = replace(public, alpha=alpha)
+        if _joint(target) is not None:
+            return True
         try:
             epochs = _epochs(target)
         except ParameterError:
             return False
-        fresh, _ = _fresh(target, FRESH_FAILURES * public.rest / public.k)
-        needed = PLANNED_ANSWERS * float(fresh.price) + epochs.cost * PLANNED_FAR / epochs.cap
+        fresh, _ = _fresh(target, FRESH_FAILURES * public.rest)
+        needed = min(PLANNED_ANSWERS, 2 * public.universe) * float(fresh.price) + epochs.cost
         return needed <= float(public.price) * _MARGIN
 
     low, high = 1e-9, 1 - 1e-9
@@ -296,18 +320,36 @@ def _from_run(public: PublicNumbers, run: online.Pmw, bound: str) -> Settings:
     return Settings(terms, epochs, error, answer_error, None, 1.0, run.step, bound)
 
 
-def _fresh(public: PublicNumbers, p: float) -> tuple[NoiseRequest, float]:
-    """Noise of one measured question, for alpha or a k-th of the budget, and what it exceeds with probability p."""
+def _fresh(public: PublicNumbers, failure: float) -> tuple[NoiseRequest, float]:
+    """Noise of one measured question, for alpha or a k-th of the budget, and what none of them exceeds.
+
+    Accuracy: no measured value is off by more, except with probability `failure`. The union bound is over the values
+        that the budget can pay for at this price, where they are fewer than k: every draw is paid in full before it is
+        made, so there are never more, whatever is asked and however it is decided which questions are measured.
+    """
     if public.alpha is None:
-        price = _down(float(public.price) * _MARGIN / public.k)
-    elif public.unit.is_pure:
-        price = _up(math.log(2 / p) / _at_least_one(public.alpha * public.n - public.reach))
-    else:
-        width = _at_least_one(public.alpha * public.n - public.reach - 1)
-        sigma = width / draws.gaussian_two_sided(math.log(p))
-        price = _up(1 / (2 * sigma**2))
-    noise = NoiseRequest.at(price, public.unit)
-    return noise, noise.reach(p)
+        noise = NoiseRequest.at(_down(float(public.price) * _MARGIN / public.k), public.unit)
+        return noise, noise.reach(failure / public.k)
+    low, high = (
+        1,
+        public.k,
+    )  # the fewest values among which the failures are shared and that the budget cannot exceed
+    while low < high:
+        middle = (low + high) // 2
+        affordable = public.price / _price_within_alpha(public, failure / middle)
+        low, high = (low, middle) if affordable < middle + 1 else (middle + 1, high)
+    noise = NoiseRequest.at(_price_within_alpha(public, failure / low), public.unit)
+    return noise, noise.reach(failure / low)
+
+
+def _price_within_alpha(public: PublicNumbers, p: float) -> Fraction:
+    """Of one value that is within alpha except with probability p."""
+    assert public.alpha is not None
+    if public.unit.is_pure:
+        return _up(math.log(2 / p) / _at_least_one(public.alpha * public.n - public.reach))
+    width = _at_least_one(public.alpha * public.n - public.reach - 1)
+    sigma = width / draws.gaussian_two_sided(math.log(p))
+    return _up(1 / (2 * sigma**2))
 
 
 def _at_least_one(records: float) -> float:
@@ -324,7 +366,7 @@ def _up(price: float) -> Fraction:
 
 # Few answers rather than useless ones: the settings of a session without alpha on a small table.
 #
-# The usual plan pays for a hundred measured answers and sixteen guesses far off. Where its errors are too
+# The usual plan pays for a hundred measured answers and an epoch of tests. Where its errors are too
 # large, the budget is divided among fewer answers, each measured. It cannot pay for more than these, so the
 # chance of failure is shared among them and not among all questions that the session might take.
 

@@ -5,6 +5,9 @@ are about small groups: a value that few records have, a narrow range. A noisy t
 as much as one or two questions and hems in all of them (`models/survey.py`). So a session whose budget cannot pay
 for every question, over a universe too large for its hypothesis to become right, buys a survey first. All of it
 follows from public numbers; the bins of the pairs also from the tables that were released before.
+
+Over few cells one table over all attributes answers every product of intervals, however many are asked: sums of N cells
+have sqrt(N) / 2 times the noise of one.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from maquette.accounting.unit import UNITS
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.hypothesis import Hypothesis
 from maquette.models.survey import One, Survey
@@ -31,8 +35,14 @@ FAILURES = 0.1
 """Of the chance of failure, for all tables together."""
 COARSEST = 0.25
 """Noise beyond this part of the wanted error, in standard deviations, hems in too little to be worth its price."""
+JOINT_SHARE = Fraction(1, 4)
+"""Of the price, that one table over all attributes may take."""
+MAX_JOINT_CELLS = 2**14
+"""Of such a table; the ledger stores them all."""
 BINS = 12
 """Of an ordered attribute in a table over two."""
+_SLACK = 0.98
+"""So that rounding costs no product the promise."""
 _FEW, _LISTED, _LARGE = 16, 64, 1024
 """Cells up to which an ordered attribute needs no second, coarser table; up to which categories stand for themselves
 in a table over two; up to which every cell has a count of its own."""
@@ -69,6 +79,38 @@ def plan_survey(
         two = None
     spent = price * (ONES_SHARE if two is None else ONES_SHARE + TWOS_SHARE)
     return SurveyPlan(ones, one, two, spent, failure)
+
+
+def plan_joint(
+    domain: Domain,
+    attributes: Margin,
+    *,
+    price: Fraction,
+    reach: float,
+    total_variance: float,
+    relation: Relation,
+    failure: float,
+) -> SurveyPlan | None:
+    """One table over all attributes from which every product of intervals is within `reach` records; None if too dear.
+
+    Accuracy: with noise of variance v on N cells and w on the total, a product's estimate has variance at most
+        (N v + w) / 4 (`Joint.sum`: k v - (k v)^2 / (N v + w)), so it is within sqrt(2 L (N v + w) / 4), where L is
+        the logarithm of 2 / failure and the description of the product. v is as large as that allows.
+    """
+    names = [name for name in domain.names if name in attributes and domain[name].size > 1]
+    cells = domain.cells(names)
+    if len(names) < 2 or cells > MAX_JOINT_CELLS:
+        return None
+    lengths = [
+        math.log(3) + math.log(math.comb(domain[name].size + 1, 2)) + 2 * math.log(2) for name in names
+    ]
+    length = math.log(2 / failure) + sum(lengths)
+    variance = math.floor((2 * (_SLACK * reach) ** 2 / length - total_variance) / cells)
+    if variance < 1 or table_sensitivity(relation) > 2 * variance * price * JOINT_SHARE:
+        return None
+    table = Binned(tuple(names), tuple(tuple(range(domain[name].size)) for name in names))
+    spent = Fraction(math.ceil(table_sensitivity(relation) / Fraction(2 * variance) * UNITS), UNITS)
+    return SurveyPlan((table,), Fraction(variance), None, spent, failure)
 
 
 def pair_tables(domain: Domain, survey: Survey, ones: Sequence[Binned]) -> tuple[Binned, ...]:

@@ -1,8 +1,9 @@
 """Bounds for the count of any product of sets, from a few noisy tables and without another look at the data.
 
-A survey holds tables over one and two attributes. A record that lies in a product of sets lies in each of the sets
-and in each product of two of them. So the counts of these bound the count of the product, from above and, by counting
-the records outside of them, from below (Bonferroni). Each of these counts has an estimate that is linear in the noise,
+A survey holds tables over one and two attributes, or one table over all of them. From the latter every product of sets
+has an estimate of its own. From the former: a record that lies in a product of sets lies in each of the sets and in
+each product of two of them. So the counts of these bound the count of the product, from above and, by counting the
+records outside of them, from below (Bonferroni). Each of these counts has an estimate that is linear in the noise,
 with a known variance, and within its width for all sets at once: sets with a longer description get a smaller share of
 the chance of failure. Where the two bounds are close, their middle is an answer that costs nothing.
 """
@@ -69,8 +70,29 @@ class Two:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """All attributes that may be asked about: a noisy count of every cell, each with the same variance."""
+
+    margin: Margin
+    values: Floats
+    variance: float
+
+    def sum(self, sets: Sequence[Set], *, total: float, total_variance: float) -> tuple[float, float]:
+        """Estimate and variance of the count of a product, one set for each attribute; by least squares with the total.
+
+        The cells inside add up to a count with variance k v, all N of them to the total with N v. The part
+        c = k v / (N v + w) of what the cells lack of the total, whose own variance is w, belongs to the product.
+        """
+        inside = self.values[np.ix_(*sets)]
+        v, k = self.variance, inside.size
+        part = k * v / (self.values.size * v + total_variance)
+        estimate = float(inside.sum()) + part * (total - float(self.values.sum()))
+        return estimate, k * v * (1 - part)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """Noisy tables over one and two attributes of a table of about `total` records.
+    """Noisy tables over one and two attributes, or over all, of a table of about `total` records.
 
     Accuracy: every bound of every set holds, all at once, except with probability `failure`.
     Holds when: the noise of the tables is independent and sub-Gaussian with the stated variances, as the discrete
@@ -86,13 +108,15 @@ class Survey:
     failure: float
     _ones: Mapping[str, One] = field(init=False, repr=False)
     _twos: Mapping[Margin, Two] = field(init=False, repr=False)
+    _joint: Joint | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.failure < 1:
             raise ParameterError(f"expected 0 < failure < 1, got {self.failure}")
         singles: dict[str, list[NoisyTable]] = {}
         pairs: dict[Margin, Two] = {}
-        for table in self.tables:
+        joint = self.tables[0] if len(self.tables) == 1 and len(self.tables[0].binned.margin) > 1 else None
+        for table in self.tables if joint is None else ():
             match table.binned.margin:
                 case (name,):
                     singles.setdefault(name, []).append(table)
@@ -101,10 +125,22 @@ class Survey:
                     first, second = table.binned.cuts
                     pairs[table.binned.margin] = Two((first, second), shaped, float(table.variance))
                 case margin:
-                    raise ParameterError(f"a survey has tables over one or two attributes, not {len(margin)}")
+                    raise ParameterError(
+                        f"a survey has tables over one or two attributes, or one table, not {len(margin)} attributes"
+                    )
         ones = {name: self._estimate(name, tables) for name, tables in singles.items()}
         object.__setattr__(self, "_ones", ones)
         object.__setattr__(self, "_twos", pairs)
+        object.__setattr__(self, "_joint", None if joint is None else self._whole(joint))
+
+    def _whole(self, table: NoisyTable) -> Joint:
+        """A table of single cells over all attributes."""
+        shape = tuple(self.domain[name].size for name in table.binned.margin)
+        if table.binned.shape != shape:
+            raise ParameterError("a table over all attributes has a count for every cell")
+        return Joint(
+            table.binned.margin, table.values.reshape(shape).astype(np.float64), float(table.variance)
+        )
 
     def one(self, name: str) -> One:
         """The estimates for one attribute."""
@@ -124,12 +160,15 @@ class Survey:
     def _product(self, condition: Condition) -> Between | None:
         """Bounds for a product of sets, as a fraction of the records."""
         factors = product(condition)
-        if not factors or any(leaf.attribute not in self._ones for leaf in factors):
+        known = self._ones if self._joint is None else self._joint.margin
+        if not factors or any(leaf.attribute not in known for leaf in factors):
             return None
         least, most = self.total - self.reach, self.total + self.reach
         if least <= 0:
             return None
-        counts = self._counts(factors, most)
+        counts = (
+            self._counts(factors, most) if self._joint is None else self._box_of_cells(factors, self._joint)
+        )
         return Between(max(counts.low, 0.0) / most, min(max(counts.high, 0.0) / least, 1.0))
 
     def _counts(self, factors: Sequence[Leaf], most: float) -> Between:
@@ -141,6 +180,18 @@ class Survey:
             for i, j in itertools.combinations(range(len(order)), 2)
         }
         return Between(_lower(ones, twos, most), _upper(ones, twos, most))
+
+    def _box_of_cells(self, factors: Sequence[Leaf], joint: Joint) -> Between:
+        """Bounds for a product from the counts of its cells.
+
+        Its description says of every attribute whether it has a set, one bit each, and names the sets.
+        """
+        chosen = {leaf.attribute: mask(leaf.runs, self.domain[leaf.attribute].size) for leaf in factors}
+        sets = [chosen.get(name, np.ones(self.domain[name].size, dtype=bool)) for name in joint.margin]
+        estimate = joint.sum(sets, total=self.total, total_variance=self.total_variance)
+        flags = len(joint.margin) * math.log(2)
+        low, high = (self._bound(estimate, side, *chosen.values(), spent=flags) for side in (-1, 1))
+        return Between(low, high)
 
     def _set(self, leaf: Leaf) -> Between:
         """Bounds for one set: the lower from the atoms inside of it, the upper from all that meet it."""
@@ -196,15 +247,18 @@ class Survey:
         starts = np.array(one.cuts)
         return one.sum(cells[starts])
 
-    def _bound(self, estimate: tuple[float, float], side: int, *sets: Set) -> float:
+    def _bound(
+        self, estimate: tuple[float, float], side: int, *sets: Set, spent: float | None = None
+    ) -> float:
         """The lower (side -1) or upper (side 1) bound from an estimate and its variance; an empty set counts nobody.
 
-        The width is that of sub-Gaussian noise at this set's share of `failure`, which its description decides.
+        The width is that of sub-Gaussian noise at this set's share of `failure`, which its description decides: the
+        sets themselves, and `spent` for what they are sets of, by default one of the tables.
         """
         if not all(s.any() for s in sets):
             return 0.0
-        spent = math.log(len(self._ones) + len(self._twos)) + sum(description_length(s) for s in sets)
-        log_chance = math.log(2 / self.failure) + spent
+        where = math.log(len(self._ones) + len(self._twos)) if spent is None else spent
+        log_chance = math.log(2 / self.failure) + where + sum(description_length(s) for s in sets)
         return estimate[0] + side * math.sqrt(2 * log_chance * max(estimate[1], 0.0))
 
     def _estimate(self, name: str, tables: Sequence[NoisyTable]) -> One:
