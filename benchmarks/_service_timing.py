@@ -127,8 +127,12 @@ def _conditions(folder: Path, record: dict[str, str]) -> list[str]:
     domain = Domain.load(folder / "people.domain.json")
     age = int(float(record["age"]))
     low, high = age // 10 * 10, age // 10 * 10 + 10
-    ranges = [f"age >= {low} and age < {high}", f"age < {high}", f"age >= {low}"]
-    ranges += [f"age >= {low - 10} and age < {high}", f"age >= {low} and age < {high + 10}"]
+    ranges = [
+        f"age >= {first} and age < {last}"
+        for first in range(low, -1, -10)
+        for last in range(high, 101, 10)
+        if (first, last) != (0, 100)
+    ]
     names = [
         n for n in domain.names if n in ("sex", "region", "education", "work", "household") and record[n]
     ]

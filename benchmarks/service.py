@@ -5,7 +5,7 @@ python -m benchmarks.service --chaos 300         # rounds in which the worker or
 python -m benchmarks.service --chaos 60 --postgres   # the same with the database, which is killed too
 python -m benchmarks.service --install           # from pip install to the first answer
 python -m benchmarks.service --fuzz 1000         # schemathesis, examples for each operation
-python -m benchmarks.service --timing 150        # what the times of draws and of replies say (A13, A14)
+python -m benchmarks.service --timing 600        # what the times of draws and of replies say (A13, A14)
 python -m benchmarks.service --open 10000        # questions that are open at once
 python -m benchmarks.service --memory            # of front and worker, by the size of the table
 
@@ -45,7 +45,7 @@ from maquette.web.state import State
 
 ANALYSTS = 64
 CLIENTS = (1, 16, 64)
-SECONDS = 6.0
+SECONDS = 4.0
 QUESTIONS = 400
 """New questions of one analyst."""
 OFFERED = 400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -174,3 +175,27 @@ def test_a_place_is_not_lost_with_a_caller_who_goes():
         return done
 
     assert run(work()) == 5
+
+
+class Ended:
+    """A process that has written a line and ended."""
+
+    pid, stdin = 1, None
+
+    def __init__(self, line: bytes) -> None:
+        self.stdout = io.BytesIO(line)
+
+    def wait(self) -> None:
+        return
+
+
+def test_a_worker_is_started_again_at_once_unless_it_cannot_open_its_table(tmp_path, monkeypatch):
+    ready, failed = b'{"ready": "people"}\n', b'{"failed": "no"}\n'
+    lines, pauses = [ready, ready, failed, b"", failed, ready, ready], []
+    monkeypatch.setattr(links.Keeper, "_start", lambda self: Ended(lines.pop(0)))
+    monkeypatch.setattr(links.time, "sleep", pauses.append)
+    keeper = links.Keeper(tmp_path / "serve.toml", "people", tmp_path / "s")
+    with pytest.raises(IndexError):  # nothing more is to be started
+        keeper._watch()
+    assert pauses == [0.1, 0.1, 0.2, 0.4, 0.8, 0.1, 0.1]
+    assert keeper.restarts == 6

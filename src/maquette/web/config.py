@@ -67,8 +67,9 @@ class ShareSettings(_Strict):
     """By default that of the ledger."""
     alpha: float | None = Field(default=None, gt=0, lt=1)
     beta: float = Field(default=0.05, gt=0, lt=1)
-    questions: int = Field(default=1000, ge=1, le=1_000_000)
-    """New questions that the session takes: its errors hold for all of them together, so that fewer are better."""
+    questions: int = Field(default=100, ge=1, le=1_000_000)
+    """New questions that the session takes: its errors hold for all of them together, so that fewer are better. Without
+    alpha each of them gets an equal part of the budget."""
     attributes: list[str] | None = None
     steps_per_minute: int = Field(default=120, ge=1, le=100_000)
     """New entries in the ledger; what was answered before is not counted."""

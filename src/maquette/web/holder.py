@@ -136,8 +136,6 @@ class Holder:
         analyst = f"{ANALYST}{who}"
         delta = self._settings.delta if share.delta is None else share.delta
         is_direct = share.alpha is None and share.questions <= DIRECT_LIMITS[delta > 0]
-        if is_direct and any(body["mechanism"] == "pmw" for body in self._open_sessions(analyst).values()):
-            is_direct = False  # one that was opened before there was this rule goes on as it began
 
         def opened() -> Session:
             return session(
@@ -167,18 +165,16 @@ class Holder:
 
     def _end_sessions(self, analyst: str, *, keep: str | None) -> int:
         """Give back what sessions of an analyst under earlier settings hold; how many there were."""
-        old = [key for key in self._open_sessions(analyst) if key != keep]
+        old = [
+            one.entry.key
+            for one in self._ledger.open_envelopes()
+            if one.entry.tag == "session"
+            and one.entry.body.get("analyst") == analyst
+            and one.entry.key != keep
+        ]
         for key in old:
             self._ledger.settle(key)
         return len(old)
-
-    def _open_sessions(self, analyst: str) -> dict[str, Any]:
-        """The sessions of an analyst that are not settled: by key, what the ledger says of them."""
-        return {
-            one.entry.key: one.entry.body
-            for one in self._ledger.open_envelopes()
-            if one.entry.tag == "session" and one.entry.body.get("analyst") == analyst
-        }
 
     def describe(self) -> dict[str, Any]:
         """What is public about the table."""
