@@ -12,7 +12,7 @@ from maquette.mechanisms.base import Task
 from maquette.models.rows import generator
 from maquette.sculpt import mechanism
 from maquette.sculpt.bins import bin_index
-from maquette.sculpt.one_way import BinSums, combine_levels
+from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
 from support.fake_curator import FakeCurator
 
 FINE, MIDDLE, COARSE = tuple(range(7)), (0, 2, 3, 6), (0, 3)
@@ -90,8 +90,8 @@ def margins_of(measurements, estimate):
 
 def test_wider_tables_have_the_one_way_tables_as_margins(monkeypatch):
     known, _ = measured(monkeypatch)
-    assert len(known.estimates()) > 1
-    for estimate in known.estimates().values():
+    assert len(known.reconciled()) > 1
+    for estimate in known.reconciled().values():
         for a, level, counts in margins_of(known, estimate):
             assert counts == pytest.approx(known.hierarchy.sum_in_bins(a, level, known.margins[a]))
 
@@ -110,9 +110,9 @@ def test_what_was_measured_stays_and_the_estimate_does_not_feed_on_itself(monkey
 
 def test_an_interaction_has_less_noise_than_its_table(monkeypatch):
     known, _ = measured(monkeypatch)
-    reconciled = known.estimates()
+    reconciled = known.reconciled()
     known.margins = []
-    for shape, estimate in known.estimates().items():
+    for shape, estimate in known.reconciled().items():
         down, across = (known.hierarchy.bins(a, level) for a, level in zip(*shape, strict=True))
         own = (1 - 1 / down) * (1 - 1 / across)
         assert reconciled[shape].variances == pytest.approx(own * estimate.variances)
@@ -145,3 +145,34 @@ def test_an_attribute_of_one_code_has_no_noise_to_divide_by():
         table, mq.marginals(domain, k=2), epsilon=0.3, delta=1e-6, mechanism="sculpt", ledger="memory"
     )
     assert set(made.database.columns) == {"x0", "x1", "x2"}
+
+
+def errors_of(truth, *, deviation, runs=20):
+    """Mean L1 errors of the smoothed and of the noisy counts."""
+    rng, smooth, raw = generator("smoothed"), 0.0, 0.0
+    for _ in range(runs):
+        noisy = truth + rng.normal(0, deviation, len(truth))
+        smooth += np.abs(smooth_one_way(noisy, deviation=deviation, total=truth.sum()) - truth).sum() / runs
+        raw += np.abs(noisy - truth).sum() / runs
+    return smooth, raw
+
+
+def test_a_smooth_table_loses_most_of_its_noise_and_a_spike_stays():
+    codes = np.arange(60.0)
+    curve = 3_000 * np.exp(-0.5 * ((codes - 20) / 8) ** 2)
+    smooth, raw = errors_of(curve, deviation=100, runs=8)
+    assert smooth < 0.54 * raw  # without the process 0.75
+    curve[45] += 9_000
+    noisy = curve + generator("spike").normal(0, 100, 60)
+    assert abs(smooth_one_way(noisy, deviation=100, total=curve.sum())[45] - curve[45]) < 400
+
+
+def test_small_tables_are_shrunk_where_noise_drowns_them_and_left_alone_where_not():
+    even = np.full(8, 500.0)
+    smooth, raw = errors_of(even, deviation=300)
+    assert smooth < 0.6 * raw
+    skewed = np.array([60_000, 30_000, 10_000, 5_000.0, 900])
+    smooth, raw = errors_of(skewed, deviation=100)
+    assert smooth < 1.05 * raw
+    pair = np.array([700.0, 310.0])
+    assert smooth_one_way(pair, deviation=1e4, total=1010.0) == pytest.approx(pair)

@@ -23,7 +23,7 @@ def test_one_cell_that_stands_out_is_not_pulled_back():
     freedoms = prior_variances(table, EXPECTED, variance=VARIANCE)
     assert freedoms[7] > 10 * common
     assert np.delete(freedoms, 7) == pytest.approx(np.full(199, common))
-    smooth = shrink(table, EXPECTED, variance=VARIANCE)
+    smooth = shrink(table, EXPECTED, freedoms, variance=VARIANCE)
     assert smooth[7] < 60
     # what the rest of the table alone would have made of it
     real = common * (EXPECTED[7] + 1) ** 2

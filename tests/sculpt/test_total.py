@@ -8,8 +8,9 @@ import pytest
 from maquette.domain import Attribute, Domain, Kind
 from maquette.queries import where
 from maquette.queries.marginals import Binned
-from maquette.questions.measurement import Receipt, Size
+from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.questions.noise import Gaussian, Laplace
+from maquette.sculpt.measurements import total_of
 from maquette.sculpt.model import MeasuredTable, SculptModel
 
 DOMAIN = Domain(
@@ -69,3 +70,21 @@ def test_a_public_size_has_no_error():
     rng = np.random.default_rng(6)
     public = SculptModel(DOMAIN, model(rng, pure=False).tables, Size(N, None, None), False, 1)
     assert public.total(beta=0.05) == (N, 0.0)
+
+
+def test_all_tables_and_the_size_count_by_their_precision():
+    sums, spreads = {"a": 1530, "b": 1470}, {"a": 10.0, "b": 20.0}
+    tables = [
+        NoisyTable(
+            Binned((name,), (tuple(range(len(COUNTS[name]))),)),
+            np.array([total] + [0] * (len(COUNTS[name]) - 1)),
+            Fraction(spreads[name] ** 2),
+            RECEIPT,
+        )
+        for name, total in sums.items()
+    ]
+    weights = [1 / (3 * 100), 1 / (4 * 400), 1 / 900]
+    size = Size(1600, Gaussian(Fraction(1), Fraction(900)), RECEIPT)
+    assert total_of(size, tables) == pytest.approx(np.average([1530, 1470, 1600], weights=weights))
+    assert total_of(Size.unknown(), tables) == pytest.approx(np.average([1530, 1470], weights=weights[:2]))
+    assert total_of(Size(N, None, None), tables) == N

@@ -22,6 +22,7 @@ from maquette.models.residual import ResidualModel
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.bins import Hierarchy, PartialTable, RefinedTable, Shape
+from maquette.sculpt.interactions import departures, has_neighbours
 from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
@@ -75,11 +76,27 @@ def prior_variances(
     )
 
 
-def shrink(noisy: NDArray[Any], prior: NDArray[np.float64], *, variance: Variance) -> NDArray[np.float64]:
-    """The posterior mean of a table's counts, not negative."""
-    signal = prior_variances(noisy, prior, variance=variance) * (prior + 1.0) ** 2
+def shrink(
+    noisy: NDArray[Any], prior: NDArray[np.float64], taus: NDArray[np.float64], *, variance: Variance
+) -> NDArray[np.float64]:
+    """The posterior mean of a table's counts, not negative; `taus` are tau^2 of every cell."""
     prior = prior + 1.0
+    signal = taus * prior**2
     return np.maximum(prior + signal / (signal + variance) * (noisy - prior), 0.0)
+
+
+def total_of(size: Size, tables: Iterable[NoisyTable]) -> float:
+    """The number of records by the question about it and by the sums of all tables, each weighted by its precision.
+
+    Every cell is a share of it in the end: an error of 1 % here moves a cell that holds most records by nearly that.
+    """
+    if size.public:
+        return float(size.divisor)
+    sums = [(float(t.values.sum()), t.binned.cells * float(t.variance)) for t in tables]
+    if size.noise is not None:
+        sums.append((float(size.value), size.noise.variance))
+    values, variances = np.array(sums).T
+    return max(float(np.average(values, weights=1 / variances)), 1.0)
 
 
 def iterative_fit(
@@ -111,6 +128,8 @@ class TableEstimate:
     variances: NDArray[np.float64]
     prior: NDArray[np.float64]
     """What was predicted before the first of them."""
+    own_prior_variances: NDArray[np.float64] | None = None
+    """tau^2 of every cell, where it was estimated together with the counts."""
 
     def combine(self, other: TableEstimate) -> TableEstimate:
         """The same table with a further measurement."""
@@ -128,9 +147,16 @@ class TableEstimate:
         return TableEstimate(shape, *(array.reshape(sizes).sum(axis=others).ravel() for array in arrays))
 
     @property
+    def prior_variances(self) -> NDArray[np.float64]:
+        """tau^2 of every cell."""
+        if self.own_prior_variances is not None:
+            return self.own_prior_variances
+        return prior_variances(self.counts, self.prior, variance=self.variances)
+
+    @property
     def smooth(self) -> NDArray[np.float64]:
         """Its posterior mean."""
-        return shrink(self.counts, self.prior, variance=self.variances)
+        return shrink(self.counts, self.prior, self.prior_variances, variance=self.variances)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,6 +168,11 @@ class CellParts:
     variances: NDArray[np.float64]
     prior: NDArray[np.float64]
     """What the whole cells and the one-way tables predict of them."""
+
+    @property
+    def prior_variances(self) -> NDArray[np.float64]:
+        """tau^2 of every part."""
+        return prior_variances(self.counts, self.prior, variance=self.variances)
 
 
 @dataclass(slots=True, eq=False)
@@ -169,6 +200,8 @@ class Measurements:
     """Of private selection, each decided by what the earlier ones released (see `rounds`)."""
     margins: list[NDArray[np.float64]] = field(default_factory=list)
     """One-way counts by least squares from all tables, not smoothed; none before there are wider tables."""
+    _estimates: tuple[int, dict[Shape, TableEstimate]] | None = None
+    """What `estimates` found when there were so many tables."""
 
     def reconcile(self) -> None:
         """Estimate the one-way tables from everything measured so far, and let them be the margins of wider tables.
@@ -176,8 +209,8 @@ class Measurements:
         From the measurements themselves, however often: never from estimates that were made of them before. An
         attribute that was measured in a tree keeps its own tables: its sums are known better than codes are.
         """
-        self.margins = []
-        tables = self.estimates().values()
+        tables = self._combined().values()
+        self.total = total_of(self.size, [*self.one_way_tables, *(table.noisy for table in self.tables)])
         own: dict[str, list[NoisyTable]] = {}
         for table in self.one_way_tables:
             own.setdefault(table.binned.margin[0], []).append(table)
@@ -198,12 +231,27 @@ class Measurements:
             self.one_way_variances[a] = deviation**2
             self.one_way[a] = smooth_one_way(counts, deviation=deviation, total=self.total)
         self.margins = margins
+        self._estimates = None
 
     def estimates(self) -> dict[Shape, TableEstimate]:
+        """Every table as rows should follow it: two-way tables with what neighbouring cells say of each other."""
+        if self._estimates is None or self._estimates[0] != len(self.tables):
+            smoothed = {shape: self._smoothed(one) for shape, one in self.reconciled().items()}
+            self._estimates = len(self.tables), smoothed
+        return self._estimates[1]
+
+    def reconciled(self) -> dict[Shape, TableEstimate]:
         """Every shape once, in the order of the first measurements; refined tables summed to their coarse cells.
 
         Once reconciled, their margins are the one-way tables.
         """
+        estimates = self._combined()
+        if not self.margins:
+            return estimates
+        return {shape: self._with_margins(one) for shape, one in estimates.items()}
+
+    def _combined(self) -> dict[Shape, TableEstimate]:
+        """Every shape by all its measurements, as they are."""
         estimates: dict[Shape, TableEstimate] = {}
         for shape, noisy, prior in self.tables:
             counts, variance = noisy.values.astype(np.float64), float(noisy.variance)
@@ -214,10 +262,25 @@ class Measurements:
                 sums = np.bincount(refined.parents, counts).astype(np.float64)
                 estimate = TableEstimate(shape, sums, variance * refined.parts.astype(np.float64), prior)
             estimates[shape] = estimates[shape].combine(estimate) if shape in estimates else estimate
-        return (
-            {shape: self._with_margins(one) for shape, one in estimates.items()}
-            if self.margins
-            else estimates
+        return estimates
+
+    def _smoothed(self, estimate: TableEstimate) -> TableEstimate:
+        """A two-way table with what neighbouring cells say of each other; others as they are."""
+        sizes = [self.hierarchy.bins(a, level) for a, level in zip(*estimate.shape, strict=True)]
+        if not has_neighbours(sizes):
+            return estimate
+        noisy, prior, variances = (
+            array.reshape(sizes) for array in (estimate.counts, estimate.prior, estimate.variances)
+        )
+        found = departures(noisy, prior, variance=float(variances.mean()))
+        deviations = np.sqrt(variances)
+        own = ((np.abs(noisy - prior) - deviations) / (prior + 1.0)) ** 2
+        taus = np.full(noisy.shape, found.prior_variance)
+        taus = np.where(
+            found.outliers, np.maximum(taus, np.minimum(own, _MAX_OUTLIER_VARIANCE)), taus
+        ).ravel()
+        return TableEstimate(
+            estimate.shape, found.counts.ravel(), found.variances.ravel(), estimate.prior, taus
         )
 
     def unmeasured_pairs(self) -> dict[Shape, TableEstimate]:
@@ -239,8 +302,13 @@ class Measurements:
 
     def cell_parts(self) -> list[CellParts]:
         """The parts of refined cells that are plainly not divided as the one-way tables are."""
-        estimates = self.estimates() if self.refined else {}
-        parts = [self._cell_parts(refined, estimates[shape]) for shape, refined in self.refined.items()]
+        if not self.refined:
+            return []
+        whole, estimates = self.reconciled(), self.estimates()
+        parts = [
+            self._cell_parts(refined, whole[shape].counts, estimates[shape].smooth)
+            for shape, refined in self.refined.items()
+        ]
         return [part for part in parts if len(part.counts)]
 
     def question(self, shape: Shape) -> Binned:
@@ -284,8 +352,13 @@ class Measurements:
         variances = np.maximum(estimate.variances * own, _MIN_DEVIATION**2)
         return TableEstimate(shape, table.ravel(), variances, prior)
 
-    def _cell_parts(self, refined: RefinedTable, estimate: TableEstimate) -> CellParts:
-        """Parts by all measurements of the refined table, shifted alike to add up to the estimate of their cell."""
+    def _cell_parts(
+        self, refined: RefinedTable, whole: NDArray[np.float64], smooth: NDArray[np.float64]
+    ) -> CellParts:
+        """Parts by all measurements of the refined table, shifted alike to add up to what their cell is known to hold.
+
+        `whole` and `smooth` are the cells as measured and as smoothed.
+        """
         noisy = [
             t.noisy for t in self.tables if t.shape == refined.shape and t.noisy.binned.groups is not None
         ]
@@ -293,10 +366,10 @@ class Measurements:
         counts = np.average([table.values for table in noisy], axis=0, weights=precisions)
         variance = 1 / sum(precisions)
         parents, parts = refined.parents, refined.parts
-        counts += ((estimate.counts - np.bincount(parents, counts)) / parts)[parents]
+        counts += ((whole - np.bincount(parents, counts)) / parts)[parents]
         grid = self.product(Shape(refined.shape.attributes, refined.levels))
         product = np.bincount(refined.groups, grid).astype(np.float64) + 1e-9
-        prior = (estimate.smooth / np.bincount(parents, product))[parents] * product
+        prior = (smooth / np.bincount(parents, product))[parents] * product
         freedom = parts - 1
         surplus = np.bincount(parents, (counts - prior) ** 2) / variance - freedom
         chosen = np.flatnonzero(((surplus > _SIGNIFICANT * np.sqrt(2 * freedom)) & (freedom > 0))[parents])

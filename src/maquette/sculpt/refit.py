@@ -21,11 +21,11 @@ from maquette.models.answers import SmallDatabase
 from maquette.models.residual import ResidualModel, centre
 from maquette.queries.base import Margin
 from maquette.queries.marginals import Binned, Cuts
-from maquette.questions.measurement import NoisyTable
+from maquette.questions.measurement import NoisyTable, Size
 from maquette.questions.noise import law_of_variance
 from maquette.receipt import Receipt
 from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, RefinedTable, Shape, bin_index, nested_cuts
-from maquette.sculpt.measurements import Measurements, TableMeasurement, from_residuals
+from maquette.sculpt.measurements import Measurements, TableMeasurement, from_residuals, total_of
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.one_way import smooth_one_way
 from maquette.sculpt.rows import (
@@ -40,7 +40,7 @@ from maquette.sculpt.rows import (
     sweep,
 )
 from maquette.sculpt.sampler import RowSampler
-from maquette.sculpt.stages import leaves_of, total_of
+from maquette.sculpt.stages import leaves_of
 from maquette.sculpt.targets import MAX_ORDER
 
 _NO_RECEIPT = Receipt(-1, "")
@@ -184,9 +184,11 @@ def _one_way(model: SculptModel, tables: Sequence[NoisyTable], hierarchy: Hierar
     for table in sorted(tables, key=lambda table: -table.binned.cells):
         trees[table.binned.margin[0]].append(table)
     finest = [tree[0] for tree in trees.values()]
-    total = float(model.size.divisor) if model.size.public else max(total_of(finest), 1.0)
+    # the answer about the size has its own noise alone, that of the tables was drawn a second time
+    size = model.size if model.size.public else Size.unknown()
+    total = total_of(size, tables)
     return Measurements(
-        size=model.size,
+        size=size,
         hierarchy=hierarchy,
         total=total,
         one_way=[

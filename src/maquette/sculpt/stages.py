@@ -20,7 +20,7 @@ from maquette.questions.measurement import Measurement, NoisyTable, Size
 from maquette.questions.noise import NoiseRequest
 from maquette.sculpt.allocation import AttributeSets, RiskModel, SetWeights, TableNoise, divide_price
 from maquette.sculpt.bins import Hierarchy, Shape, refine
-from maquette.sculpt.measurements import SCORE_BINS, Measurements, TableMeasurement
+from maquette.sculpt.measurements import SCORE_BINS, Measurements, TableMeasurement, total_of
 from maquette.sculpt.one_way import smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl). Shares are of the whole
@@ -110,7 +110,7 @@ def measure_one_way(
     variances = [table_noise.exact(p / len(t)) for p, t in zip(prices, trees, strict=True) for _ in t]
     answers = iter(curator.measure_tables(tables, variances=variances))
     noisy = [[next(answers) for _ in tree] for tree in trees]
-    total = float(size.divisor) if size.public else max(total_of([tree[0] for tree in noisy]), 1.0)
+    total = total_of(size, [table for tree in noisy for table in tree])
     one_way = [
         smooth_one_way(leaves_of(tree, total), deviation=math.sqrt(tree[0].variance), total=total)
         for tree in noisy
@@ -132,12 +132,6 @@ def leaves_of(tree: Sequence[NoisyTable], total: float) -> NDArray[np.float64]:
         return counts[0]
     variances = [float(table.variance) for table in tree]
     return fit_tree(counts, variances, branches=BRANCHES, total=total, total_variance=0.0)
-
-
-def total_of(noisy: Sequence[NoisyTable]) -> float:
-    """The number of records by the totals of all tables, each weighted by its precision."""
-    weights = [1 / (table.binned.cells * float(table.variance)) for table in noisy]
-    return float(np.average([float(table.values.sum()) for table in noisy], weights=weights))
 
 
 def measure_scores(

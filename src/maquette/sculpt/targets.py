@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from maquette.queries.counting import count_tables
 from maquette.sculpt.bins import Hierarchy, PartialTable, Shape, bin_index
-from maquette.sculpt.measurements import CellParts, Measurements, TableEstimate, prior_variances
+from maquette.sculpt.measurements import CellParts, Measurements, TableEstimate
 
 MAX_ORDER = 3
 """Attributes of the widest table that rows are fitted to."""
@@ -375,8 +375,7 @@ def targets_of(measurements: Measurements, m: int) -> tuple[Layout, Targets]:
     for place, table in tables:
         counts[place] = table.counts
         deviations[place] = np.sqrt(table.variances)
-        variances = prior_variances(table.counts, table.prior, variance=table.variances)
-        prior_deviations[place] = np.sqrt(variances)
+        prior_deviations[place] = np.sqrt(table.prior_variances)
     for table in unmeasured.values():
         place = layout.place(next(places))
         counts[place], deviations[place] = table.counts, np.sqrt(table.variances)
