@@ -60,3 +60,20 @@ def test_the_list_of_tours_and_refusals():
     refused(call("learn", "everything"), "one of exponential")
     with pytest.raises(ParameterError, match="to draw"):
         lessons.picture([])
+
+
+def test_pictures_say_what_their_lines_are():
+    """Every line across a panel has words beside it; both tables of a law are named."""
+    law = lessons.picture(lessons.exponential([2, 1], [1, 1], epsilon=0.7))
+    names = {line["table"] for line in law["hconcat"][0]["data"]["values"]}
+    assert names == {"this table", "a neighbour"}
+    rules = {
+        r["data"]["values"][0]["words"]: r["data"]["values"][0]["place"]
+        for r in law["hconcat"][1]["layer"][1:]
+    }
+    assert rules == {"epsilon": 0.7, "-epsilon": -0.7}
+    run = lessons.sampling([3, 1], [[1, 0]], rows=10, trials=5)
+    bound = lessons.picture(run)["hconcat"][0]["layer"][1]["data"]["values"][0]
+    assert bound == {"place": run.bound, "words": "bound"}
+    wrong = lessons.sparse_vector([0, 1], [1, 0], variant="shows the compared value")
+    assert "layer" not in lessons.picture(wrong)["hconcat"][1]  # no epsilon bounds these

@@ -202,7 +202,7 @@ def _say(setting: Setting, *, alpha: float | None, plot: Path | None, as_json: b
     if alpha is not None:
         console.say(f"\nWhat an error of {100 * alpha:g} points needs, one number at a time")
         console.table(
-            ["", "rows", "or epsilon", "or queries, at most"],
+            ["", "records", "or epsilon", "or queries, at most"],
             [[name, *_needs(one)] for name, one in needed.items()],
             right=(1, 2, 3),
         )

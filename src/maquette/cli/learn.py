@@ -39,6 +39,8 @@ class Tour:
     """Does it have steps that can be animated?"""
     table: tuple[int, ...] | None = None
     """Whose shares are marked in the animation."""
+    title: str | None = None
+    """Of the picture, where that shows a part of the tour only."""
 
 
 def learn(
@@ -106,7 +108,7 @@ def _draw(shown: Any, tour: Tour, *, plot: Path | None, animate: Path | None) ->
     from maquette.lessons import animation, picture
 
     if plot is not None:
-        bound_plot.write(picture(shown, title=tour.about), plot)
+        bound_plot.write(picture(shown, title=tour.title or tour.about), plot)
         console.say(f"wrote {plot}")
     if animate is not None:
         try:
@@ -287,6 +289,7 @@ TOURS = {
             2,
             "The threshold's noise is drawn once; each answer above costs a share of the tests' budget.",
         ),
+        title="The sparse vector: all transcripts of four questions, two answers above",
     ),
     "sparse-vector-run": Tour(
         "One run of the sparse vector, question by question",

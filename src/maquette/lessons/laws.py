@@ -31,6 +31,10 @@ class Law:
     outcomes: tuple[Any, ...]
     here: tuple[float, ...]
     there: tuple[float, ...]
+    epsilon: float | None = None
+    """What the log-ratios of a private mechanism stay within."""
+    reading: str = "outcome"
+    """What an outcome is, for the axis of a picture."""
 
     @property
     def log_ratios(self) -> tuple[float, ...]:
@@ -61,7 +65,7 @@ def exponential(
     law = _exponential if method == "exponential" else _permute_and_flip
     rate = epsilon / (2 * sensitivity)
     here, there = (law([rate * score for score in table]) for table in (scores, neighbour))
-    return Law(tuple(range(len(scores))), here, there)
+    return Law(tuple(range(len(scores))), here, there, epsilon, "candidate")
 
 
 def smalldb(
@@ -85,7 +89,7 @@ def smalldb(
         return [-float(np.abs(exact - n / rows * (matrix @ np.asarray(y))).max()) for y in databases]
 
     law = exponential(scores(table), scores(neighbour), epsilon=epsilon)
-    return Law(tuple(databases), law.here, law.there)
+    return Law(tuple(databases), law.here, law.there, epsilon, "small database, rows in each cell")
 
 
 def sparse_vector(
@@ -116,7 +120,7 @@ def sparse_vector(
     transcripts = stream.transcripts(len(scores))
     laws = [tuple(stream.chance(table, one) for one in transcripts) for table in (scores, neighbour)]
     names = tuple("".join("T" if above else "." for above in one) for one in transcripts)
-    return Law(names, laws[0], laws[1])
+    return Law(names, laws[0], laws[1], epsilon, "transcript: T above, . not above")
 
 
 @dataclass(frozen=True, slots=True)

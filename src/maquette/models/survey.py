@@ -160,8 +160,8 @@ class Survey:
     def _product(self, condition: Condition) -> Between | None:
         """Bounds for a product of sets, as a fraction of the records."""
         factors = product(condition)
-        known = self._ones if self._joint is None else self._joint.margin
-        if not factors or any(leaf.attribute not in known for leaf in factors):
+        covered = self._ones if self._joint is None else self._joint.margin
+        if not factors or any(leaf.attribute not in covered for leaf in factors):
             return None
         least, most = self.total - self.reach, self.total + self.reach
         if least <= 0:
