@@ -47,5 +47,5 @@ def test_where_equal_parts_would_say_less_a_session_may_guess(config, monkeypatc
     monkeypatch.setattr(holders, "DIRECT_LIMITS", {True: 99, False: 99})
     holder = Holder(config, "people")
     error, _ = stated(holder)
-    assert error > 0.05
+    assert error > 0.02
     holder.close()

@@ -32,10 +32,11 @@ from maquette.web.jobs import Jobs
 from maquette.web.witness import Witness
 
 MAX_ANSWERS = 10_000
-DIRECT_LIMITS = {True: 10_000, False: 200}
+DIRECT_LIMITS = {True: 500, False: 100}
 """Questions up to which a session without alpha measures each for an equal part of its budget, with and without a
-delta. At epsilon 1 and 20,000 records 100 questions are then stated within 1.4 points and 1,000 within 4.2 (with a
-delta), where sessions that may answer from a hypothesis state 11 and 13; beyond these numbers those state less."""
+delta. At epsilon 1 and 20,000 records 100 questions are then stated within 1.4 points (4.6 without a delta), where
+sessions that may answer from a hypothesis state 3.3 (7.1).
+Of 1,000 those state 3.8, and equal parts 4.2 (7.5 and 53)."""
 
 
 class Holder:
