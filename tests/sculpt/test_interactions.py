@@ -5,7 +5,7 @@ import pytest
 
 from maquette.models.rows import generator
 from maquette.sculpt import interactions
-from maquette.sculpt.interactions import departures
+from maquette.sculpt.interactions import departures, has_neighbours
 from maquette.sculpt.measurements import prior_variances, shrink
 
 DEVIATION = 30.0
@@ -99,3 +99,10 @@ def test_bins_without_records_are_no_trouble():
     found = departures(noisy_table(prior, 3), prior, variance=DEVIATION**2)
     assert np.isfinite(found.counts).all()
     assert (found.variances > 0).all()
+
+
+def test_tables_that_are_small_huge_or_of_three_attributes_are_left_alone():
+    assert has_neighbours((4, 2))
+    assert not has_neighbours((3, 3))
+    assert not has_neighbours((512, 512))
+    assert not has_neighbours((8, 8, 8))

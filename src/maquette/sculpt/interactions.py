@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -31,13 +31,20 @@ _FEW_BINS = 4
 """Of an attribute, below which they have no neighbours to speak of."""
 _LEAST_INFORMATION = 1e-3
 """Of what a cell says together with its neighbours, by what its prior says."""
+# A limit of time and memory:
+_MAX_CELLS = 2**14
+"""Of a table that is smoothed: a tenth of a second and some 50 megabytes."""
 
 
-class _Bases(NamedTuple):
-    """Of all lengths, (lengths, K) and (lengths, K, K)."""
+class Bases(NamedTuple):
+    """Eigenvalues (lengths, K) and eigenvectors (lengths, K, K) of the covariances along one attribute."""
 
     values: NDArray[np.float64]
     vectors: NDArray[np.float64]
+
+
+Known = dict[bytes, Bases]
+"""Bases by the counts along the attribute: many tables share a few."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,18 +61,22 @@ class Departures:
 
 def has_neighbours(bins: Sequence[int]) -> bool:
     """Is a table of so many bins along each attribute worth smoothing?"""
-    return len(bins) == 2 and max(bins) >= _FEW_BINS
+    return len(bins) == 2 and max(bins) >= _FEW_BINS and prod(bins) <= _MAX_CELLS
 
 
-def departures(noisy: NDArray[np.float64], prior: NDArray[np.float64], *, variance: float) -> Departures:
+def departures(
+    noisy: NDArray[np.float64], prior: NDArray[np.float64], *, variance: float, known: Known | None = None
+) -> Departures:
     """What a noisy table (K, L) says of every cell, with what its neighbours say of it.
 
     `prior` is the product of its margins, `variance` that of the noise. Combined with a prior of its own for each cell,
     of deviation tau times the product, `counts` and `variances` give the posterior mean and variance of the process.
+    `known` are bases that other tables needed, and is added to.
     """
+    known = {} if known is None else known
     total = max(float(prior.sum()), 1.0)
     down, across = (np.maximum(prior.sum(axis=axis), 1.0) for axis in (1, 0))
-    bases = _bases(down.tobytes()), _bases(across.tobytes())
+    bases = _bases(down, known), _bases(across, known)
     gaps, outliers = noisy - prior, np.zeros(noisy.shape, dtype=bool)
     room = max(1, int(_MAX_OUTLIERS * gaps.size))
     fit, leverage, tau = _evidence_average(gaps, bases, total=total, variance=variance)
@@ -85,20 +96,22 @@ def departures(noisy: NDArray[np.float64], prior: NDArray[np.float64], *, varian
     return Departures(counts, np.where(outliers, variance, 1 / precision), tau, outliers)
 
 
-@lru_cache(maxsize=1024)
-def _bases(scale: bytes) -> _Bases:
-    """Eigenvalues and eigenvectors of the covariances along one attribute; tables share a few levels of each."""
-    counts = np.frombuffer(scale)
+def _bases(counts: NDArray[np.float64], known: Known) -> Bases:
+    """Of the covariances along one attribute, by its one-way counts."""
+    key = counts.tobytes()
+    if key in known:
+        return known[key]
     places = np.arange(len(counts))
     distances = np.abs(np.subtract.outer(places, places))
     lengths = _LENGTHS if len(counts) >= _FEW_BINS else _LENGTHS[:1]
     alike = [np.exp(-distances / length) if length else np.eye(len(counts)) for length in lengths]
     values, vectors = np.linalg.eigh(np.outer(counts, counts) * np.array(alike))
-    return _Bases(np.maximum(values, 0.0), vectors)
+    known[key] = Bases(np.maximum(values, 0.0), vectors)
+    return known[key]
 
 
 def _evidence_average(
-    gaps: NDArray[np.float64], bases: tuple[_Bases, _Bases], *, total: float, variance: float
+    gaps: NDArray[np.float64], bases: tuple[Bases, Bases], *, total: float, variance: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """The posterior mean of the gaps, its variance by that of the noise, and tau^2: averages by marginal likelihood.
 

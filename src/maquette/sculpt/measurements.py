@@ -22,7 +22,7 @@ from maquette.models.residual import ResidualModel
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.bins import Hierarchy, PartialTable, RefinedTable, Shape
-from maquette.sculpt.interactions import departures, has_neighbours
+from maquette.sculpt.interactions import Known, departures, has_neighbours
 from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
@@ -236,7 +236,8 @@ class Measurements:
     def estimates(self) -> dict[Shape, TableEstimate]:
         """Every table as rows should follow it: two-way tables with what neighbouring cells say of each other."""
         if self._estimates is None or self._estimates[0] != len(self.tables):
-            smoothed = {shape: self._smoothed(one) for shape, one in self.reconciled().items()}
+            known: Known = {}
+            smoothed = {shape: self._smoothed(one, known) for shape, one in self.reconciled().items()}
             self._estimates = len(self.tables), smoothed
         return self._estimates[1]
 
@@ -264,7 +265,7 @@ class Measurements:
             estimates[shape] = estimates[shape].combine(estimate) if shape in estimates else estimate
         return estimates
 
-    def _smoothed(self, estimate: TableEstimate) -> TableEstimate:
+    def _smoothed(self, estimate: TableEstimate, known: Known) -> TableEstimate:
         """A two-way table with what neighbouring cells say of each other; others as they are."""
         sizes = [self.hierarchy.bins(a, level) for a, level in zip(*estimate.shape, strict=True)]
         if not has_neighbours(sizes):
@@ -272,7 +273,7 @@ class Measurements:
         noisy, prior, variances = (
             array.reshape(sizes) for array in (estimate.counts, estimate.prior, estimate.variances)
         )
-        found = departures(noisy, prior, variance=float(variances.mean()))
+        found = departures(noisy, prior, variance=float(variances.mean()), known=known)
         deviations = np.sqrt(variances)
         own = ((np.abs(noisy - prior) - deviations) / (prior + 1.0)) ** 2
         taus = np.full(noisy.shape, found.prior_variance)
