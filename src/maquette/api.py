@@ -90,10 +90,10 @@ def release(
         answers are drawn. `certificate` also takes words: "workload", and classes of questions far beyond it that are
         certified for another 5 % (`release.certificates`): "one attribute", "one small attribute", "two attributes",
         "two attributes with a small one", "three attributes", "two ranges", "three ranges", "anything on two
-        attributes", "relative"; by default those that are expected to say enough. With `weight`, the name of a declared attribute,
-        records count by its value (mechanism `roth`): fractions are of the total weight, and so are the errors. `rows`
-        is the size of the small database: a number, or "small" for the fewest rows that still keep the largest error
-        (`sculpt`).
+        attributes", "relative"; by default those that are expected to say enough. With `weight`, the name of a declared
+        attribute, records count by its value (mechanism `roth`): fractions are of the total weight, and so are the
+        errors. `rows` is the size of the small database: a number, or "small" for the fewest rows that still keep the
+        largest error (`sculpt`).
     """
     request = Request.of(
         queries,
