@@ -62,6 +62,7 @@ _HOMES = {
     "maquette.tools.choose": ("choose",),
     "maquette.tools.grow": ("grow",),
     "maquette.tools.sparse_vector": ("above_threshold",),
+    "maquette.tools.stream": ("count_stream",),
     "maquette.tools.synthesize": ("synthesize",),
     "maquette.web.client": ("connect",),
 }

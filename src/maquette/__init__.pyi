@@ -57,6 +57,7 @@ from maquette.tools.candidates import small_databases as small_databases
 from maquette.tools.choose import choose as choose
 from maquette.tools.grow import grow as grow
 from maquette.tools.sparse_vector import above_threshold as above_threshold
+from maquette.tools.stream import count_stream as count_stream
 from maquette.tools.synthesize import synthesize as synthesize
 from maquette.web.client import connect as connect
 

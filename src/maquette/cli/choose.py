@@ -1,4 +1,4 @@
-"""`maquette choose` and `maquette above`: a private choice, and a stream of tests against a threshold."""
+"""`maquette choose`, `above` and `stream`: a private choice, tests against a threshold, running counts over time."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ Key = Annotated[str | None, typer.Option(help="The name in the ledger; the same 
 def register(app: typer.Typer) -> None:
     app.command("choose")(choose)
     app.command("above")(above)
+    app.command("stream")(stream)
 
 
 def choose(
@@ -201,6 +202,66 @@ def above(
             console.complain(f"refused: {refusal}")
     if refusal is not None:
         raise typer.Exit(3)
+
+
+def stream(
+    source: Source,
+    domain: DomainFile,
+    epsilon: Epsilon,
+    time: Annotated[str, typer.Option(help="The ordered attribute whose cells are the steps of time.")],
+    condition: Annotated[
+        str | None, typer.Option("--where", help="Count the records of this SQL condition only.")
+    ] = None,
+    delta: Delta = 0.0,
+    beta: Beta = 0.05,
+    relation: RelationName = "add-remove",
+    ledger: LedgerPlace = None,
+    total_epsilon: TotalEpsilon = None,
+    total_delta: TotalDelta = None,
+    key: Key = None,
+    delimiter: Delimiter = ",",
+    encoding: Encoding = "utf-8",
+    table: TableName = None,
+    query: TableQuery = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Running counts over time, with an error that holds for all steps together.
+
+    The same command again shows the stored counts and costs nothing.
+
+    \\b
+    Example:
+      maquette stream visits.csv --domain visits.domain.json --epsilon 1 --ledger visits.ledger --time day
+    """
+    from maquette.domain import Domain
+    from maquette.tools.stream import count_stream
+
+    declared = Domain.load(domain)
+    with console.progress(quiet=quiet) as tell:
+        handle = open_table(
+            source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
+        )
+        counts = count_stream(
+            handle,
+            time,
+            condition=condition,
+            epsilon=epsilon,
+            delta=delta,
+            beta=beta,
+            relation=relation,
+            ledger=ledger,
+            total_epsilon=total_epsilon,
+            total_delta=total_delta,
+            key=key,
+        )
+    if as_json:
+        steps = [asdict(step) for step in counts]
+        console.say_json({"key": counts.key, "error": counts.error, "beta": counts.beta, "steps": steps})
+        return
+    for step in counts:
+        console.say(f"{step.time}: {step.count:,.0f}")
+    console.say(f"every count is within {counts.error:,.0f} records, except with probability {counts.beta:g}")
 
 
 def _check_readable(declared: Domain, texts: list[str]) -> None:

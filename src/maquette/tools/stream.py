@@ -1,0 +1,219 @@
+"""`count_stream`: running counts over time, each step's with noise that grows with the logarithm of the steps.
+
+Every record has a time, a cell of an ordered attribute. The count up to every step is a prefix; measuring each would
+let a record move all later ones. Instead the nodes of a binary tree over the steps are measured, in which a record is
+in one node of every level (Dwork, Naor, Pitassi and Rothblum 2010; Chan, Shi and Song 2011), or with a delta the square
+root of the matrix of prefixes (`mechanisms/square_root.py`). All steps of a table are paid and measured at once,
+because a ledger pays for one table that does not change. What arrives later is another table with a ledger of its own:
+a record is in one of them, and is protected by the ledger of that one. `after=` adds up the running counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette import _check
+from maquette.accounting.unit import UNITS
+from maquette.domain import Domain, Relation
+from maquette.domain.persons import rows_of
+from maquette.errors import ParameterError, WorkloadError
+from maquette.gate.curator import Curator
+from maquette.gate.handle import Table
+from maquette.mechanisms import square_root
+from maquette.models.fits import cell_weights
+from maquette.queries import names
+from maquette.queries.base import Queries
+from maquette.queries.predicates import where
+from maquette.queries.weights import Weights, weights
+from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest, independent
+from maquette.theory import direct as theory
+from maquette.tools.envelope import Payment, envelope_for
+
+MAX_CELLS = 4096
+"""Steps times the cells that a condition looks at."""
+MAX_STEPS = square_root.MAX_CELLS
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The running count after one step of time."""
+
+    time: str
+    count: float
+    error: float
+    """The true count is within this, for all steps together except with probability beta."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountStream:
+    """Running counts over all steps of a table, and of the tables before it."""
+
+    times: tuple[str, ...]
+    counts: NDArray[np.float64]
+    error: float
+    beta: float
+    key: str
+    draws: tuple[float, ...]
+    """Of the last count: the scale or deviation of every independent draw that is in it."""
+    pure: bool
+
+    def __iter__(self) -> Iterator[Step]:
+        return (
+            Step(time, float(count), self.error) for time, count in zip(self.times, self.counts, strict=True)
+        )
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def last(self) -> Step:
+        *_, last = self
+        return last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """What is measured, and how running counts follow from it."""
+
+    weights: Weights
+    running: Matrix
+
+
+def count_stream(
+    table: Table,
+    time: str,
+    *,
+    epsilon: float,
+    condition: Queries | str | None = None,
+    after: CountStream | None = None,
+    delta: float = 0.0,
+    beta: float = 0.05,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    ledger: Any = None,
+    total_epsilon: float | None = None,
+    total_delta: float | None = None,
+    key: str | None = None,
+) -> CountStream:
+    """How many records there are up to each step of time, those that satisfy a condition if one is given.
+
+    `time` is an ordered attribute; every declared cell of it is a step. `after` is the stream of the table before this
+    one: its last count is where this one begins.
+
+    Guarantee: (epsilon, delta)-DP under `relation` for all steps together, pure if delta is 0; paid before the first
+        look. The same request again gives the stored counts and costs nothing. Streams of tables that have no record in
+        common protect every record by the budget of its own table.
+    Accuracy: every count is within `error`, except with probability beta: linear sums of at most L = floor(log2 T) + 1
+        Laplace draws of scale L / epsilon (2 L under replace-one), or the rows of the square root with Gaussian noise,
+        and the draws of the earlier streams' last counts; a union over the steps (`theory.direct.linear_laplace`,
+        `linear_gaussian`). The error is this stream's own: earlier counts have theirs.
+    """
+    _check.fraction(beta=beta)
+    if after is not None and after.pure != (delta == 0):
+        raise ParameterError(
+            "a stream goes on with noise of the same kind: give all of them a delta, or none"
+        )
+    plan = _plan(table.domain, time, condition, pure=delta == 0)
+    payment = Payment(
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        ledger=ledger,
+        total_epsilon=total_epsilon,
+        total_delta=total_delta,
+        key=key,
+    )
+    about = {"time": time, "condition": None if condition is None else _query(table.domain, condition).spec()}
+    with envelope_for(table, payment, tag="count stream", about=about) as opened:
+        curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
+        price = Fraction(opened.budget.row_units(rows_of(table.persons)), UNITS)
+        measurement = curator.measure(plan.weights, noise=NoiseRequest.at(price, opened.budget.unit))
+    law, start = independent(measurement.noise), 0.0 if after is None else after.counts[-1]
+    counts = plan.running @ np.asarray(measurement.counts, dtype=np.float64) + start
+    earlier = () if after is None else after.draws
+    own = plan.running[-1][plan.running[-1] != 0] * _width(law)
+    attribute = table.domain[time]
+    return CountStream(
+        times=tuple(str(attribute.label(code)) for code in range(attribute.cells)),
+        counts=counts,
+        error=error(plan.running, law, earlier, beta=beta),
+        beta=beta,
+        key=opened.key,
+        draws=(*earlier, *map(float, np.abs(own))),
+        pure=isinstance(law, Laplace),
+    )
+
+
+def error(running: Matrix, law: IndependentLaw, earlier: tuple[float, ...] = (), *, beta: float) -> float:
+    """What no running count is off by, except with probability beta; `earlier` are draws that all of them share."""
+    own = np.abs(running) * _width(law)
+    together = np.column_stack([own, np.broadcast_to(np.array(earlier), (len(own), len(earlier)))])
+    if isinstance(law, Laplace):
+        return theory.linear_laplace(scale=1.0, coefficients=together, beta=beta)
+    return theory.linear_gaussian(sigma=1.0, norms=np.linalg.norm(together, axis=1), beta=beta)
+
+
+def _width(law: IndependentLaw) -> float:
+    return float(law.scale) if isinstance(law, Laplace) else law.deviation
+
+
+def _plan(domain: Domain, time: str, condition: Queries | str | None, *, pure: bool) -> _Plan:
+    """Weights over the steps, times the cells of the condition."""
+    names.ordered(domain, time, purpose="steps of time")
+    steps, size = domain[time].cells, domain[time].size
+    if steps > MAX_STEPS:
+        raise WorkloadError(
+            f"a stream has up to {MAX_STEPS:,} steps, and '{time}' has {steps:,}; declare wider ones"
+        )
+    rows, running = tree(steps) if pure else _root(steps)
+    over_time = np.pad(rows, ((0, 0), (0, size - steps)))  # missing times are counted in no step
+    if condition is None:
+        return _Plan(weights(domain, over_time, attributes=[time]), running)
+    query = _query(domain, condition)
+    if time in query.attributes or query.count != 1 or query.denominator != 1:
+        raise WorkloadError(f"expected one condition that counts records, on other attributes than '{time}'")
+    if size * domain.cells(query.attributes) > MAX_CELLS:
+        raise WorkloadError(f"steps and condition look at more than {MAX_CELLS:,} cells; use wider steps")
+    inside = np.asarray(cell_weights(query), dtype=np.float64)
+    order = [time, *query.attributes]
+    return _Plan(weights(domain, np.kron(over_time, inside), attributes=order), running)
+
+
+def _query(domain: Domain, condition: Queries | str) -> Queries:
+    return where(domain, condition) if isinstance(condition, str) else condition
+
+
+def tree(steps: int) -> tuple[Matrix, Matrix]:
+    """Nodes of a binary tree over the steps (down) by the steps they count, and the nodes of every prefix."""
+    nodes: list[tuple[int, int]] = []
+    for level in range(steps.bit_length()):
+        width = 2**level
+        nodes += [(start, start + width) for start in range(0, steps - width + 1, width)]
+    places = {node: i for i, node in enumerate(nodes)}
+    rows = np.zeros((len(nodes), steps))
+    for i, (start, stop) in enumerate(nodes):
+        rows[i, start:stop] = 1
+    running = np.zeros((steps, len(nodes)))
+    for end in range(1, steps + 1):
+        start = 0
+        while start < end:  # the widest whole node that begins here
+            width = 2 ** ((end - start).bit_length() - 1)
+            running[end - 1, places[start, start + width]] = 1
+            start += width
+    return rows, running
+
+
+def _root(steps: int) -> tuple[Matrix, Matrix]:
+    """The square root of the matrix of prefixes, in parts of 2^-20, and the matrix that makes prefixes of it."""
+    k = np.arange(1, steps)
+    diagonals = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+    apart = np.arange(steps)[:, None] - np.arange(steps)
+    rows = np.rint(np.where(apart >= 0, diagonals[np.abs(apart)], 0.0) * 2**20) / 2**20
+    return rows, np.cumsum(np.linalg.inv(rows), axis=0, dtype=np.float64)
