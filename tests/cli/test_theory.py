@@ -261,3 +261,19 @@ def test_plan_of_a_session(tmp_path):
     assert told["questions"] > 1
     assert told["affordable_questions_log10"] > 1
     refused(call("plan", "-d", own.domain, "--online", "--epsilon", 1), "--n, a public figure")
+
+
+def test_plan_online_says_what_a_session_would_do(tmp_path):
+    """By the settings of a session that is opened on a table of this size."""
+    own = desk(tmp_path)
+    words = ("plan", "-d", own.domain, "--online", "--n", 20_000, "--json")
+    pure = call(*words, "--epsilon", 1).json["session"]
+    assert pure["tables_share"] is None
+    assert pure["far_guesses"] >= 4
+    rho = call(*words, "--epsilon", 1, "--delta", 1e-6).json["session"]
+    assert rho["error"] < pure["error"] < 0.1
+    assert rho["measured_answers"] > pure["measured_answers"] >= 100
+    told = call("plan", "-d", own.domain, "--online", "--n", 20_000, "--epsilon", 1, "--delta", 1e-6).out
+    assert f"states errors of at most {100 * rho['error']:.3g} points" in told
+    few = call("plan", "-d", own.domain, "--online", "--n", 300, "--epsilon", 0.1, "--alpha", 0.02).out
+    assert "a session cannot be opened: alpha=0.02 cannot be guaranteed" in few
