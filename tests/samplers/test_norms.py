@@ -114,3 +114,27 @@ def test_production_draws_from_the_system():
     point = whole_point(SystemBits(), SKEWED, law.draw(SystemBits(), 512), 1)
     assert point is not None
     assert point.shape == (2,)
+
+
+def loss_at_least(decay, *, draws=2500):
+    """A lower bound of epsilon, at 99.9 %, from how often a draw looks like that of a neighbour one move away."""
+    from scipy.stats import beta
+
+    move = np.array([1, -1])  # of norm 3/4: one of two levels at resolution 2
+    noise = SeededNoise(8)
+
+    def looks_moved(exact):
+        drawn = [noise.norm(exact, body=SKEWED, resolution=2, decay=decay) for _ in range(draws)]
+        return sum(SKEWED.norm(z - move) < SKEWED.norm(z) for z in drawn)
+
+    here, there = looks_moved(np.zeros(2, dtype=np.int64)), looks_moved(move)
+    return math.log(beta.ppf(5e-4, there, draws - there + 1) / beta.ppf(1 - 5e-4, here + 1, draws - here))
+
+
+@pytest.mark.slow
+def test_an_audit_finds_no_more_loss_than_was_paid_and_would_find_a_third_of_the_noise():
+    """What is paid for at most two levels, at epsilon 1."""
+    assert SKEWED.norm(np.array([1, -1])) == Fraction(3, 4)
+    paid = Fraction(math.exp(-0.5))
+    assert 0.2 < loss_at_least(paid) <= 1
+    assert loss_at_least(paid**3) > 1

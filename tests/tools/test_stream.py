@@ -11,6 +11,7 @@ from maquette.questions.noise import Gaussian, Laplace
 from maquette.tools import stream as streaming
 from maquette.tools.stream import MAX_STEPS, _root, error, tree
 from support import privacy_loss
+from support.cli_files import call, desk, refused
 from support.privacy_conformance import TINY
 from support.privacy_doubles import RecordingNoise, ReplayingNoise, TapeCurator, ledger_for, table_of
 
@@ -168,3 +169,16 @@ def test_a_table_that_grew_is_another_table():
     more = mq.open({"day": [*DAYS.tolist(), 3], "region": [*REGIONS.tolist(), "north"]}, domain=DOMAIN)
     with pytest.raises(LedgerError):
         mq.count_stream(more, "day", epsilon=1.0, ledger=ledger)
+
+
+def test_the_command(tmp_path):
+    own = desk(tmp_path)
+    words = ("stream", own.table, "-d", own.domain, "--ledger", tmp_path / "x.ledger", "--epsilon", 5, "-q")
+    shown = call(*words, "--time", "age", "--where", "sex = 'Male'", "--json").json
+    counts = [step["count"] for step in shown["steps"]]
+    men = sum(1 for i in range(400) if i % 5 < 2 and i % 17)  # with an age
+    assert abs(counts[-1] - men) <= shown["error"]
+    again = call(*words, "--time", "age", "--where", "sex = 'Male'").out
+    assert again.splitlines()[-2].endswith(f": {counts[-1]:,.0f}")
+    assert "except with probability 0.05" in again
+    refused(call(*words, "--time", "sex"), "ordered")
