@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from benchmarks import tables
 from benchmarks.families import cells
 from benchmarks.families.double import engine_of
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.results.replicates import combine
 from maquette.sculpt.refit import clear_pairs, refit
 

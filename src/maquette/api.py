@@ -18,7 +18,7 @@ from maquette.gate.handle import Table
 from maquette.mechanisms import postprocess
 from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome, Progress
 from maquette.mechanisms.postprocess import expanded
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.queries.base import Queries
 from maquette.queries.predicates import notes_of
 from maquette.questions.measurement import Size

@@ -11,8 +11,7 @@ from maquette.accounting import UNITS
 from maquette.accounting.unit import Unit
 from maquette.gate import prices
 from maquette.queries.base import Sensitivity
-from maquette.questions.noise import NoiseRequest, law_at
-from maquette.questions.rounding import sigma_of
+from maquette.questions.noise import NoiseRequest, law_at, sigma_of
 from support.priced import priced
 
 pytestmark = pytest.mark.law

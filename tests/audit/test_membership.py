@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from maquette.audit import trial
+from maquette.audit import attacks
 from maquette.domain import Domain, Relation
 from maquette.queries import marginals
 
@@ -26,7 +26,7 @@ def table_domain(cells: int) -> Domain:
     return Domain.from_dict({"attributes": [{"name": "cell", "kind": "categorical", "categories": values}]})
 
 
-def singled_out(answering: trial.Answering) -> tuple[float, float, int]:
+def singled_out(answering: attacks.Answering) -> tuple[float, float, int]:
     """Of the cells whose answer is nearest to one: the part that holds one record; the same of all cells; how many."""
     domain, rng = table_domain(CELLS), random.Random(5)
     people = codes(domain, np.array([rng.randrange(CELLS) for _ in range(CELLS)]))
@@ -42,17 +42,17 @@ def limit_of(baseline: float, trials: int) -> float:
 
 def test_a_release_singles_out_nobody():
     """A4: the excess over chance is at most (e^epsilon - 1) times chance, and what sampling adds."""
-    answering = trial.releasing(epsilon=EPSILON, relation=Relation.ADD_REMOVE, mechanism="laplace")
+    answering = attacks.releasing(epsilon=EPSILON, relation=Relation.ADD_REMOVE, mechanism="laplace")
     success, baseline, trials = singled_out(answering)
     assert success <= limit_of(baseline, trials)
 
 
 def test_exact_counts_single_out_everybody():
-    success, baseline, trials = singled_out(trial.exact)
+    success, baseline, trials = singled_out(attacks.exact)
     assert success == 1.0 > limit_of(baseline, trials)
 
 
-def guessed(answering: trial.Answering, *, runs: int) -> float:
+def guessed(answering: attacks.Answering, *, runs: int) -> float:
     """How often an attacker is right who knows all other records, and that the one is there every second time."""
     domain, right = table_domain(2), 0
     for run in range(runs):
@@ -65,8 +65,8 @@ def guessed(answering: trial.Answering, *, runs: int) -> float:
 
 def test_membership_is_guessed_no_better_than_the_budget_allows():
     """A5: at most e^epsilon / (1 + e^epsilon), and what sampling adds."""
-    answering = trial.releasing(epsilon=EPSILON, relation=Relation.ADD_REMOVE, mechanism="laplace")
+    answering = attacks.releasing(epsilon=EPSILON, relation=Relation.ADD_REMOVE, mechanism="laplace")
     runs = 100
     limit = math.exp(EPSILON) / (1 + math.exp(EPSILON)) + 5 / math.sqrt(4 * runs)
     assert guessed(answering, runs=runs) <= limit < 0.9
-    assert guessed(trial.exact, runs=10) == 1.0
+    assert guessed(attacks.exact, runs=10) == 1.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maquette.api import release
-from maquette.audit import attacks, trial
+from maquette.audit import attacks
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate import handle
@@ -17,21 +17,21 @@ pytestmark = pytest.mark.privacy
 PEOPLE = {"shattered set": 8, "least squares": 32, "linear program": 32}
 
 
-@pytest.mark.parametrize("attack", trial.ATTACKS)
+@pytest.mark.parametrize("attack", attacks.ATTACKS)
 def test_exact_answers_betray_everyone(attack):
-    found = trial.run(attack, trial.exact, people=PEOPLE[attack], trials=2, rng=random.Random(1))
+    found = attacks.run(attack, attacks.exact, people=PEOPLE[attack], trials=2, rng=random.Random(1))
     assert found.recovered == 1.0
     assert found.limit is None
 
 
-@pytest.mark.parametrize("attack", trial.ATTACKS)
+@pytest.mark.parametrize("attack", attacks.ATTACKS)
 @pytest.mark.parametrize("relation", Relation)
 def test_our_releases_betray_no_more_than_the_limit(attack, relation):
     """Evidence, no proof. Chance is 1/2; the limit at epsilon = 0.1 is 0.525 or 0.550."""
     epsilon, trials = 0.1, 6
-    limit = trial.limit_for(relation, epsilon=epsilon)
-    answering = trial.releasing(epsilon=epsilon, relation=relation, mechanism="laplace")
-    found = trial.run(
+    limit = attacks.limit_for(relation, epsilon=epsilon)
+    answering = attacks.releasing(epsilon=epsilon, relation=relation, mechanism="laplace")
+    found = attacks.run(
         attack,
         answering,
         people=PEOPLE[attack],
@@ -45,42 +45,42 @@ def test_our_releases_betray_no_more_than_the_limit(attack, relation):
     assert found.recovered < 1
 
 
-@pytest.mark.parametrize("attack", trial.ATTACKS)
+@pytest.mark.parametrize("attack", attacks.ATTACKS)
 def test_a_mechanism_with_too_little_noise_is_caught(attack):
     """Noise of scale 1/4 on every answer instead of k/epsilon: far beyond the limit of epsilon = 0.1."""
     rng = random.Random(4)
 
     def leaky(domain, queries, people):
-        counts = trial.exact(domain, queries, people)
+        counts = attacks.exact(domain, queries, people)
         return counts + np.array([rng.choice((-0.25, 0.25)) for _ in counts])
 
-    found = trial.run(attack, leaky, people=PEOPLE[attack], trials=2, rng=rng)
-    assert found.recovered > trial.limit_for(Relation.ADD_REMOVE, epsilon=0.1) + 0.25
+    found = attacks.run(attack, leaky, people=PEOPLE[attack], trials=2, rng=rng)
+    assert found.recovered > attacks.limit_for(Relation.ADD_REMOVE, epsilon=0.1) + 0.25
 
 
 def test_the_limits_of_both_relations():
-    assert trial.limit_for(Relation.REPLACE_ONE, epsilon=1) == pytest.approx(np.e / (1 + np.e))
-    assert trial.limit_for(Relation.ADD_REMOVE, epsilon=1) == pytest.approx(np.e**2 / (1 + np.e**2))
+    assert attacks.limit_for(Relation.REPLACE_ONE, epsilon=1) == pytest.approx(np.e / (1 + np.e))
+    assert attacks.limit_for(Relation.ADD_REMOVE, epsilon=1) == pytest.approx(np.e**2 / (1 + np.e**2))
 
 
 def test_trials_use_fresh_secrets_of_the_system_by_default():
-    found = trial.run("shattered set", trial.exact, people=4, trials=1)
+    found = attacks.run("shattered set", attacks.exact, people=4, trials=1)
     assert (found.people, found.queries, found.recovered) == (4, 16, 1.0)
 
 
 @pytest.mark.parametrize("points", [1, 3, 18])
 def test_a_shattered_set_has_an_even_number_of_points(points):
     with pytest.raises(ParameterError, match="even number"):
-        trial.run("shattered set", trial.exact, people=points)
+        attacks.run("shattered set", attacks.exact, people=points)
 
 
 def test_parameters_are_checked():
     with pytest.raises(ParameterError, match="attack"):
-        trial.run("guessing", trial.exact, people=4)
+        attacks.run("guessing", attacks.exact, people=4)
     with pytest.raises(ParameterError, match="people"):
-        trial.run("least squares", trial.exact, people=0)
+        attacks.run("least squares", attacks.exact, people=0)
     with pytest.raises(ParameterError, match="queries"):
-        trial.run("least squares", trial.exact, people=4, queries=0)
+        attacks.run("least squares", attacks.exact, people=4, queries=0)
 
 
 def _made(epsilon: float, mechanism: str):

@@ -6,7 +6,7 @@ import pytest
 
 import maquette as mq
 from maquette.cli import console
-from maquette.cli.schedule import Schedule, Stage
+from maquette.cli.console import Schedule, Stage
 from maquette.queries import marginals
 from maquette.releasing.registry import MECHANISMS
 from maquette.releasing.stages import PARTS, ExpectedStage

@@ -18,8 +18,7 @@ from maquette.domain.file import check
 from maquette.errors import DomainError, MechanismError
 from maquette.mechanisms import postprocess
 from maquette.models import constraints as ready
-from maquette.models.answers import SmallDatabase
-from maquette.models.rows import generator
+from maquette.models.answers import SmallDatabase, generator
 from support.cli_files import call, refused
 
 AGE = Attribute("age", Kind.NUMERIC, bounds=(0, 90), bins=5, integer=True, nullable=True)

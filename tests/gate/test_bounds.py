@@ -23,8 +23,8 @@ from maquette.questions import tables as public_tables
 from maquette.questions.draws import Candidates, Draw, DrawnDatabase, Forest, Listed, Nested, Thresholds
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
-from maquette.questions.residuals import project
-from maquette.questions.steps import Guess
+from maquette.questions.sparse import Guess
+from maquette.questions.tables import project
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MAX_NESTING
 from maquette.samplers.noise import SystemNoise

@@ -18,8 +18,7 @@ from maquette.errors import LedgerError, MechanismError, ParameterError, SourceE
 from maquette.gate import curator as curator_module
 from maquette.gate import prices
 from maquette.gate.curator import DiscoveryCurator
-from maquette.questions.findings import from_bytes, threshold_for, to_bytes
-from maquette.questions.ladder import KINDS, NUMBERS, YEARS
+from maquette.questions.findings import KINDS, NUMBERS, YEARS, from_bytes, threshold_for, to_bytes
 from maquette.questions.noise import Gaussian, Laplace
 from maquette.releasing.discovery import kind_of
 from maquette.releasing.found_cells import close_borders, number_attribute, occupied

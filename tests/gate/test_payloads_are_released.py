@@ -20,10 +20,10 @@ from maquette.queries import prefixes, where
 from maquette.queries.marginals import full
 from maquette.questions import sparse
 from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.digests import pack, unpack
 from maquette.questions.draws import Draw, Listed
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.noise import NoiseRequest
-from maquette.questions.payload import pack, unpack
 from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import weighting
 from support.privacy_cases import mixed

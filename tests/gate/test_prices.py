@@ -13,7 +13,7 @@ from maquette.errors import ParameterError
 from maquette.gate import prices as calibrate
 from maquette.queries.base import Sensitivity
 from maquette.questions.bounds import WIDEST
-from maquette.questions.rounding import float_up, sigma_of, sqrt_up
+from maquette.questions.noise import float_up, sigma_of, sqrt_up
 from maquette.samplers.laws import exp_minus
 
 pytestmark = pytest.mark.law

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError
+from maquette.models.answers import database, generator, largest_remainder, sample, systematic
 from maquette.models.fits import (
     answer_histogram,
     can_map,
@@ -23,7 +24,6 @@ from maquette.models.fits import (
     project_simplex,
     simplex_shift,
 )
-from maquette.models.rows import database, generator, largest_remainder, sample, systematic
 from maquette.queries import marginals, points, prefixes, ranges, union
 
 

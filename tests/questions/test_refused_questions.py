@@ -11,7 +11,7 @@ import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Kind
 from maquette.errors import LedgerError, MechanismError, ParameterError, WorkloadError
-from maquette.questions import atoms, bounds, draws, sparse, steps
+from maquette.questions import atoms, bounds, draws, sparse
 from maquette.questions.noise import (
     ONE,
     Cube,
@@ -24,7 +24,7 @@ from maquette.questions.noise import (
     law_of_variance,
 )
 from maquette.questions.released import ClassQuestion, ReleasedTables
-from maquette.questions.steps import Step
+from maquette.questions.sparse import Step
 from maquette.questions.weighting import Weighting
 from maquette.receipt import Receipt
 from maquette.samplers import check
@@ -98,7 +98,7 @@ def test_an_epoch_without_prices_and_a_step_without_outcome():
         sparse.terms_from_dict({"threshold": 1, "cap": 1, "prices": [None, "1", None]})
     step = Step(3, "test", {}, None, 0, "", Receipt(1, "00"), False)
     with pytest.raises(LedgerError, match="step 3 holds no outcome"):
-        steps.outcome_of(step)
+        sparse.outcome_of(step)
 
 
 BLOCK = draws.Blocks(((draws.Thresholds("a"), "flat"),))

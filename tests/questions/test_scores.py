@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.models.answers import Answers
-from maquette.questions import scores
-from maquette.questions.scores import check_answers, count_errors, signed_errors
+from maquette.questions import answers as scores
+from maquette.questions.answers import check_answers, count_errors, signed_errors
 from support.privacy_doubles import histograms, neighbours
 
 

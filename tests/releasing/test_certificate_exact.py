@@ -21,8 +21,7 @@ from maquette.queries import marginals
 from maquette.questions.measurement import NoisyCounts, Receipt, Size
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace
 from maquette.releasing.certify import beta_for_noise, certify, certify_classes
-from maquette.results.distribution import distribution_of
-from maquette.results.totals import records
+from maquette.results.distribution import distribution_of, records
 
 pytestmark = pytest.mark.accuracy
 

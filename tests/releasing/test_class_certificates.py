@@ -17,7 +17,7 @@ from maquette.releasing import class_choice
 from maquette.releasing.certify import share_of_beta
 from maquette.releasing.planning import choose, decide
 from maquette.releasing.request import Request, read_certificate
-from maquette.results.totals import records
+from maquette.results.distribution import records
 from support.class_cases import FAMILY, ORDER, cell_sets
 
 DOMAIN = mq.Domain.from_dict(

@@ -9,7 +9,7 @@ import maquette as mq
 from maquette.accounting.budget import Budget
 from maquette.domain import Attribute, Kind, Relation
 from maquette.queries import marginals
-from maquette.results.population import ADAPTIVE, FIXED, WORKLOAD, of_session_answer
+from maquette.results.statements import ADAPTIVE, FIXED, WORKLOAD, of_session_answer
 from maquette.theory import population
 from support.online_cases import PEOPLE, book, people, seeded_session
 

@@ -12,8 +12,8 @@ from maquette.queries.marginals import Binned
 from maquette.questions.measurement import Receipt, Size
 from maquette.questions.noise import Gaussian
 from maquette.releasing.certify import beta_for_noise
+from maquette.results.distribution import records
 from maquette.results.figures import Grouping
-from maquette.results.totals import records
 from maquette.sculpt.model import MeasuredTable, SculptModel
 
 DOMAIN = Domain((Attribute("a", Kind.ORDINAL, codes=3), Attribute("b", Kind.ORDINAL, codes=2)))

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from maquette.samplers import noise
-from maquette.samplers.laws import CubeRadius, SystemBits
+from maquette.samplers.laws import START, CubeRadius, Radius, SystemBits
 from maquette.samplers.noise import LONG, TableNoise, table
-from maquette.samplers.radius import START, Radius
 from support.seeded import SeededBits
 
 LAWS = [

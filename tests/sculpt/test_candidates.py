@@ -11,7 +11,7 @@ import maquette as mq
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.questions.measurement import Size
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements

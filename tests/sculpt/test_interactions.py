@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.sculpt import interactions
 from maquette.sculpt.interactions import departures, has_neighbours
 from maquette.sculpt.measurements import prior_variances, shrink

@@ -9,7 +9,7 @@ import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.sculpt import mechanism
 from maquette.sculpt.bins import bin_index
 from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way

@@ -10,7 +10,7 @@ import pytest
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError, WorkloadError
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.queries import marginals, prefixes, union, where
 from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Binned, count_binned, full, labels

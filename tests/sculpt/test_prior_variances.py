@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.sculpt.measurements import prior_variances, shrink, table_prior_variance
 
 EXPECTED = np.full(200, 900.0)

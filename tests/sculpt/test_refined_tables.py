@@ -10,7 +10,7 @@ from maquette import open as open_table
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.queries import where
 from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Binned, count_binned

@@ -11,7 +11,7 @@ import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.queries.marginals import count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import rows as rows_module

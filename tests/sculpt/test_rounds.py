@@ -8,7 +8,7 @@ import pytest
 import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import stages
 from maquette.sculpt.allocation import TableNoise

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from maquette.domain import Attribute, Domain, Kind
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements, TableMeasurement

@@ -10,7 +10,7 @@ import pytest
 import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.questions.noise import law_of_variance
 from maquette.sculpt import third_order

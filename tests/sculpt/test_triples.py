@@ -7,7 +7,7 @@ import pytest
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.sculpt import mechanism as running
 from maquette.sculpt.third_order import candidate_triples, hash_sets
 

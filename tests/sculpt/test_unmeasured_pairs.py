@@ -7,7 +7,7 @@ import pytest
 
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.queries.marginals import count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import stages

@@ -11,7 +11,7 @@ from maquette.accounting.budget import Budget
 from maquette.domain import Attribute, Kind
 from maquette.errors import KeyReused, ParameterError
 from maquette.models.answers import Answers
-from maquette.models.prior import LOG_MIXING
+from maquette.models.hypothesis import LOG_MIXING
 from maquette.queries import marginals
 from maquette.theory import online
 from support.online_cases import PEOPLE, book, people, seeded_session, truth

@@ -23,7 +23,7 @@ from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.norms import Body
 from maquette.questions.released import ReleasedTables
-from maquette.questions.steps import Guess
+from maquette.questions.sparse import Guess
 from maquette.questions.weighting import Weighting
 from support.gate_world import DOMAIN, OTHER, databases
 

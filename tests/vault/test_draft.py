@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maquette.domain import Domain, Kind
 from maquette.domain.file import check
-from maquette.domain.usual import SCALES, usual_scale
+from maquette.domain.review import SCALES, usual_scale
 from maquette.errors import DomainError, SourceError
 from maquette.gate.handle import open as open_table
 from maquette.vault.draft import draft_domain, round_bounds

@@ -13,8 +13,7 @@ from maquette.cli.options import AsJson, Delimiter, Delta, Quiet, RelationName
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
-    from maquette.audit.attacks import Finding, Method
-    from maquette.audit.trial import Attack
+    from maquette.audit.attacks import Attack, Finding, Method
     from maquette.domain import Relation
 
 
@@ -76,7 +75,7 @@ def reconstruct(
       maquette audit reconstruct people.maquette --people people.csv --secret sex
     """
     from maquette import _check
-    from maquette.audit.trial import ATTACKS
+    from maquette.audit.attacks import ATTACKS
     from maquette.domain import Relation
 
     _check.one_of(["all", *ATTACKS], attack=attack)
@@ -118,7 +117,7 @@ def _made_up(
     quiet: bool,
 ) -> list[Finding]:
     from maquette.accounting.budget import Budget
-    from maquette.audit import trial
+    from maquette.audit import attacks as trial
 
     Budget(epsilon, delta)
     limit = trial.limit_for(relation, epsilon=epsilon, delta=delta)

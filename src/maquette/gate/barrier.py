@@ -30,10 +30,10 @@ from maquette.gate.handle import Table, commitment_of, engine_of, raw_commitment
 from maquette.gate.prices import Counts, Prices, SelectionPlan
 from maquette.queries.base import Sensitivity
 from maquette.questions import bounds
+from maquette.questions.answers import one_each
+from maquette.questions.digests import pack, unpack
 from maquette.questions.measurement import NoisyCounts
 from maquette.questions.noise import NoiseLaw, NoiseRequest, independent
-from maquette.questions.payload import pack, unpack
-from maquette.questions.scores import one_each
 from maquette.receipt import Receipt
 from maquette.samplers.noise import Noise, SystemNoise, add_noise
 

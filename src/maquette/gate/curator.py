@@ -27,12 +27,11 @@ from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions import bounds, sparse
-from maquette.questions.answers import Answers
+from maquette.questions.answers import Answers, check_answers, group_ends
 from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.digests import answers_request, database_digest, tables_request
 from maquette.questions.draws import Draw, DrawnDatabase
-from maquette.questions.findings import FoundValues, from_bytes, numbers_request, to_bytes
-from maquette.questions.ladder import KINDS, YEARS
+from maquette.questions.findings import KINDS, YEARS, FoundValues, from_bytes, numbers_request, to_bytes
 from maquette.questions.measurement import (
     Epoch,
     EpochTerms,
@@ -45,13 +44,17 @@ from maquette.questions.measurement import (
 )
 from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest
 from maquette.questions.released import ClassQuestion, ReleasedTables
-from maquette.questions.residuals import project
-from maquette.questions.scores import check_answers, group_ends
-from maquette.questions.steps import EPOCH, TEST, Guess, check_guess, outcome_of
-from maquette.questions.tables import cell_sensitivity, check_references, check_tables, distance_sensitivity
+from maquette.questions.sparse import EPOCH, TEST, Guess, check_guess, outcome_of
+from maquette.questions.tables import (
+    cell_sensitivity,
+    check_references,
+    check_tables,
+    distance_sensitivity,
+    project,
+)
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight
-from maquette.samplers.draw import error_of, join_words, run, split_words, weighted_view
+from maquette.samplers.draw import error_of, join_words, run, split_words, total_weight
 from maquette.samplers.noise import add_noise
 from maquette.vault.raw import RawTable
 from maquette.vault.statistics import distances, errors_of, largest_by_part, largest_errors
@@ -95,11 +98,7 @@ class Curator(Barrier):
         """
         check_weight(self.domain, weight, [()])
         request = {"ask": "total", "weight": weight.to_dict()}
-
-        def exact() -> Counts:
-            return np.array([-(-weighted_view(self._engine, weight).size() // weight.grid)])
-
-        return Size.of(self._ones_at(request, 1, price, exact))
+        return Size.of(self._ones_at(request, 1, price, lambda: total_weight(self._engine, weight)))
 
     def measure(self, queries: Queries, *, noise: NoiseRequest, note: Note = None) -> Measurement:
         """Answers to a class of queries, plus noise of the asked kind and price.
@@ -389,7 +388,7 @@ class DiscoveryCurator(Barrier):
     def numbers(
         self, column: str, *, price: Fraction, borders: tuple[float, ...] | None = None
     ) -> NoisyCounts:
-        """Numbers of a column that lie between the borders of `questions/ladder.py` or other public ones, with noise.
+        """Numbers of a column that lie between the borders of `questions/findings.py` or other public ones, with noise.
 
         Guarantee: `price`; a record is counted in one cell, beyond the borders and without a number too.
         """

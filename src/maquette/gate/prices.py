@@ -34,12 +34,13 @@ from maquette.questions.noise import (
     NoiseLaw,
     NoiseRequest,
     Norm,
+    float_up,
+    grid_up,
     independent,
+    sqrt_up,
 )
 from maquette.questions.norms import levels_for
-from maquette.questions.residuals import relative
-from maquette.questions.rounding import float_up, grid_up, sqrt_up
-from maquette.questions.tables import check_tables, without_overlap
+from maquette.questions.tables import check_tables, relative, without_overlap
 from maquette.samplers.laws import exp_minus
 from maquette.samplers.noise import Noise
 

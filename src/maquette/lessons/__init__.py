@@ -4,15 +4,19 @@ Nothing here goes through the gate: exact probabilities of a private table are t
 plain numbers and returns values that can be printed or drawn.
 """
 
-from maquette.lessons.animations import animation
 from maquette.lessons.laws import Law, exponential, smalldb, sparse_vector
-from maquette.lessons.pictures import picture
-from maquette.lessons.runs import Attack, Round, Sampling, multiplicative_weights, reconstruction, sampling
+from maquette.lessons.pictures import animation, picture
 from maquette.lessons.traces import (
+    Attack,
     Question,
+    Round,
+    Sampling,
     Test,
+    multiplicative_weights,
     pmw_plan,
     private_multiplicative_weights,
+    reconstruction,
+    sampling,
     sparse_vector_run,
 )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from maquette.errors import ParameterError
 from maquette.lessons.laws import Law
-from maquette.lessons.runs import Attack, Round, Sampling
-from maquette.lessons.traces import Question, Test
+from maquette.lessons.traces import Attack, Question, Round, Sampling, Test
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 POTENTIAL = "potential, KL(table || hypothesis)"
@@ -170,3 +170,161 @@ def _panel(
 ) -> dict[str, Any]:
     encoding = {"x": x, "y": y} | (more or {})
     return {"width": 320, "height": 200, "data": {"values": values}, "mark": mark, "encoding": encoding}
+
+
+# Traces as animated pictures: SVG whose parts change by themselves in any browser, without scripts.
+#
+# Written by hand because Vega-Lite, which draws the other pictures, has no animation in its files.
+
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640, 320, 40, 50, 36
+SECONDS = 0.7
+"""How long a step is shown."""
+MAX_STEPS = 200
+"""A longer trace is no picture any more."""
+_INK, _BAR, _GOAL, _ALERT = "#334155", "#60a5fa", "#0f172a", "#c2410c"
+
+
+def animation(
+    trace: Sequence[Round] | Sequence[Question] | Sequence[Test],
+    *,
+    table: Sequence[float] | None = None,
+    title: str = "",
+) -> str:
+    """A trace as an animated SVG: the hypothesis step by step, or counts against a noisy threshold.
+
+    `table` is the made-up table: where it is given, its shares are marked on the bars of the hypothesis.
+    """
+    steps = list(trace)
+    if not steps or len(steps) > MAX_STEPS:
+        raise ParameterError(f"expected a trace of 1 to {MAX_STEPS} steps to animate, got {len(steps)}")
+    tests = [one for one in steps if isinstance(one, Test)]
+    if tests:
+        return _page(title, _test_frames(tests), [_test_words(one) for one in tests])
+    hypotheses = [one.hypothesis for one in steps if not isinstance(one, Test)]
+    words = [_words(one) for one in steps if not isinstance(one, Test)]
+    return _page(title, _bars(hypotheses, table), words)
+
+
+def _words(step: Round | Question) -> str:
+    if isinstance(step, Round):
+        off = f"query {step.query + 1} was off by {step.gap:+.3f}"
+        return f"update {step.number}: {off}; potential {step.potential:.3f}"
+    what = "far off: paid for" if step.is_paid else "near enough: free"
+    return (
+        f"question {step.number}: guess {step.guess:.3f}, {what}; {step.paid} paid so far, potential "
+        f"{step.potential:.3f}"
+    )
+
+
+def _test_words(step: Test) -> str:
+    verdict = "above" if step.above else "not above"
+    return f"question {step.number}: count {step.count}, with noise {step.noisy}: {verdict}; {step.left} left"
+
+
+def _page(title: str, drawing: list[str], words: Sequence[str]) -> str:
+    """The frame, the drawing, and a line of words for every step."""
+    shown = [
+        _text(LEFT, 40, line, more=_blink(i, len(words)), opacity=1 if i == len(words) - 1 else 0)
+        for i, line in enumerate(words)
+    ]
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
+        ' font-family="system-ui, sans-serif">',
+        f"<title>{escape(title or 'a run, step by step')}</title>",
+        f"<desc>{escape(words[-1])}</desc>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        _text(LEFT, 20, title, size=15),
+        *shown,
+        *drawing,
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _bars(hypotheses: Sequence[Sequence[float]], table: Sequence[float] | None) -> list[str]:
+    """One bar per cell, whose height follows the hypothesis; a mark where the table's share is."""
+    cells = len(hypotheses[0])
+    shares = [] if table is None else [one / sum(table) for one in table]
+    top = max([max(one) for one in hypotheses] + shares)
+    room, floor = HEIGHT - TOP - BOTTOM, HEIGHT - BOTTOM
+    step = (WIDTH - 2 * LEFT) / cells
+    parts = [_stroke(LEFT, floor, WIDTH - LEFT, floor)]
+    for cell in range(cells):
+        heights = [room * one[cell] / top for one in hypotheses]
+        x = LEFT + cell * step + step * 0.1
+        parts.append(
+            f'<rect x="{x:.1f}" y="{floor - heights[-1]:.1f}" width="{step * 0.8:.1f}" height="{heights[-1]:.1f}"'
+            f' fill="{_BAR}">{_frames("height", heights)}{_frames("y", [floor - h for h in heights])}</rect>'
+        )
+        if shares:
+            y = floor - room * shares[cell] / top
+            parts.append(_stroke(x, y, x + step * 0.8, y, ink=_GOAL, width=2))
+        parts.append(_text(x + step * 0.4, floor + 16, str(cell + 1), size=10, anchor="middle"))
+    legend = "bars: hypothesis" + ("; lines: the table" if shares else "") + "; one bar a cell"
+    return [*parts, _text(LEFT, HEIGHT - 6, legend, size=11)]
+
+
+def _test_frames(tests: Sequence[Test]) -> list[str]:
+    """A dot per question, with its noise, as it is asked; the noisy threshold as a line."""
+    threshold = tests[0].threshold
+    low = min([0, threshold, *(min(one.count, one.noisy) for one in tests)])
+    high = max([threshold, *(max(one.count, one.noisy) for one in tests)])
+    room, floor = HEIGHT - TOP - BOTTOM, HEIGHT - BOTTOM
+
+    def place(value: float) -> float:
+        return floor - room * (value - low) / max(high - low, 1)
+
+    step = (WIDTH - 2 * LEFT) / len(tests)
+    y = place(threshold)
+    parts = [_stroke(LEFT, y, WIDTH - LEFT, y, ink=_ALERT, width=1.5)]
+    for i, one in enumerate(tests):
+        x, ink = LEFT + (i + 0.5) * step, _ALERT if one.above else _BAR
+        parts.append(
+            f'<g>{_appear(i, len(tests))}<line x1="{x:.1f}" y1="{place(one.count):.1f}" x2="{x:.1f}"'
+            f' y2="{place(one.noisy):.1f}" stroke="{_INK}" stroke-width="1"/>'
+            f'<circle cx="{x:.1f}" cy="{place(one.count):.1f}" r="3" fill="none" stroke="{_INK}"/>'
+            f'<circle cx="{x:.1f}" cy="{place(one.noisy):.1f}" r="5" fill="{ink}"/></g>'
+        )
+    legend = "line: noisy threshold; rings: counts; dots: counts with noise, never shown to the analyst"
+    return [*parts, _text(LEFT, HEIGHT - 6, legend, size=11)]
+
+
+def _frames(attribute: str, values: Sequence[float]) -> str:
+    """The values of an attribute one after the other, for ever; a single one does not change."""
+    if len(values) < 2:
+        return ""
+    listed = ";".join(f"{value:.1f}" for value in values)
+    return (
+        f'<animate attributeName="{attribute}" values="{listed}" dur="{SECONDS * len(values):.1f}s"'
+        ' calcMode="discrete" repeatCount="indefinite"/>'
+    )
+
+
+def _blink(place: int, steps: int) -> str:
+    """Shown in one step only."""
+    return _frames("opacity", [float(i == place) for i in range(steps)])
+
+
+def _appear(place: int, steps: int) -> str:
+    """Shown from one step on."""
+    return _frames("opacity", [float(i >= place) for i in range(steps)])
+
+
+def _stroke(x1: float, y1: float, x2: float, y2: float, *, ink: str = _INK, width: float = 1) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{ink}" stroke-width="{width}"/>'
+
+
+def _text(
+    x: float,
+    y: float,
+    words: str,
+    *,
+    size: int = 12,
+    anchor: str = "start",
+    more: str = "",
+    opacity: int = 1,
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{_INK}"'
+        f' opacity="{opacity}">{escape(words)}{more}</text>'
+    )

@@ -14,9 +14,16 @@ from maquette.mechanisms import shape
 from maquette.mechanisms.base import START_SECONDS, Guarantee, Outcome, Task
 from maquette.models import constraints
 from maquette.models import constraints as forbidden
-from maquette.models.answers import Answers, SmallDatabase, Unlisted
+from maquette.models.answers import (
+    Answers,
+    SmallDatabase,
+    Unlisted,
+    database,
+    generator,
+    largest_remainder,
+    systematic,
+)
 from maquette.models.fits import fit_entropic, fit_largest, fit_squares, histogram_map, simplex_shift
-from maquette.models.rows import database, generator, largest_remainder, systematic
 from maquette.queries.base import Queries
 from maquette.queries.merging import Merged
 from maquette.questions.answers import GRID

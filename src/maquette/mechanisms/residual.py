@@ -53,7 +53,7 @@ def allocate(
         weight of s_A in the objective: sum over margins w of c_w prod_A (n_i - 1) / prod_(w-A) n_i, with c_w the
         margin's weight (per cell) or that over its cells (per marginal). The empty set is not among the parts.
     Guarantee: sum over A of shift_A / (2 s_A) <= price in exact rationals, with the shifts of the axes that the
-        gate will really project out (`questions/residuals.py`).
+        gate will really project out (`questions/tables.py`).
     """
     weights = _weights(domain, margins, per)
     parts = tuple(part for part in below(domain, [a.margin for a in margins]) if part)

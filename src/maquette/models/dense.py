@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
-from maquette.models.answers import SmallDatabase
+from maquette.models.answers import SmallDatabase, even_steps, generator
 from maquette.models.fits import answer_histogram
-from maquette.models.hypothesis import Released, extend_digest
-from maquette.models.prior import Prior
+from maquette.models.hypothesis import Prior, Released, extend_digest
 from maquette.models.refit import MAX_MULTIPLIER, FittedAnswer, fit_answers, logit
-from maquette.models.rows import even_steps, generator
 from maquette.models.tilting import BlockLayout, Compiled, Counting, compile_query, tilt, total_of
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries, TableQueries

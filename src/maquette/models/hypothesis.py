@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,9 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError
-from maquette.models.answers import SmallDatabase
+from maquette.models.answers import SmallDatabase, even_steps, generator
 from maquette.queries import canonical_hash
 from maquette.queries.base import Margin, Queries
-
-if TYPE_CHECKING:
-    from maquette.models.prior import Prior
 
 MAX_DENSE_CELLS = 2**26
 """Universes up to this size have one weight per cell, half a gigabyte; a limit of memory, not of accuracy."""
@@ -129,3 +126,83 @@ def chosen_margin(domain: Domain, attributes: Iterable[str] | None) -> Margin:
 def extend_digest(digest: str, *parts: str) -> str:
     """A chain of digests: the one before, and one update."""
     return hashlib.sha256(" ".join([digest, *parts]).encode()).hexdigest()
+
+
+# What a session may start from instead of the uniform distribution: the rows of an earlier release.
+#
+# A release is public, so starting from it costs nothing. How near it is to the table nobody has proved, so a part of
+# the start stays uniform: with a share `MIXING` of it no weight is below MIXING / |X|, and the relative entropy of any
+# table to the start is at most ln|X| + ln(1 / MIXING), where it is ln|X| for the uniform start. That is what bounds the
+# number of answers that are paid for (`theory/online.py`); what an answer states does not depend on the start at all.
+
+MIXING = 2.0**-10
+"""The uniform part of a start. No guess moves by more than this, and ln|X| grows by 6.9."""
+LOG_MIXING = -math.log(MIXING)
+MAX_ROWS, UNIFORM_ROWS = 2**16, 2**11
+"""Rows of a hypothesis of weighted rows: of the release at most, and uniform ones that a fit may change first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """Released rows in codes; attributes that they lack are uniform and independent of the others."""
+
+    domain: Domain
+    columns: dict[str, NDArray[Any]]
+    digest: str
+    """Of the domain and all codes."""
+
+    @classmethod
+    def of(cls, domain: Domain, database: SmallDatabase) -> Prior:
+        """The rows of a release over this domain."""
+        if database.m < 1:
+            raise ParameterError("the release has no row to start from")
+        columns = {a.name: database.columns[a.name] for a in domain if a.name in database.columns}
+        digest = hashlib.sha256(domain.fingerprint.encode())
+        for name, codes in columns.items():
+            digest.update(f" {name} {len(codes)} ".encode())
+            digest.update(np.ascontiguousarray(codes, dtype="<u4").tobytes())
+        return cls(domain, columns, digest.hexdigest())
+
+    @property
+    def m(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def table(self, attributes: Margin) -> NDArray[np.float64]:
+        """The start as a weight for every cell of these attributes, shaped by them; they add up to 1."""
+        shape = tuple(self.domain[name].size for name in attributes)
+        names = [name for name in attributes if name in self.columns]
+        sizes = tuple(self.domain[name].size for name in names)
+        if names:
+            codes = tuple(self.columns[name].astype(np.int64) for name in names)
+            counts = np.bincount(np.ravel_multi_index(codes, sizes), minlength=math.prod(sizes))
+        else:
+            counts = np.array([self.m])
+        axes = [self.domain[name].size if name in self.columns else 1 for name in attributes]
+        cells = math.prod(shape)
+        each = (1 - MIXING) * math.prod(sizes) / (self.m * cells)
+        mixed = np.broadcast_to(counts.reshape(axes) * each, shape) + MIXING / cells
+        return np.asarray(mixed, dtype=np.float64)
+
+    def rows(self, attributes: Margin) -> tuple[dict[str, NDArray[Any]], NDArray[np.float64]]:
+        """The start as weighted rows: those of the release (at most `MAX_ROWS`), then a few uniform ones."""
+        rng = generator(f"{self.digest} start")
+        chosen = np.arange(self.m)
+        if self.m > MAX_ROWS:
+            chosen = even_steps(np.full(self.m, 1.0 / self.m), MAX_ROWS, rng=rng)
+        columns: dict[str, NDArray[Any]] = {}
+        for name in attributes:
+            size = self.domain[name].size
+            uniform = rng.integers(0, size, len(chosen) + UNIFORM_ROWS, dtype=np.uint32)
+            if name in self.columns:
+                uniform[: len(chosen)] = self.columns[name][chosen]
+            columns[name] = uniform
+        weights = np.full(len(chosen) + UNIFORM_ROWS, MIXING / UNIFORM_ROWS)
+        weights[: len(chosen)] = (1 - MIXING) / len(chosen)
+        return columns, weights
+
+    def log_chances(self, counts: NDArray[Any], attributes: Margin) -> NDArray[np.float64]:
+        """ln of the chance that rows drawn from the start are each of these small databases (databases by cells)."""
+        log_cells = np.log(self.table(attributes).ravel())
+        log_factorials = np.array([math.lgamma(i + 1) for i in range(int(counts.max(initial=0)) + 1)])
+        rows = int(counts[0].sum()) if len(counts) else 0
+        return math.lgamma(rows + 1) - log_factorials[counts].sum(axis=1) + counts @ log_cells

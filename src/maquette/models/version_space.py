@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError
-from maquette.models.answers import SmallDatabase
+from maquette.models.answers import SmallDatabase, generator, systematic
 from maquette.models.dense import check_covered, coded_rows
 from maquette.models.fits import cell_weights
-from maquette.models.hypothesis import Hypothesis, Released, chosen_margin, extend_digest
-from maquette.models.prior import MIXING, Prior
-from maquette.models.rows import generator, systematic
+from maquette.models.hypothesis import MIXING, Hypothesis, Prior, Released, chosen_margin, extend_digest
 from maquette.queries.base import Margin, Queries
 
 Floats = NDArray[np.float64]

@@ -20,12 +20,10 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette import _lazy_numba as numba
 from maquette.domain import Domain
-from maquette.models.answers import SmallDatabase
+from maquette.models.answers import SmallDatabase, even_steps, generator
 from maquette.models.dense import check_covered, coded_rows
-from maquette.models.hypothesis import Released, extend_digest
-from maquette.models.prior import Prior
+from maquette.models.hypothesis import Prior, Released, extend_digest
 from maquette.models.refit import FittedAnswer, fit_answers
-from maquette.models.rows import even_steps, generator
 from maquette.queries import canonical_hash, condition
 from maquette.queries.base import Margin, Queries
 from maquette.queries.condition import Leaf, product

@@ -1,12 +1,19 @@
-"""Released answers: fractions on a fixed grid, so that their error can be scored in whole numbers."""
+"""Released answers: fractions on a fixed grid, so that their error can be scored in whole numbers; and those scores."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from maquette.errors import ParameterError
+from maquette.queries.base import Group, Sensitivity
+from maquette.questions import bounds
 
 GRID = 2**30
 """Answers that do not come from rows are rounded to multiples of 1/GRID."""
@@ -34,3 +41,69 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self.numerators)
+
+
+# Scores of released answers: their errors on a table, in whole counts, and how far one record moves them.
+#
+# The score of a query is |q(x) - n f| for a released fraction f in [0, 1], rounded up. Its sensitivity is 1:
+# adding a record z moves q(x) - n f by q_z - f, replacing one moves it by a difference of two weights, both
+# within [-1, 1], and neither the absolute value, the largest of several, nor rounding up makes a gap of at
+# most 1 wider than 1. Signed scores, q(x) - n f and its negative, each rounded up, move by at most 1 for the same
+# reasons.
+
+
+def check_answers(answers: Answers, count: int) -> None:
+    """The sensitivity above needs one fraction in [0, 1] per query, in whole numbers."""
+    bounds.check_type(answers, Answers, "released answers")
+    bounds.check_type(answers.numerators, np.ndarray, "released answers with numerators in an array")
+    if answers.numerators.dtype.kind != "i" or answers.numerators.ndim != 1:
+        raise ParameterError("expected answers as a list of whole numerators over a positive denominator")
+    bounds.check_whole(answers.denominator, least=1, most=bounds.SUMMANDS, what="the answers' denominator")
+    if len(answers) != count:
+        raise ParameterError(f"expected {count} answers, one per query, got {len(answers)}")
+    numerators = answers.numerators
+    if count and (int(numerators.min()) < 0 or int(numerators.max()) > answers.denominator):
+        raise ParameterError("expected answers between 0 and 1")
+
+
+def group_ends(groups: Sequence[Group], count: int) -> list[tuple[int, int]]:
+    """Where each group begins and ends; the sensitivity of a vector counts them."""
+    bounds.check_list(groups, Group, "a list of groups of queries")
+    parts = [(group.start, group.stop) for group in groups]
+    for part in parts:
+        bounds.check_list(part, int, "groups that begin and end at whole numbers")
+    if not parts or not all(0 <= start < stop <= count for start, stop in parts):
+        raise ParameterError(f"expected groups inside the {count} queries, none of them empty")
+    return parts
+
+
+def one_each(numbers: int) -> Sensitivity:
+    """Of a vector of so many numbers, each of which one record moves by at most 1."""
+    return Sensitivity(Fraction(numbers), Fraction(numbers), Fraction(1))
+
+
+def count_errors(exact: NDArray[np.int64], denominator: int, answers: Answers, n: int) -> NDArray[np.int64]:
+    """ceil |q(x) - n f| for every query; `exact` are numerators over `denominator`. In whole numbers throughout."""
+    gaps, common = _gaps(exact, denominator, answers, n)
+    sizes = np.abs(gaps, out=gaps)
+    sizes += common - 1
+    return (sizes // common).astype(np.int64, copy=False)
+
+
+def signed_errors(exact: NDArray[np.int64], denominator: int, answers: Answers, n: int) -> NDArray[np.int64]:
+    """ceil(q(x) - n f) for every query, then ceil(n f - q(x)) for every query."""
+    gaps, common = _gaps(exact, denominator, answers, n)
+    return np.concatenate([-(-gaps // common), -(gaps // common)]).astype(np.int64)
+
+
+def _gaps(exact: NDArray[Any], denominator: int, answers: Answers, n: int) -> tuple[NDArray[Any], int]:
+    """q(x) - n f as whole numerators over a common denominator."""
+    common = math.lcm(denominator, answers.denominator)
+    left, right = common // denominator, n * (common // answers.denominator)
+    released: NDArray[Any] = answers.numerators.astype(np.int64, copy=False)
+    # with n = 0 as with n = 1, so that an empty table takes no other way
+    if common * max(n, 1) >= bounds.EXACT:
+        exact, released = exact.astype(object), released.astype(object)
+    gaps = exact * left
+    gaps -= released * right
+    return gaps, common

@@ -6,7 +6,7 @@ number that the gate computes from a table fits into 64 bits with its sign:
 - A table has at most RECORDS = 2^32 records; the vault opens no larger one.
 - The public factors of a count (the queries' denominator, the grid of weights, the rows of a small database) multiply
   to at most FACTORS = 2^30. So a count times its factors is at most 2^62. Products with more factors are computed in
-  Python's own whole numbers (`questions/scores.py`, `samplers`).
+  Python's own whole numbers (`questions/answers.py`, `samplers`).
 - What is added to a count or taken from it (a guess, a reference table, a penalty) is at most SUMMANDS = 2^60
   altogether. A score is then at most 2^62 (a guess) or 2^32 + 2^60 + 2^60 (a distance less a penalty).
 - Noise is at most WIDEST = 2^55 wide: it passes 2^62 with a chance of at most exp(-128). Where it does, the sampler

@@ -5,8 +5,8 @@
     database  the candidates are lists of answers to the same queries; the score is -max |q(x) - n f| over the list
 
 All scores are rounded up (distances before the minus sign) to whole counts, and move by at most 1 between neighbours:
-an answer does (weights are in [0, 1]), q(x) - n f does (`questions/scores.py`), and neither absolute value, maximum nor
-rounding makes a gap of at most 1 wider than 1. Under add/remove-one all counts move the same way, so that no two of
+an answer does (weights are in [0, 1]), q(x) - n f does (`questions/answers.py`), and neither absolute value, maximum
+nor rounding makes a gap of at most 1 wider than 1. Under add/remove-one all counts move the same way, so that no two of
 them move apart by more than 1: a choice by counts is then twice as sharp at the same price.
 """
 
@@ -23,9 +23,8 @@ from maquette.errors import ParameterError
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.questions import bounds
-from maquette.questions.answers import Answers
+from maquette.questions.answers import Answers, check_answers, count_errors
 from maquette.questions.digests import answers_digest
-from maquette.questions.scores import check_answers, count_errors
 
 Goal = Literal["count", "nearest", "database"]
 MAX_CANDIDATES = 10_000_000

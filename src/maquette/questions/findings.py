@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import MechanismError
-from maquette.questions.ladder import NUMBERS
 from maquette.questions.noise import Gaussian
 from maquette.receipt import Receipt
 
@@ -77,3 +77,26 @@ def to_bytes(texts: tuple[str, ...]) -> NDArray[np.int64]:
 
 def from_bytes(numbers: NDArray[np.int64]) -> tuple[str, ...]:
     return tuple(json.loads(numbers.astype(np.uint8).tobytes().decode("ascii")))
+
+
+# Public borders by which bounds are found: the same for every table, whatever it holds.
+#
+# Numbers: 0 and plus or minus 1, 2 and 5 times the powers of ten, each cell half open, [a, b). Days: the first of
+# January of every year. What lies beyond the ends has a cell of its own on either side.
+
+FIRST_POWER, LAST_POWER = -9, 18
+NUMBERS: tuple[float, ...] = tuple(
+    sorted(
+        {
+            float(sign * step * Decimal(10) ** power)
+            for power in range(FIRST_POWER, LAST_POWER + 1)
+            for step in (1, 2, 5)
+            for sign in (-1, 1)
+        }
+        | {0.0}
+    )
+)
+FIRST_YEAR, LAST_YEAR = 1800, 2200
+YEARS: tuple[int, ...] = tuple(range(FIRST_YEAR, LAST_YEAR + 1))
+KINDS = ("whole number", "number with a fraction", "day or moment", "other text", "missing")
+"""What the value of a column that nobody declared looks like; every value is one of them."""

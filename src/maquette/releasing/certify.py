@@ -23,9 +23,8 @@ from maquette.questions.measurement import NoisyCounts, Size
 from maquette.questions.noise import law_at
 from maquette.questions.released import WHOLE
 from maquette.releasing.scales import weights_of
-from maquette.results.distribution import Distribution
+from maquette.results.distribution import Distribution, Records, records
 from maquette.results.statements import WIDER, Certificate, ClassCertificate, GroupCertificate
-from maquette.results.totals import Records, records
 from maquette.theory import direct
 
 SHARE = 0.05

@@ -31,7 +31,7 @@ from maquette.domain.persons import check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import DiscoveryCurator
 from maquette.gate.handle import open_columns, raw_columns
-from maquette.questions.ladder import FIRST_YEAR, YEARS
+from maquette.questions.findings import FIRST_YEAR, YEARS
 from maquette.questions.noise import IndependentLaw
 from maquette.receipt import Receipt
 from maquette.releasing.found_cells import CLEAR, MANY_MISSING, close_borders, number_attribute, occupied

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Kind
-from maquette.questions.findings import MAX_BORDERS
-from maquette.questions.ladder import NUMBERS
+from maquette.questions.findings import MAX_BORDERS, NUMBERS
 from maquette.questions.noise import IndependentLaw
 
 Counts = NDArray[np.int64]

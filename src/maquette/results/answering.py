@@ -29,8 +29,8 @@ from maquette.queries.predicates import Predicate
 from maquette.results import statements
 from maquette.results.combinations import cell_weights, combinations, parts_of
 from maquette.results.covering import Covered
+from maquette.results.distribution import records
 from maquette.results.statements import Answer, HoldsFor, Source
-from maquette.results.totals import records
 from maquette.sculpt.model import SculptModel
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
+from maquette.mechanisms import sizing
 from maquette.models import answers as coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.queries.base import Margin, Queries
@@ -24,7 +25,9 @@ from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Marginals
 from maquette.questions.bounds import FACTORS
 from maquette.questions.classes import CLASSES
+from maquette.questions.measurement import Size
 from maquette.questions.released import ReleasedTables
+from maquette.sculpt.model import SculptModel
 
 DistributionSource = Literal["answers", "rows"]
 
@@ -140,3 +143,29 @@ def marginal_places(workload: Queries) -> dict[Margin, slice]:
                 places.setdefault(margin, slice(start + place.start, start + place.stop))
         start += part.count
     return places
+
+
+# The number of records of a release as well as it is known: by measured tables where their sums know it better.
+
+
+class Records(NamedTuple):
+    """About how many records there are, and between which ends."""
+
+    least: float
+    value: float
+    most: float
+
+
+def records(size: Size, model: object, *, beta: float) -> Records:
+    """The number of records out of a released size and the model of a release.
+
+    Accuracy: between both ends, except with the part of beta that is set aside for the number of records
+        (`sizing.SIZE_BETA`). Which of the two says it follows from the kind of model: where sculpt measured tables of
+        one attribute, their sums are combined with the size by their precision (`SculptModel.total`). The other
+        mechanisms measure the size as well as their answers need it, and no other residual knows it.
+    """
+    if isinstance(model, SculptModel):
+        value, error = model.total(beta=beta)
+    else:
+        value, error = float(size.divisor), sizing.size_error(size, beta)
+    return Records(max(value - error, 0.0), value, value + error)

@@ -32,9 +32,8 @@ from maquette.queries.condition import Leaf, Runs
 from maquette.queries.predicates import of_condition
 from maquette.results.answering import check_attributes, estimate, part_of_beta, workload_bound
 from maquette.results.covering import Bound, Product, error_of
-from maquette.results.distribution import marginal_places
-from maquette.results.groups import Groups
-from maquette.results.totals import records
+from maquette.results.distribution import marginal_places, records
+from maquette.results.keys import Groups
 
 if TYPE_CHECKING:
     from maquette.results.release import Release

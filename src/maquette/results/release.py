@@ -193,7 +193,7 @@ class Release:
             sampling. Nothing (an error of 1) where no error is stated.
         Holds when: the records are independent draws from the population.
         """
-        from maquette.results.population import of_release
+        from maquette.results.statements import of_release
 
         return of_release(self, query)
 

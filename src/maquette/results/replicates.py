@@ -39,9 +39,8 @@ from scipy.special import stdtrit
 
 from maquette import _check
 from maquette.errors import ReleaseError
-from maquette.models.answers import SmallDatabase
+from maquette.models.answers import SmallDatabase, generator
 from maquette.models.residual import ResidualModel
-from maquette.models.rows import generator
 from maquette.results import replacing
 from maquette.results.release import Release, decode
 from maquette.sculpt.model import SculptModel

@@ -16,8 +16,7 @@ import numpy as np
 from maquette.errors import WorkloadError
 from maquette.questions.classes import CLASSES
 from maquette.results.figures import Figures, Floats, Grouping
-from maquette.results.groups import Groups
-from maquette.results.keys import label_list, number_column, word_column
+from maquette.results.keys import Groups, label_list, number_column, word_column
 from maquette.results.select import Item, Selection, figure, parse_select
 
 if TYPE_CHECKING:

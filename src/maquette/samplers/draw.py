@@ -86,6 +86,11 @@ def view_of(question: public.Draw, table: TableCounts, decay: Fraction) -> View:
     return View(weighted_view(table, question.weight), question.base, scale_of(question), decay)
 
 
+def total_weight(engine: TableCounts, weight: Weighting) -> NDArray[np.int64]:
+    """The total weight of the records, in units of the largest weight, rounded up."""
+    return np.array([-(-weighted_view(engine, weight).size() // weight.grid)])
+
+
 def weighted_view(engine: TableCounts, weight: Weighting | None) -> TableCounts:
     """The counts of a table as a draw sees them: of records that are alike, or that weigh."""
     return engine if weight is None else WeightedTable(engine, weight)

@@ -17,12 +17,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseLaw, Norm
+from maquette.questions.noise import Cube, Gaussian, Laplace, NoiseLaw, Norm, sigma_of
 from maquette.questions.norms import Body
-from maquette.questions.rounding import sigma_of
-from maquette.samplers.laws import Bits, CubeRadius, Geometric, HalfGaussian, Law, SystemBits, below
+from maquette.samplers.laws import Bits, CubeRadius, Geometric, HalfGaussian, Law, Radius, SystemBits, below
 from maquette.samplers.norms import BATCH, BoxLevel, whole_point
-from maquette.samplers.radius import Radius
 
 # Exact draws from a law, many at a time: inversion with as many random bits as the draw needs.
 #

@@ -22,8 +22,7 @@ from maquette.queries.condition import Leaf
 from maquette.queries.predicates import Predicate, where
 from maquette.queries.sql_format import condition_text
 from maquette.results.figures import Figures
-from maquette.results.groups import Groups
-from maquette.results.keys import word_column
+from maquette.results.keys import Groups, word_column
 from maquette.results.select import Item, Selection, is_select, parse_select
 from maquette.results.tables import ResultTable, arrange
 from maquette.sessions.planning import SessionPlanner

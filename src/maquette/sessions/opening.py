@@ -12,7 +12,7 @@ from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
-from maquette.models.prior import Prior
+from maquette.models.hypothesis import Prior
 from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
 from maquette.results.release import Release
 from maquette.sessions.rules import Rules, check_analyst, check_names, reserve, warn_renamed

@@ -28,11 +28,11 @@ from maquette.mechanisms.online import (
     with_larger_budget,
     worth_testing,
 )
-from maquette.models.prior import Prior
+from maquette.models.hypothesis import Prior
 from maquette.queries.forms import from_spec
 from maquette.questions.answers import GRID
 from maquette.questions.measurement import Size
-from maquette.questions.steps import Guess
+from maquette.questions.sparse import Guess
 from maquette.sessions.question import Forecast, Kind, Question, SelectForecast
 from maquette.sessions.rules import Rules
 from maquette.sessions.shared import SessionSurvey, SharedAnswers

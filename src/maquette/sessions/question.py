@@ -12,7 +12,7 @@ import numpy as np
 from maquette import _html
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
-from maquette.models.rows import generator
+from maquette.models.answers import generator
 from maquette.queries import Predicate, canonical_hash, where
 from maquette.queries.base import Columns, Queries
 from maquette.receipt import Receipt

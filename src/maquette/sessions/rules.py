@@ -37,7 +37,7 @@ from maquette.mechanisms.online import (
     settings_for_all,
     textbook_settings,
 )
-from maquette.models.prior import LOG_MIXING
+from maquette.models.hypothesis import LOG_MIXING
 from maquette.questions.measurement import Size
 from maquette.releasing.payment import refusal_of
 

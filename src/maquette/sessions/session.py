@@ -25,7 +25,7 @@ from maquette.errors import (
 )
 from maquette.gate.curator import OnlineCurator
 from maquette.models.answers import only
-from maquette.models.prior import Prior
+from maquette.models.hypothesis import Prior
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
 from maquette.results.statements import Population
@@ -289,7 +289,7 @@ class Session:
             made one ask them, which needs a small epsilon and a small beta.
         Holds when: the records are independent draws from the population, and the table has about as many as bought.
         """
-        from maquette.results.population import of_session_answer
+        from maquette.results.statements import of_session_answer
 
         size = self._planner.public()
         return of_session_answer(

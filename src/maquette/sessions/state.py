@@ -17,15 +17,14 @@ from maquette.domain import Domain
 from maquette.errors import LedgerError
 from maquette.mechanisms.online import Settings
 from maquette.models.answers import SmallDatabase
-from maquette.models.hypothesis import Hypothesis, Released, hypothesis_for
-from maquette.models.prior import Prior
+from maquette.models.hypothesis import Hypothesis, Prior, Released, hypothesis_for
 from maquette.queries.base import Margin, Queries
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
 from maquette.questions.answers import GRID
 from maquette.questions.measurement import NoisyTable, Size
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, NoiseRequest
-from maquette.questions.steps import Step
+from maquette.questions.sparse import Step
 from maquette.sessions.question import Past, Question
 from maquette.sessions.rules import Rules
 

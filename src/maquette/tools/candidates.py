@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from maquette import _check
 from maquette.errors import ParameterError
-from maquette.models.answers import SmallDatabase
-from maquette.models.rows import generator
+from maquette.models.answers import SmallDatabase, generator
 from maquette.queries.base import Queries
 from maquette.results.release import Release
 

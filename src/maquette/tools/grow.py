@@ -22,8 +22,7 @@ from maquette.domain.persons import rows_of
 from maquette.errors import ParameterError
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
-from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.rows import generator
+from maquette.models.answers import Answers, SmallDatabase, generator
 from maquette.queries.base import Queries
 from maquette.questions.choices import ChoiceQuestion
 from maquette.results.release import Release

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
-from maquette.models import fits, rows
+from maquette.models import answers as rows
+from maquette.models import fits
 from maquette.models.answers import SmallDatabase
 from maquette.queries.base import Queries
 from maquette.theory import direct

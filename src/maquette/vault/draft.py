@@ -2,7 +2,7 @@
 
 Nothing that this module returns is private in the sense of the guarantee: it must stay with the owner until a
 person has replaced what the rows give away (lists, bounds) by public knowledge and marked it reviewed. Where the kind
-of a column is public knowledge (`domain/usual.py`), the draft takes its list or its bounds from there.
+of a column is public knowledge (`domain/review.py`), the draft takes its list or its bounds from there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from maquette.domain import Attribute, Domain, Kind
-from maquette.domain.usual import usual_numbers, usual_scale
+from maquette.domain.review import usual_numbers, usual_scale
 from maquette.errors import DomainError, SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
 from maquette.vault.coding import (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import SourceError
-from maquette.questions.ladder import NUMBERS
+from maquette.questions.findings import NUMBERS
 from maquette.vault.arrow import ArrowArray
 from maquette.vault.commitment import LANES, add_records, lane_keys, seal
 from maquette.vault.persons import PersonRows, check_person, missing_words

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.questions.ladder import FIRST_YEAR, KINDS, YEARS
+from maquette.questions.findings import FIRST_YEAR, KINDS, YEARS
 from maquette.vault.arrow import ArrowArray, pa, pc, text_array
 from maquette.vault.coding import is_text, parse_numbers, spell, widened, words
 from maquette.vault.persons import hashes

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from maquette.queries.base import Queries
 from maquette.queries.marginals import Binned
 from maquette.queries.merging import pieces
-from maquette.questions.answers import Answers
+from maquette.questions.answers import Answers, count_errors, signed_errors
 from maquette.questions.class_errors import gaps, largest_error, weigh
 from maquette.questions.classes import ClassTable
 from maquette.questions.released import WHOLE, ClassQuestion
-from maquette.questions.scores import count_errors, signed_errors
 from maquette.vault.engine import Engine
 
 T = TypeVar("T")
@@ -24,7 +23,7 @@ T = TypeVar("T")
 def errors_of(
     engine: Engine, queries: Queries, answers: Answers, *, signed: bool = False
 ) -> NDArray[np.int64]:
-    """The error of every released answer in whole counts (`questions/scores.py`)."""
+    """The error of every released answer in whole counts (`questions/answers.py`)."""
     score = signed_errors if signed else count_errors
     return score(engine.answer(queries), queries.denominator, answers, engine.size())
 

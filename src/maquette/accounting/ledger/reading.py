@@ -39,7 +39,7 @@ from maquette.accounting.ledger.rows import (
     reserved,
     to_entry,
 )
-from maquette.accounting.ledger.statement import Statement
+from maquette.accounting.ledger.schema import Statement
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.verify import verify
 from maquette.domain import Persons, Relation

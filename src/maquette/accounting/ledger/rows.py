@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, func, select
 from maquette.accounting.budget import Cost
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import Entry, Envelope, Receipt, Row, digest, head_of
-from maquette.accounting.ledger.statement import Statement
+from maquette.accounting.ledger.schema import Statement
 from maquette.errors import LedgerError
 
 # built once: making a statement costs more than running it

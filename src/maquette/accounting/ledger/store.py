@@ -25,7 +25,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import NEWEST
 from maquette.accounting.ledger.receipts import ChainState, ReceiptFile
-from maquette.accounting.ledger.statement import driver
+from maquette.accounting.ledger.schema import driver
 from maquette.accounting.ledger.turn import SECONDS, Turn, locks_fail
 from maquette.errors import LedgerError
 

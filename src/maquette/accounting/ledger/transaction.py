@@ -33,7 +33,7 @@ from maquette.accounting.ledger.rows import (
     rest_of,
     to_entry,
 )
-from maquette.accounting.ledger.statement import Statement
+from maquette.accounting.ledger.schema import Statement
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError, RateExceeded
 
 MAX_ENVELOPE_KEY = 180
