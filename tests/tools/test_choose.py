@@ -139,6 +139,8 @@ def test_regret_in_numbers():
         ({"method": "guess"}, ParameterError, "method"),
         ({"method": "permute-and-flip", "delta": 1e-6}, ParameterError, "no good price in rho"),
         ({"score": "nearest"}, ParameterError, "needs answers="),
+        ({"score": "error", "answers": [1500.0] * 3}, ParameterError, "as fractions of the records"),
+        ({"score": "nearest", "answers": [float("nan")] * 3}, ParameterError, "as fractions of the records"),
         ({"answers": [0.5]}, ParameterError, "takes no answers"),
         ({"score": "quantile", "quantile": 1.5}, ParameterError, "between 0 and 1"),
         ({"score": "quantile", "quantile": 0.5}, WorkloadError, "one ordered attribute"),

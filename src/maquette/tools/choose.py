@@ -183,7 +183,14 @@ def _question(
         return _Candidates(queries, _nothing(queries), ChoiceQuestion("count", queries))
     if answers is None:
         raise ParameterError(f"a choice by {score} needs answers=, a fraction for every candidate")
-    released = Answers.from_fractions(np.asarray(answers, dtype=float))
+    fractions = np.asarray(answers, dtype=float)
+    if not (
+        np.abs(fractions - 0.5) <= 1.5
+    ).all():  # noise may lead a little out of [0, 1], counts far out of it
+        raise ParameterError(
+            "expected answers as fractions of the records, such as 0.3; divide counts by their number"
+        )
+    released = Answers.from_fractions(fractions)
     if score == "error":
         return _Candidates(queries, released, None)
     return _Candidates(queries, released, ChoiceQuestion("nearest", queries, (released,)))
