@@ -12,6 +12,7 @@ from maquette.domain import Domain
 from maquette.mechanisms import sizing
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.questions.measurement import Size
+from maquette.results import figures
 from maquette.results.figures import Grouping
 from maquette.results.statements import ClassCertificate, Guarantee
 from support.made_release import toy_release
@@ -231,3 +232,24 @@ def test_a_sum_is_not_beyond_what_its_records_can_sum_up_to():
     assert (total.lower >= min(low[0], 0.0) * count.upper).all()
     assert (total.upper <= high[DOMAIN["age"].cells - 1] * count.upper + 1e-9).all()
     assert (total.lower >= 0).all()
+
+
+def test_a_long_tail_of_few_records_counts_for_what_it_holds():
+    """The error of a mean is not the certified error all along the values that hardly anybody has."""
+    values, errors = np.array([[0.6, 0.3, 0.08, 0.02, 0.0, 0.0]]), np.array([0.1])
+    cells = figures._Cells(np.arange(6.0) * 10, np.zeros(6))
+    lower, upper = figures._mean_by_tails(values, errors, cells)
+    assert lower[0] == pytest.approx(
+        10 * 0.3
+    )  # 0.4 - 0.1 are above the first, nobody for sure above the second
+    assert upper[0] == pytest.approx(10 * (0.5 + 0.2 + 0.12 + 0.1 + 0.1) / 0.9)
+    none = figures._mean_by_tails(values, np.array([1.0]), cells)
+    assert np.isnan(none).all()
+
+
+def test_a_sum_is_that_of_so_many_records_with_their_mean():
+    grouping = Grouping.of(release_of(coded(np.random.default_rng(4)), 0.05), ["sex"], None)
+    total, count, mean = (getattr(grouping, word)("rooms") for word in ("sum", "count", "mean"))
+    assert (mean.lower > 0).all()
+    assert (total.lower >= mean.lower * count.lower - 1e-9).all()
+    assert (total.upper <= mean.upper * count.upper + 1e-9).all()

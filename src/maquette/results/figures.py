@@ -122,6 +122,9 @@ class Grouping(Groups):
         least, most = cells.values[0] - cells.reach[0], cells.values[-1] + cells.reach[-1]
         lower = np.maximum(ends.min(axis=0), np.minimum(least * count.lower, least * count.upper))
         upper = np.minimum(ends.max(axis=0), np.maximum(most * count.lower, most * count.upper))
+        mean = self.mean(name)  # so many records with such a mean: NaN where there may be none
+        lower = np.fmax(lower, np.minimum(mean.lower * count.lower, mean.lower * count.upper))
+        upper = np.fmin(upper, np.maximum(mean.upper * count.lower, mean.upper * count.upper))
         return Figures(total * n, lower, upper)
 
     def mean(self, name: str) -> Figures:
@@ -134,8 +137,9 @@ class Grouping(Groups):
             reach = values @ cells.reach / inside
             off = (cells.width + cells.reach_variation) * shares.errors / (inside - shares.errors) + reach
         off = np.where(inside > shares.errors, off, np.nan)
-        lower = np.maximum(value - off, cells.values[0] - cells.reach[0])
-        upper = np.minimum(value + off, cells.values[-1] + cells.reach[-1])
+        least, most = _mean_by_tails(values, shares.errors, cells)
+        lower = np.maximum(value - off, least)
+        upper = np.minimum(value + off, most)
         return Figures(np.where(inside > 0, value, np.nan), lower, upper)
 
     def quantile(self, name: str, level: Fraction) -> Figures:
@@ -325,6 +329,28 @@ class _Cells:
     def reach_variation(self) -> float:
         """How much the reach changes from cell to cell, added up."""
         return float(np.abs(np.diff(self.reach)).sum())
+
+
+def _mean_by_tails(values: Floats, errors: Floats, cells: _Cells) -> tuple[Floats, Floats]:
+    """Between which ends a mean lies, since no share of records above a value is negative or more than all of them.
+
+    A mean is the lowest value and, for every step to the next, the share of the records above it. Each of those shares
+    is within the error, and so is what they are a share of. A long tail of few records then counts for what it is
+    known to hold, not for the error all along it.
+    """
+    inside = values.sum(axis=1)
+    above = np.cumsum(values[:, :0:-1], axis=1)[
+        :, ::-1
+    ]  # in all cells from the second on, from the third on ...
+    error = errors[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fewest = np.maximum(above - error, 0.0) / np.minimum(inside + errors, 1.0)[:, None]
+        most = np.minimum((above + error) / (inside - errors)[:, None], 1.0)
+    low, high = cells.values - cells.reach, cells.values + cells.reach
+    lower = low[0] + np.minimum(fewest, 1.0) @ np.diff(low)
+    upper = high[0] + most @ np.diff(high)
+    has_some = inside > errors
+    return np.where(has_some, lower, np.nan), np.where(has_some, upper, np.nan)
 
 
 def _crossing(gap: Floats, borders: Floats) -> float:

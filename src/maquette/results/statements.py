@@ -112,12 +112,11 @@ class ClassCertificate:
         """The bound, in words."""
         if not self.bounds:
             return f"within {wording.points(self.alpha)}"
-        return (
-            f"half of these within {wording.points(self.typical)} and all within {wording.points(self.alpha)}"
-        )
+        return f"half of these within {wording.points(self.typical)}"
 
     def __str__(self) -> str:
-        return f"{self.says}{self.comma} {self.within}, except with probability {wording.chance(self.beta)}"
+        every = f" and all within {wording.points(self.alpha)}" if self.bounds else ""
+        return f"{self.says}{self.comma} {self.within}{every}, except with probability {wording.chance(self.beta)}"
 
     @property
     def comma(self) -> str:

@@ -288,6 +288,8 @@ def short_statement(text: str) -> str:
     """A label for the statement behind an error, for tables that people read."""
     if len(text) <= LABEL:
         return text
+    if "; " in text:
+        return ", ".join(dict.fromkeys(short_statement(part) for part in text.split("; ")))
     for one in CLASSES.values():
         if text == f"certified for {one.says}":
             return one.name
