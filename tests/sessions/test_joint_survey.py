@@ -180,6 +180,10 @@ def test_a_session_answers_whatever_is_a_product_after_one_payment(monkeypatch, 
     again = seeded_session(monkeypatch, 9, table, ledger=ledger, relation=relation, **OPTIONS)
     assert again.ask("age between 1 and 6 and sex = 0").kind == "free"
     assert again.left == own.left
+    rows = again.synthetic(2000)
+    for sex in (0, 1):
+        share = float(np.mean(np.asarray(rows["sex"]) == sex))
+        assert abs(share - truth(table, f"sex = {sex}")) <= 0.05
 
 
 def test_without_alpha_few_cells_get_a_smaller_error(monkeypatch):

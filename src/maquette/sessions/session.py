@@ -301,6 +301,7 @@ class Session:
         """m rows drawn from the hypothesis: a free by-product, as good as the questions so far made it.
 
         They hold the attributes of questions that were tested or measured; of the others the hypothesis knows nothing.
+        Where the session bought a table over all attributes, they are drawn from that.
         """
         from maquette.results.release import decode
 
@@ -308,8 +309,10 @@ class Session:
         planner = self._planner
         with self._lock:
             planner.sync()
-            rows = planner.hypothesis.synthetic(planner.state, m, key=self._key)
-            rows = only(rows, planner.state.known_attributes())
+            rows = planner.survey.rows(m)
+            if rows is None:
+                rows = planner.hypothesis.synthetic(planner.state, m, key=self._key)
+                rows = only(rows, planner.state.known_attributes())
             if rows is None:
                 raise MechanismError(
                     "no question of this session was tested or measured so far, so that rows would be made up; ask "

@@ -12,12 +12,15 @@ from fractions import Fraction
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.prices import Prices
 from maquette.mechanisms.online import PublicNumbers, Settings
 from maquette.mechanisms.strategies import pair_tables
+from maquette.models.answers import SmallDatabase, database, largest_remainder
 from maquette.models.survey import Survey
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
@@ -179,6 +182,16 @@ class SessionSurvey:
         value = round((ends.low + ends.high) / 2 * GRID) / GRID
         error = max(ends.high - value, value - ends.low)
         return DerivedAnswer(value, error) if error <= settings.measure_error else None
+
+    def rows(self, m: int) -> SmallDatabase | None:
+        """m rows by the counts of a table over all attributes, negative ones aside; None where it was not bought."""
+        tables = self._state.tables
+        if len(tables) != 1 or len(tables[0].binned.margin) < 2:
+            return None
+        cells = np.maximum(tables[0].values, 0).astype(np.float64)
+        if not cells.any():
+            return None
+        return database(self._curator.domain, tables[0].binned.margin, largest_remainder(cells, m))
 
     def _measure(self, tables: Sequence[Binned], variance: Fraction) -> None:
         each = [variance] * len(tables)
