@@ -19,10 +19,12 @@ from maquette.sculpt.bins import bin_index
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
 _MIN_SMOOTHED = 10
-"""One-way tables of so few cells are shrunk towards their mean and not smoothed."""
+"""One-way tables of so few cells are at most shrunk towards their mean, not smoothed."""
 _SHIFTS = 16
 """Shifts over which the wavelet estimate is averaged."""
-# Of the Gaussian process, chosen on the one-way tables of the tuning half of benchmarks/families:
+# Chosen on the tuning half of benchmarks/families; the rest of them on its one-way tables, for the Gaussian process:
+_DROWNED = 3.0
+"""The mean square of small tables, in variances, below which they are shrunk; without a limit largest errors rose."""
 _LENGTHS = (1.5, 3.0, 6.0, 12.0, 24.0)
 """Codes over which counts are alike."""
 _AMPLITUDES = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -90,8 +92,8 @@ def smooth_one_way(noisy: NDArray[Any], *, deviation: float, total: float) -> ND
     The average of three estimates with different weaknesses: the best piecewise-constant fit (dynamic programming, each
     piece shrunk towards its mean after James and Stein), translation-invariant Haar wavelets with the universal
     hard threshold (Coifman and Donoho 1995), and, twice, a Gaussian process. All use that neighbouring codes tend to
-    have similar counts; where that is not so they keep what stands out of the noise. Small tables are shrunk towards
-    their mean, and large ones are left to the estimates that time allows.
+    have similar counts; where that is not so they keep what stands out of the noise. Small tables that noise drowns are
+    shrunk towards their mean, and large ones are left to the estimates that time allows.
     """
     values = np.asarray(noisy, dtype=np.float64)
     if len(values) <= _MIN_SMOOTHED:
@@ -106,15 +108,15 @@ def smooth_one_way(noisy: NDArray[Any], *, deviation: float, total: float) -> ND
 
 
 def _shrink_to_mean(values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
-    """Counts shrunk towards their mean (James and Stein 1961, positive part); as they are up to two.
+    """Counts that noise drowns, shrunk towards their mean (James and Stein 1961, positive part); others as they are.
 
-    Accuracy: less expected squared error than the counts themselves, whatever the truth, from four cells on (any factor
-        between 0 and 2 (K - 3) does).
+    Where single counts stand clear, shrinking would lower the mean error of all by a bias of the largest.
     """
-    mean = values.mean()
+    mean, freedom = values.mean(), len(values) - 2
     squares = float(((values - mean) ** 2).sum()) / deviation**2
-    share = max(0.0, 1 - (len(values) - 2) / squares) if len(values) > 2 and squares > 0 else 1.0
-    return mean + share * (values - mean)
+    if squares >= _DROWNED * freedom:
+        return values
+    return mean + max(0.0, 1 - freedom / max(squares, 1e-12)) * (values - mean)
 
 
 def _process_fit(
