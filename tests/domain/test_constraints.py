@@ -198,7 +198,7 @@ BAD = {
     "from in a category": ([{"never": {"marital": {"to": 17}}}], "for numeric attributes"),
     "text for a list": ([{"never": {"marital": "Single"}}], "expected a list of cells"),
     "odd words": ([{"never": {"age": {"upto": 17}}}], "expected .* got .'upto': 17"),
-    "empty list": ([{"never": {"marital": []}}], "no cell of 'marital' is meant"),
+    "empty list": ([{"never": {"marital": []}}], "the list names no cell of 'marital'"),
     "not nullable": ([{"never": {"marital": [None]}}], "'marital' is not nullable"),
     "everything": ([{"never": {"marital": ["Single", "Married", "Widowed", "(other)"]}}], "forbids every record"),
     "contradiction": (

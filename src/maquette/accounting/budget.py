@@ -88,7 +88,9 @@ class Budget:
             object.__setattr__(self, "accounting", "zcdp")
             object.__setattr__(self, "thresholds", False)
         if self.thresholds and self.accounting != "zcdp":
-            raise ParameterError("thresholds are paid for in accounting 'zcdp'")
+            raise ParameterError(
+                "a budget for values found by thresholds is counted by accounting 'zcdp' only"
+            )
         if self.total_units < 1:
             raise ParameterError(
                 f"the budget {self} is below the smallest amount that a ledger counts, {self.unit}={1 / UNITS:g}"

@@ -67,7 +67,7 @@ def draft(
         console.say(to_text(domain).rstrip())
         return
     if output.exists():
-        raise DomainError(f"{output} exists; choose another place, a reviewed file is not to be lost")
+        raise DomainError(f"{output} exists and is not overwritten, it may be reviewed; choose another place")
     write_text(output, to_text(domain))
     risky = [name for name, note in domain.notes["columns"].items() if "risk" in note]
     console.say(f"wrote {output}: an unreviewed draft of {len(domain)} columns")
@@ -236,7 +236,7 @@ def discover(
     from maquette.results.folder import write_text
 
     if output.exists():
-        raise DomainError(f"{output} exists; choose another place, a domain that is in use is not to be lost")
+        raise DomainError(f"{output} exists and is not overwritten, it may be in use; choose another place")
     columns: dict[str, Any] = {}
     for kind, names in (("number", number), ("text", text), ("date", date), ("drop", drop)):
         for name in names or []:

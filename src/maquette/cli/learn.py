@@ -158,7 +158,7 @@ def _sparse_vector() -> Any:
     for variant in VARIANTS:
         loss = sparse_vector([0] * 6, [1] * 3 + [-1] * 3, cap=3, variant=variant).worst
         console.say(f"  {variant:30} loss {loss:.3f}{'' if loss <= 1 else '  NOT PRIVATE'}")
-    console.say("and with a long quiet stream, the value that was compared on show:")
+    console.say("and with a long stream of small counts, where the compared value is shown:")
     for length in (3, 6, 12):
         law = sparse_vector([0] * (length - 1) + [1], [1] * (length - 1) + [0], variant=VARIANTS[-1])
         console.say(f"  {length:3} questions: loss {law.worst:.3f}")
@@ -267,7 +267,7 @@ TOURS = {
             "Three cells, databases of two rows. How many are there to draw from?",
             ("6", "8", "9"),
             1,
-            "Multisets: order does not matter, so 3 + 2 - 1 over 2 are 6.",
+            "Multisets: order does not matter, so there are (3 + 2 - 1 choose 2) = 6.",
         ),
     ),
     "sampling": Tour(
@@ -275,7 +275,7 @@ TOURS = {
         _sampling,
         Riddle(
             "How does the error of m sampled rows grow with the number of queries k?",
-            ("like k", "like the root of k", "like the root of ln k"),
+            ("like k", "like the square root of k", "like the square root of ln k"),
             3,
             "Hoeffding for one query, the union bound for all: sqrt(ln(2k) / (2m)).",
         ),
@@ -333,7 +333,7 @@ TOURS = {
             "160 counts of 40 people, noise of deviation 2 on each. How many secret bits does least squares find?",
             ("about half: guessing", "nearly all"),
             2,
-            "Noise below the root of n does not help against many answers (Dinur and Nissim 2003).",
+            "Noise below the square root of n does not help against many answers (Dinur and Nissim 2003).",
         ),
     ),
 }

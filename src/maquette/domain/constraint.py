@@ -84,7 +84,7 @@ class Cells:
             named = {book.find(value) for value in self.values}
             codes = named if self.form == "in" else set(range(attribute.cells)) - named
         if not codes:
-            raise DomainError(f"no cell of '{attribute.name}' is meant")
+            raise DomainError(f"the list names no cell of '{attribute.name}'")
         return sorted(codes)
 
 

@@ -39,7 +39,7 @@ def law_of(data: object) -> IndependentLaw:
     if amount is None or amount < 0:
         raise ReleaseError("the release states noise without a price")
     if width is None or width <= 0:
-        raise ReleaseError("the release states noise of no width")
+        raise ReleaseError("the release states noise of width 0")
     return law(amount, width)
 
 
@@ -118,7 +118,7 @@ def _fraction(text: object) -> Fraction | None:
         raise ReleaseError(f"the release states {text!r:.80} in the place of an exact number")
     value = Fraction(text)
     if abs(value) > LARGEST or (value and abs(value) < Fraction(1, LARGEST)):
-        raise ReleaseError("the release states noise out of any range")
+        raise ReleaseError("the release states noise whose size is out of range")
     return value
 
 

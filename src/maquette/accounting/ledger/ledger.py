@@ -254,15 +254,15 @@ class Ledger(LedgerReader):
     def declare(self, domain_fingerprint: str) -> None:
         """Declare the domain of a ledger that was made before it, for good."""
         check_words(domain_fingerprint=domain_fingerprint)
-        refusal = f"ledger '{self.name}' has another domain since; give the domain that was declared first"
+        refusal = f"another domain was declared for ledger '{self.name}' already; give that one"
         self._fix(DOMAIN_KEY, {"fingerprint": domain_fingerprint}, refusal)
 
     def _fix(self, key: str, body: Mapping[str, Any], refusal: str) -> None:
         """Write down what is fixed from then on, in an entry of its own that costs nothing."""
         if self._identity.domain_fingerprint != BEFORE_DOMAIN:
             raise LedgerError(
-                f"ledger '{self.name}' was made for a domain, and pays for no discovery of another; make a ledger "
-                "for it with discover"
+                f"ledger '{self.name}' was made for a declared domain and cannot pay for a discovery of another "
+                "domain; let discover make a ledger of its own"
             )
         try:
             self.record(

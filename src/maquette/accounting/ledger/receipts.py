@@ -61,7 +61,7 @@ class ChainState:
         ).encode("ascii")
         whole = _MARK + hashlib.sha256(text).hexdigest().encode("ascii") + b"\n" + text
         if len(whole) >= SLOT:
-            raise AssertionError("a receipt outgrew its slot")
+            raise AssertionError("a receipt is longer than the room that is set aside for it")
         return whole.ljust(SLOT - 1) + b"\n"
 
     @classmethod
