@@ -32,8 +32,8 @@ from maquette.questions.noise import NoiseRequest, Norm
 from maquette.questions.norms import LARGEST, MAX_DIMENSION, MAX_FACETS, Body
 from maquette.theory import draws
 
-MAX_CELLS, MAX_QUERIES = 4096, 4096
-"""Cells that the queries look at, and queries."""
+MAX_CELLS, MAX_ENTRIES = 4096, 2**21
+"""Cells that the queries look at, and entries of their matrix: independent rows are looked for."""
 MAX_MOVES = (2**14, 2**14, 2**14, 2**12, 2**11, 400, 100, 40)
 """Different moves of a record that a hull is computed of, by the dimension: about a second of computing at most."""
 POINTS, TRIED, WORK, SMALLEST_SHARE = 20_000, 2**22, 2**28, 1 / 2000
@@ -87,12 +87,14 @@ class Plan:
 def plan_for(queries: Queries, relation: Relation) -> Plan | str:
     """From public structure alone; why there is none, in words."""
     matrix = np.asarray(cell_weights(queries), dtype=np.float64)
-    rows, reconstruction, constants = independent_rows(matrix, replaced=relation is Relation.REPLACE_ONE)
+    replaced = relation is Relation.REPLACE_ONE
+    rows = independent_rows(matrix, replaced=replaced)
     if len(rows) > MAX_DIMENSION:
         return (
             f"{len(rows)} of the queries are independent of each other, and a point of the body is drawn in up to "
             f"{MAX_DIMENSION} dimensions{_same_as_cells(matrix, len(rows))}"
         )
+    reconstruction, constants = combinations(matrix, rows, replaced=replaced)
     on_grid = weights(queries.domain, matrix[rows], attributes=queries.attributes)
     measured = Weights(queries.domain, on_grid.over, on_grid.numerators * (GRID // on_grid.grid), GRID)
     moves = moves_of(measured, relation)
@@ -120,23 +122,28 @@ def _same_as_cells(matrix: Matrix, rank: int) -> str:
     return ""
 
 
-def independent_rows(
-    matrix: Matrix, *, replaced: bool
-) -> tuple[NDArray[np.intp], Matrix, NDArray[np.float64]]:
-    """Rows of which all others are linear combinations, and these; plus a constant where records are replaced.
-
-    matrix = reconstruction @ matrix[rows] + constants (the same for every column).
-    """
+def independent_rows(matrix: Matrix, *, replaced: bool) -> NDArray[np.intp]:
+    """Rows of which all others are linear combinations, plus a constant where records are replaced."""
     from scipy.linalg import qr
 
-    centred = matrix - matrix[:, :1] if replaced else matrix
-    factors: Any = qr(centred.T, mode="economic", pivoting=True)
-    sizes = np.abs(np.diagonal(factors[1]))
-    rows: NDArray[np.intp] = np.sort(factors[2][: int((sizes > 1e-9 * max(sizes[0], 1e-300)).sum())])
-    found = np.linalg.lstsq(centred[rows].T, centred.T, rcond=None)[0].T
-    reconstruction = np.asarray(found, dtype=np.float64)
+    factors: Any = qr(_centred(matrix, replaced).T, mode="r", pivoting=True)
+    sizes = np.abs(np.diagonal(factors[0]))
+    return np.sort(factors[1][: int((sizes > 1e-9 * max(sizes[0], 1e-300)).sum())])
+
+
+def combinations(
+    matrix: Matrix, rows: NDArray[np.intp], *, replaced: bool
+) -> tuple[Matrix, NDArray[np.float64]]:
+    """matrix = reconstruction @ matrix[rows] + constants (the same for every column)."""
+    centred = _centred(matrix, replaced)
+    solution = np.linalg.lstsq(centred[rows].T, centred.T, rcond=None)[0].T
+    reconstruction = np.asarray(solution, dtype=np.float64)
     constants = (matrix - reconstruction @ matrix[rows])[:, 0] if replaced else np.zeros(len(matrix))
-    return rows, reconstruction, constants
+    return reconstruction, constants
+
+
+def _centred(matrix: Matrix, replaced: bool) -> Matrix:
+    return matrix - matrix[:, :1] if replaced else matrix
 
 
 def moves_of(measured: Weights, relation: Relation) -> NDArray[np.int64] | str:
@@ -221,10 +228,10 @@ class PreparedKNorm(Prepared):
     def _refuse(self) -> str | None:
         queries = self.task.queries
         cells = shape.universe(queries)
-        if cells > MAX_CELLS or queries.count > MAX_QUERIES:
+        if cells > MAX_CELLS or cells * queries.count > MAX_ENTRIES:
             return (
                 f"the queries are a matrix of {queries.count:,} x {cells:,}, and a body is computed for up to "
-                f"{MAX_QUERIES:,} x {MAX_CELLS:,}"
+                f"{MAX_CELLS:,} cells and {MAX_ENTRIES:,} entries"
             )
         plan = plan_for(queries, self.task.relation)
         if isinstance(plan, str):
