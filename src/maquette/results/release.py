@@ -369,7 +369,8 @@ def headline(release: Release) -> str:
             f"No useful bound is proved for all {wording.big(count)} answers together: "
             "the noise is large for a table of this size."
         )
-    classes = "".join(f", {one.says}{one.comma} {one.within}" for one in useful(release.certificates))
+    plain = [one for one in useful(release.certificates) if not one.bounds]
+    classes = "".join(f", {one.says} {one.within}" for one in plain)
     return (
         f"{subject} within {wording.points(bound)} of the truth{classes}, "
         f"except with probability {wording.chance(beta)}{' for all of this together' if classes else ''}."

@@ -18,7 +18,7 @@ from maquette.domain.attribute import Kind
 from maquette.results import plots, wording
 from maquette.results.answering import Estimate, estimate
 from maquette.results.pairs import bundles, heat_maps
-from maquette.results.statements import CRUMB
+from maquette.results.statements import CRUMB, useful
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -188,6 +188,7 @@ def render(release: Release, files: Sequence[tuple[str, str]] = ()) -> str:
         odds=math.exp(min(release.budget.epsilon, 50.0)),
         groups=group_errors(release),
         bars=error_bars(release),
+        certificates=useful(release.certificates),
         panels=panels(release),
         maps=heat_maps(release),
         columns=column_entries(release),
@@ -267,7 +268,7 @@ def error_bars(release: Release) -> list[ErrorBar]:
     """Every stated error: those for classes of questions first, smallest first, then those of the workload's groups."""
     rows: list[tuple[str, str, float, float | None]] = [
         (one.says + (" (half of them)" if one.bounds else ""), CERTIFIED, one.typical, None)
-        for one in sorted(release.certificates, key=lambda one: one.typical)
+        for one in sorted(useful(release.certificates), key=lambda one: one.typical)
     ]
     groups = [(group.name, *_statement(group), group.typical) for group in group_errors(release)]
     if len({error for _, _, error, _ in groups}) == 1 and not any(typical for *_, typical in groups):
