@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from maquette.accounting.affordable import (
+    DIGITS,
     affordable_epsilon,
     epsilon_for_units,
-    next_epsilon,
     percent_of,
     release_cost,
     what_fits,
@@ -16,6 +16,13 @@ from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, ParameterError
+
+
+def next_epsilon(epsilon: float) -> float:
+    """The next larger number of three digits."""
+    mantissa, _, exponent = f"{epsilon:.{DIGITS - 1}e}".partition("e")
+    return float(f"{int(mantissa.replace('.', '')) + 1}e{int(exponent) - DIGITS + 1}")
+
 
 LEDGERS = [
     Budget(3.0),

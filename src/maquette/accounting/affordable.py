@@ -105,12 +105,6 @@ def largest_epsilon(fits: Callable[[float], bool]) -> float | None:
     return _epsilon(low) if low >= 0 and holds(low, below=False) else None
 
 
-def next_epsilon(epsilon: float) -> float:
-    """The next larger number of three digits."""
-    mantissa, _, exponent = f"{epsilon:.{DIGITS - 1}e}".partition("e")
-    return float(f"{int(mantissa.replace('.', '')) + 1}e{int(exponent) - DIGITS + 1}")
-
-
 def _epsilon(step: int) -> float:
     """The numbers of three digits in order."""
     decade, place = divmod(step, _PER_DECADE)

@@ -31,8 +31,8 @@ def say_plan(plan: Plan, queries: Queries, *, every: bool) -> None:
         rows = [_cells(one, is_chosen=one.mechanism == chosen) for one in able]
         console.table(_HEAD, rows, right=(2, 3, 5, 6))
         console.say(
-            f"{MARK} is what a release uses unless you name another. Errors are the largest over all queries, in points "
-            "(percent of all records): "
+            f"{MARK} is what a release uses unless you name another. Errors are the largest over all queries, in "
+            "points (percent of all records): "
             f"guaranteed except with probability {wording.chance(plan.beta)}; expected is typical, and no promise."
         )
     for one in able:

@@ -78,12 +78,6 @@ def boxes(*, cells: list[int]) -> int:
     return sum(min(2, size - 1) for size in cells)
 
 
-def unions_of_intervals(*, parts: int) -> int:
-    """Unions of r intervals on a long ordered domain: 2r (from the literature)."""
-    _check.whole(parts=parts)
-    return 2 * parts
-
-
 def points(*, cells: int) -> int:
     """The indicators of single cells: 1, with two or more of them."""
     _check.whole(cells=cells)
@@ -100,24 +94,6 @@ def parities(*, d: int) -> int:
     """Parities of subsets of d bits: d."""
     _check.whole(d=d)
     return d
-
-
-def monotone_conjunctions(*, d: int, empty: bool = True) -> int:
-    """Conjunctions of unnegated variables on d bits: d with the empty conjunction, d - 1 without."""
-    _check.whole(d=d)
-    return d if empty else d - 1
-
-
-def conjunctions_of_literals(*, d: int, contradiction: bool = True, empty: bool = True) -> int:
-    """Conjunctions of literals on d bits: d; on one bit 2 with the contradiction, else 1.
-
-    Without the empty conjunction d - 1 for d >= 3: some literal then holds on the whole shattered set, and its
-    variable tells no point apart.
-    """
-    _check.whole(d=d)
-    if d == 1:
-        return 2 if contradiction and empty else 1
-    return d - 1 if d > 2 and not empty else d
 
 
 def _prefixes(queries: Prefixes) -> ShatteredSet:
