@@ -30,7 +30,7 @@ from maquette.questions.classes import ClassTable, Kind
 from maquette.questions.released import WHOLE
 from maquette.results.distribution import Distribution
 
-PAIRS = 2.5
+PAIRS = 3.0
 """c above."""
 LEAST = 4.0
 """Of the deviation of the number's noise: the smallest scale."""
