@@ -1,4 +1,8 @@
-"""Without a delta few tables are chosen in rounds, where many would drown in their noise."""
+"""Few tables are chosen in rounds, where many would drown in their noise."""
+
+from functools import partial
+from itertools import combinations
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -7,30 +11,41 @@ import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.questions.measurement import Size
-from maquette.sculpt.allocation import TableNoise
+from maquette.sculpt.allocation import AttributeSets, TableNoise
 from maquette.sculpt.rounds import plan_rounds, small_triples
 
 PURE, WITH_DELTA = TableNoise(Unit.EPSILON, 1), TableNoise(Unit.RHO, 1)
 
 
-def planned(n, *, attributes=12, pairs=66, price=1.0, noise=PURE):
-    return plan_rounds(noise, Size(n, None, None), attributes=attributes, pairs=pairs, price=price)
+def planned(n, *, attributes=12, pairs=66, price=1.0, noise=PURE, triples=MappingProxyType({})):
+    wanted = list(combinations(range(attributes), 2))[:pairs]
+    sets = AttributeSets(tuple(range(attributes)), frozenset(), dict.fromkeys(wanted, 1.0), triples)
+    return plan_rounds(noise, Size(n, None, None), sets, price=price)
 
 
-def test_rounds_are_for_budgets_without_a_delta():
-    assert planned(10_000) == 5  # 18 tables, four a round
-    assert planned(10_000, noise=WITH_DELTA) == 0
+def test_without_a_delta_narrow_tables_have_rounds_too():
+    assert planned(10_000) == (5, 4)  # 18 tables
+    assert planned(10_000, noise=WITH_DELTA) is None
 
 
 def test_more_records_have_more_tables_until_all_are_measured_at_once():
-    rounds = [planned(n) for n in (1_000, 10_000, 20_000, 30_000, 100_000)]
+    rounds = [planned(n) for n in (1_000, 10_000, 20_000, 30_000)]
     assert rounds[0] == rounds[1] < rounds[2] < rounds[3]
-    assert rounds[4] == 0
-    assert planned(10_000, price=20.0) == 0
+    assert planned(100_000) is None
+    assert planned(10_000, price=20.0) is None
 
 
 def test_few_pairs_are_all_measured():
-    assert planned(10_000, attributes=4, pairs=6) == 0
+    assert planned(10_000, attributes=4, pairs=6) is None
+
+
+def test_with_a_delta_few_of_very_many_pairs_are_measured_in_rounds():
+    wide = partial(planned, attributes=50, pairs=1225, price=0.015, noise=WITH_DELTA)
+    assert wide(50_000) == (10, 15)
+    assert wide(5_000).tables < 15  # noise bears fewer
+    assert wide(500) is None  # none: one-way tables alone are nearer
+    assert wide(50_000, price=1.0) is None  # every pair stands out
+    assert wide(50_000, triples={(0, 1, 2): 1.0}) is None
 
 
 def test_small_triples_hold_wanted_pairs_only():
@@ -70,7 +85,7 @@ def test_a_pure_release_measures_few_tables_and_follows_the_chain(made):
 
 def test_every_round_has_its_share_of_the_failure_probability(made):
     _, release = made
-    assert release.model.stages == 1 + planned(4_000)
+    assert release.model.stages == 1 + planned(4_000).number
 
 
 def test_the_whole_budget_is_spent_and_no_more(made):

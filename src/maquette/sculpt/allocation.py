@@ -37,9 +37,9 @@ DENSE_SIGNAL = 15.0
 """Mean count of a cell, in deviations of its noise, from which on whole marginals are measured."""
 _FEW_CODES = 2.0
 """Twice its own part is the least of that signal for a marginal of few codes (table `chess` of benchmarks/wide.py)."""
-_MIN_SIGNAL, _MANY_PAIRS = 3.5, 250
+_MIN_SIGNAL, _MANY_PAIRS = 2.0, 15
 """Deviations by which the strongest dependence would stand out of a pair's noise if so many pairs are measured at all
-(table `chess` of benchmarks/wide.py at epsilon 0.1, 0.3 and 0.5; tuning half of the families at 0.1)."""
+(tuning half of the families up to 2,000 records at epsilon 0.1 and 0.2, two seeds)."""
 _SMALL_UNIVERSE = 2**13
 """Up to this many cells rows come from a fitted histogram; beyond, rows fitted by sweeps are closer."""
 MAX_WIDTH = 64

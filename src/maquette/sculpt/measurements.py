@@ -381,21 +381,29 @@ class Measurements:
 
 
 def from_residuals(
-    domain: Domain, model: ResidualModel, size: Size, sets: Iterable[tuple[int, ...]]
+    domain: Domain, model: ResidualModel, size: Size, sets: Iterable[tuple[int, ...]], *, smooth: bool = False
 ) -> Measurements:
     """Tables of these sets of attributes, at full resolution, put together from measured residuals.
 
-    A one-way table that was not measured is uniform; a table of an attribute with too many codes is left out.
+    One-way tables are smoothed where asked for, else projected. One that was not measured is uniform; a table of an
+    attribute with too many codes is left out.
     """
     total = float(size.divisor)
     covered = [model.covers((name,)) for name in domain.names]
-    one_way = [
-        project_simplex(model.table((a.name,)).ravel(), total=total) if c else np.full(a.size, total / a.size)
-        for a, c in zip(domain, covered, strict=True)
-    ]
     deviations = [
         max(model.deviation((name,)), _MIN_DEVIATION) if c else _UNKNOWN_DEVIATION
         for name, c in zip(domain.names, covered, strict=True)
+    ]
+
+    def estimate(name: str, deviation: float) -> NDArray[np.float64]:
+        noisy = model.table((name,)).ravel()
+        if smooth:
+            return smooth_one_way(noisy, deviation=deviation, total=total)
+        return project_simplex(noisy, total=total)
+
+    one_way = [
+        estimate(a.name, deviation) if c else np.full(a.size, total / a.size)
+        for a, c, deviation in zip(domain, covered, deviations, strict=True)
     ]
     measurements = Measurements(
         size=size,

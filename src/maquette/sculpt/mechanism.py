@@ -41,7 +41,7 @@ from maquette.sculpt import allocation, stages, third_order
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
 from maquette.sculpt.measurements import Measurements, from_residuals
 from maquette.sculpt.model import SculptModel
-from maquette.sculpt.rounds import ONE_WAY_FACTOR, candidate_sets, measure_in_rounds, plan_rounds
+from maquette.sculpt.rounds import ONE_WAY_FACTOR, Rounds, candidate_sets, measure_in_rounds, plan_rounds
 from maquette.sculpt.rows import (
     MIN_GAINS,
     MORE_SWEEPS,
@@ -91,16 +91,13 @@ class Run:
     progress: Progress
 
     def measure(
-        self, size: Size, budget: BudgetView, table_noise: TableNoise
+        self, size: Size, budget: BudgetView, table_noise: TableNoise, turns: Rounds | None
     ) -> tuple[Measurements, FittedRows]:
         """All stages, and the rows that are fitted to them."""
         pairs, cells = self.sets.pairs, self.curator.domain.shape
         triples = [math.prod(cells[a] for a in triple) for triple in self.triples(MAX_MEASURED_TRIPLES)]
         third = third_order.plan_third_order(table_noise, size, triples, price=budget.total)
         first = allocation.one_way_share(size.divisor, budget.total, sum(cells), table_noise)
-        turns = plan_rounds(
-            table_noise, size, attributes=len(self.sets.attributes), pairs=len(pairs), price=budget.total
-        )
         if turns:
             first *= ONE_WAY_FACTOR
         if not pairs:
@@ -268,10 +265,13 @@ class PreparedSculpt(Prepared):
         run = Run(curator, task, self._sets, rng, progress)
         if allocation.signal_dominates(task, n=size.divisor, price=budget.left):
             return _run_dense(run, price=budget.left)
-        if not allocation.pairs_can_stand_out(task, self._sets, n=size.divisor, price=budget.left):
+        turns = plan_rounds(table_noise, size, self._sets, price=budget.total)
+        if not turns and not allocation.pairs_can_stand_out(
+            task, self._sets, n=size.divisor, price=budget.left
+        ):
             return _run_independent(run, price=budget.left)
         parts = stages.measure_direct_parts(curator, budget, table_noise, run.sets, task.queries)
-        measurements, result = run.measure(size, budget, table_noise)
+        measurements, result = run.measure(size, budget, table_noise, turns)
         database = _database(measurements, result.rows, rng, task.queries.domain.names)
         answering = _answering(task, measurements, result, database, rng)
         return Outcome(
@@ -337,7 +337,7 @@ def _run_independent(run: Run, *, price: Fraction) -> Outcome:
     task, residual = run.task, RESIDUAL.prepare(allocation.one_way_task(run.task, run.sets, price))
     outcome = residual.run(run.curator, rng=run.rng, progress=run.progress)
     assert isinstance(outcome.model, ResidualModel)
-    measurements = from_residuals(task.queries.domain, outcome.model, outcome.size, [])
+    measurements = from_residuals(task.queries.domain, outcome.model, outcome.size, [], smooth=True)
     measurements.structural_zeros = structural_zeros(measurements.hierarchy)
     result = run.fit(measurements)
     database = _database(measurements, result.rows, run.rng, task.queries.attributes)
