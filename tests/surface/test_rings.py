@@ -15,6 +15,7 @@ from support.tools import tool
 count_rings = tool("count_rings")
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
 MODULES = sorted(count_rings.modules())
 STATES_ERRORS = ("questions/noise", "theory")
 """The one way from a lower ring to ring 3: laws of noise quote theorems for the errors that they state."""
@@ -87,6 +88,18 @@ def test_the_page_has_the_files_and_lines_of_today():
                     f"{module} is not on the page"
                 )
     assert stated == {}
+
+
+def test_the_readme_says_how_much_code_must_be_right():
+    trusted = sum(part.lines for part in count_rings.parts() if part.ring < 3)
+    ((gate, stated),) = re.findall(
+        r"gate itself has ([\d,]+) lines.*?([\d,]+) lines in three \[rings", README, re.DOTALL
+    )
+    assert abs(trusted - int(stated.replace(",", ""))) <= count_rings.TOLERANCE / 2 * trusted
+    whole = sum(part.lines for part in count_rings.parts())
+    assert whole / 3 < trusted < whole / 2, "README says: more than a third"
+    (lines,) = (part.lines for part in count_rings.parts() if part.name == "gate")
+    assert lines <= int(gate.replace(",", ""))
 
 
 def test_the_gate_stays_small():
