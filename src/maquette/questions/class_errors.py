@@ -77,10 +77,17 @@ def _with_sums(lines: Integers, family: Family) -> tuple[Integers, int]:
     Every one of them is the gap of a set of the family, the last one that of all declared cells, so that the largest
     is found without adding up: sums over the other axes are sums of these too.
     """
-    declared, extras = lines[..., : family.cells], lines[..., family.cells :]
-    running = declared.cumsum(axis=-1)
-    sums = running if family.kind is Kind.SIDE else running[..., -1:]
-    return np.concatenate([declared, sums, extras], axis=-1), family.cells + sums.shape[-1]
+    cells, extras = family.cells, family.extras
+    sums = cells if family.kind is Kind.SIDE else 1
+    whole = np.empty((*lines.shape[:-1], cells + sums + extras), dtype=np.int64)
+    whole[..., :cells] = lines[..., :cells]
+    whole[..., cells + sums :] = lines[..., cells:]
+    declared, ends = whole[..., :cells], whole[..., cells : cells + sums]
+    if family.kind is Kind.SIDE:
+        np.cumsum(declared, axis=-1, out=ends)
+    else:
+        np.sum(declared, axis=-1, keepdims=True, out=ends)
+    return whole, cells + sums
 
 
 _NO_AXIS = np.zeros(1, dtype=np.int64)
