@@ -143,3 +143,13 @@ def test_a_run_comes_through_the_stages_that_it_announced(mechanism):
     assert set(seen) <= set(names)
     assert list(dict.fromkeys(seen)) == [name for name in names if name in seen]
     assert all(stage.seconds > 0 for stage in announced)
+
+
+def test_places_do_not_go_back_where_a_stage_comes_later_than_announced():
+    schedule = Schedule()
+    schedule.expect([ExpectedStage(name, 1.0) for name in ("one", "two", "three", "four")])
+    places = []
+    for now, name in enumerate(("one", "three", "two", "four")):
+        schedule.reach(name, 0.0, float(now))
+        places.append(schedule.place(name)[0])
+    assert places == [1, 3, 3, 4]

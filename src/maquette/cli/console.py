@@ -313,9 +313,15 @@ class Schedule:
         return self._current[1]
 
     def place(self, name: str) -> tuple[int, int] | None:
-        """Which of how many stages it is; None where nothing was announced, or not this one."""
+        """Which of how many stages it is; None where nothing was announced, or not this one.
+
+        A stage that comes later than announced has the place of the last one before it: places do not go back.
+        """
         names = [stage.name for stage in self.expected]
-        return (names.index(name) + 1, len(names)) if name in names else None
+        if name not in names:
+            return None
+        farthest = max((names.index(seen) for seen in self._spans if seen in names), default=0)
+        return max(names.index(name), farthest) + 1, len(names)
 
     @property
     def pace(self) -> float:
