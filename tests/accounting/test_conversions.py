@@ -25,14 +25,6 @@ def test_rho_of_epsilon_and_delta(epsilon, delta, simple, cks):
     assert float(c.rho_cks(epsilon=epsilon, delta=delta)) == pytest.approx(cks, abs=5e-10)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "sigma"), [(1, 1e-6, 4.224679), (1, 1e-9, 5.495266), (2, 1e-5, 1.993812)]
-)
-def test_analytic_gaussian_sigma(epsilon, delta, sigma):
-    assert c.gaussian_sigma(epsilon=epsilon, delta=delta) == pytest.approx(sigma, abs=5e-7)
-    assert c.gaussian_sigma(epsilon=epsilon, delta=delta, l2=3.0) == pytest.approx(3 * sigma, rel=1e-6)
-
-
 def test_sigma_of_the_discrete_gaussian_by_zcdp():
     rho = c.rho_cks(epsilon=1, delta=1e-6)
     assert math.sqrt(1 / (2 * rho)) == pytest.approx(4.530877, abs=5e-7)
@@ -116,15 +108,6 @@ def test_an_order_off_the_best_one_only_costs_tightness(monkeypatch):
     assert c.rho_cks(epsilon=1, delta=1e-6) == c.rho_simple(epsilon=1, delta=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.floats(0.05, 10), st.floats(1e-15, 0.3))
-def test_gaussian_sigma_keeps_delta_with_fifty_digits(epsilon, delta):
-    sigma = c.gaussian_sigma(epsilon=epsilon, delta=delta)
-    with mp.workdps(50):
-        assert _gaussian_delta(sigma, epsilon) <= _mp(delta)
-        assert _gaussian_delta(sigma * (1 - 1e-6), epsilon) > _mp(delta)
-
-
 def test_nothing_is_spent_without_rho():
     assert c.epsilon_cks(rho=0, delta=1e-6) == 0
     assert c.epsilon_simple(rho=0, delta=1e-6) == 0
@@ -140,7 +123,6 @@ def test_delta_must_lie_between_zero_and_one(wrong):
         lambda: c.rho_cks(epsilon=1, delta=wrong),
         lambda: c.epsilon_simple(rho=1, delta=wrong),
         lambda: c.epsilon_cks(rho=1, delta=wrong),
-        lambda: c.gaussian_sigma(epsilon=1, delta=wrong),
         lambda: c.advanced_epsilon(step=1, k=2, delta=wrong),
     ):
         with pytest.raises(ParameterError, match="delta"):
@@ -155,8 +137,6 @@ def test_amounts_must_be_finite_and_not_negative(wrong):
         lambda: c.epsilon_cks(rho=wrong, delta=1e-6),
         lambda: c.epsilon_simple(rho=wrong, delta=1e-6),
         lambda: c.delta_cks(rho=wrong, epsilon=1),
-        lambda: c.gaussian_sigma(epsilon=wrong, delta=1e-6),
-        lambda: c.gaussian_delta(sigma=wrong, epsilon=1),
     ):
         with pytest.raises(ParameterError, match="expected"):
             call()
@@ -172,11 +152,6 @@ def test_floats_are_rounded_to_the_side_they_are_asked_for(value):
 
 def _mp(value):
     return mp.mpf(repr(value))
-
-
-def _gaussian_delta(sigma, epsilon):
-    s, e = mp.mpf(sigma), _mp(epsilon)
-    return mp.ncdf(1 / (2 * s) - e * s) - mp.exp(e) * mp.ncdf(-1 / (2 * s) - e * s)
 
 
 def _minimiser(function):

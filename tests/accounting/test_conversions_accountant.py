@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
 from maquette.accounting import UNITS, ComposedEvent, GaussianEvent, LaplaceEvent
-from maquette.accounting.conversions import epsilon_cks, gaussian_sigma
+from maquette.accounting.conversions import epsilon_cks
 from maquette.accounting.unit import Unit
 
 pytestmark = pytest.mark.slow  # loading the accountant alone takes seconds
@@ -75,14 +74,6 @@ def test_the_rho_conversion_is_as_tight_as_the_renyi_accountant(count, sigma, de
     event = ComposedEvent(tuple(GaussianEvent(sigma_squared=sigma**2, l2_squared=1) for _ in range(count)))
     ours = float(epsilon_cks(rho=Fraction(event.cost(Unit.RHO).units, UNITS), delta=delta))
     assert ours == pytest.approx(accountant.get_epsilon(delta), rel=1e-3)
-
-
-@pytest.mark.parametrize("count", [1, 4, 25])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.5, 1e-9), (2.0, 1e-5)])
-def test_the_analytic_gaussian_is_tight_for_compositions_of_gaussians(count, epsilon, delta):
-    sigma = gaussian_sigma(epsilon=epsilon, delta=delta) * math.sqrt(count)
-    whole = pld.from_gaussian_mechanism(sigma, value_discretization_interval=1e-4).self_compose(count)
-    assert whole.get_epsilon_for_delta(delta) == pytest.approx(epsilon, rel=0.01)
 
 
 def test_the_comparison_would_notice_a_cost_that_is_too_small():

@@ -1,6 +1,6 @@
 """Conversions between the definitions of privacy loss, each rounded to the private side.
 
-Numbers go in as int, float or Fraction and come out as Fraction, except where the normal distribution enters.
+Numbers go in as int, float or Fraction and come out as Fraction.
 A float means its shortest decimal form. Logarithms, exponentials and square roots are taken with 60 decimal
 digits, each correctly rounded; no expression here has more than 20 operations or an intermediate value above 1e18,
 so its error is below 1e-40, and every result is moved by that much to the private side.
@@ -23,7 +23,6 @@ Number = int | float | Fraction
 
 _DIGITS = decimal.Context(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _MARGIN = Fraction(1, 10**40)
-_NORMAL_MARGIN = 2.0**-40
 
 
 def exact(value: Number) -> Fraction:
@@ -161,40 +160,6 @@ def advanced_step(*, epsilon: Number, k: int, delta: Number) -> Fraction:
         else:
             high = middle
     return low
-
-
-def gaussian_delta(*, sigma: float, epsilon: float, l2: float = 1.0) -> float:
-    """Delta of one continuous Gaussian draw, rounded up.
-
-    Guarantee: Phi(D/2s - epsilon s/D) - e^epsilon Phi(-D/2s - epsilon s/D) (Balle and Wang 2018), D the L2 sensitivity.
-    Holds when: the noise is continuous. The discrete Gaussian exceeds it; calibrate that by `rho_of_gaussian`.
-    """
-    from scipy.special import log_ndtr  # pyright: ignore[reportMissingTypeStubs]
-
-    _check.positive(sigma=sigma, l2=l2)
-    half, drift = l2 / (2 * sigma), epsilon * sigma / l2
-    first_log, second_log = float(log_ndtr(half - drift)), epsilon + float(log_ndtr(-half - drift))
-    first, second = math.exp(first_log), math.exp(second_log)
-    # a logarithm x is right to a few units in its last place, so its exponential to a relative |x| 2^-50;
-    # the margin is a thousand times that
-    magnitude = 64 + abs(first_log) + abs(epsilon) + abs(second_log)
-    return min(1.0, first - second + first * magnitude * _NORMAL_MARGIN)
-
-
-def gaussian_sigma(*, epsilon: float, delta: float, l2: float = 1.0) -> float:
-    """The smallest standard deviation with `gaussian_delta` within delta, rounded up. Continuous noise only."""
-    _check.positive(epsilon=epsilon, l2=l2)
-    _check.fraction(delta=delta)
-    low, high = 0.0, l2
-    while gaussian_delta(sigma=high, epsilon=epsilon, l2=l2) > delta:
-        low, high = high, 2 * high
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if gaussian_delta(sigma=middle, epsilon=epsilon, l2=l2) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def exp_up(value: Number) -> Fraction:
