@@ -1,7 +1,9 @@
 """When whole marginals are measured: the quick look says no only where the full plan does."""
 
 from fractions import Fraction
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from benchmarks import calibrate
 
@@ -9,7 +11,8 @@ import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.mechanisms.base import Task
-from maquette.sculpt import allocation
+from maquette.questions.measurement import Receipt, Size
+from maquette.sculpt import allocation, measurements
 
 
 @pytest.mark.slow
@@ -34,3 +37,40 @@ def test_the_quick_look_changes_no_decision(relation, monkeypatch):
     assert quick == full
     assert 5 < sum(full) < len(full) - 5
     assert sum(skipped) > 5
+
+
+class Exact:
+    """Residuals without noise: every margin of a histogram."""
+
+    def __init__(self, domain: mq.Domain, histogram: np.ndarray) -> None:
+        self.domain, self.histogram = domain, histogram
+
+    def covers(self, _names) -> bool:
+        return True
+
+    def deviation(self, _margin) -> float:
+        return 3.0
+
+    def table(self, margin) -> np.ndarray:
+        gone = tuple(i for i, name in enumerate(self.domain.names) if name not in margin)
+        return self.histogram.sum(axis=gone).astype(np.float64)
+
+
+def test_rows_are_fitted_to_no_more_cells_than_there_is_room_for(monkeypatch):
+    domain = calibrate.domain_of((20, 7, 5))
+    histogram = np.random.default_rng(3).integers(0, 90, domain.shape)
+    model: Any = Exact(domain, histogram)
+    size: Any = Size(int(histogram.sum()), cast("Any", None), Receipt(0, ""))
+    sets = [(0, 1), (0, 2), (1, 2), (0, 1, 2)]
+    whole = measurements.from_residuals(domain, model, size, sets).tables
+    assert [table.noisy.binned.cells for table in whole] == [140, 100, 35, 700]
+    monkeypatch.setattr(measurements, "MAX_FITTED_CELLS", 300)
+    tables = measurements.from_residuals(domain, model, size, sets).tables
+    assert [table.shape.attributes for table in tables] == sets
+    assert sum(table.noisy.binned.cells for table in tables) <= 300
+    for table, full in zip(tables, whole, strict=True):
+        sums = full.noisy.values.reshape([domain.shape[a] for a in table.shape.attributes])
+        for axis, cut in enumerate(table.noisy.binned.cuts):
+            sums = np.add.reduceat(sums, cut, axis=axis)
+        assert (table.noisy.values == sums.ravel()).all()
+        assert table.noisy.variance >= full.noisy.variance

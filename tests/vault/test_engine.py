@@ -8,6 +8,8 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +25,7 @@ from maquette.vault import engine as engines
 from maquette.vault import sources
 from maquette.vault.engine import MemoryEngine, StreamEngine
 from maquette.vault.readers import open_engine
+from maquette.vault.tables import TableCache
 
 DOMAIN = Domain(
     (
@@ -197,3 +200,75 @@ def test_the_codes_decide_between_memory_and_stream():
     rows = rows_of(100)
     assert isinstance(open_engine(rows, DOMAIN, memory_limit=300), MemoryEngine)
     assert isinstance(open_engine(rows, DOMAIN, memory_limit=299), StreamEngine)
+
+
+def counted_passes(engine: Any, monkeypatch) -> list[object]:
+    passes: list[object] = []
+    plain = type(engine)._batches
+    monkeypatch.setattr(
+        type(engine), "_batches", lambda self, names: passes.append(names) or plain(self, names)
+    )
+    return passes
+
+
+@pytest.mark.parametrize("stored", ["memory", "file"])
+def test_tables_of_many_rows_are_counted_once(tmp_path, monkeypatch, stored):
+    monkeypatch.setattr(engines, "MANY_ROWS", 100)
+    source, limit = rows_of(300), None
+    if stored == "file":
+        path = tmp_path / "t.parquet"
+        pq.write_table(pa.table(source), path)
+        source, limit = path, 0
+    engine = open_engine(source, DOMAIN, memory_limit=limit)
+    exact = open_engine(rows_of(300), DOMAIN, memory_limit=0)
+    passes = counted_passes(engine, monkeypatch)
+    first = engine.margins([("a", "b"), ("b", "c"), ("c",)])
+    first[("a", "b")][:] = -1  # a caller's own copy
+    asked = [("b", "a"), ("c", "b"), ("b",), (), ("a", "b")]
+    again = engine.margins(asked)
+    assert engine.size() == 300
+    assert len(passes) == 1
+    assert engine.margins([("a", "c")])[("a", "c")].sum() == 300  # in none of them
+    assert len(passes) == 2
+    expected = exact.margins(asked)
+    for margin in asked:
+        assert (again[margin] == expected[margin]).all()
+
+
+def test_kept_tables_give_way_to_newer_ones():
+    cache = TableCache(DOMAIN, cells=20)
+    counts = {
+        m: np.arange(DOMAIN.cells(m)).reshape([DOMAIN[n].size for n in m]) for m in (("a", "b"), ("a", "c"))
+    }
+    cache.add({("a", "b"): counts["a", "b"]})
+    cache.add({("a", "c"): counts["a", "c"] + 2**32})
+    assert cache.get(("a", "b")) is None
+    kept = cache.get(("c", "a"))
+    assert kept is not None
+    assert (kept == counts["a", "c"].T + 2**32).all()
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+@pytest.mark.parametrize("least", [1, 10**6])
+def test_row_groups_read_by_column_or_in_batches_are_the_same_table(tmp_path, monkeypatch, limit, least):
+    monkeypatch.setattr(sources, "MIN_GROUP_ROWS", least)
+    path = tmp_path / "t.parquet"
+    table = pa.table(rows_of(300))
+    pq.write_table(table, path, row_group_size=70)
+    engine = open_engine(path, DOMAIN, memory_limit=limit)
+    exact = open_engine(rows_of(300), DOMAIN)
+    for margin, counts in exact.margins([("a", "b", "c"), ()]).items():
+        assert (engine.margins([margin])[margin] == counts).all()
+    assert engine.commitment(b"s") == exact.commitment(b"s")
+
+
+def test_a_damaged_row_group_is_refused_without_words_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "MIN_GROUP_ROWS", 1)
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table(rows_of(300)), path, row_group_size=70, compression="none")
+    content = bytearray(path.read_bytes())
+    content[4 : len(content) // 2] = b"\xff" * (len(content) // 2 - 4)
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match="damaged") as refused:
+        open_engine(path, DOMAIN)
+    assert refused.value.__context__ is None

@@ -41,6 +41,9 @@ _MIN_DEVIATION = 0.5
 """Of a count, in place of none: what a single code or bin holds is known but for the total."""
 _UNKNOWN_DEVIATION = 1e6
 """In place of the deviation of a table that was not measured."""
+MAX_FITTED_CELLS = 2**21
+"""Cells of all tables put together from residuals that rows are fitted to; further ones are added up in bins. Rows are
+drawn through tables that fit into the processor's cache, and memory and time of the fit do not grow with the workload."""
 _UNPAID = Receipt(-1, "")
 """Of tables put together from residuals, which are in the ledger themselves."""
 
@@ -383,10 +386,11 @@ class Measurements:
 def from_residuals(
     domain: Domain, model: ResidualModel, size: Size, sets: Iterable[tuple[int, ...]], *, smooth: bool = False
 ) -> Measurements:
-    """Tables of these sets of attributes, at full resolution, put together from measured residuals.
+    """Tables of these sets of attributes, put together from measured residuals.
 
-    One-way tables are smoothed where asked for, else projected. One that was not measured is uniform; a table of an
-    attribute with too many codes is left out.
+    At full resolution, or the largest in bins where all of them have more than `MAX_FITTED_CELLS`. One-way tables are
+    smoothed where asked for, else projected. One that was not measured is uniform; a table of an attribute with too many
+    codes is left out.
     """
     total = float(size.divisor)
     covered = [model.covers((name,)) for name in domain.names]
@@ -413,13 +417,25 @@ def from_residuals(
         one_way_variances=[deviation**2 for deviation in deviations],
         one_way_tables=[],
     )
-    for attributes in sets:
-        if not measurements.hierarchy.is_full(attributes):
-            continue
-        shape = Shape(attributes, (0,) * len(attributes))
+    full = [attributes for attributes in sets if measurements.hierarchy.is_full(attributes)]
+    for shape in _affordable_shapes(measurements.hierarchy, full):
         table = measurements.hierarchy.table(*shape)
-        values = np.rint(model.table(table.margin)).astype(np.int64).ravel()
-        variance = Fraction(max(model.deviation(table.margin), _MIN_DEVIATION) ** 2)
-        noisy = NoisyTable(table, values, variance, _UNPAID)
+        counts = model.table(table.margin)
+        merged = counts.size / table.cells  # codes of a cell, in the mean
+        for axis, cut in enumerate(table.cuts):
+            counts = np.add.reduceat(counts, cut, axis=axis)
+        variance = Fraction(max(model.deviation(table.margin), _MIN_DEVIATION) ** 2 * merged)
+        noisy = NoisyTable(table, np.rint(counts).astype(np.int64).ravel(), variance, _UNPAID)
         measurements.tables.append(TableMeasurement(shape, noisy, measurements.product(shape)))
     return measurements
+
+
+def _affordable_shapes(hierarchy: Hierarchy, sets: Sequence[tuple[int, ...]]) -> list[Shape]:
+    """All tables as fine as they can be with `MAX_FITTED_CELLS` together; none has more cells than a common limit."""
+    cells = [hierarchy.cells(attributes, (0,) * len(attributes)) for attributes in sets]
+    limit = float(max(cells, default=0))
+    while True:
+        shapes = [Shape(attributes, hierarchy.finest_levels(attributes, limit)) for attributes in sets]
+        if limit < 2 or sum(hierarchy.cells(*shape) for shape in shapes) <= MAX_FITTED_CELLS:
+            return shapes
+        limit /= 1.5

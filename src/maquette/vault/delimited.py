@@ -223,6 +223,10 @@ class DelimitedFile(Source):
     def notices_changes(self) -> bool:
         return True
 
+    def is_unchanged(self) -> bool:
+        self._stamp.check()
+        return True
+
     def kind(self, column: str) -> ArrowType:
         return pa.string()
 

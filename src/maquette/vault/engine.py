@@ -18,7 +18,7 @@ from maquette.queries.marginals import Binned
 from maquette.vault.coding import Coder, coders
 from maquette.vault.commitment import in_order, is_in_order, lane_keys, seal
 from maquette.vault.source import Source, changed
-from maquette.vault.tables import plan_tables, summed
+from maquette.vault.tables import MANY_ROWS, TableCache, plan_tables, summed
 from maquette.vault.task import BinnedTask, Coded, CountTask, Integers, RecordsTask, Task, whole
 
 MAX_RECORDS = 2**32
@@ -36,10 +36,11 @@ class Engine(ABC):
     question of the gate is written once over these two, here.
     """
 
-    __slots__ = ("__weakref__", "_domain")
+    __slots__ = ("__weakref__", "_domain", "_tables")
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
+        self._tables: TableCache | None = None
 
     @property
     def domain(self) -> Domain:
@@ -106,11 +107,23 @@ class Engine(ABC):
         self, margins: Sequence[Margin], classes: tuple[Queries, ...]
     ) -> tuple[dict[Margin, Integers], list[Integers]]:
         order = tuple(dict.fromkeys(tuple(margin) for margin in margins))
-        source = plan_tables(self._domain, order, rows=self._rows(), most=MIN_CELLS_PER_PASS)
+        kept = self._kept_tables()
+        known = {m: t for m in order if kept and (t := kept.get(m)) is not None}
+        missing = [margin for margin in order if margin not in known]
+        if order and not missing and not classes:
+            return known, []
+        source = plan_tables(self._domain, missing, rows=self._rows(), most=MIN_CELLS_PER_PASS)
         wide = tuple(dict.fromkeys(source.values()))
         sums = self.fold(CountTask(self._domain, wide, classes))
         tables = {m: sums[i].reshape([self._domain[name].size for name in m]) for i, m in enumerate(wide)}
-        return {m: summed(tables[source[m]], source[m], m) for m in order}, sums[len(wide) :]
+        counts = {m: summed(tables[source[m]], source[m], m) for m in missing}
+        if kept:
+            kept.add(counts)
+        return known | counts, sums[len(wide) :]
+
+    def _kept_tables(self) -> TableCache | None:
+        """The tables of earlier passes, where a pass is dear and they are still those of the table."""
+        return self._tables
 
     def _rows(self) -> int | None:
         """The number of records where it costs nothing to know; None elsewhere."""
@@ -164,11 +177,13 @@ class MemoryEngine(BatchEngine):
     def __init__(self, domain: Domain, columns: Coded) -> None:
         super().__init__(domain)
         self._columns = {name: _frozen(columns[name]) for name in domain.names}
-        _check_records(len(self._columns[domain.names[0]]))
+        _check_records(self._rows())
+        if self._rows() >= MANY_ROWS:
+            self._tables = TableCache(domain)
 
     @property
     def cells_per_pass(self) -> int:
-        return 2**21
+        return MIN_CELLS_PER_PASS if self._tables else 2**21
 
     def _rows(self) -> int:
         return len(self._columns[self._domain.names[0]])
@@ -195,6 +210,7 @@ class StreamEngine(BatchEngine):
         self._cells = max(MIN_CELLS_PER_PASS, memory_limit // 16)
         self._keys = lane_keys(secrets.token_bytes(32))
         self._seal: list[Any] | None = None
+        self._tables = TableCache(domain) if source.is_unchanged() else None
         if not source.notices_changes:
             for _ in self._same_records():
                 pass
@@ -202,6 +218,9 @@ class StreamEngine(BatchEngine):
     @property
     def cells_per_pass(self) -> int:
         return self._cells
+
+    def _kept_tables(self) -> TableCache | None:
+        return self._tables if self._tables and self._source.is_unchanged() else None
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
         return self._coded(names) if self._source.notices_changes else self._same_records()
@@ -244,7 +263,9 @@ def load(
     """
     limit = psutil.virtual_memory().available // 4 if memory_limit is None else memory_limit
     coding = coders(domain)
-    columns = {name: _Column(coder) for name, coder in coding.items()}
+    row_bytes = sum(coder.dtype.itemsize for coder in coding.values())
+    rows = min(source.likely_rows, limit // row_bytes + 1)  # more would be streamed
+    columns = {name: _Column(coder, rows) for name, coder in coding.items()}
     tell = Steps(progress)
     nbytes = 0
     for raw, share in source.batches(domain.names):
@@ -283,8 +304,9 @@ def _check_records(rows: int) -> None:
 class _Column:
     """Codes that grow in place: room is doubled column by column, and room that is not used takes no memory."""
 
-    def __init__(self, coder: Coder) -> None:
-        self._room = np.empty(0, dtype=coder.dtype)
+    def __init__(self, coder: Coder, rows: int) -> None:
+        """`rows` are those that there seem to be: room for so many is made at once."""
+        self._room = np.empty(rows, dtype=coder.dtype)
         self._rows = 0
 
     @property

@@ -76,6 +76,9 @@ class PersonRows(Source):
     def notices_changes(self) -> bool:
         return self._source.notices_changes
 
+    def is_unchanged(self) -> bool:
+        return self._source.is_unchanged()
+
     def kind(self, column: str) -> ArrowType:
         return self._source.kind(column)
 

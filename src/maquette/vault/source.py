@@ -42,6 +42,16 @@ class Source(ABC):
         """Does a pass fail by itself if the table is not the one that was opened?"""
         return False
 
+    def is_unchanged(self) -> bool:
+        """Is it the table that was opened, as far as can be seen without a pass? Refused if it is not; False if
+        nothing can be seen."""
+        return False
+
+    @property
+    def likely_rows(self) -> int:
+        """How many records there seem to be, for room that is made in advance; 0 if that is not known. Private."""
+        return 0
+
     @abstractmethod
     def kind(self, column: str) -> ArrowType:
         """The type of a column."""
@@ -83,6 +93,13 @@ class Joined(Source):
     def notices_changes(self) -> bool:
         return all(part.notices_changes for part in self._parts)
 
+    def is_unchanged(self) -> bool:
+        return all(part.is_unchanged() for part in self._parts)
+
+    @property
+    def likely_rows(self) -> int:
+        return sum(part.likely_rows for part in self._parts)
+
     def kind(self, column: str) -> ArrowType:
         return self._parts[0].kind(column)
 
@@ -104,6 +121,13 @@ class Partition(Source):
     @property
     def notices_changes(self) -> bool:
         return self._file.notices_changes
+
+    def is_unchanged(self) -> bool:
+        return self._file.is_unchanged()
+
+    @property
+    def likely_rows(self) -> int:
+        return self._file.likely_rows
 
     def kind(self, column: str) -> ArrowType:
         return pa.string() if column in self._values else self._file.kind(column)

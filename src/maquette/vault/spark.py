@@ -12,7 +12,7 @@ import re
 import secrets
 import warnings
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import reduce
 from typing import Any, NoReturn
 
@@ -28,7 +28,7 @@ from maquette.vault.commitment import LANES, is_in_order, lane_keys, packed_word
 from maquette.vault.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, Steps, merged
 from maquette.vault.remote_persons import BoundBlocks, KeyRecords, keyed_schema
 from maquette.vault.source import Batch, Source, changed
-from maquette.vault.tables import summed
+from maquette.vault.tables import TableCache
 from maquette.vault.task import Coded, Integers, RecordsTask, Task, whole
 
 PREFIXES = ("spark:", "sc://")
@@ -121,7 +121,7 @@ class SparkTable(Source):
 class SparkEngine(Engine):
     """Coded blocks kept in the cluster; every pass over them sees the records of the first one, or gives no result."""
 
-    __slots__ = ("_blocks", "_commitments", "_description", "_digest", "_positions", "_tables", "_versions")
+    __slots__ = ("_blocks", "_commitments", "_description", "_digest", "_positions", "_versions")
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class SparkEngine(Engine):
         self._versions = remote.versions()
         self._positions = {name: f"c{i}" for i, name in enumerate(domain.names)}
         self._commitments: dict[bytes, str] = {}
-        self._tables = TableCache(domain, cells=MIN_CELLS_PER_PASS)
+        self._tables = TableCache(domain)
         names = [f"x{i}" for i in range(len(source.header))]
         columns = [f"{names[source.header.index(name)]} AS d{i}" for i, name in enumerate(domain.names)]
         if persons is not None:
@@ -194,20 +194,15 @@ class SparkEngine(Engine):
         self, margins: Sequence[Margin], classes: tuple[Queries, ...]
     ) -> tuple[dict[Margin, Integers], list[Integers]]:
         """A pass is dear: tables are kept, and small classes of queries on rows are answered from a table as well."""
-        small = {part.attributes for part in classes if self._is_small(part)}
-        order = tuple(dict.fromkeys((*(tuple(margin) for margin in margins), *small)))
-        tables = {margin: table for margin in order if (table := self._tables.get(margin)) is not None}
-        missing = [margin for margin in order if margin not in tables]
+        small = [part.attributes for part in classes if self._is_small(part)]
         others = tuple(part for part in classes if not self._is_small(part))
-        counts, answers = super()._counts(missing, others) if missing or others else ({}, [])
-        self._tables.add(counts)
-        tables |= counts
+        tables, answers = super()._counts([*margins, *small], others)
         on_rows = iter(answers)
         by_class = [
             answer_cells(part, tables[part.attributes]) if self._is_small(part) else next(on_rows)
             for part in classes
         ]
-        return {tuple(margin): tables[tuple(margin)] for margin in margins}, by_class
+        return tables, by_class
 
     def _is_small(self, part: Queries) -> bool:
         return bool(part.attributes) and self._domain.cells(part.attributes) <= MAX_CELLS_OF_ROWS
@@ -241,33 +236,6 @@ class SparkEngine(Engine):
             self._digest = digest
         if digest != self._digest:
             raise changed(self._description)
-
-
-class TableCache:
-    """Tables that were counted already, up to a number of cells; the oldest go first. As private as the rows."""
-
-    def __init__(self, domain: Domain, *, cells: int) -> None:
-        self._domain = domain
-        self._cells = cells
-        self._tables: dict[Margin, Integers] = {}
-
-    def get(self, margin: Margin) -> Integers | None:
-        """A table that is there, or lies in one that is."""
-        if margin in self._tables:
-            return self._tables[margin]
-        around = [wide for wide in self._tables if set(margin) < set(wide)]
-        if not around:
-            return None
-        wide = min(around, key=self._domain.cells)
-        return summed(self._tables[wide], wide, margin)
-
-    def add(self, tables: Mapping[Margin, Integers]) -> None:
-        self._tables |= tables
-        cells = sum(table.size for table in self._tables.values())
-        for margin in list(self._tables):
-            if cells <= self._cells:
-                return
-            cells -= self._tables.pop(margin).size
 
 
 def answer_cells(part: Queries, table: Integers) -> Integers:

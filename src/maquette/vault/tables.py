@@ -8,14 +8,16 @@ holds: all 91 pairs of the 14 attributes of adult are counted as 22 tables (`ben
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.queries.base import Margin
+from maquette.queries.counting import MAX_TABLE_CELLS
 
 MANY_ROWS = 2**20
 """From so many rows on, tables that nobody asked for are counted because several others are in them."""
@@ -23,6 +25,8 @@ COVER_CELLS = 2**17
 """Cells of such a table: it stays in the processor's cache."""
 MAX_COVERED = 1_000
 """Margins that are looked through for it; with more the search would take longer than it saves."""
+MAX_KEPT_CELLS = 2**25
+"""Cells of tables that are kept for later questions: 134 MB."""
 MAX_SUMMED_ORDER = 8
 """Attributes of a table that smaller ones are summed out of."""
 
@@ -94,10 +98,42 @@ def _extended(domain: Domain, start: frozenset[str], left: Sequence[frozenset[st
         names |= {best}
 
 
-def summed(table: NDArray[np.int64], wide: Margin, margin: Margin) -> NDArray[np.int64]:
+class TableCache:
+    """Tables that were counted already, up to a number of cells; the oldest go first. As private as the rows."""
+
+    def __init__(self, domain: Domain, *, cells: int = MAX_KEPT_CELLS) -> None:
+        self._domain = domain
+        self._cells = cells
+        self._tables: dict[Margin, NDArray[Any]] = {}
+
+    def get(self, margin: Margin) -> NDArray[np.int64] | None:
+        """A table that is there, or lies in one that is."""
+        if margin in self._tables:
+            return self._tables[margin].astype(np.int64)
+        around = [wide for wide in self._tables if set(margin) <= set(wide)]
+        if not around:
+            return None
+        wide = min(around, key=self._domain.cells)
+        return summed(self._tables[wide], wide, margin)
+
+    def add(self, tables: Mapping[Margin, NDArray[np.int64]]) -> None:
+        """Keep those that do not lie in another one, in half of the bytes: counts are below 2^32, or hardly above."""
+        inside = supersets(self._domain, list(tables), most=MAX_TABLE_CELLS)
+        for margin, table in tables.items():
+            if margin not in inside:
+                small = int(table.max(initial=0)) < 2**32
+                self._tables[margin] = table.astype(np.uint32) if small else table.copy()
+        cells = sum(table.size for table in self._tables.values())
+        for margin in list(self._tables):
+            if cells <= self._cells:
+                return
+            cells -= self._tables.pop(margin).size
+
+
+def summed(table: NDArray[Any], wide: Margin, margin: Margin) -> NDArray[np.int64]:
     """The table over some of its attributes, in their order."""
     if wide == margin:
-        return table
+        return table.astype(np.int64, copy=False)
     left = [name for name in wide if name in margin]
     small = table.sum(axis=tuple(i for i, name in enumerate(wide) if name not in margin), dtype=np.int64)
     return np.array(np.asarray(small).transpose([left.index(name) for name in margin]), order="C")

@@ -177,7 +177,7 @@ class Transaction:
         if entry.answered is not None:
             return entry
         link = self._append("answer", key=key, payload_sha256=digest(data))
-        self._payloads.append({"key": key, "data": zlib.compress(data, 6)})
+        self._payloads.append({"key": key, "data": zlib.compress(data, 1)})
         place = Receipt(link.seq, link.head)
         return self._remember(
             replace(entry, payload=data, payload_sha256=link.payload_sha256, answered=place)
