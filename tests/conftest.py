@@ -5,8 +5,10 @@ A busy machine makes no property false, so none is refused for being slow.
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,12 +26,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if (
-        config.getoption("dist", "no") == "load"
-    ):  # -n 2 alone: tests of one group (a cluster) still run in one process
-        config.option.dist = "loadgroup"
     if config.getoption("--quick"):
         config.option.markexpr = " and ".join(f"not {kind}" for kind in NOT_QUICK)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files with a group (a cluster) run in one process.
+
+    `--dist loadgroup` of pytest-xdist 3.8 writes the group into an attribute that pytest 9.2 does not read.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::")[0]
+            return file if _is_one_group(config.rootpath / file) else nodeid
+
+    return ByFile(config, log)
+
+
+@functools.cache
+def _is_one_group(file: Path) -> bool:
+    return file.is_file() and "pytest.mark.xdist_group(" in file.read_text("utf-8")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
