@@ -197,9 +197,9 @@ class ParquetFile(_TypedFile):
     format = "Parquet"
 
     def _read_schema(self) -> Any:
-        with pq.ParquetFile(self._path, pre_buffer=False) as file:
-            self._groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-            return file.schema_arrow
+        schema, footer = pq.read_schema(self._path), pq.read_metadata(self._path)
+        self._groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+        return schema
 
     @property
     def likely_rows(self) -> int:
