@@ -42,8 +42,8 @@ _MIN_DEVIATION = 0.5
 _UNKNOWN_DEVIATION = 1e6
 """In place of the deviation of a table that was not measured."""
 MAX_FITTED_CELLS = 2**21
-"""Cells of all tables put together from residuals that rows are fitted to; further ones are added up in bins. Rows are
-drawn through tables that fit into the processor's cache, and memory and time of the fit do not grow with the workload."""
+"""Cells of all tables put together from residuals that rows are fitted to; with more the largest are added up in bins.
+So the tables stay near the processor's cache, and memory and time of a fit do not grow with the workload's cells."""
 _UNPAID = Receipt(-1, "")
 """Of tables put together from residuals, which are in the ledger themselves."""
 
@@ -389,8 +389,8 @@ def from_residuals(
     """Tables of these sets of attributes, put together from measured residuals.
 
     At full resolution, or the largest in bins where all of them have more than `MAX_FITTED_CELLS`. One-way tables are
-    smoothed where asked for, else projected. One that was not measured is uniform; a table of an attribute with too many
-    codes is left out.
+    smoothed where asked for, else projected. One that was not measured is uniform; a table of an attribute with too
+    many codes is left out.
     """
     total = float(size.divisor)
     covered = [model.covers((name,)) for name in domain.names]
