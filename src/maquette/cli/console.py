@@ -320,7 +320,7 @@ class Schedule:
         names = [stage.name for stage in self.expected]
         if name not in names:
             return None
-        farthest = max((names.index(seen) for seen in self._spans if seen in names), default=0)
+        farthest = max((names.index(one) for one in self._spans if one in names), default=0)
         return max(names.index(name), farthest) + 1, len(names)
 
     @property

@@ -252,11 +252,11 @@ class QuestionClass:
 
     def _of_parts(self, domain: Domain, sets: Sequence[Margin]) -> Iterator[ClassTable]:
         """The tables of other classes; of two over the same attributes the one of the class that is named first."""
-        seen: set[Margin] = set()
+        margins: set[Margin] = set()
         for name in self.parts:
             for table in CLASSES[name].tables(domain, sets):
-                if table.margin not in seen:
-                    seen.add(table.margin)
+                if table.margin not in margins:
+                    margins.add(table.margin)
                     yield table
 
     def _table(self, domain: Domain, margin: Margin, steps: int) -> ClassTable | None:

@@ -100,7 +100,7 @@ def certify_classes(
     groups = [Group(name, 0, 1) for name in names]
     bounds = smallest_bounds(_bounds(measurement, groups, among, beta=share, each=True))
     flat = {bound.name: bound for bound in bounds if bound.name not in weights}
-    made: list[ClassCertificate] = []
+    certificates_of_classes: list[ClassCertificate] = []
     for name, bound in zip(names, bounds, strict=True):
         own = (
             _by_table(bound, _tables(name, distribution), weights[name], among, flat)
@@ -109,8 +109,10 @@ def certify_classes(
         )
         alpha = max(own, default=bound.alpha)
         counts = alpha * among.least if own else bound.counts
-        made.append(ClassCertificate(name, alpha, together, counts, distribution.source, bounds=own))
-    return tuple(made)
+        certificates_of_classes.append(
+            ClassCertificate(name, alpha, together, counts, distribution.source, bounds=own)
+        )
+    return tuple(certificates_of_classes)
 
 
 def _tables(name: str, distribution: Distribution) -> tuple[ClassTable, ...]:

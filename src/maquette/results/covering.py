@@ -88,7 +88,7 @@ class Coverage:
     def tables(self) -> list[tuple[QuestionClass, list[tuple[ClassTable, float]]]]:
         """Every certificate with its tables, and the bound of each."""
         domain, sets = self.distribution.domain, self.distribution.sets
-        found: list[tuple[QuestionClass, list[tuple[ClassTable, float]]]] = []
+        by_class: list[tuple[QuestionClass, list[tuple[ClassTable, float]]]] = []
         for one in self.certificates:
             tables = CLASSES[one.name].tables(domain, sets)
             bounds = one.bounds or (one.alpha,) * len(tables)
@@ -96,8 +96,8 @@ class Coverage:
                 raise ReleaseError(
                     f"the certificate '{one.name}' has {len(bounds):,} bounds for {len(tables):,} tables"
                 )
-            found.append((CLASSES[one.name], list(zip(tables, bounds, strict=True))))
-        return found
+            by_class.append((CLASSES[one.name], list(zip(tables, bounds, strict=True))))
+        return by_class
 
     def cover(self, query: Queries) -> Covered | None:
         """The smallest error that the classes state for one query; None if they say nothing about it."""
