@@ -101,7 +101,7 @@ def test_what_is_no_prior(monkeypatch):
     marked = replace(prior, watermark="a test double")
     for wrong, words in [
         (answers_only, "no rows"),
-        (marked, "no private one"),
+        (marked, "is not private"),
         (prior.rows, "expected a release"),
     ]:
         with pytest.raises(ParameterError, match=words):

@@ -245,7 +245,7 @@ def test_a_table_that_changes_between_the_passes_is_refused():
             data = table([("p", "a", 1), ("q" if Changing.passes == 1 else "p", "a", 1)])
             yield {name: data[name].chunk(0) for name in columns}, 1.0
 
-    with pytest.raises(SourceError, match="does not hold the records any more"):
+    with pytest.raises(SourceError, match="no longer holds the records"):
         list(PersonRows.of_domain(Changing(), DOMAIN, Persons("who", 1)).batches(["x"]))
 
 

@@ -198,7 +198,7 @@ def test_a_frame_that_gives_other_records_is_noticed(session: Any, people: Path,
     assert engine.margins([("b", "a")])["b", "a"].T.tolist() == first
     engine._blocks.unpersist(blocking=True)
     session.catalog.refreshByPath(str(copy))
-    with pytest.raises(SourceError, match="does not hold the records any more"):
+    with pytest.raises(SourceError, match="no longer holds the records"):
         engine.distinct("b")
 
 

@@ -113,7 +113,7 @@ def _start_from(release: Release, table: Table) -> Prior:
     if release.domain.fingerprint != table.domain.fingerprint:
         raise ParameterError("the release is about another domain than the table; leave prior out")
     if release.watermark is not None:
-        raise ParameterError(f"the release is no private one ({release.watermark}); leave prior out")
+        raise ParameterError(f"the release is not private ({release.watermark}); leave prior out")
     if release.database is None:
         raise ParameterError(
             "the release holds answers and no rows to start from; release with a mechanism that gives rows (sculpt)"

@@ -169,7 +169,7 @@ class FileStamp:
 def changed(description: str) -> SourceError:
     """For a table that gave other records than when it was opened."""
     return SourceError(
-        f"{description} does not hold the records any more that it held when it was opened, or its query gives others "
+        f"{description} no longer holds the records that it held when it was opened, or its query gives others "
         "each time (LIMIT without ORDER BY, a sample, random()); open it again, from a transaction or a copy that "
         "stays as it is"
     )
