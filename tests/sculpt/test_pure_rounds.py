@@ -29,9 +29,11 @@ def test_without_a_delta_narrow_tables_have_rounds_too():
 
 
 def test_more_records_have_more_tables_until_all_are_measured_at_once():
-    rounds = [planned(n) for n in (1_000, 10_000, 20_000, 30_000)]
+    wide = partial(planned, attributes=40, pairs=780)
+    rounds = [wide(n) for n in (1_000, 10_000, 60_000, 100_000)]
     assert rounds[0] == rounds[1] < rounds[2] < rounds[3]
-    assert planned(100_000) is None
+    assert wide(1_000_000) is None
+    assert planned(20_000) is None  # 66 pairs
     assert planned(10_000, price=20.0) is None
 
 

@@ -31,8 +31,9 @@ _TABLES_PER_ATTRIBUTE = 1.5
 """Measured in all rounds, at least: a tree over the attributes takes one less than one each."""
 _RESOLVED = 450.0
 """Records for every further table, in deviations of a table at the whole price."""
-_NEARLY_ALL = 0.75
-"""Of the pairs, from which on all of them are measured at once."""
+_NEARLY_ALL, _CLEAR = 0.75, 140.0
+"""Of the pairs, and records for every pair in deviations of a table at the whole price, from which on all of them are
+measured at once (the second on mixture-0, tails-2, tied-0 and spikes-0 of the tuning half, two to four seeds)."""
 _TABLES_PER_ROUND = 4
 """At least."""
 # With a delta, chosen on `mixed` and `chess` of benchmarks/wide.py with other numbers of columns and records than its
@@ -75,7 +76,7 @@ def plan_rounds(table_noise: TableNoise, size: Size, sets: AttributeSets, *, pri
     signal = size.divisor / math.sqrt(table_noise.variance(price))
     if table_noise.unit.is_pure:
         tables = max(_TABLES_PER_ATTRIBUTE * attributes, signal / _RESOLVED)
-        pays, most = tables < _NEARLY_ALL * pairs, pairs
+        pays, most = tables < _NEARLY_ALL * pairs and signal < _CLEAR * pairs, pairs
     else:
         wanted = max(_GAUSSIAN_PER_ATTRIBUTE * attributes, signal / _GAUSSIAN_RESOLVED)
         tables = min(wanted, signal / _MAX_NOISE)
