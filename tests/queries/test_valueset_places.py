@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maquette.queries.condition import FIRST, LAST, _first, _first_whole
-from maquette.queries.predicates import _corner_sums
+from maquette.queries.counting import corner_sums
 
 PLACES = st.tuples(st.fractions(min_value=-3, max_value=9, max_denominator=4), st.sampled_from([0, 1]))
 
@@ -26,7 +26,7 @@ def test_one_box_of_whole_numbers_adds_up_to_the_same_as_among_others(seed):
     shape = tuple(rng.integers(1, 5, size=4))
     table = rng.integers(-5, 2**40, size=shape)
     ends = [tuple(sorted(int(x) for x in rng.integers(0, size, size=2))) for size in shape]
-    alone = _corner_sums(table, [ends])
-    assert alone.dtype == _corner_sums(table, [ends, ends]).dtype
-    assert alone.tolist() == _corner_sums(table, [ends, ends]).tolist()[:1]
+    alone = corner_sums(table, [ends])
+    assert alone.dtype == corner_sums(table, [ends, ends]).dtype
+    assert alone.tolist() == corner_sums(table, [ends, ends]).tolist()[:1]
     assert alone[0] == table[tuple(np.ix_(*(range(low, high + 1) for low, high in ends)))].sum()

@@ -264,3 +264,24 @@ def projected_axes(sizes: Sequence[int], variance: Fraction) -> tuple[int, ...]:
         if within_reach and ripple(sizes, variance, (axis,)) <= NEGLIGIBLE:
             chosen.append(axis)
     return tuple(sorted(chosen))
+
+
+def corner_sums(table: NDArray[Any], boxes: Sequence[Sequence[tuple[int, int]]]) -> NDArray[Any]:
+    """Sums over boxes, each from 2^d entries of the cumulative table; of one box alone, whole numbers are just added.
+
+    Sums of whole numbers do not depend on their order, so that both ways give the same number.
+    """
+    if len(boxes) == 1 and np.issubdtype(table.dtype, np.integer):
+        inside = table[tuple(slice(low, high + 1) for low, high in boxes[0])]
+        return np.array([inside.sum(dtype=table.dtype)], dtype=table.dtype)
+    sums = table
+    for axis in range(table.ndim):
+        zero = np.zeros_like(sums.take([0], axis=axis))
+        sums = np.concatenate([zero, np.cumsum(sums, axis=axis)], axis=axis)
+    ends = np.array(boxes, dtype=np.int64)
+    ends[:, :, 1] += 1
+    answers = np.zeros(len(boxes), dtype=sums.dtype)
+    for corner in itertools.product((0, 1), repeat=table.ndim):
+        sign = math.prod(1 if side else -1 for side in corner)
+        answers += sign * sums[tuple(ends[:, axis, side] for axis, side in enumerate(corner))]
+    return answers

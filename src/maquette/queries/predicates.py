@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product as corners
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -145,7 +143,9 @@ class SetQueries(Queries):
             table = np.asarray(tables[margin])
             boxes = {place: box for place in places if (box := self._box(place, margin)) is not None}
             if boxes:
-                answers |= zip(boxes, _corner_sums(table, list(boxes.values())), strict=True)
+                from maquette.queries.counting import corner_sums
+
+                answers |= zip(boxes, corner_sums(table, list(boxes.values())), strict=True)
             for place in places:
                 if place not in boxes:
                     mask = condition.table_mask(self.domain, self.conditions[place], margin)
@@ -190,27 +190,6 @@ def _single_bound(one: Condition, relation: Relation) -> SensitivityBound:
     constant = one == NEVER or (one == ALWAYS and relation is Relation.REPLACE_ONE)
     distance = Fraction(0 if constant else 1)
     return SensitivityBound(Sensitivity(distance, distance, distance), exact=True, spread=True)
-
-
-def _corner_sums(table: NDArray[Any], boxes: Sequence[Sequence[tuple[int, int]]]) -> NDArray[Any]:
-    """Sums over boxes, each from 2^d entries of the cumulative table; of one box alone, whole numbers are just added.
-
-    Sums of whole numbers do not depend on their order, so that both ways give the same number.
-    """
-    if len(boxes) == 1 and np.issubdtype(table.dtype, np.integer):
-        inside = table[tuple(slice(low, high + 1) for low, high in boxes[0])]
-        return np.array([inside.sum(dtype=table.dtype)], dtype=table.dtype)
-    sums = table
-    for axis in range(table.ndim):
-        zero = np.zeros_like(sums.take([0], axis=axis))
-        sums = np.concatenate([zero, np.cumsum(sums, axis=axis)], axis=axis)
-    ends = np.array(boxes, dtype=np.int64)
-    ends[:, :, 1] += 1
-    answers = np.zeros(len(boxes), dtype=sums.dtype)
-    for corner in corners((0, 1), repeat=table.ndim):
-        sign = math.prod(1 if side else -1 for side in corner)
-        answers += sign * sums[tuple(ends[:, axis, side] for axis, side in enumerate(corner))]
-    return answers
 
 
 def _count(mask: NDArray[np.bool_], weights: NDArray[Any] | None) -> Any:
