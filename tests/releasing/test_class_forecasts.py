@@ -77,7 +77,7 @@ def test_errors_grow_with_the_cells_of_one_attribute_and_hardly_with_those_of_tw
 def test_the_plan_names_what_is_bought_and_about_how_well(n, epsilon):
     """Stated over forecast on a generated table that nothing was fitted to: within the stated spread."""
     expected = {one.name: one.expected for one in forecast(n=n, epsilon=epsilon).classes}
-    certificates = {one.name: one.alpha for one in made(n, epsilon).certificates}
+    certificates = {one.name: one.typical for one in made(n, epsilon).certificates}
     assert list(certificates) == list(expected)
     low, high = WITHIN
     ratios = sorted(alpha / expected[name] for name, alpha in certificates.items())
