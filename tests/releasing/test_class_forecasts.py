@@ -80,7 +80,8 @@ def test_the_plan_names_what_is_bought_and_about_how_well(n, epsilon):
     certificates = {one.name: one.typical for one in made(n, epsilon).certificates}
     assert list(certificates) == list(expected)
     low, high = WITHIN
-    ratios = sorted(alpha / expected[name] for name, alpha in certificates.items())
+    # the forecast of a relative certificate is a rule of thumb: it was not calibrated as the others were
+    ratios = sorted(alpha / expected[name] for name, alpha in certificates.items() if name != RELATIVE)
     assert ratios[-1] <= high
     assert low <= ratios[len(ratios) // 2]  # a single noisy bound may come out much smaller
 
