@@ -34,12 +34,12 @@ def picture(what: Shown, *, title: str = "") -> dict[str, Any]:
         ]
     elif what and isinstance(what[0], Attack):
         attacks = [one for one in what if isinstance(one, Attack)]
-        found = _line(
+        line = _line(
             [{"x": a.noise, "y": a.recovered} for a in attacks],
             "standard deviation of the noise, in records",
             "share of the secret bits that are found",
         )
-        panels = [_layers(found, _rule("y", 0.5, "guessing", dy=-6, x=316, align="right"))]
+        panels = [_layers(line, _rule("y", 0.5, "guessing", dy=-6, x=316, align="right"))]
     elif what and isinstance(what[0], Test):
         panels = [_tests([one for one in what if isinstance(one, Test)])]
     elif what and isinstance(what[0], Question):
