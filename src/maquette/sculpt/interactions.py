@@ -43,7 +43,7 @@ class Bases(NamedTuple):
     vectors: NDArray[np.float64]
 
 
-Known = dict[bytes, Bases]
+BasisCache = dict[bytes, Bases]
 """Bases by the counts along the attribute: many tables share a few."""
 
 
@@ -65,29 +65,33 @@ def has_neighbours(bins: Sequence[int]) -> bool:
 
 
 def departures(
-    noisy: NDArray[np.float64], prior: NDArray[np.float64], *, variance: float, known: Known | None = None
+    noisy: NDArray[np.float64],
+    prior: NDArray[np.float64],
+    *,
+    variance: float,
+    cache: BasisCache | None = None,
 ) -> Departures:
     """What a noisy table (K, L) says of every cell, with what its neighbours say of it.
 
     `prior` is the product of its margins, `variance` that of the noise. Combined with a prior of its own for each cell,
     of deviation tau times the product, `counts` and `variances` give the posterior mean and variance of the process.
-    `known` are bases that other tables needed, and is added to.
+    `cache` are bases that other tables needed, and is added to.
     """
-    known = {} if known is None else known
+    cache = {} if cache is None else cache
     total = max(float(prior.sum()), 1.0)
     down, across = (np.maximum(prior.sum(axis=axis), 1.0) for axis in (1, 0))
-    bases = _bases(down, known), _bases(across, known)
+    bases = _bases(down, cache), _bases(across, cache)
     gaps, outliers = noisy - prior, np.zeros(noisy.shape, dtype=bool)
     room = max(1, int(_MAX_OUTLIERS * gaps.size))
     fit, leverage, tau = _evidence_average(gaps, bases, total=total, variance=variance)
     for _ in range(_ROUNDS):
         standing = np.abs(gaps - fit) / np.sqrt(variance * np.where(outliers, 1 + leverage, 1 - leverage))
-        found = standing > max(_STANDS_OUT, float(np.partition(standing.ravel(), -room)[-room]) - 1e-9)
-        if not (found & ~outliers).any():
+        standing_out = standing > max(_STANDS_OUT, float(np.partition(standing.ravel(), -room)[-room]) - 1e-9)
+        if not (standing_out & ~outliers).any():
             break
         # a cell that is set aside counts as what the others predict, or at first as nothing
-        filled = np.where(found, np.where(outliers, fit, 0.0), gaps)
-        outliers = found
+        filled = np.where(standing_out, np.where(outliers, fit, 0.0), gaps)
+        outliers = standing_out
         fit, leverage, tau = _evidence_average(filled, bases, total=total, variance=variance)
     own = tau * (np.outer(down, across) / total) ** 2
     posterior = np.minimum(variance * leverage, own / (1 + _LEAST_INFORMATION))
@@ -96,18 +100,18 @@ def departures(
     return Departures(counts, np.where(outliers, variance, 1 / precision), tau, outliers)
 
 
-def _bases(counts: NDArray[np.float64], known: Known) -> Bases:
+def _bases(counts: NDArray[np.float64], cache: BasisCache) -> Bases:
     """Of the covariances along one attribute, by its one-way counts."""
     key = counts.tobytes()
-    if key in known:
-        return known[key]
+    if key in cache:
+        return cache[key]
     places = np.arange(len(counts))
     distances = np.abs(np.subtract.outer(places, places))
     lengths = _LENGTHS if len(counts) >= _FEW_BINS else _LENGTHS[:1]
     alike = [np.exp(-distances / length) if length else np.eye(len(counts)) for length in lengths]
     values, vectors = np.linalg.eigh(np.outer(counts, counts) * np.array(alike))
-    known[key] = Bases(np.maximum(values, 0.0), vectors)
-    return known[key]
+    cache[key] = Bases(np.maximum(values, 0.0), vectors)
+    return cache[key]
 
 
 def _evidence_average(

@@ -22,7 +22,7 @@ from maquette.models.residual import ResidualModel
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.bins import Hierarchy, PartialTable, RefinedTable, Shape
-from maquette.sculpt.interactions import Known, departures, has_neighbours
+from maquette.sculpt.interactions import BasisCache, departures, has_neighbours
 from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
@@ -239,8 +239,8 @@ class Measurements:
     def estimates(self) -> dict[Shape, TableEstimate]:
         """Every table as rows should follow it: two-way tables with what neighbouring cells say of each other."""
         if self._estimates is None or self._estimates[0] != len(self.tables):
-            known: Known = {}
-            smoothed = {shape: self._smoothed(one, known) for shape, one in self.reconciled().items()}
+            cache: BasisCache = {}
+            smoothed = {shape: self._smoothed(one, cache) for shape, one in self.reconciled().items()}
             self._estimates = len(self.tables), smoothed
         return self._estimates[1]
 
@@ -268,7 +268,7 @@ class Measurements:
             estimates[shape] = estimates[shape].combine(estimate) if shape in estimates else estimate
         return estimates
 
-    def _smoothed(self, estimate: TableEstimate, known: Known) -> TableEstimate:
+    def _smoothed(self, estimate: TableEstimate, cache: BasisCache) -> TableEstimate:
         """A two-way table with what neighbouring cells say of each other; others as they are."""
         sizes = [self.hierarchy.bins(a, level) for a, level in zip(*estimate.shape, strict=True)]
         if not has_neighbours(sizes):
@@ -276,15 +276,15 @@ class Measurements:
         noisy, prior, variances = (
             array.reshape(sizes) for array in (estimate.counts, estimate.prior, estimate.variances)
         )
-        found = departures(noisy, prior, variance=float(variances.mean()), known=known)
+        smooth = departures(noisy, prior, variance=float(variances.mean()), cache=cache)
         deviations = np.sqrt(variances)
         own = ((np.abs(noisy - prior) - deviations) / (prior + 1.0)) ** 2
-        taus = np.full(noisy.shape, found.prior_variance)
+        taus = np.full(noisy.shape, smooth.prior_variance)
         taus = np.where(
-            found.outliers, np.maximum(taus, np.minimum(own, _MAX_OUTLIER_VARIANCE)), taus
+            smooth.outliers, np.maximum(taus, np.minimum(own, _MAX_OUTLIER_VARIANCE)), taus
         ).ravel()
         return TableEstimate(
-            estimate.shape, found.counts.ravel(), found.variances.ravel(), estimate.prior, taus
+            estimate.shape, smooth.counts.ravel(), smooth.variances.ravel(), estimate.prior, taus
         )
 
     def unmeasured_pairs(self) -> dict[Shape, TableEstimate]:

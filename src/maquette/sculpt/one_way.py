@@ -135,19 +135,19 @@ def _process_fit(
     inside = np.ones(len(noisy), dtype=bool)
     result = noisy
     for _ in range(_PROCESS_ROUNDS):
-        kept = np.flatnonzero(inside)
-        near = nearness[np.ix_(kept, kept)]
-        scale = near @ level[kept] / near.sum(axis=1) + 0.5  # half a deviation where there is nothing
-        fit, leverage = _evidence_average(noisy[kept], distances[np.ix_(kept, kept)], scale)
+        rest = np.flatnonzero(inside)
+        near = nearness[np.ix_(rest, rest)]
+        scale = near @ level[rest] / near.sum(axis=1) + 0.5  # half a deviation where there is nothing
+        fit, leverage = _evidence_average(noisy[rest], distances[np.ix_(rest, rest)], scale)
         result = noisy.copy()
-        result[kept] = fit
+        result[rest] = fit
         # the distance from what the other codes predict, in deviations of that distance
-        gaps = np.abs(noisy[kept] - fit) / np.sqrt(1 - leverage)
+        gaps = np.abs(noisy[rest] - fit) / np.sqrt(1 - leverage)
         out = np.argsort(-gaps)[: max(1, len(noisy) // 16)]
         out = out[gaps[out] > _STANDS_OUT]
-        if not len(out) or len(kept) - len(out) < 4:
+        if not len(out) or len(rest) - len(out) < 4:
             break
-        inside[kept[out]] = False
+        inside[rest[out]] = False
     return result * deviation
 
 
