@@ -56,7 +56,7 @@ def test_neutralising_keeps_versions_and_hashes():
 
 
 def _requirement(text: str) -> tuple[str, str]:
-    name, rest = re.fullmatch(r"([A-Za-z0-9_.-]+)(?:\[[^]]*\])?(.*)", text).groups()  # pyright: ignore[reportOptionalMemberAccess]
+    name, rest = re.fullmatch(r"([A-Za-z0-9_.-]+)(?:\[[^]]*\])?([^;]*)(?:;.*)?", text).groups()  # pyright: ignore[reportOptionalMemberAccess]
     return name.lower(), rest
 
 

@@ -235,7 +235,7 @@ def test_tables_of_many_rows_are_counted_once(tmp_path, monkeypatch, stored):
         assert (again[margin] == expected[margin]).all()
 
 
-def test_kept_tables_give_way_to_newer_ones():
+def test_table_cache_give_way_to_newer_ones():
     cache = TableCache(DOMAIN, cells=20)
     counts = {
         m: np.arange(DOMAIN.cells(m)).reshape([DOMAIN[n].size for n in m]) for m in (("a", "b"), ("a", "c"))

@@ -36,8 +36,8 @@ _NEARLY_ALL, _CLEAR = 0.75, 140.0
 measured at once (the second on mixture-0, tails-2, tied-0 and spikes-0 of the tuning half, two to four seeds)."""
 _TABLES_PER_ROUND = 4
 """At least."""
-# With a delta, chosen on `mixed` and `chess` of benchmarks/wide.py with other numbers of columns and records than its
-# points have, on nist_acs and on nist_acs with each record beside the next (48 columns):
+# With a delta, chosen among a dozen settings on `mixed` (50 columns among others) and `chess` of benchmarks/wide.py, on
+# nist_acs and on nist_acs with each record beside the next (48 columns), one or two seeds:
 _GAUSSIAN_PER_ATTRIBUTE = 3.0
 """Tables measured in all rounds where the records allow it."""
 _GAUSSIAN_RESOLVED, _MAX_NOISE = 300.0, 12.0
@@ -78,8 +78,8 @@ def plan_rounds(table_noise: TableNoise, size: Size, sets: AttributeSets, *, pri
         tables = max(_TABLES_PER_ATTRIBUTE * attributes, signal / _RESOLVED)
         pays, most = tables < _NEARLY_ALL * pairs and signal < _CLEAR * pairs, pairs
     else:
-        wanted = max(_GAUSSIAN_PER_ATTRIBUTE * attributes, signal / _GAUSSIAN_RESOLVED)
-        tables = min(wanted, signal / _MAX_NOISE)
+        useful = max(_GAUSSIAN_PER_ATTRIBUTE * attributes, signal / _GAUSSIAN_RESOLVED)
+        tables = min(useful, signal / _MAX_NOISE)
         pays = tables >= _MIN_PER_ATTRIBUTE * attributes and pairs >= _FEW_OF_MANY * tables
         pays, most = pays and not sets.triples, _MAX_ROUNDS
     if not pays:

@@ -107,21 +107,21 @@ class Engine(ABC):
         self, margins: Sequence[Margin], classes: tuple[Queries, ...]
     ) -> tuple[dict[Margin, Integers], list[Integers]]:
         order = tuple(dict.fromkeys(tuple(margin) for margin in margins))
-        kept = self._kept_tables()
-        known = {m: t for m in order if kept and (t := kept.get(m)) is not None}
-        missing = [margin for margin in order if margin not in known]
+        cache = self._table_cache()
+        cached = {m: t for m in order if cache and (t := cache.get(m)) is not None}
+        missing = [margin for margin in order if margin not in cached]
         if order and not missing and not classes:
-            return known, []
+            return cached, []
         source = plan_tables(self._domain, missing, rows=self._rows(), most=MIN_CELLS_PER_PASS)
         wide = tuple(dict.fromkeys(source.values()))
         sums = self.fold(CountTask(self._domain, wide, classes))
         tables = {m: sums[i].reshape([self._domain[name].size for name in m]) for i, m in enumerate(wide)}
         counts = {m: summed(tables[source[m]], source[m], m) for m in missing}
-        if kept:
-            kept.add(counts)
-        return known | counts, sums[len(wide) :]
+        if cache:
+            cache.add(counts)
+        return cached | counts, sums[len(wide) :]
 
-    def _kept_tables(self) -> TableCache | None:
+    def _table_cache(self) -> TableCache | None:
         """The tables of earlier passes, where a pass is dear and they are still those of the table."""
         return self._tables
 
@@ -219,7 +219,7 @@ class StreamEngine(BatchEngine):
     def cells_per_pass(self) -> int:
         return self._cells
 
-    def _kept_tables(self) -> TableCache | None:
+    def _table_cache(self) -> TableCache | None:
         return self._tables if self._tables and self._source.is_unchanged() else None
 
     def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
