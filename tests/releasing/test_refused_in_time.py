@@ -69,6 +69,18 @@ def test_a_command_replaces_another_release_only_if_asked_to(own, monkeypatch):
     assert folder.load(own.place).parameters["key"] == "other"
 
 
+@pytest.mark.slow
+def test_a_release_of_another_ledger_is_refused_before_it_is_paid(own, monkeypatch, tmp_path):
+    """The same request has the same key in every ledger; what another one paid for is another release."""
+    assert own.release("--total-epsilon", 3).code == 0
+    elsewhere = tmp_path / "second.ledger"
+    with monkeypatch.context() as patch:
+        unread(patch)
+        again = own.release("--ledger", elsewhere, "--total-epsilon", 3, replace=False)
+        refused(again, "holds another release", "--replace")
+    assert not elsewhere.exists()
+
+
 # --- totals ---
 
 

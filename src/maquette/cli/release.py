@@ -286,7 +286,7 @@ def release(
     way = _accounting(accounting)
     started = datetime.now(UTC).replace(microsecond=0)
     request = Request.of(queries, **parameters, persons=Persons.named(person, rows_per_person))
-    check_place(place, replace=replace, key=key or request.key)
+    check_place(place, replace=replace, key=_repeated(ledger, key or request.key))
     check_ledger(ledger, place)
     try:
         with console.progress(quiet=quiet) as watcher:
@@ -347,6 +347,18 @@ def default_folder(source: str, table: str | None) -> Path:
     """In the working folder, named after the table."""
     name = file_name(source, table)
     return Path(f"{Path(name).stem if name == source else name}.maquette")
+
+
+def _repeated(ledger: str | None, key: str) -> str | None:
+    """The key if a ledger that is named has paid under it: only then can the release in a folder be the same one."""
+    from maquette.accounting.ledger import Ledger
+
+    if ledger is None:
+        return key
+    if "://" not in ledger and not Path(ledger).exists():
+        return None
+    with Ledger.open(ledger) as book:
+        return key if book.find(key) is not None else None
 
 
 def check_ledger(ledger: str | None, place: Path) -> None:
