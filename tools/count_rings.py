@@ -40,6 +40,7 @@ RINGS: dict[int, tuple[str, ...]] = {
     2: ("samplers",),
     3: (
         "__init__",
+        "__main__",
         "api",
         "audit",
         "cli",

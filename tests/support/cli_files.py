@@ -43,7 +43,7 @@ def call(*words: object, text: str | None = None) -> Ended:
 
 def call_process(*words: object) -> Ended:
     """The same in a process of its own, which closes every file when it ends."""
-    command = [sys.executable, "-m", "maquette.cli", *(str(word) for word in words)]
+    command = [sys.executable, "-m", "maquette", *(str(word) for word in words)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert CANARY not in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr

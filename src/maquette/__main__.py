@@ -1,0 +1,5 @@
+"""`python -m maquette` is `maquette`."""
+
+from maquette.cli import main
+
+main()
