@@ -14,7 +14,7 @@ QUERIES = marginals(SURVEY, k=3)
 
 
 def replays(relation, folder, *, before=lambda rows: None):
-    replay_neighbours(QUERIES, relation, folder, seed=5, before=before, **OPTIONS)
+    replay_neighbours(QUERIES, relation, folder, seed=4, before=before, **OPTIONS)
 
 
 @pytest.fixture
@@ -40,15 +40,15 @@ def test_the_triples_compared_follow_from_released_values(relation, asked, tmp_p
     assert len(compared.pop()) == 2
 
 
-def test_an_order_by_the_private_table_is_seen(asked, tmp_path, monkeypatch):
+def test_a_choice_by_the_private_table_is_seen(asked, tmp_path, monkeypatch):
     rows = []
     noted = running.candidate_triples
 
     def leaking(weights, names, *, limit, scores=None):
         chosen = noted(weights, names, limit=limit, scores=scores)
-        return chosen if len(rows[-1]) == 60 else chosen[::-1]
+        return chosen if len(rows[-1]) == 60 else chosen[:-1]
 
     monkeypatch.setattr(running, "candidate_triples", leaking)
-    with pytest.raises(AssertionError, match="the loss is"):
+    with pytest.raises(AssertionError, match=r"draw \d+ was"):
         replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
     assert asked
