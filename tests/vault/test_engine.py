@@ -166,6 +166,14 @@ def test_answers_that_are_no_whole_numbers_are_a_mistake():
         open_engine(rows_of(5), DOMAIN).answer(Fractions())
 
 
+def test_a_failure_in_one_of_several_threads_is_the_failure_of_the_pass(monkeypatch):
+    monkeypatch.setattr(engines, "ROWS", 10)
+    engine = open_engine(rows_of(300), DOMAIN)
+    assert engine.answer(Everybody()).tolist() == [300]
+    with pytest.raises(AssertionError):
+        engine.answer(Fractions())
+
+
 def test_a_column_cannot_lend_rows_to_another():
     domain = Domain((Attribute("a", Kind.ORDINAL, codes=3), Attribute("b", Kind.ORDINAL, codes=3)))
     one = open_engine({"a": [1, 2], "b": [0, 0]}, domain).commitment(b"s")
@@ -235,7 +243,7 @@ def test_tables_of_many_rows_are_counted_once(tmp_path, monkeypatch, stored):
         assert (again[margin] == expected[margin]).all()
 
 
-def test_table_cache_give_way_to_newer_ones():
+def test_cached_tables_give_way_to_newer_ones():
     cache = TableCache(DOMAIN, cells=20)
     counts = {
         m: np.arange(DOMAIN.cells(m)).reshape([DOMAIN[n].size for n in m]) for m in (("a", "b"), ("a", "c"))
