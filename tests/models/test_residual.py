@@ -259,7 +259,7 @@ def test_models_are_stored_and_read(world):
 def test_laws_are_stored_and_read():
     for law in (Laplace(Fraction(1, 3), Fraction(2)), Gaussian(Fraction(1, 7), Fraction(5, 2))):
         assert law_of(json.loads(json.dumps(law.to_dict()))) == law
-    with pytest.raises(ReleaseError, match="of no width"):
+    with pytest.raises(ReleaseError, match="of width 0"):
         law_of({"law": "gaussian", "rho": "1/7", "sigma_squared": None})
     with pytest.raises(ReleaseError, match="unknown law"):
         law_of(Cube(Fraction(1), Fraction(1, 3)).to_dict())

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from benchmarks import certificates
 
+from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import sizing
 from maquette.models.answers import Answers
@@ -117,6 +118,7 @@ class KnownClassNoise:
     noise: IndependentLaw
     errors: tuple[float, ...]
     drawn: int = 0
+    unit: Unit = Unit.RHO
 
     def class_errors(self, classes, released, *, price):
         assert len(classes) == len(self.errors)

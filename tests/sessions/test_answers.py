@@ -207,8 +207,8 @@ def test_a_question_beyond_the_budget_is_refused_before_the_table_is_touched(mon
     asked = []
 
     def ask_on() -> None:
-        for age, job in itertools.product(range(8), range(4)):
-            session.ask(text := f"age = {age} or job = {job}")
+        for age, job, sex in itertools.product(range(8), range(4), range(2)):
+            session.ask(text := f"age = {age} or job = {job} and sex = {sex}")
             asked.append(text)
 
     with pytest.raises(BudgetExceeded, match="of the session's budget") as refused:
