@@ -53,6 +53,7 @@ def test_a_stream_goes_on_where_it_stopped():
     again = mq.above_threshold(table(), **options)
     assert again.key == stream.key
     assert (again.positives_left, again.questions_left) == (1, 3)
+    assert repr(again) == "SparseVector(2 asked, 1 above; left: 3 questions, 1 above)"
     assert not again.ask("region = 2").above
     assert ledger.balance().charged_units == spent  # tests are free once the epoch is open
     for _ in range(2):

@@ -136,6 +136,12 @@ class SparseVector:
         self._envelope.book.settle(self._envelope.key)
         close_opened(self._envelope.book, self._close[0], place=self._close[1])
 
+    def __repr__(self) -> str:
+        return (
+            f"SparseVector({len(self._outcomes):,} asked, {sum(self._outcomes):,} above; left: "
+            f"{self.questions_left:,} questions, {self.positives_left:,} above)"
+        )
+
     def __enter__(self) -> SparseVector:
         return self
 
