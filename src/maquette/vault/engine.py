@@ -30,7 +30,7 @@ MIN_CELLS_PER_PASS = 2**24
 ROWS = 2**20
 """Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
 THREADS = 2
-"""That count a large table in memory together; the loops let others run (`python -m benchmarks engines`)."""
+"""That count a large table in memory together; the loops release the interpreter."""
 
 
 class Engine(ABC):
