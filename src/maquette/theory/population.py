@@ -40,7 +40,7 @@ def adaptive_error(*, alpha: float, epsilon: float, delta: float, beta: float, c
         within alpha of the table except with probability beta, and (epsilon, delta)-DP under replace-one, give
         alpha + (e^epsilon - 1) + c + 2d except with probability beta / c + delta / d, for every c, d > 0. At a total
         of `chance` the smallest is alpha + (e^epsilon - 1) + (sqrt(beta) + sqrt(2 delta))^2 / chance.
-        Proof. Let S be the table, t everything that the session answered, S' drawn anew from the law of S given t, and
+        Proof. Let S be the table, t everything that the session answered, S' drawn again from the law of S given t, and
         q(t) = E[q(S') | t]. (S', t) has the law of (S, t), so P(some answer is off by more than alpha on S') <= beta.
         Given t an answer a is within alpha + P(that | t) of q(t), and by Markov the chance exceeds c with probability
         at most beta / c. Next, for f in [0, 1] and a fresh record x of the population P,
