@@ -114,10 +114,12 @@ def test_the_comparison_sees_a_group_that_forgets_what_its_parts_took(monkeypatc
     calls = [reserve("a", 15, "bert", False), reserve("b", 15, "bert", False)]
     assert together(opened(), calls) == one_by_one(opened(), calls)
     holder = Transaction._rest_of
-    rests: dict[tuple[int, str], Cost] = {}
+    rests: dict[
+        tuple[Transaction, str], Cost
+    ] = {}  # keeps each transaction: a second one may not get its identity
 
     def stale(self: Transaction, entry: Any) -> Cost:
-        return rests.setdefault((id(self), entry.key), holder(self, entry))
+        return rests.setdefault((self, entry.key), holder(self, entry))
 
     monkeypatch.setattr(Transaction, "_rest_of", stale)
     assert together(opened(), calls) != one_by_one(opened(), calls)
