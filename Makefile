@@ -42,10 +42,10 @@ demo: $(READY)  ## a release from a generated table, its answers and its report
 	$(BIN)/maquette demo
 
 quick: $(READY)  ## unit tests, for use while working
-	$(BIN)/python -m pytest -n 2 --quick
+	$(BIN)/python -m pytest -n 2 --dist loadfile --quick
 
-test: $(READY) system  ## the whole test suite; tests of one group (a cluster) run in one process
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: $(READY) system  ## the whole test suite; the tests of a file run in one process
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 RINGS := tests/domain tests/queries tests/questions tests/gate tests/vault tests/accounting tests/samplers \
 	tests/mechanisms/test_direct_through_the_gate.py

@@ -1,20 +1,28 @@
 """Settings for all tests, and `--quick`: the unit tests alone.
 
-A busy machine makes no property false, so none is refused for being slow.
+A busy machine makes no property false, so none is refused for being slow. Whether a run passes is a function of the
+code: examples and noise follow from a test's name, and the tests of a file run in one process, in their order.
+`--hypothesis-profile=explore` tries other examples.
 """
 
 from __future__ import annotations
 
-import functools
 import re
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+from support.repeatable import Stream
+
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", settings.get_profile("explore"), derandomize=True)
+settings.load_profile("repeatable")
+
+STREAM = Stream()
+STREAM.install()
 
 NOT_QUICK = ("law", "privacy", "accuracy", "slow")
 """Kinds of test that `--quick` leaves out."""
@@ -30,25 +38,19 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = " and ".join(f"not {kind}" for kind in NOT_QUICK)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Files with a group (a cluster) run in one process.
-
-    `--dist loadgroup` of pytest-xdist 3.8 writes the group into an attribute that pytest 9.2 does not read.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByFile(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::")[0]
-            return file if _is_one_group(config.rootpath / file) else nodeid
-
-    return ByFile(config, log)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    with STREAM.named(None if item.get_closest_marker("privacy") else item.nodeid):
+        return (yield)
 
 
-@functools.cache
-def _is_one_group(file: Path) -> bool:
-    return file.is_file() and "pytest.mark.xdist_group(" in file.read_text("utf-8")
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, object, object]:
+    """What several tests share must not depend on which of them runs first."""
+    if fixturedef.scope == "function" or request.node.get_closest_marker("privacy"):
+        return (yield)
+    with STREAM.named(f"{fixturedef.baseid} {fixturedef.argname} {request.param_index}"):
+        return (yield)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

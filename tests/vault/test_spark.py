@@ -30,7 +30,6 @@ from support.spark_cluster import PATHS, Cluster
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("spark"),  # one cluster, however many processes run tests
     pytest.mark.filterwarnings("ignore:.*pandas.*:FutureWarning"),
     pytest.mark.skipif(
         shutil.which("java") is None, reason="Spark needs Java 17: apt-get install openjdk-17-jre"
