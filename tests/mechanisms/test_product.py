@@ -10,7 +10,7 @@ from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.direct import GAUSSIAN, HISTOGRAM_GAUSSIAN
-from maquette.mechanisms.product import PRODUCT, factored, is_product
+from maquette.mechanisms.product import PRODUCT, factored, is_product, strategy_draws
 from maquette.models.fits import cell_weights
 from maquette.queries import boxes, marginals, points, prefixes, ranges, union, weights
 from maquette.theory import direct as theory
@@ -139,3 +139,16 @@ def test_a_release_by_name():
     )
     exact = np.asarray(MIXED.on_rows(columns)) / 4000
     assert np.abs(release.answers.fractions - exact).max() <= release.guarantee.alpha < 0.05
+
+
+def test_many_small_attributes_are_refused_before_their_strategy_is_made():
+    """Eleven of two cells each: 2,048 cells, but 3^11 products of sums, some gigabytes."""
+    wide = Domain(tuple(Attribute(f"b{i}", Kind.CATEGORICAL, codes=2) for i in range(11)))
+    refusal = PRODUCT.prepare(task(marginals(wide, k=[1, 2])), n=10_000).forecast.refusal
+    assert refusal is not None
+    assert "177,147 products of sums of 2,048 cells" in refusal
+
+
+@pytest.mark.parametrize("queries", WORKLOADS, ids=["by category", "mixed", "plane"])
+def test_the_size_of_a_strategy_is_known_beforehand(queries):
+    assert strategy_draws(queries) == factored(queries).strategy.count

@@ -9,8 +9,9 @@ import pytest
 
 from maquette.errors import ParameterError
 from maquette.web import auth, state
-from maquette.web.auth import Door, Pace
+from maquette.web.auth import Door, Pace, Person
 from maquette.web.config import Config, parse
+from maquette.web.service import Service
 from maquette.web.state import State
 
 DATA = {
@@ -138,3 +139,26 @@ def test_the_pace_of_one_is_not_that_of_another(monkeypatch):
     assert pace.wait("bert", 3) == 0
     clock[0] = 21
     assert pace.wait("anna", 3) == 0
+
+
+def test_a_draft_is_described_to_its_steward_alone(tmp_path):
+    """Its lists may be read off the records. An analyst learns that the table is not open yet, and no more."""
+
+    class Worker:
+        def call(self, name: str) -> dict[str, object]:
+            assert name == "describe"
+            attributes = [{"name": "job", "categories": ["a secret job"]}]
+            return {"name": "people", "stage": "draft", "about": "", "domain": {"attributes": attributes}}
+
+    people = {"anna": {"tables": {"people": {"epsilon": 0.5}}}, "stella": {"role": "steward"}}
+    with_table = config(tmp_path, people=people)
+    service = Service(with_table, {"people": Worker()})
+    try:
+        facts = {
+            name: service.describe(Person(name, one.role, one), "people")
+            for name, one in with_table.settings.people.items()
+        }
+    finally:
+        service.stop()
+    assert facts["stella"]["domain"]["attributes"][0]["categories"] == ["a secret job"]
+    assert facts["anna"] == facts["stella"] | {"domain": None}

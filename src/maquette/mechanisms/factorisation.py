@@ -92,12 +92,17 @@ def reconstruct(matrix: Matrix, strategy: Matrix) -> Matrix:
     return np.asarray(matrix @ np.linalg.solve(gram, strategy.T), dtype=np.float64)
 
 
+def number_of_sums(cells: int) -> int:
+    """Rows of T beside the cells."""
+    return 1 + cells // 8
+
+
 def search(matrix: Matrix, *, pure: bool) -> Matrix:
     """A strategy [I; T] D for this workload: least total variance first, then more weight where there is most noise."""
     from scipy.optimize import minimize
 
     cells = matrix.shape[1]
-    sums = 1 + cells // 8
+    sums = number_of_sums(cells)
     theta = np.random.default_rng(11).random((sums, cells)) / 2  # nearer to 0 it would end in the cells alone
     importance = np.full(len(matrix), 1.0 / len(matrix))
     best: tuple[float, Matrix] | None = None

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Traits
-from maquette.mechanisms.factorisation import search
+from maquette.mechanisms.factorisation import number_of_sums, search
 from maquette.mechanisms.postprocess import NoisyAnswers
 from maquette.models.fits import answer_histogram
 from maquette.queries.base import Queries
@@ -35,6 +35,8 @@ from maquette.theory import direct as theory
 
 MAX_CELLS, MAX_AXIS = 2048, 256
 """Cells of all attributes together, and of one whose ranges are asked: its strategy is searched."""
+MAX_ENTRIES = 2**25
+"""Of the strategy: its products of sums times the cells."""
 
 Matrix = NDArray[np.float64]
 Runs = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -126,6 +128,12 @@ def factored(queries: Queries) -> Factored:
     return Factored(Weights(domain, names, numerators, GRID), inverses, norms)
 
 
+def strategy_draws(queries: Queries) -> int:
+    """How many products a strategy has: a searched one has some sums beside the cells of its attribute."""
+    sizes = ((queries.domain[name].size, len(_rows(queries, name)) > 0) for name in queries.attributes)
+    return math.prod(size + (number_of_sums(size) if is_searched else 0) for size, is_searched in sizes)
+
+
 def _rows(queries: Queries, name: str) -> Matrix:
     """Different runs that are asked of an attribute, as rows; none where they are its single cells and nothing else."""
     size = queries.domain[name].size
@@ -173,11 +181,21 @@ class PreparedProduct(Prepared):
         wide = [name for name in queries.attributes if queries.domain[name].size > MAX_AXIS]
         if wide:
             return f"'{wide[0]}' has more than {MAX_AXIS} cells, and a strategy is searched for up to that"
-        return shape.too_many(queries) or postprocess.refusal(self.task)
+        refusal = shape.too_many(queries) or postprocess.refusal(self.task)
+        if refusal is None and self._entries > MAX_ENTRIES:
+            return (
+                f"a strategy for {len(queries.attributes)} attributes has {self._entries // cells:,} products of sums "
+                f"of {cells:,} cells, and up to {MAX_ENTRIES:,} entries are computed; ask about fewer attributes"
+            )
+        return refusal
+
+    @cached_property
+    def _entries(self) -> int:
+        return strategy_draws(self.task.queries) * shape.universe(self.task.queries)
 
     @property
     def megabytes(self) -> float:
-        return postprocess.holding(6 * shape.universe(self.task.queries) ** 2 + 4 * self.task.queries.count)
+        return postprocess.holding(2 * self._entries + 4 * self.task.queries.count)
 
     @property
     def _beta(self) -> float:

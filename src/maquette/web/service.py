@@ -143,11 +143,15 @@ class Service:
         self._domains.pop(table, None)
 
     def describe(self, person: Person, table: str) -> dict[str, Any]:
-        """A table as this person sees it, with what is left to them."""
+        """A table as this person sees it, with what is left to them.
+
+        A draft's lists may be read off the records: it is for the steward, who reviews it, and for nobody else.
+        """
         link = self.link(person, table)
         facts = link.call("describe")
         if facts["stage"] != OPEN:
-            return facts | {"standing": None, "problem": None}
+            seen = facts["domain"] if person.is_steward else None
+            return facts | {"domain": seen, "standing": None, "problem": None}
         try:
             standing = link.call("standing", who=person.name) if table in person.settings.tables else None
             return facts | {"standing": standing, "problem": None}
