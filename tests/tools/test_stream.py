@@ -46,7 +46,19 @@ def test_running_counts_follow_from_what_is_measured(make, steps):
     assert running @ rows == pytest.approx(np.tril(np.ones((steps, steps))), abs=1e-9)
     if make is tree:
         assert rows.sum(axis=0).max() <= steps.bit_length()
-        assert running.sum(axis=1).max() <= steps.bit_length()
+        assert set(np.unique(rows)) <= {0.0, 1.0}
+
+
+def test_a_tree_states_less_than_pairs_of_nodes_and_than_steps_alone():
+    """The tree of Chan, Shi and Song adds up at most one node of every level of pairs: 60 steps, epsilon 1."""
+    rows, running = tree(60)
+    found = error(running, Laplace(1, int(rows.sum(axis=0).max())), beta=0.05)
+    pairs = np.zeros((60, 12))
+    for step in range(1, 61):
+        pairs[step - 1, : step.bit_count()] = 1
+    steps = np.tril(np.ones((60, 60)))
+    assert found < 0.4 * error(pairs, Laplace(1, 6), beta=0.05)
+    assert found < 0.75 * error(steps, Laplace(1, 1), beta=0.05)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -1,9 +1,9 @@
 """`count_stream`: running counts over time, each step's with noise that grows with the logarithm of the steps.
 
 Every record has a time, a cell of an ordered attribute. The count up to every step is a prefix; measuring each would
-let a record move all later ones. Instead the nodes of a binary tree over the steps are measured, in which a record is
-in one node of every level (Dwork, Naor, Pitassi and Rothblum 2010; Chan, Shi and Song 2011), or with a delta the square
-root of the matrix of prefixes (`mechanisms/square_root.py`). All steps of a table are paid and measured at once,
+let a record move all later ones. Instead the nodes of a tree over the steps are measured, in which a record is in one
+node of every level (Dwork, Naor, Pitassi and Rothblum 2010; Chan, Shi and Song 2011), or with a delta the square root
+of the matrix of prefixes (`mechanisms/square_root.py`). All steps of a table are paid and measured at once,
 because a ledger pays for one table that does not change. What arrives later is another table with a ledger of its own:
 a record is in one of them, and is protected by the ledger of that one. `after=` adds up the running counts.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
 from maquette.mechanisms import square_root
 from maquette.models.fits import cell_weights
-from maquette.queries import names
+from maquette.queries import canonical_hash, names
 from maquette.queries.base import Queries
 from maquette.queries.predicates import where
 from maquette.queries.weights import Weights, weights
@@ -38,6 +39,8 @@ from maquette.tools.envelope import Payment, envelope_for
 MAX_CELLS = 4096
 """Steps times the cells that a condition looks at."""
 MAX_STEPS = square_root.MAX_CELLS
+BRANCHES = (2, 4, 8, 16, 32, 64)
+"""Children of a node that are tried where no delta is given."""
 
 Matrix = NDArray[np.float64]
 
@@ -110,8 +113,8 @@ def count_stream(
     Guarantee: (epsilon, delta)-DP under `relation` for all steps together, pure if delta is 0; paid before the first
         look. The same request again gives the stored counts and costs nothing. Streams of tables that have no record in
         common protect every record by the budget of its own table.
-    Accuracy: every count is within `error`, except with probability beta: linear sums of at most L = floor(log2 T) + 1
-        Laplace draws of scale L / epsilon (2 L under replace-one), or the rows of the square root with Gaussian noise,
+    Accuracy: every count is within `error`, except with probability beta: linear sums of Laplace draws of scale
+        L / epsilon (2 L under replace-one) in a tree of L levels, or the rows of the square root with Gaussian noise,
         and the draws of the earlier streams' last counts; a union over the steps (`theory.direct.linear_laplace`,
         `linear_gaussian`). The error is this stream's own: earlier counts have theirs.
     """
@@ -130,7 +133,11 @@ def count_stream(
         total_delta=total_delta,
         key=key,
     )
-    about = {"time": time, "condition": None if condition is None else _query(table.domain, condition).spec()}
+    about = {
+        "time": time,
+        "condition": None if condition is None else _query(table.domain, condition).spec(),
+        "strategy": canonical_hash(plan.weights),
+    }
     with envelope_for(table, payment, tag="count stream", about=about) as opened:
         curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
         price = Fraction(opened.budget.row_units(rows_of(table.persons)), UNITS)
@@ -190,24 +197,38 @@ def _query(domain: Domain, condition: Queries | str) -> Queries:
     return where(domain, condition) if isinstance(condition, str) else condition
 
 
+@lru_cache(maxsize=16)
 def tree(steps: int) -> tuple[Matrix, Matrix]:
-    """Nodes of a binary tree over the steps (down) by the steps they count, and the nodes of every prefix."""
-    nodes: list[tuple[int, int]] = []
-    for level in range(steps.bit_length()):
-        width = 2**level
-        nodes += [(start, start + width) for start in range(0, steps - width + 1, width)]
-    places = {node: i for i, node in enumerate(nodes)}
-    rows = np.zeros((len(nodes), steps))
-    for i, (start, stop) in enumerate(nodes):
-        rows[i, start:stop] = 1
-    running = np.zeros((steps, len(nodes)))
-    for end in range(1, steps + 1):
-        start = 0
-        while start < end:  # the widest whole node that begins here
-            width = 2 ** ((end - start).bit_length() - 1)
-            running[end - 1, places[start, start + width]] = 1
-            start += width
-    return rows, running
+    """Nodes of a tree over the steps (down) by the steps they count, and how running counts follow from them.
+
+    Of trees with more or fewer children to a node the one that states the least; steps alone are one of them. Running
+    counts are the least squares of all nodes: nothing is released before the last step, so later nodes help as well.
+    """
+
+    def stated(option: tuple[Matrix, Matrix]) -> float:
+        rows, running = option
+        return theory.linear_laplace(scale=float(rows.sum(axis=0).max()), coefficients=running, beta=0.05)
+
+    children = [count for count in BRANCHES if count < steps]
+    return min((_least_squares(_nodes(steps, count)) for count in (*children, steps)), key=stated)
+
+
+def _nodes(steps: int, children: int) -> Matrix:
+    """All steps, and one level after the other of nodes that count so many of the level below, but no node of all."""
+    step = np.arange(steps)
+    levels = [np.eye(steps)]
+    width = children
+    while width < steps:
+        starts = np.arange(0, steps, width)
+        levels.append(((starts[:, None] <= step) & (step < starts[:, None] + width)).astype(np.float64))
+        width *= children
+    return np.vstack(levels)
+
+
+def _least_squares(rows: Matrix) -> tuple[Matrix, Matrix]:
+    """P (A'A)^-1 A' for prefixes P: weights that add up to every running count, with the least variance."""
+    cells = np.linalg.solve(rows.T @ rows, rows.T)
+    return rows, np.cumsum(cells, axis=0, dtype=np.float64)
 
 
 def _root(steps: int) -> tuple[Matrix, Matrix]:
