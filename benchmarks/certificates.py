@@ -20,10 +20,10 @@ import maquette as mq
 from benchmarks import tables
 from maquette.accounting.budget import UNITS, split
 from maquette.gate.handle import exact_answers
+from maquette.mechanisms.base import MECHANISMS
 from maquette.queries.marginals import Marginals
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, law_at
 from maquette.releasing.planning import best_accounting
-from maquette.releasing.registry import MECHANISMS
 
 RUNS = 125
 """Releases of each mechanism at each beta."""

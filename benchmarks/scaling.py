@@ -20,7 +20,7 @@ from typing import Any
 import maquette as mq
 from benchmarks import _accuracy, tables
 from benchmarks.counting import peak_megabytes
-from maquette.releasing.registry import MECHANISMS
+from maquette.mechanisms.base import MECHANISMS
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks import _accuracy, tables
 from benchmarks.peers import quoted
-from maquette.releasing.registry import MECHANISMS
+from maquette.mechanisms.base import MECHANISMS
 
 EPSILONS = (0.1, 1.0, 10.0)
 ORDERS = (2, 3)

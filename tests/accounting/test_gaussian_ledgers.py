@@ -18,11 +18,10 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate import prices
 from maquette.gate.curator import Curator
-from maquette.mechanisms.base import Task
+from maquette.mechanisms.base import MECHANISMS, Task
 from maquette.queries.base import Sensitivity
 from maquette.questions.noise import NoiseRequest
 from maquette.releasing.planning import best_accounting
-from maquette.releasing.registry import MECHANISMS
 from support.cli_files import call, desk, refused
 from support.ledger_tampering import tamper
 from support.priced import priced

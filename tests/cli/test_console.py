@@ -7,8 +7,8 @@ import pytest
 import maquette as mq
 from maquette.cli import console
 from maquette.cli.console import Schedule, Stage
+from maquette.mechanisms.base import MECHANISMS
 from maquette.queries import marginals
-from maquette.releasing.registry import MECHANISMS
 from maquette.releasing.stages import PARTS, ExpectedStage
 from support.online_cases import PEOPLE, people
 

@@ -19,12 +19,12 @@ from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
 from maquette.queries.marginals import full
 from maquette.questions import sparse
+from maquette.questions.answers import pack, unpack
 from maquette.questions.choices import ChoiceQuestion
-from maquette.questions.digests import pack, unpack
+from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.draws import Draw, Listed
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.noise import NoiseRequest
-from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import weighting
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY

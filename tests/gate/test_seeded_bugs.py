@@ -25,12 +25,12 @@ from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
 from maquette.queries.marginals import Marginals
 from maquette.queries.weights import Weights
-from maquette.questions import choices, released
+from maquette.questions import choices, class_errors
 from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.measurement import Measurement, NoisyCounts, Receipt, Size
 from maquette.questions.noise import Laplace, NoiseRequest, law_at
 from maquette.questions.norms import Body
-from maquette.questions.released import ReleasedTables
 from maquette.releasing import request
 from maquette.samplers.laws import SystemBits
 from maquette.samplers.noise import SystemNoise
@@ -314,7 +314,7 @@ def _shares_above_one(curator):
     lambda: checks.of_case(Case("shares", PURE, _shares_above_one), AR)(),
 )
 def _(patch):
-    patch.setattr(released, "_table", lambda domain, margin, given: given.tables[margin])
+    patch.setattr(class_errors, "_table", lambda domain, margin, given: given.tables[margin])
 
 
 # --- private choice --------------------------------------------------------------------------------------------

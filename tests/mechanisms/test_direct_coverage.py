@@ -16,9 +16,8 @@ from scipy.stats import binom
 
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.mechanisms.base import Task
+from maquette.mechanisms.base import MECHANISMS, Task
 from maquette.queries import marginals, prefixes
-from maquette.releasing.registry import MECHANISMS
 from support.fake_curator import FakeCurator
 
 pytestmark = pytest.mark.accuracy

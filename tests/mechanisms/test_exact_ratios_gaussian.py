@@ -6,7 +6,7 @@ import pytest
 
 from maquette.accounting.budget import UNITS
 from maquette.domain import Relation
-from maquette.releasing.registry import MECHANISMS
+from maquette.mechanisms.base import MECHANISMS
 from support.privacy_cases import GAUSSIAN_CASES
 from support.privacy_conformance import TINY, check_exactly, run_on
 from support.privacy_doubles import histograms, ledger_for, set_aside

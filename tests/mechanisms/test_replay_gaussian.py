@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from maquette.domain import Relation
+from maquette.mechanisms.base import MECHANISMS
 from maquette.queries import marginals
-from maquette.releasing.registry import MECHANISMS
 from support.privacy_replay import SOURCES, SUITED, SURVEY, check_replay, neighbours_of, release, table
 
 pytestmark = pytest.mark.privacy

@@ -19,6 +19,7 @@ from scipy.stats import gamma
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.mechanisms.base import MECHANISMS
 from maquette.mechanisms.factorisation import factor
 from maquette.mechanisms.knorm import Plan, plan_for
 from maquette.mechanisms.product import factored
@@ -26,7 +27,6 @@ from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.queries import marginals, prefixes, weights
 from maquette.queries.base import Queries
 from maquette.questions.answers import GRID
-from maquette.releasing.registry import MECHANISMS
 from support import proved_bounds as proved
 
 pytestmark = pytest.mark.accuracy

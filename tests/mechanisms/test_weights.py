@@ -9,11 +9,10 @@ import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.mechanisms.base import Task
+from maquette.mechanisms.base import MECHANISMS, Task
 from maquette.mechanisms.rounds import learn
 from maquette.mechanisms.weights import MW, MWEM, MultiplicativeWeights, Mwem
 from maquette.queries import marginals, prefixes, union, weights, where
-from maquette.releasing.registry import MECHANISMS
 from support.fake_curator import FakeCurator
 from support.online_universe import lumpy, random_box, universe
 

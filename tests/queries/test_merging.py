@@ -14,10 +14,10 @@ import maquette.queries as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms import shape
+from maquette.mechanisms.base import MECHANISMS
 from maquette.queries import merging
 from maquette.queries.canonical import all_cells
 from maquette.queries.merging import Merged, merge
-from maquette.releasing.registry import MECHANISMS
 from support.query_cases import SCALE, any_queries, domains, plain_sensitivity, queries
 
 DOMAIN = Domain(

@@ -11,8 +11,7 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries import boxes, marginals, union, weights
 from maquette.queries import merging as cutting
 from maquette.queries.marginals import Marginals
-from maquette.questions.answers import count_errors
-from maquette.questions.digests import answers_digest
+from maquette.questions.answers import answers_digest, count_errors
 from maquette.vault.statistics import largest_by_part
 from support.privacy_doubles import table_of
 

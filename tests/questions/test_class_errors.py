@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.questions import class_errors
-from maquette.questions.class_errors import gaps, largest_error, largest_gap, weigh
+from maquette.questions.class_errors import (
+    WHOLE,
+    ClassQuestion,
+    ReleasedTables,
+    gaps,
+    largest_error,
+    largest_gap,
+    weigh,
+)
 from maquette.questions.classes import CLASSES, ClassTable, Family, Kind
-from maquette.questions.released import WHOLE, ClassQuestion, ReleasedTables
 from support.class_cases import FAMILY, MIXED, TINY, conditions, largest
 from support.privacy_doubles import histograms, neighbours
 

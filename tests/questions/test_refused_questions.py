@@ -12,6 +12,7 @@ from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Kind
 from maquette.errors import LedgerError, MechanismError, ParameterError, WorkloadError
 from maquette.questions import atoms, bounds, draws, sparse
+from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.noise import (
     ONE,
     Cube,
@@ -23,7 +24,6 @@ from maquette.questions.noise import (
     law_near,
     law_of_variance,
 )
-from maquette.questions.released import ClassQuestion, ReleasedTables
 from maquette.questions.sparse import Step
 from maquette.questions.weighting import Weighting
 from maquette.receipt import Receipt

@@ -13,11 +13,10 @@ import pytest
 from maquette.accounting.budget import UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
-from maquette.mechanisms.base import Task
+from maquette.mechanisms.base import MECHANISMS, Task
 from maquette.queries import marginals, prefixes, ranges
 from maquette.releasing import ranking
 from maquette.releasing.planning import expected_certificate, plan, required
-from maquette.releasing.registry import MECHANISMS
 from support.fake_curator import FakeCurator
 
 DIRECT = [

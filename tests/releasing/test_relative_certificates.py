@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.questions.class_errors import gaps, largest_gap
+from maquette.questions.class_errors import WHOLE, gaps, largest_gap
 from maquette.questions.classes import CLASSES
 from maquette.questions.noise import law_at
-from maquette.questions.released import WHOLE
 from maquette.releasing.certify import share_of_beta
 from maquette.releasing.scales import LEAST, weights_of
 from maquette.results.covering import Coverage

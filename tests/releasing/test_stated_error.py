@@ -17,11 +17,11 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.unit import Unit
 from maquette.api import UNCERTIFIED, run
 from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.mechanisms.base import MECHANISMS
 from maquette.questions.measurement import NoisyCounts, Size
 from maquette.questions.noise import Laplace
 from maquette.releasing import planning
 from maquette.releasing.certify import worth_buying
-from maquette.releasing.registry import MECHANISMS
 from maquette.releasing.request import Request
 from maquette.results import Certificate, Guarantee, Release
 

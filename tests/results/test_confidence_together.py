@@ -17,10 +17,9 @@ import maquette as mq
 from maquette.accounting.budget import Budget
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.mechanisms.base import Task
+from maquette.mechanisms.base import MECHANISMS, Task
 from maquette.models.answers import generator
 from maquette.queries import where
-from maquette.releasing.registry import MECHANISMS
 from maquette.results import Guarantee, Release
 from maquette.results.answering import estimate
 

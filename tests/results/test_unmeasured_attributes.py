@@ -15,10 +15,10 @@ import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.constraint import Determines, Never
 from maquette.errors import MechanismError, ReleaseError
+from maquette.mechanisms.base import MECHANISMS
 from maquette.models import constraints
 from maquette.models.answers import SmallDatabase, generator
 from maquette.queries import marginals, predicates, prefixes, union, weights
-from maquette.releasing.registry import MECHANISMS
 from maquette.results import folder as store
 
 DOMAIN = Domain(

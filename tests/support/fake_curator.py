@@ -17,10 +17,10 @@ from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, sum_margin
 from maquette.queries.counting import projected_axes, shift_squared
 from maquette.queries.marginals import Binned
+from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Receipt, Residual, Size
 from maquette.questions.noise import Cube, Gaussian, IndependentLaw, Laplace, NoiseLaw, NoiseRequest, Norm
-from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import Weighting
 from support.seeded import SeededNoise
 

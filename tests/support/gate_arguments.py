@@ -18,11 +18,11 @@ from maquette.queries.base import Group
 from maquette.queries.marginals import Binned
 from maquette.questions import draws as public
 from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.classes import CLASSES as QUESTION_CLASSES
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.norms import Body
-from maquette.questions.released import ReleasedTables
 from maquette.questions.sparse import Guess
 from maquette.questions.weighting import Weighting
 from support.gate_world import DOMAIN, OTHER, databases

@@ -17,8 +17,9 @@ from maquette.models.answers import Answers
 from maquette.queries import boxes, marginals, prefixes, ranges, union, weights
 from maquette.queries.base import Group, Queries
 from maquette.queries.marginals import Binned
-from maquette.questions import released as released_tables
+from maquette.questions import class_errors
 from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.classes import CLASSES
 from maquette.questions.draws import (
     Base,
@@ -35,7 +36,6 @@ from maquette.questions.draws import (
 from maquette.questions.measurement import Receipt
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.norms import Body
-from maquette.questions.released import ReleasedTables
 from support.privacy_conformance import TINY, Case, mechanism_case
 
 DELTA = 1e-6
@@ -239,7 +239,7 @@ def _class_errors(*classes: str, weighted: bool = False) -> Callable[[Any], Any]
         }
         weights = {
             name: {
-                margin: max(1, released_tables.WHOLE * (i % 5) // 4)
+                margin: max(1, class_errors.WHOLE * (i % 5) // 4)
                 for i, margin in enumerate(tables)
                 if i % 2
                 and any(margin == table.margin for table in CLASSES[name].tables(domain, [domain.names]))

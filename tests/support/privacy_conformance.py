@@ -18,11 +18,11 @@ import numpy as np
 from maquette import api
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation
+from maquette.mechanisms.base import MECHANISMS
 from maquette.queries.base import Queries
 from maquette.queries.counting import ripple
 from maquette.questions.measurement import Residual
 from maquette.releasing.planning import prepare
-from maquette.releasing.registry import MECHANISMS
 from maquette.releasing.request import Request
 from support import privacy_loss
 from support.privacy_doubles import (

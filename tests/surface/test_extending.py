@@ -18,9 +18,8 @@ import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
-from maquette.mechanisms.base import Mechanism, Prepared, Task
+from maquette.mechanisms.base import MECHANISMS, Mechanism, Prepared, Registry, Task
 from maquette.queries import canonical_hash, forms, from_json, to_json
-from maquette.releasing.registry import MECHANISMS, Registry
 from maquette.vault import readers
 from support.privacy_replay import SOURCES, SURVEY, check_replay, neighbours_of, release, table
 from support.query_cases import SCALE, plain_distinct, plain_sensitivity

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from maquette.releasing.registry import MECHANISMS
+from maquette.mechanisms.base import MECHANISMS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")

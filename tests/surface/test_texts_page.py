@@ -11,7 +11,7 @@ from typer.main import get_command
 
 import maquette as mq
 from maquette.cli.app import app
-from maquette.releasing.registry import MECHANISMS
+from maquette.mechanisms.base import MECHANISMS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "texts.md").read_text("utf-8")

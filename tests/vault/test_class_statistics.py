@@ -11,8 +11,8 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
+from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.classes import CLASSES
-from maquette.questions.released import ClassQuestion, ReleasedTables
 from maquette.vault import statistics
 from maquette.vault.engine import MemoryEngine, StreamEngine
 from maquette.vault.readers import open_engine

@@ -2,7 +2,6 @@
 
 from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
 from maquette.domain.constraint import Determines, Never
-from maquette.domain.domain import Domain, Relation
-from maquette.domain.persons import Persons
+from maquette.domain.domain import Domain, Persons, Relation
 
 __all__ = ["MISSING", "OTHER", "Attribute", "Determines", "Domain", "Kind", "Never", "Persons", "Relation"]

@@ -23,15 +23,14 @@ from maquette.accounting.events import Event
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.unit import UNITS, Unit
 from maquette.domain import Domain, Relation
-from maquette.domain.persons import rows_of
+from maquette.domain.domain import rows_of
 from maquette.errors import LedgerError
 from maquette.gate import prices
 from maquette.gate.handle import Table, commitment_of, engine_of, raw_commitment
 from maquette.gate.prices import Counts, Prices, SelectionPlan
 from maquette.queries.base import Sensitivity
 from maquette.questions import bounds
-from maquette.questions.answers import one_each
-from maquette.questions.digests import pack, unpack
+from maquette.questions.answers import one_each, pack, unpack
 from maquette.questions.measurement import NoisyCounts
 from maquette.questions.noise import NoiseLaw, NoiseRequest, independent
 from maquette.receipt import Receipt

@@ -17,7 +17,7 @@ from maquette.accounting.budget import Budget
 from maquette.accounting.events import Selection
 from maquette.accounting.ledger import Ledger, Record
 from maquette.domain import Relation
-from maquette.domain.persons import rows_of
+from maquette.domain.domain import rows_of
 from maquette.errors import LedgerError, MechanismError
 from maquette.gate.barrier import Barrier, Exact, Note
 from maquette.gate.handle import Table
@@ -27,9 +27,16 @@ from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions import bounds, sparse
-from maquette.questions.answers import Answers, check_answers, group_ends
+from maquette.questions.answers import (
+    Answers,
+    answers_request,
+    check_answers,
+    database_digest,
+    group_ends,
+    tables_request,
+)
 from maquette.questions.choices import ChoiceQuestion
-from maquette.questions.digests import answers_request, database_digest, tables_request
+from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.findings import KINDS, YEARS, FoundValues, from_bytes, numbers_request, to_bytes
 from maquette.questions.measurement import (
@@ -43,7 +50,6 @@ from maquette.questions.measurement import (
     Size,
 )
 from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest
-from maquette.questions.released import ClassQuestion, ReleasedTables
 from maquette.questions.sparse import EPOCH, TEST, Guess, check_guess, outcome_of
 from maquette.questions.tables import (
     cell_sensitivity,

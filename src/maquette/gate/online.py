@@ -26,7 +26,7 @@ from maquette.gate.handle import Table
 from maquette.gate.prices import Counts
 from maquette.queries.base import Queries
 from maquette.questions import bounds, sparse
-from maquette.questions.digests import pack, unpack
+from maquette.questions.answers import pack, unpack
 from maquette.questions.measurement import Epoch, GuessOutcome
 from maquette.questions.noise import IndependentLaw, Laplace
 from maquette.questions.sparse import EPOCH, NOTE, TEST, Step, outcome_of, read_step

@@ -7,10 +7,11 @@ the protocol below and never sees a row, so a mistake in a mechanism can cost ac
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -23,10 +24,10 @@ from maquette.mechanisms import shape
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
+from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Residual, Size
 from maquette.questions.noise import IndependentLaw, NoiseRequest
-from maquette.questions.released import ReleasedTables
 from maquette.questions.weighting import Weighting
 
 Progress = Callable[[str, float], None]
@@ -264,7 +265,7 @@ class Traits:
 
 
 class Mechanism(ABC):
-    """A named strategy. A new one is one file, and one line in `releasing/registry.py`."""
+    """A named strategy. A new one is one file, and one line in `mechanisms/base.py`."""
 
     name: str
     traits: Traits
@@ -378,3 +379,57 @@ def _rows(task: Task, size: Size) -> SmallDatabase | None:
         return None
     m = task.rows or size.divisor
     return SmallDatabase({a.name: np.zeros(m, dtype=np.uint8) for a in task.queries.domain})
+
+
+# Every mechanism that can be asked for by name: one line each, loaded when it is first needed.
+
+
+class Registry(MutableMapping[str, Mechanism]):
+    """Mechanisms by name. An entry is a mechanism, or the place of one as "module:object"."""
+
+    def __init__(self, places: dict[str, str]) -> None:
+        self._entries: dict[str, Mechanism | str] = dict(places)
+
+    def __getitem__(self, name: str) -> Mechanism:
+        entry = self._entries[name]
+        if isinstance(entry, str):
+            module, _, attribute = entry.partition(":")
+            entry = getattr(import_module(module), attribute)
+            assert isinstance(entry, Mechanism)
+            self._entries[name] = entry
+        return entry
+
+    def __setitem__(self, name: str, mechanism: Mechanism) -> None:
+        self._entries[name] = mechanism
+
+    def __delitem__(self, name: str) -> None:
+        del self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+MECHANISMS = Registry(
+    {
+        "laplace": "maquette.mechanisms.direct:LAPLACE",
+        "linf": "maquette.mechanisms.direct:CUBE",
+        "gaussian": "maquette.mechanisms.direct:GAUSSIAN",
+        "histogram-laplace": "maquette.mechanisms.direct:HISTOGRAM_LAPLACE",
+        "histogram-gaussian": "maquette.mechanisms.direct:HISTOGRAM_GAUSSIAN",
+        "residual": "maquette.mechanisms.residual:RESIDUAL",
+        "residual-cells": "maquette.mechanisms.residual:RESIDUAL_CELLS",
+        "sculpt": "maquette.sculpt.mechanism:SCULPT",
+        "smalldb": "maquette.mechanisms.smalldb:SMALLDB",
+        "roth": "maquette.mechanisms.roth:ROTH",
+        "product": "maquette.mechanisms.product:PRODUCT",
+        "knorm": "maquette.mechanisms.knorm:KNORM",
+        "tree": "maquette.mechanisms.tree:TREE",
+        "square-root": "maquette.mechanisms.square_root:SQUARE_ROOT",
+        "factorisation": "maquette.mechanisms.factorisation:FACTORISATION",
+        "mw": "maquette.mechanisms.weights:MW",
+        "mwem": "maquette.mechanisms.weights:MWEM",
+    }
+)

@@ -23,8 +23,7 @@ from maquette.errors import ParameterError
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.questions import bounds
-from maquette.questions.answers import Answers, check_answers, count_errors
-from maquette.questions.digests import answers_digest
+from maquette.questions.answers import Answers, answers_digest, check_answers, count_errors
 
 Goal = Literal["count", "nearest", "database"]
 MAX_CANDIDATES = 10_000_000

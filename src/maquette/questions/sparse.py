@@ -30,7 +30,7 @@ from maquette.domain import Domain, Relation
 from maquette.errors import LedgerError, ParameterError
 from maquette.queries.base import Queries
 from maquette.questions import bounds, sparse
-from maquette.questions.digests import unpack
+from maquette.questions.answers import unpack
 from maquette.questions.measurement import Epoch, EpochTerms, GuessOutcome
 from maquette.questions.noise import Gaussian, Laplace, sqrt_up
 from maquette.receipt import Receipt

@@ -17,11 +17,11 @@ from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Task
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, Sensitivity
+from maquette.questions.class_errors import WHOLE
 from maquette.questions.classes import CLASSES, ClassTable
 from maquette.questions.draws import DrawnDatabase
 from maquette.questions.measurement import NoisyCounts, Size
 from maquette.questions.noise import law_at
-from maquette.questions.released import WHOLE
 from maquette.releasing.scales import weights_of
 from maquette.results.distribution import Distribution, Records, records
 from maquette.results.statements import WIDER, Certificate, ClassCertificate, GroupCertificate

@@ -12,16 +12,15 @@ from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.budget import split as split_units
 from maquette.accounting.gaussian import SMOOTHING
 from maquette.domain import Persons, Relation
-from maquette.domain.persons import check_relation, rows_of
+from maquette.domain.domain import check_relation, rows_of
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import shape, sizing
-from maquette.mechanisms.base import POSTS, Forecast, Mechanism, Prepared, Stated, Task
+from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Stated, Task
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
 from maquette.releasing.certify import CLASS_SHARE, SHARE, expected_alpha, worth_buying
 from maquette.releasing.class_choice import Offer, useful_classes
 from maquette.releasing.ranking import Criterion, Plan, error_by, preferred
-from maquette.releasing.registry import MECHANISMS
 from maquette.releasing.request import Request, read_certificate
 from maquette.theory import search
 

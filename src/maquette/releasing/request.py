@@ -11,16 +11,15 @@ from typing import Any, Literal
 from maquette import _check
 from maquette.accounting.budget import UNITS, Accounting, Budget, split
 from maquette.domain import Persons, Relation
-from maquette.domain.persons import check_relation, rows_of
+from maquette.domain.domain import check_relation, rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.mechanisms import shape
-from maquette.mechanisms.base import POSTS, Mechanism, Task
+from maquette.mechanisms.base import MECHANISMS, POSTS, Mechanism, Task
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.queries.merging import Merged
 from maquette.questions.classes import CLASSES
 from maquette.releasing.certify import CLASS_SHARE, SHARE, WORKLOAD
-from maquette.releasing.registry import MECHANISMS
 
 
 @dataclass(frozen=True, slots=True)

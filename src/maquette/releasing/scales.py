@@ -26,8 +26,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from maquette.queries.base import Margin
+from maquette.questions.class_errors import WHOLE
 from maquette.questions.classes import ClassTable, Kind
-from maquette.questions.released import WHOLE
 from maquette.results.distribution import Distribution
 
 PAIRS = 3.0

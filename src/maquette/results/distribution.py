@@ -24,9 +24,9 @@ from maquette.queries.base import Margin, Queries
 from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Marginals
 from maquette.questions.bounds import FACTORS
+from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.classes import CLASSES
 from maquette.questions.measurement import Size
-from maquette.questions.released import ReleasedTables
 from maquette.sculpt.model import SculptModel
 
 DistributionSource = Literal["answers", "rows"]

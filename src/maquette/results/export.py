@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from maquette.domain import Attribute
-from maquette.domain.persons import neighbours
+from maquette.domain.domain import neighbours
 from maquette.errors import ParameterError, ReleaseError
 from maquette.results import replacing, wording
 from maquette.results.folder import REPORT

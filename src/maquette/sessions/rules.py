@@ -22,7 +22,7 @@ from maquette.accounting.events import PureEvent
 from maquette.accounting.gaussian import half_square_of_rho
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Persons, Relation
-from maquette.domain.persons import check_relation, rows_of
+from maquette.domain.domain import check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.mechanisms.online import (
     FAIR,

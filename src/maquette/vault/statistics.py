@@ -12,9 +12,8 @@ from maquette.queries.base import Queries
 from maquette.queries.marginals import Binned
 from maquette.queries.merging import pieces
 from maquette.questions.answers import Answers, count_errors, signed_errors
-from maquette.questions.class_errors import gaps, largest_error, weigh
+from maquette.questions.class_errors import WHOLE, ClassQuestion, gaps, largest_error, weigh
 from maquette.questions.classes import ClassTable
-from maquette.questions.released import WHOLE, ClassQuestion
 from maquette.vault.engine import Engine
 
 T = TypeVar("T")

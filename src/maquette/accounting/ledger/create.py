@@ -26,7 +26,7 @@ from maquette.accounting.ledger.store import (
 )
 from maquette.accounting.ledger.turn import RECEIPT
 from maquette.domain import Persons, Relation
-from maquette.domain.persons import to_text
+from maquette.domain.domain import to_text
 from maquette.errors import LedgerError
 
 BEFORE_DOMAIN = "before the domain"

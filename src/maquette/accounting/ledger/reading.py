@@ -43,7 +43,7 @@ from maquette.accounting.ledger.schema import Statement
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.verify import verify
 from maquette.domain import Persons, Relation
-from maquette.domain.persons import from_text
+from maquette.domain.domain import from_text
 from maquette.errors import LedgerError, ParameterError
 
 DOMAIN_KEY, RAW_KEY = "(domain)", "(raw table)"
