@@ -20,7 +20,6 @@ from maquette.mechanisms.base import TYPICAL_ROWS, Mechanism, Outcome, Progress
 from maquette.mechanisms.postprocess import expanded
 from maquette.models.answers import generator
 from maquette.queries.base import Queries
-from maquette.queries.predicates import notes_of
 from maquette.questions.measurement import Size
 from maquette.receipt import Receipt
 from maquette.releasing import planning
@@ -39,7 +38,6 @@ from maquette.releasing.payment import (
 from maquette.releasing.planning import Choice, plan, required
 from maquette.releasing.ranking import Plan
 from maquette.releasing.request import Request
-from maquette.releasing.stages import announce
 from maquette.results.binding import bind
 from maquette.results.distribution import distribution_of
 from maquette.results.release import Release, with_distance
@@ -126,7 +124,10 @@ def release(
             choice, n=_public_rows(curator, request), classes=classes_before(request, book, name)
         )
         check_covered(choice.request, book, name, choice.prepared)
-        announce(progress, choice)
+        if (expect := getattr(progress, "expect", None)) is not None:  # a watcher learns what it will see
+            from maquette.releasing.stages import stages_of
+
+            expect(stages_of(choice))
         entry = reserve(choice.request, book, name)
         try:
             before = _certified_classes(book, entry)
@@ -324,7 +325,7 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
         ),
         receipts=_receipts(book, key),
         parameters=outcome.parameters | {"key": key},
-        notes=(*outcome.notes, *notes_of(request.queries)),
+        notes=(*outcome.notes, *request.queries.notes),
         watermark=watermark,
         created=_time(book, paid),
     )

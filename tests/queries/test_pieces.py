@@ -1,6 +1,7 @@
 """Long classes in pieces: the same answers, the same largest errors, the same digest."""
 
 import hashlib
+import importlib
 
 import numpy as np
 import pytest
@@ -9,12 +10,12 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.models import answers as held
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries import boxes, marginals, union, weights
-from maquette.queries import merging as cutting
 from maquette.queries.marginals import Marginals
 from maquette.questions.answers import answers_digest, count_errors
 from maquette.vault.statistics import largest_by_part
 from support.privacy_doubles import table_of
 
+CUTTING = importlib.import_module("maquette.queries.marginals")  # the package names the function
 DOMAIN = Domain(
     tuple(Attribute(name, Kind.ORDINAL, codes=size) for name, size in zip("abc", (4, 3, 2), strict=True))
 )
@@ -34,7 +35,7 @@ def digest(answers: Answers) -> str:
 @pytest.mark.parametrize("asked", [PAIRS, MIXED])
 @pytest.mark.parametrize("most", [1, 7, 12, 10_000])
 def test_pieces_are_the_queries_in_order(asked, most):
-    found = list(cutting.pieces(asked, most=most))
+    found = list(CUTTING.pieces(asked, most=most))
     starts = np.cumsum([0, *(piece.count for _, piece in found)])
     assert [start for start, _ in found] == starts[:-1].tolist()
     assert starts[-1] == asked.count
@@ -55,7 +56,7 @@ def rows() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("asked", [PAIRS, MIXED])
 def test_answers_of_rows_do_not_depend_on_the_pieces(asked, monkeypatch):
     whole = SmallDatabase(rows()).answer(asked)
-    monkeypatch.setattr(cutting, "MAX_PIECE_QUERIES", 5)
+    monkeypatch.setattr(CUTTING, "MAX_PIECE_QUERIES", 5)
     monkeypatch.setattr(held, "MAX_PIECE_QUERIES", 5)
     cut = SmallDatabase(rows()).answer(asked)
     assert whole.numerators.dtype == np.int64
@@ -77,8 +78,8 @@ def test_largest_errors_do_not_depend_on_the_pieces(asked, monkeypatch):
     errors = count_errors(exact, asked.denominator, answers, int(counts.sum()))
     expected = [errors[a:b].max() for a, b in groups]
     assert largest_by_part(engine, asked, answers, groups).tolist() == expected
-    monkeypatch.setattr(cutting, "MAX_PIECE_QUERIES", 5)
-    assert len(list(cutting.pieces(asked))) > 3
+    monkeypatch.setattr(CUTTING, "MAX_PIECE_QUERIES", 5)
+    assert len(list(CUTTING.pieces(asked))) > 3
     assert largest_by_part(engine, asked, answers, groups).tolist() == expected
 
 

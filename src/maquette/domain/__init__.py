@@ -2,6 +2,18 @@
 
 from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
 from maquette.domain.constraint import Determines, Never
-from maquette.domain.domain import Domain, Persons, Relation
+from maquette.domain.domain import Domain, Persons, Relation, check_relation, rows_of
 
-__all__ = ["MISSING", "OTHER", "Attribute", "Determines", "Domain", "Kind", "Never", "Persons", "Relation"]
+__all__ = [
+    "MISSING",
+    "OTHER",
+    "Attribute",
+    "Determines",
+    "Domain",
+    "Kind",
+    "Never",
+    "Persons",
+    "Relation",
+    "check_relation",
+    "rows_of",
+]

@@ -22,8 +22,7 @@ from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.events import Event
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.unit import UNITS, Unit
-from maquette.domain import Domain, Relation
-from maquette.domain.domain import rows_of
+from maquette.domain import Domain, Relation, rows_of
 from maquette.errors import LedgerError
 from maquette.gate import prices
 from maquette.gate.handle import Table, commitment_of, engine_of, raw_commitment

@@ -16,8 +16,7 @@ import numpy as np
 from maquette.accounting.budget import Budget
 from maquette.accounting.events import Selection
 from maquette.accounting.ledger import Ledger, Record
-from maquette.domain import Relation
-from maquette.domain.domain import rows_of
+from maquette.domain import Relation, rows_of
 from maquette.errors import LedgerError, MechanismError
 from maquette.gate.barrier import Barrier, Exact, Note
 from maquette.gate.handle import Table
@@ -27,14 +26,7 @@ from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions import bounds, sparse
-from maquette.questions.answers import (
-    Answers,
-    answers_request,
-    check_answers,
-    database_digest,
-    group_ends,
-    tables_request,
-)
+from maquette.questions.answers import Answers, answers_request, check_answers, database_digest, group_ends
 from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.draws import Draw, DrawnDatabase
@@ -57,6 +49,7 @@ from maquette.questions.tables import (
     check_tables,
     distance_sensitivity,
     project,
+    tables_request,
 )
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight

@@ -16,7 +16,7 @@ from maquette.domain import Domain
 from maquette.errors import ReleaseError
 from maquette.queries import condition
 from maquette.queries.base import MAX_ANSWERS, Margin, Queries, TableQueries, check_size
-from maquette.queries.merging import MAX_PIECE_QUERIES, pieces
+from maquette.queries.marginals import MAX_PIECE_QUERIES, pieces
 from maquette.queries.predicates import SetQueries
 from maquette.queries.weights import Weights
 from maquette.questions.answers import Answers

@@ -115,7 +115,7 @@ class HistogramModel:
             "kind": self.kind,
             "attributes": list(self.attributes),
             "noise": self.noise.to_dict(),
-            "size": store_size(self.size),
+            "size": self.size.to_json(),
         }
         return spec, {"cells": self.cells}
 
@@ -169,11 +169,6 @@ def query_weights(query: Queries) -> NDArray[np.float64] | None:
 def size_tail(size: Size, beta: float) -> float:
     """How far the released number of records may be off, out of the share of beta set aside for it."""
     return 0.0 if size.noise is None else size.noise.sum_quantile([(1, 1.0)], beta=beta * SIZE_SHARE)
-
-
-def store_size(size: Size) -> dict[str, Any]:
-    """A released size in JSON; where it was paid is in the release file."""
-    return {"value": size.value, "noise": None if size.noise is None else size.noise.to_dict()}
 
 
 def _others(attributes: Margin, margin: Margin) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models import ratio
-from maquette.models.histogram import Box, Estimate, box_factor, query_weights, store_size, weights_over
+from maquette.models.histogram import Box, Estimate, box_factor, query_weights, weights_over
 from maquette.models.stored import amount, amounts_of, margin_of, size_of, table_of
 from maquette.queries.base import Margin, Queries
 from maquette.questions.measurement import Residual, Size
@@ -171,7 +171,7 @@ class ResidualModel:
         margins = [margin for margin in self.residuals if margin]
         spec = {
             "kind": self.kind,
-            "size": store_size(self.size),
+            "size": self.size.to_json(),
             "total": float(self.residuals[()]),
             "margins": [list(margin) for margin in margins],
             "variances": [self.variances[()], *(self.variances[margin] for margin in margins)],

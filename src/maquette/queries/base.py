@@ -246,6 +246,11 @@ class Queries(ABC):
 
         return union(self, other)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What predicates read otherwise than it was written, each note once; other classes have none."""
+        return ()
+
     def groups(self) -> tuple[Group, ...]:
         """Named parts, for reports. By default one."""
         return (Group(self.describe(), 0, self.count),)

@@ -23,6 +23,7 @@ from maquette.queries.base import (
     Group,
     Margin,
     Norms,
+    Queries,
     Sensitivity,
     TableQueries,
     check_index,
@@ -31,6 +32,8 @@ from maquette.queries.base import (
 from maquette.queries.counting import count_tables
 
 MAX_MARGINS = 10**6
+MAX_PIECE_QUERIES = 2**21
+"""Queries of a piece of a long class; a single margin of more is one piece."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -343,3 +346,35 @@ def count_binned(
 def _coarse(domain: Domain, columns: Columns, name: str, cut: Cuts) -> NDArray[Any]:
     size = domain[name].size
     return columns[name] if len(cut) == size else labels(size, cut)[columns[name]]
+
+
+# A long class of queries in consecutive pieces, so that all answers need not be held at once.
+
+
+def pieces(queries: Queries, *, most: int | None = None) -> Iterator[tuple[int, Queries]]:
+    """Where each piece begins, and its queries: marginals are cut between margins, other classes stay whole.
+
+    Each piece has its own denominator, which divides that of all of them.
+    """
+    limit = MAX_PIECE_QUERIES if most is None else most
+    if queries.count <= limit:
+        yield 0, queries
+        return
+    start = 0
+    for part in queries.classes:
+        for piece in _cut(part, limit) if isinstance(part, Marginals) else [part]:
+            yield start, piece
+            start += piece.count
+
+
+def _cut(queries: Marginals, limit: int) -> Iterator[Marginals]:
+    margins: list[Margin] = []
+    cells = 0
+    for margin, place in queries.slices.items():
+        size = place.stop - place.start
+        if margins and cells + size > limit:
+            yield Marginals(queries.domain, tuple(margins))
+            margins, cells = [], 0
+        margins.append(margin)
+        cells += size
+    yield Marginals(queries.domain, tuple(margins))

@@ -8,7 +8,7 @@ are kept whole, and all classes are compared query by query only up to `MAX_COMP
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -266,38 +266,3 @@ def _probes(domain: Domain) -> Columns:
     """Records that tell a query from its complement; the first does so for all queries of weights 0 and 1."""
     steps = np.arange(_PROBES)
     return {a.name: (steps * (2 * i + 1) + steps // 2) % min(a.size, 2**62) for i, a in enumerate(domain)}
-
-
-# A long class of queries in consecutive pieces, so that all answers need not be held at once.
-
-MAX_PIECE_QUERIES = 2**21
-"""Queries of a piece; a single margin of more is one piece."""
-
-
-def pieces(queries: Queries, *, most: int | None = None) -> Iterator[tuple[int, Queries]]:
-    """Where each piece begins, and its queries: marginals are cut between margins, other classes stay whole.
-
-    Each piece has its own denominator, which divides that of all of them.
-    """
-    limit = MAX_PIECE_QUERIES if most is None else most
-    if queries.count <= limit:
-        yield 0, queries
-        return
-    start = 0
-    for part in queries.classes:
-        for piece in _cut(part, limit) if isinstance(part, Marginals) else [part]:
-            yield start, piece
-            start += piece.count
-
-
-def _cut(queries: Marginals, limit: int) -> Iterator[Marginals]:
-    margins: list[Margin] = []
-    cells = 0
-    for margin, place in queries.slices.items():
-        size = place.stop - place.start
-        if margins and cells + size > limit:
-            yield Marginals(queries.domain, tuple(margins))
-            margins, cells = [], 0
-        margins.append(margin)
-        cells += size
-    yield Marginals(queries.domain, tuple(margins))

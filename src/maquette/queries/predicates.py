@@ -227,7 +227,7 @@ class Predicate(SetQueries):
     domain: Domain
     sql: str
     condition: Condition = field(init=False, compare=False, repr=False)
-    notes: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    notes: tuple[str, ...] = field(init=False, compare=False, repr=False)  # pyright: ignore[reportIncompatibleMethodOverride]
     _parsed: Parsed = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -350,12 +350,6 @@ def exact_predicates(domain: Domain, texts: Iterable[str]) -> Predicate | Predic
     """Predicates that cells can count exactly: each as it is, or both sides of one that cuts cells."""
     ends = [end for text in texts for end in dict.fromkeys(Predicate(domain, text).ends())]
     return ends[0] if len(ends) == 1 else Predicates(domain, tuple(ends))
-
-
-def notes_of(queries: Queries) -> tuple[str, ...]:
-    """What the predicates of a workload read otherwise than it was written, each note once."""
-    lists = (part.notes for part in queries.classes if isinstance(part, (Predicate, Predicates)))
-    return tuple(dict.fromkeys(note for notes in lists for note in notes))
 
 
 # An explicit list of products of intervals.

@@ -107,6 +107,10 @@ class Workload(Queries):
         check_size(self.count)
         return self._joined([queries.on_histogram(histogram) for queries in self.classes])
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(note for queries in self.classes for note in queries.notes))
+
     def query_keys(self) -> Iterator[canonical.Key | None]:
         for queries in self.classes:
             yield from queries.query_keys()

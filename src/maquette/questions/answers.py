@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from maquette.errors import ParameterError
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Queries, Sensitivity
-from maquette.queries.marginals import Binned
-from maquette.queries.merging import MAX_PIECE_QUERIES
+from maquette.queries.marginals import MAX_PIECE_QUERIES
 from maquette.questions import bounds
 
 GRID = 2**30
@@ -138,14 +137,6 @@ def database_digest(values: Sequence[NDArray[Any]]) -> str:
     for column in values:
         hasher.update(np.ascontiguousarray(column).astype(np.uint64).tobytes() + b"/")
     return hasher.hexdigest()
-
-
-def tables_request(binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
-    """Tables and public references as parts of a request."""
-    hasher = hashlib.sha256()
-    for reference in references:
-        hasher.update(np.ascontiguousarray(reference, dtype=np.int64).tobytes())
-    return {"tables": [table.to_json() for table in binned], "references": hasher.hexdigest()}
 
 
 # Released whole numbers as bytes for the ledger: the smallest integer type that holds them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +102,10 @@ class Size:
     def divisor(self) -> int:
         """The value to divide by: at least 1, clamped after the noise."""
         return max(self.value, 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """What is stored of it beside a model; where it was paid is in the release file."""
+        return {"value": self.value, "noise": None if self.noise is None else self.noise.to_dict()}
 
 
 # What the gate hands out when it tests a guess against the table: the public side of a sparse-vector epoch.

@@ -6,9 +6,11 @@ at most 1 under add/remove-one and 2 under replace-one (`queries/marginals.py`, 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +50,14 @@ def check_references(tables: Sequence[Binned], references: Sequence[NDArray[np.i
         raise ParameterError(f"expected {len(tables)} reference tables")
     for table, reference in zip(tables, references, strict=True):
         bounds.check_numbers(reference, table.cells, "whole reference counts, one per bin")
+
+
+def tables_request(binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
+    """Tables and public references as parts of a request."""
+    hasher = hashlib.sha256()
+    for reference in references:
+        hasher.update(np.ascontiguousarray(reference, dtype=np.int64).tobytes())
+    return {"tables": [table.to_json() for table in binned], "references": hasher.hexdigest()}
 
 
 def cell_sensitivity(relation: Relation) -> Sensitivity:

@@ -25,9 +25,8 @@ from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost
 from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
-from maquette.domain import Attribute, Domain, Kind, Persons, Relation
+from maquette.domain import Attribute, Domain, Kind, Persons, Relation, check_relation, rows_of
 from maquette.domain import calendar as calendars
-from maquette.domain.domain import check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import DiscoveryCurator
 from maquette.gate.handle import open_columns, raw_columns

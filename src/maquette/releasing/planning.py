@@ -11,8 +11,7 @@ from maquette import _check
 from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.budget import split as split_units
 from maquette.accounting.gaussian import SMOOTHING
-from maquette.domain import Persons, Relation
-from maquette.domain.domain import check_relation, rows_of
+from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Stated, Task

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from maquette import _check
 from maquette.accounting.budget import UNITS, Accounting, Budget, split
-from maquette.domain import Persons, Relation
-from maquette.domain.domain import check_relation, rows_of
+from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import MECHANISMS, POSTS, Mechanism, Task

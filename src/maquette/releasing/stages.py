@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from maquette.queries.marginals import Marginals
 from maquette.releasing.planning import Choice
@@ -73,10 +72,3 @@ def _applies(name: str, choice: Choice) -> bool:
         if isinstance(part, Marginals)
         for margin in part.margins
     )
-
-
-def announce(progress: Any, choice: Choice) -> None:
-    """Tell a watcher that has a method `expect` what it will see."""
-    expect = getattr(progress, "expect", None)
-    if expect is not None:
-        expect(stages_of(choice))

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models.answers import Answers, answer_from
 from maquette.queries.marginals import Marginals
-from maquette.queries.predicates import notes_of
 from maquette.results import plots, wording
 from maquette.results.answering import answer
 from maquette.results.release import Release
@@ -137,7 +136,7 @@ def compare(release: Release, numerators: NDArray[np.int64], *, denominator: int
         beta=release.beta,
         groups=tuple(_group(release, exact, blocks, *span) for span in spans),
         worst=_worst(blocks),
-        notes=notes_of(release.workload),
+        notes=release.workload.notes,
     )
 
 

@@ -26,7 +26,7 @@ from maquette.errors import ReleaseError
 from maquette.models import answers as coverage
 from maquette.models.answers import Answers, SmallDatabase, Unlisted, answer_from
 from maquette.queries.base import Margin, Queries
-from maquette.queries.merging import pieces
+from maquette.queries.marginals import pieces
 from maquette.questions.measurement import Receipt, Size
 from maquette.results import wording
 from maquette.results.covering import Coverage
@@ -426,8 +426,9 @@ def with_distance(release: Release) -> Release:
     answer_error = next(
         (b.alpha for b in (release.certificate, release.guarantee) if b is not None and b.alpha < 1), None
     )
-    warning = gap.warning(answer_error)
-    notes = release.notes if warning is None else (*release.notes, warning)
+    notes = release.notes
+    if answer_error is not None and gap.largest > answer_error:
+        notes = (*notes, gap.warning(answer_error))
     return replace(release, rows_distance=gap, notes=notes)
 
 

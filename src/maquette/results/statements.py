@@ -169,10 +169,8 @@ class RowsDistance:
             return "their counts are exactly the answers"
         return f"they differ from the answers by at most {wording.points(self.largest)}"
 
-    def warning(self, answer_error: float | None) -> str | None:
-        """A warning where the rows lie further from the answers than the answers from the truth."""
-        if answer_error is None or self.largest <= answer_error:
-            return None
+    def warning(self, answer_error: float) -> str:
+        """What to say where the rows lie further from the answers than the answers from the truth."""
         return (
             f"the synthetic rows differ from the answers by up to {wording.points(self.largest)}, more than the error "
             f"stated for the answers ({wording.points(answer_error)}): read the answers, not counts of the rows"

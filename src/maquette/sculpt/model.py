@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.models import ratio
-from maquette.models.histogram import SIZE_SHARE, query_weights, size_tail, store_size
+from maquette.models.histogram import SIZE_SHARE, query_weights, size_tail
 from maquette.models.stored import amounts_of, binned_of, size_of, table_of, whole
 from maquette.queries.base import Columns, Margin, Queries
 from maquette.queries.marginals import Binned, count_binned
@@ -159,7 +159,7 @@ class SculptModel:
         """The parts that are stored: JSON and arrays."""
         spec = {
             "kind": self.kind,
-            "size": store_size(self.size),
+            "size": self.size.to_json(),
             "pure": self.pure,
             "stages": self.stages,
             "tables": [table.bins.to_json() for table in self.tables],

@@ -21,8 +21,7 @@ from maquette.accounting.budget import UNITS, Budget, Cost, share_of_slack
 from maquette.accounting.events import PureEvent
 from maquette.accounting.gaussian import half_square_of_rho
 from maquette.accounting.ledger import Ledger
-from maquette.domain import Domain, Persons, Relation
-from maquette.domain.domain import check_relation, rows_of
+from maquette.domain import Domain, Persons, Relation, check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.mechanisms.online import (
     FAIR,

@@ -12,8 +12,7 @@ import numpy as np
 
 from maquette import _check
 from maquette.accounting.unit import UNITS
-from maquette.domain import Relation
-from maquette.domain.domain import rows_of
+from maquette.domain import Relation, rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table

@@ -8,8 +8,7 @@ from typing import Any
 
 from maquette import _check
 from maquette.accounting.unit import UNITS, Unit
-from maquette.domain import Domain, Relation
-from maquette.domain.domain import rows_of
+from maquette.domain import Domain, Relation, rows_of
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from maquette import _check
 from maquette.accounting.unit import UNITS
-from maquette.domain import Domain, Relation
-from maquette.domain.domain import rows_of
+from maquette.domain import Domain, Relation, rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table

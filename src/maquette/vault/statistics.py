@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.queries.base import Queries
-from maquette.queries.marginals import Binned
-from maquette.queries.merging import pieces
+from maquette.queries.marginals import Binned, pieces
 from maquette.questions.answers import Answers, count_errors, signed_errors
 from maquette.questions.class_errors import WHOLE, ClassQuestion, gaps, largest_error, weigh
 from maquette.questions.classes import ClassTable

@@ -19,8 +19,7 @@ from maquette.accounting.ledger.reading import DOMAIN_KEY, RAW_KEY, LedgerReader
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
 from maquette.accounting.ledger.transaction import Reservation, Transaction, other_table
 from maquette.accounting.ledger.verify import Recovered, recover
-from maquette.domain import Persons, Relation
-from maquette.domain.domain import check_relation
+from maquette.domain import Persons, Relation, check_relation
 from maquette.errors import KeyReused, LedgerError, MaquetteError, ParameterError
 
 # Group commit: threads that wait for the disk share one transaction.
