@@ -12,6 +12,7 @@ from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Kind
 from maquette.errors import LedgerError, MechanismError, ParameterError, WorkloadError
 from maquette.questions import atoms, bounds, draws, sparse
+from maquette.questions.choices import ChoiceQuestion
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.noise import (
     ONE,
@@ -25,7 +26,7 @@ from maquette.questions.noise import (
     law_of_variance,
 )
 from maquette.questions.sparse import Step
-from maquette.questions.weighting import Weighting
+from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting, weighting
 from maquette.receipt import Receipt
 from maquette.samplers import check
 
@@ -171,3 +172,36 @@ def test_a_law_of_a_variance_has_it():
 def test_price_and_variance_are_inverses(unit):
     price = 0.03
     assert unit.price(unit.variance(price, shift=2), shift=2) == pytest.approx(price)
+
+
+def test_a_choice_by_another_goal_is_refused():
+    domain = mq.Domain((Attribute("a", Kind.ORDINAL, codes=2),))
+    with pytest.raises(ParameterError, match="count, nearest or database"):
+        ChoiceQuestion("mode", mq.marginals(domain, k=1)).check(domain)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_class_without_a_table_is_refused():
+    domain = mq.Domain((Attribute("a", Kind.ORDINAL, codes=1000),))
+    released = ReleasedTables((("a",),), {("a",): np.ones(1000, dtype=np.int64)}, 1000)
+    with pytest.raises(ParameterError, match="has no table here"):
+        ClassQuestion.of(domain, ["one small attribute"], released)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        (Attribute("a", Kind.ORDINAL, codes=MAX_WEIGHTED_CELLS + 1), "declare at most"),
+        (Attribute("a", Kind.NUMERIC, bounds=(-2, 2), bins=4), "not negative"),
+        (Attribute("a", Kind.ORDINAL, categories=(0,), nullable=True), "not all 0"),
+        (Attribute("a", Kind.ORDINAL, categories=("x", "y")), "are texts"),
+    ],
+)
+def test_what_records_cannot_be_weighed_by(attribute, message):
+    with pytest.raises(ParameterError, match=message):
+        weighting(mq.Domain((attribute,)), "a")
+
+
+def test_a_weight_is_a_part_of_its_grid():
+    with pytest.raises(ParameterError, match="whole numbers from 0 to 4"):
+        Weighting("a", (0, 5), 4, 1.0)
+    assert Weighting("a", (0, 4, 2), 4, 1.0).heaviest == 1
