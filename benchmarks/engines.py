@@ -63,7 +63,10 @@ def main(arguments: list[str]) -> None:
         "--looks", nargs="+", choices=LOOKS, help="some of the looks at a file", default=list(LOOKS)
     )
     chosen = parser.parse_args(arguments)
-    command = f"python -m benchmarks engines {' '.join(chosen.words)} --data DIR"
+    only = "" if chosen.only is None else f" --only {chosen.only}"
+    some = list(LOOKS) != chosen.looks
+    looks = f" --looks {' '.join(repr(look) for look in chosen.looks)}" if some else ""
+    command = f"python -m benchmarks engines {' '.join(chosen.words)} --data DIR{only}{looks}"
     figures = part(chosen.words, chosen.data, only=chosen.only, looks=chosen.looks)
     append_each("engines", (figure | {"command": command} for figure in figures))
 

@@ -42,7 +42,7 @@ def cells_found(values, *, is_whole, deviation=3):
     noise = Gaussian(Fraction(1), Fraction(deviation**2))
     table = open_raw({"c": [str(value) for value in values]}, ["c"])
     ladder = table.numbers("c")
-    borders = close_borders(ladder, occupied(ladder, noise), is_whole=is_whole)
+    borders = close_borders(ladder, noise, occupied(ladder, noise), is_whole=is_whole)
     assert all(a < b for a, b in itertools.pairwise(borders))
     return number_attribute("c", borders, table.numbers("c", borders), noise, is_whole=is_whole)
 
@@ -57,6 +57,21 @@ def test_few_whole_numbers_have_a_cell_each_the_last_one_too():
     assert attribute.nullable
     assert not cells_found([1] * 400 + [2] * 300, is_whole=True).nullable
     assert cells_found([1] * 400 + [2] * 300, is_whole=True).cells == 2
+
+
+def test_a_thin_tail_of_whole_numbers_is_not_lost_in_the_noise_of_many_cells():
+    """500 of 30,000 numbers lie thinly from 300 on: with a cell for each number noise would hide them."""
+    rng = np.random.default_rng(5)
+    weights = np.concatenate([rng.integers(1, 120, 29_500), rng.integers(300, 400, 500)])
+    noise = Gaussian(Fraction(1), Fraction(30**2))
+    ladder = open_raw({"c": [str(value) for value in weights]}, ["c"]).numbers("c")
+    borders = np.array(close_borders(ladder, noise, occupied(ladder, noise), is_whole=True))
+    tail = np.diff(borders[borders >= 200])
+    assert 3 * 30 * np.sqrt(len(tail)) < 500  # the records of the tail stand out from the noise of its cells
+    assert len(tail) > 5  # and are not thrown together either
+    assert (np.diff(borders[(borders >= 1) & (borders <= 100)]) == 1).all()
+    upper = cells_found(weights, is_whole=True, deviation=15).ends()[1][-1]
+    assert (weights <= upper).mean() > 0.99
 
 
 def test_cells_hold_about_the_same_share_and_single_values_stay_alone():

@@ -332,7 +332,7 @@ def _numbers(
     nothing = Finding(name, "dropped", None, "too few numbers to find bounds", tuple(receipts))
     if cells is None:
         return nothing
-    borders = close_borders(ladder.values, cells, is_whole=is_whole)
+    borders = close_borders(ladder.values, ladder.noise, cells, is_whole=is_whole)
     counts = curator.numbers(name, price=price - first, borders=borders)
     receipts.append(counts.receipt)
     attribute = number_attribute(name, borders, counts.values, counts.noise, is_whole=is_whole)

@@ -42,11 +42,14 @@ def occupied(counts: Counts, noise: IndependentLaw) -> tuple[int, int] | None:
     return (int(cells[0]), int(cells[-1])) if len(cells) else None
 
 
-def close_borders(counts: Counts, cells: tuple[int, int], *, is_whole: bool) -> tuple[float, ...]:
+def close_borders(
+    counts: Counts, noise: IndependentLaw, cells: tuple[int, int], *, is_whole: bool
+) -> tuple[float, ...]:
     """Borders for the second look, from counts by the ladder and its first and last cell with records.
 
     Each step of the ladder is divided by its share of the records, into round widths; whole numbers no further than
-    into single ones, and all of them singly where they are few.
+    into single ones, and all of them singly where they are few. If single ones are too many for that and have room all
+    the same, a step has as many cells as its records stand out from the noise of: a thin tail would be lost in more.
     """
     first, last = max(cells[0], 1), min(cells[1], len(NUMBERS) - 1)
     first, last = min(first, last), max(first, last)
@@ -54,11 +57,15 @@ def close_borders(counts: Counts, cells: tuple[int, int], *, is_whole: bool) -> 
     low, high = steps[0][0], steps[-1][1]
     if is_whole:
         low, high = math.floor(low), math.ceil(high)
-        if high - low < MAX_BORDERS:
+        if high - low <= FEW:
             return tuple(float(x) for x in range(int(low), int(high) + 1))
     shares = np.maximum(counts[first : last + 1].astype(np.float64), 0.0)
     room = MAX_BORDERS - 2 * len(steps)
     parts = np.floor(room * shares / max(float(shares.sum()), 1.0)).astype(int)
+    if is_whole and high - low < MAX_BORDERS:
+        lengths = np.ceil([right - left for left, right in steps]).astype(int)
+        clear = np.floor((shares / (BEYOND * noise.deviation)) ** 2)
+        parts = np.maximum(parts, np.minimum(lengths, clear).astype(int))
     borders = {float(low), float(high)}
     for (left, right), most in zip(steps, parts.tolist(), strict=True):
         borders |= set(_divided(left, right, most, is_whole=is_whole))

@@ -95,7 +95,7 @@ class Coder:
         )
         values = column.to_numpy(zero_copy_only=False)
         codes = np.empty(len(values), dtype=self.dtype)
-        if not look_up(values, values.dtype.type(low), table, codes):
+        if not look_up(values, values.dtype.type(low), table, codes, _is_a_shift(table)):
             return None
         if valid is not None:
             codes[~_flags(valid)] = self.attribute.missing_code
@@ -152,14 +152,36 @@ class Coder:
 
 
 @numba.njit(cache=True, nogil=True)
-def look_up(values: Any, low: Any, table: Any, codes: Any) -> bool:
-    """Codes of whole numbers by their distance from the lowest; False if one is not in the table."""
-    for i in range(values.shape[0]):
-        place = np.uint64(values[i] - low)  # beyond all of them where it is below the lowest
-        if place >= np.uint64(table.shape[0]):
+def look_up(values: Any, low: Any, table: Any, codes: Any, is_shift: bool) -> bool:
+    """Codes of whole numbers by their distance from the lowest; False if one is not in the table.
+
+    Blocks that stay in the innermost cache: a branch for every value would keep both loops from running on vectors.
+    """
+    first = table[0]
+    for start in range(0, values.shape[0], 2048):
+        part, cells = values[start : start + 2048], codes[start : start + 2048]
+        if _any_outside(part, low, np.uint64(table.shape[0])):
             return False
-        codes[i] = table[place]
+        if is_shift:
+            for i in range(part.shape[0]):
+                cells[i] = np.uint64(part[i] - low) + np.uint64(first)
+        else:
+            for i in range(part.shape[0]):
+                cells[i] = table[np.uint64(part[i] - low)]
     return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _any_outside(values: Any, low: Any, size: Any) -> bool:
+    outside = False
+    for i in range(values.shape[0]):
+        outside |= np.uint64(values[i] - low) >= size  # a number below the lowest is beyond all of them
+    return outside
+
+
+def _is_a_shift(table: Codes) -> bool:
+    """Is the code of every number that of the one before plus one, as where a file holds the codes themselves?"""
+    return bool((np.diff(table.astype(np.int64)) == 1).all()) if table.dtype.itemsize < 8 else False
 
 
 class _Listed:
