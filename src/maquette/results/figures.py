@@ -151,7 +151,7 @@ class Grouping(Groups):
         below = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
         inside = below[:, -1]
         gap = below - p * inside[:, None]
-        value = np.array([_crossing(row, borders) for row in gap])
+        value = np.array([crossing(row, borders) for row in gap])
         errors = shares.errors[:, None]
         low = np.where(gap < -errors, borders, -np.inf).max(axis=1)
         high = np.where(gap >= errors, borders, np.inf).min(axis=1)
@@ -353,7 +353,7 @@ def _mean_by_tails(values: Floats, errors: Floats, cells: _Cells) -> tuple[Float
     return np.where(has_some, lower, np.nan), np.where(has_some, upper, np.nan)
 
 
-def _crossing(gap: Floats, borders: Floats) -> float:
+def crossing(gap: Floats, borders: Floats) -> float:
     """Where a rising broken line through (border, gap) meets 0."""
     t = int(np.searchsorted(gap, 0.0, side="left"))
     t = min(max(t, 1), len(borders) - 1)

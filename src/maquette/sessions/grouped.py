@@ -4,7 +4,8 @@ question that cuts cells. What all of them may take is looked at before the firs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -14,6 +15,7 @@ import numpy as np
 
 from maquette.accounting.affordable import percent_of
 from maquette.accounting.budget import UNITS
+from maquette.domain import Attribute
 from maquette.errors import BudgetExceeded, KeyReused, UselessAnswer, WorkloadError
 from maquette.mechanisms.online import worth_testing
 from maquette.queries import condition
@@ -26,6 +28,7 @@ from maquette.results.keys import Groups, word_column
 from maquette.results.select import Item, Selection, is_select, parse_select
 from maquette.results.tables import ResultTable, arrange
 from maquette.sessions.planning import SessionPlanner
+from maquette.sessions.quantiles import Search, border_query, border_text, quantile_figures
 from maquette.sessions.question import (
     Forecast,
     Question,
@@ -72,34 +75,78 @@ class GroupedQuestion:
     groups: Groups
     questions: dict[Part, tuple[Question, ...]]
     """One for every group, by what is asked about it."""
+    searches: dict[Item, list[Search]]
+    """One for every group, by the quantile that is searched."""
 
     @property
     def every(self) -> list[Question]:
-        """All questions, each meaning once."""
-        return list({q.meaning or q.text: q for part in self.questions.values() for q in part}.values())
+        """All questions that are known beforehand, each meaning once."""
+        return _different(q for part in self.questions.values() for q in part)
+
+    @property
+    def every_search(self) -> list[Search]:
+        return [search for one in self.searches.values() for search in one]
+
+
+def _different(questions: Iterable[Question]) -> list[Question]:
+    """Each meaning once."""
+    return list({q.meaning or q.text: q for q in questions}.values())
 
 
 def read_select(reader: QuestionReader, text: str) -> GroupedQuestion:
     """The questions that a SELECT asks; `WorkloadError` names what a session does not answer."""
     domain = reader.domain
     selection = parse_select(domain, text)
-    for item in selection.items:
-        if item.figure == "quantile":
-            raise WorkloadError(
-                f"{item.name} is not supported in a session, which answers COUNT(*), COUNT(attribute), SHARE(), SUM "
-                "and AVG by groups; ask for shares below a value, or a release, by release.sql(...) or maquette sql"
-            )
     groups = Groups.over(domain, selection.by, selection.where)
-    figures = [item for item in selection.items if item.figure is not None]
+    figures = [item for item in selection.items if item.figure not in (None, "quantile")]
     parts = dict.fromkeys(part for item in figures for part in parts_of(domain, item))
-    cells = len(groups.codes) * len(parts)
+    searches = {
+        item: _searches(reader, groups, item) for item in selection.items if item.figure == "quantile"
+    }
+    cells = len(groups.codes) * len(parts) + sum(
+        search.most_questions for one in searches.values() for search in one
+    )
     if cells > MAX_CELLS:
         raise WorkloadError(
-            f"this SELECT asks {cells:,} questions, one for each cell, and a session takes {MAX_CELLS:,} at once; "
+            f"this SELECT asks {'up to ' if searches else ''}{cells:,} questions, one for each cell"
+            f"{' and a search for each quantile' if searches else ''}, and a session takes {MAX_CELLS:,} at once; "
             "group by fewer attributes, or make a release"
         )
     questions = {part: tuple(_questions(reader, groups, part)) for part in parts}
-    return GroupedQuestion(text, selection, groups, questions)
+    return GroupedQuestion(text, selection, groups, questions, searches)
+
+
+def _searches(reader: QuestionReader, groups: Groups, item: Item) -> list[Search]:
+    """The search for a quantile in every group."""
+    assert item.level is not None
+    attribute = groups.domain[item.attribute or ""]
+    if attribute.cells < 2:
+        raise WorkloadError(
+            f"'{attribute.name}' has one cell, which holds every quantile of it; ask for a count"
+        )
+    codes: list[list[int]] = groups.codes.tolist()
+    return [
+        Search(attribute, item.level, partial(_border_question, reader, groups, group, attribute, item.level))
+        for group in codes
+    ]
+
+
+def _border_question(
+    reader: QuestionReader,
+    groups: Groups,
+    group: list[int],
+    attribute: Attribute,
+    level: Fraction,
+    border: int,
+) -> Question:
+    """On which side of a border is the quantile? Where all records are in the group, a share of them below it."""
+    leaves, name = groups.leaves_of(group), attribute.name
+    below = _predicate(groups, [*leaves, Leaf(name, ((0, border - 1),))])
+    whole = _predicate(groups, [*leaves, Leaf(name, condition.whole(attribute.cells))])
+    if not whole.attributes:
+        return reader.read(below)
+    query = border_query(groups.domain, whole, below, attribute, level)
+    return replace(reader.read(query), text=border_text(attribute, level, border, whole))
 
 
 def _questions(reader: QuestionReader, groups: Groups, part: Part) -> list[Question]:
@@ -146,22 +193,38 @@ def forecast_select(
     planner: SessionPlanner, grouped: GroupedQuestion, *, allow_useless: bool
 ) -> SelectForecast:
     """What a SELECT takes at most and the largest error that a cell may state, from public state only."""
-    forecasts = [planner.plan(one, allow_useless=allow_useless).forecast for one in grouped.every]
+    searches = [_as_far_as_known(planner, search) for search in grouped.every_search]
+    pending = [(search, question) for search in searches if (question := search.pending) is not None]
+    further = sum(search.most_questions - len(search.gaps) - 1 for search, _ in pending)
+    begun = [search.first for search in searches]
+    questions = _different([*grouped.every, *begun, *(question for _, question in pending)])
+    forecasts = [planner.plan(one, allow_useless=allow_useless).forecast for one in questions]
     new = [one for one in forecasts if one.kind in NEW]
     errors = [one.error for one in forecasts if one.error is not None]
     first = replace((new or forecasts)[0], query=grouped.text, guess=None, error=max(errors, default=None))
-    whole = SelectForecast.of(first, questions=len(forecasts), new_questions=len(new))
+    whole = SelectForecast.of(first, questions=len(forecasts) + further, new_questions=len(new) + further)
     refused = next((one for one in new if one.refusal not in (None, "budget")), None)
     if refused is not None:
         return replace(whole, refusal=refused.refusal, cost=refused.cost)
-    if len(new) > planner.rules.questions - planner.state.questions:
+    if len(new) + further > planner.rules.questions - planner.state.questions:
         return replace(whole, refusal="questions", cost=0.0)
     if not new:
         return whole
     if whole.kind == "size":
         return replace(whole, error=None)  # the number of records decides the rest
-    cost = most_for(planner, len(new))
+    cost = most_for(planner, len(new) + further)
     return replace(whole, cost=float(cost), refusal="budget" if cost > planner.curator.left else None)
+
+
+def _as_far_as_known(planner: SessionPlanner, search: Search) -> Search:
+    """A search as far as answers lead that are there already."""
+    own = replace(search, gaps={})
+    while (question := own.pending) is not None:
+        note = planner.plan(question, allow_useless=True).note
+        if note is None:
+            break
+        own.take(note["value"], note["error"])
+    return own
 
 
 def most_for(planner: SessionPlanner, new: int) -> Fraction:
@@ -226,8 +289,17 @@ def answer_select(
     forecast = partial(forecast_select, planner, grouped, allow_useless=allow_useless)
     _check_first(planner, forecast, start=start, at_most=at_most)
     ask = partial(ask_batch, allow_useless=allow_useless)
-    answers = _ask_all(planner, grouped.every, ask, start=start, at_most=at_most)
-    return _table(planner, grouped, answers, start - planner.curator.left)
+    ask_all = partial(_ask_all, planner, ask=ask, start=start, at_most=at_most)
+    answers = ask_all(grouped.every)
+    searches = {item: [replace(search, gaps={}) for search in one] for item, one in grouped.searches.items()}
+    every = [search for one in searches.values() for search in one]
+    while pending := [(search, question) for search in every if (question := search.pending) is not None]:
+        answers |= ask_all(_different(question for _, question in pending))
+        for search, question in pending:
+            answer = _own(question, answers)
+            search.take(answer.value, answer.error)
+            search.kinds.append(_kind_of(answer))
+    return _table(planner, grouped, answers, searches, start - planner.curator.left)
 
 
 def answer_both(
@@ -271,8 +343,8 @@ def _check_first(
 def _ask_all(
     planner: SessionPlanner,
     questions: Sequence[Question],
-    ask: partial[Sequence[SessionAnswer | Refusal]],
     *,
+    ask: partial[Sequence[SessionAnswer | Refusal]],
     start: Fraction,
     at_most: float | None,
 ) -> dict[str, tuple[Question, SessionAnswer]]:
@@ -295,6 +367,7 @@ def _table(
     planner: SessionPlanner,
     grouped: GroupedQuestion,
     by_meaning: dict[str, tuple[Question, SessionAnswer]],
+    searches: dict[Item, list[Search]],
     spent: Fraction,
 ) -> SessionTable:
     answers = [answer for _, answer in by_meaning.values()]
@@ -302,9 +375,13 @@ def _table(
         name: [_own(question, by_meaning) for question in part] for name, part in grouped.questions.items()
     }
     figures = {
-        item: _figures(planner, item, parts) for item in grouped.selection.items if item.figure is not None
+        item: quantile_figures(searches[item]) if item in searches else _figures(planner, item, parts)
+        for item in grouped.selection.items
+        if item.figure is not None
     }
-    said = [_known_by(cells) for cells in zip(*parts.values(), strict=True)]
+    kinds = [[[_kind_of(one)] for one in part] for part in parts.values()]
+    kinds += [[search.kinds for search in one] for one in searches.values()]
+    said = ["; ".join(dict.fromkeys(itertools.chain(*cells))) for cells in zip(*kinds, strict=True)]
     words = list(dict.fromkeys(said))
     known_by = word_column(np.array([words.index(text) for text in said], dtype=np.int32), words)
     curator, budget, beta = planner.curator, planner.rules.budget, planner.rules.beta
@@ -348,11 +425,11 @@ def _figures(planner: SessionPlanner, item: Item, parts: dict[Part, list[Session
     return Figures(shares.value * n, shares.lower * max(n - off, 0.0), shares.upper * (n + off))
 
 
-def _known_by(cells: Sequence[SessionAnswer]) -> str:
-    """How the figures of one group are known: measured, answered before, or without a further look."""
+def _kind_of(answer: SessionAnswer) -> str:
+    """How an answer is known: measured, answered before, or without a further look."""
     kinds = {
         "paid": "paid for in this session",
         "cached": "answered before",
         "free": "from the session's model",
     }
-    return "; ".join(dict.fromkeys("known without data" if not a.error else kinds[a.kind] for a in cells))
+    return "known without data" if not answer.error else kinds[answer.kind]

@@ -189,9 +189,10 @@ class Session:
     def sql(
         self, statement: str, *, allow_useless: bool = False, at_most: float | None = None
     ) -> SessionTable:
-        """Counts, shares, sums and means by groups, from one SELECT: every cell is a question, or up to three.
+        """Counts, shares, sums, means and quantiles by groups, from one SELECT: a cell is a question, or up to three.
 
-        The columns are those of `Release.sql`; `forecast(statement)` says first what all cells take at most.
+        A quantile is a search of up to 2 log2(cells) questions (`sessions/quantiles.py`). The columns are those of
+        `Release.sql`; `forecast(statement)` says first what all cells take at most.
 
         Guarantee: that of `ask`, and all cells or none: what they may take together is looked at before any is paid.
         """

@@ -204,12 +204,12 @@ def tree(steps: int) -> tuple[Matrix, Matrix]:
     counts are the least squares of all nodes: nothing is released before the last step, so later nodes help as well.
     """
 
-    def stated(option: tuple[Matrix, Matrix]) -> float:
+    def level(option: tuple[Matrix, Matrix]) -> float:
         rows, running = option
         return theory.linear_laplace(scale=float(rows.sum(axis=0).max()), coefficients=running, beta=0.05)
 
     children = [count for count in BRANCHES if count < steps]
-    return min((_least_squares(_nodes(steps, count)) for count in (*children, steps)), key=stated)
+    return min((_least_squares(_nodes(steps, count)) for count in (*children, steps)), key=level)
 
 
 def _nodes(steps: int, children: int) -> Matrix:

@@ -150,8 +150,8 @@ class Service:
         link = self.link(person, table)
         facts = link.call("describe")
         if facts["stage"] != OPEN:
-            seen = facts["domain"] if person.is_steward else None
-            return facts | {"domain": seen, "standing": None, "problem": None}
+            domain = facts["domain"] if person.is_steward else None
+            return facts | {"domain": domain, "standing": None, "problem": None}
         try:
             standing = link.call("standing", who=person.name) if table in person.settings.tables else None
             return facts | {"standing": standing, "problem": None}
