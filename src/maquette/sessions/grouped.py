@@ -193,7 +193,7 @@ def forecast_select(
     planner: SessionPlanner, grouped: GroupedQuestion, *, allow_useless: bool
 ) -> SelectForecast:
     """What a SELECT takes at most and the largest error that a cell may state, from public state only."""
-    searches = [_as_far_as_known(planner, search) for search in grouped.every_search]
+    searches = [_advance(planner, search) for search in grouped.every_search]
     pending = [(search, question) for search in searches if (question := search.pending) is not None]
     further = sum(search.most_questions - len(search.gaps) - 1 for search, _ in pending)
     begun = [search.first for search in searches]
@@ -216,7 +216,7 @@ def forecast_select(
     return replace(whole, cost=float(cost), refusal="budget" if cost > planner.curator.left else None)
 
 
-def _as_far_as_known(planner: SessionPlanner, search: Search) -> Search:
+def _advance(planner: SessionPlanner, search: Search) -> Search:
     """A search as far as answers lead that are there already."""
     own = replace(search, gaps={})
     while (question := own.pending) is not None:

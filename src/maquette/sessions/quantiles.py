@@ -98,10 +98,10 @@ class Search:
         low = max((t for t in self.gaps if self._is_not_below(t)), default=0)
         high = min((t for t in self.gaps if self._is_not_above(t)), default=cells)
         lower, upper = self.attribute.edge(low), self.attribute.edge(high)
-        asked = sorted(self.gaps)
+        borders = sorted(self.gaps)
         level = float(self.level)
-        rising = np.maximum.accumulate([-level, *(self.gaps[t][0] for t in asked), 1 - level])
-        value = crossing(rising, np.array([self.attribute.edge(t) for t in (0, *asked, cells)]))
+        rising = np.maximum.accumulate([-level, *(self.gaps[t][0] for t in borders), 1 - level])
+        value = crossing(rising, np.array([self.attribute.edge(t) for t in (0, *borders, cells)]))
         return min(max(value, lower), upper), lower, upper
 
 
