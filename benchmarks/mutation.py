@@ -8,6 +8,7 @@ meaning. Written by hand because mutation tools run the whole suite for each mut
 
     python -m benchmarks.mutation --each 4                     # all trusted modules
     python -m benchmarks.mutation --each 20 --only questions/sparse # one of them, closer
+    python -m benchmarks.mutation --each 9 --only gate/ --seconds 120 # as many as two minutes of a processor allow
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import importlib.util
 import os
 import random
 import re
+import resource
 import signal
 import sys
 import tempfile
@@ -53,6 +55,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     ),
     "gate": (
         "tests/gate/test_payloads_are_released.py",
+        "tests/gate/test_gate_borders.py",
         "tests/gate/test_curator_pays_first.py",
         "tests/gate/test_curator_keeps_secrets.py",
         "tests/questions/test_scores.py",
@@ -66,6 +69,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     ),
     "accounting/ledger": (
         "tests/accounting/test_ledger_rules.py",
+        "tests/accounting/test_ledger_borders.py",
         "tests/accounting/test_ledger_files.py",
         "tests/accounting/test_ledger_record_all.py",
         "tests/accounting/test_ledger_writer.py",
@@ -97,6 +101,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     ),
     "queries": (
         "tests/queries/test_classes.py",
+        "tests/queries/test_class_borders.py",
         "tests/queries/test_counting.py",
         "tests/queries/test_residual_sensitivity.py",
         "tests/queries/test_sensitivity_brute_force.py",
@@ -319,8 +324,17 @@ def warm_up() -> None:
     assert not any(name.partition(".")[0] == "maquette" for name in sys.modules)
 
 
-def figures(*, each: int, only: str | None) -> Iterator[dict[str, Any]]:
-    """One figure per package: how many mutants were noticed, and those that were not."""
+def used() -> float:
+    """Processor seconds of all mutants so far."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
+
+
+def figures(*, each: int, only: str | None, seconds: float | None = None) -> Iterator[dict[str, Any]]:
+    """One figure per package: how many mutants were noticed, and those that were not.
+
+    With `seconds` the mutants of a package run in random order until they have used that much processor time.
+    """
     warm_up()
     log = Path(tempfile.mkdtemp()) / "mutant.log"
     groups: dict[tuple[str, ...], list[Mutant]] = {}
@@ -330,7 +344,13 @@ def figures(*, each: int, only: str | None) -> Iterator[dict[str, Any]]:
         if not survives(None, tests, log):
             raise RuntimeError(f"the tests fail without any change: {log.read_text()[-2000:]}")
         left: list[Mutant] = []
+        if seconds is not None:
+            random.Random(SEED).shuffle(group)
+        tried, begin = 0, used()
         for number, mutant in enumerate(group, start=1):
+            if seconds is not None and used() - begin > seconds:
+                break
+            tried = number
             if survives(mutant, tests, log):
                 left.append(mutant)
             print(
@@ -342,10 +362,15 @@ def figures(*, each: int, only: str | None) -> Iterator[dict[str, Any]]:
         name = next(name for name, guard in GUARDS.items() if guard == tests)
         yield {
             "package": name,
-            "mutants": len(group),
-            "noticed": len(group) - len(left),
+            "mutants": tried,
+            "drawn": len(group),
+            "noticed": tried - len(left),
             "survivors": [f"{m.path}:{m.line} {m.before!r} -> {m.after!r}" for m in left],
-            "command": f"python -m benchmarks.mutation --each {each}" + (f" --only {only}" if only else ""),
+            "command": " ".join(
+                ["python -m benchmarks.mutation", f"--each {each}"]
+                + ([f"--only {only}"] if only else [])
+                + ([f"--seconds {seconds:g}"] if seconds is not None else [])
+            ),
         }
 
 
@@ -353,13 +378,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutation", description=__doc__)
     parser.add_argument("--each", type=int, default=4, help="mutants per module")
     parser.add_argument("--only", default=None, help="modules whose path contains this")
+    parser.add_argument("--seconds", type=float, default=None, help="processor seconds per package")
     parser.add_argument("--list", action="store_true", help="only show the mutants")
     options = parser.parse_args(arguments)
     if options.list:
         for mutant in chosen(each=options.each, only=options.only):
             print(f"{mutant.path}:{mutant.line} {mutant.before!r} -> {mutant.after!r}")
         return
-    append_each("mutation", figures(each=options.each, only=options.only))
+    append_each("mutation", figures(each=options.each, only=options.only, seconds=options.seconds))
 
 
 if __name__ == "__main__":
