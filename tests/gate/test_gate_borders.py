@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from maquette.accounting.budget import Budget, Cost
@@ -17,6 +18,7 @@ from maquette.errors import LedgerError, MechanismError, ParameterError, SourceE
 from maquette.gate.curator import Curator, OnlineCurator
 from maquette.gate.handle import Truth, encode, exact_answers, raw_commitment
 from maquette.queries import marginals, where
+from maquette.questions.answers import Answers
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.tables import cell_sensitivity
 from support.priced import priced
@@ -140,3 +142,19 @@ def test_exact_answers_are_of_the_table_s_own_domain_and_are_not_shown():
 def test_texts_that_are_nobody_s_secret_are_coded_as_private_ones():
     domain = Domain((Attribute("z", Kind.ORDINAL, categories=("low", "high")),))
     assert encode(domain, {"z": ["high", "low", "high"]})["z"].tolist() == [1, 0, 1]
+
+
+def test_a_query_is_chosen_without_its_sign_unless_it_is_asked_for(monkeypatch):
+    _, curator = opened()
+    queries = marginals(TINY, k=1)
+    released = Answers.from_fractions(np.zeros(queries.count))
+    lengths: list[int] = []
+
+    def first(scores, **_how):
+        lengths.append(len(scores))
+        return 0
+
+    monkeypatch.setattr(curator, "_noise", SimpleNamespace(select=first))
+    curator.select(queries, released, price=Fraction(1, 10))
+    curator.select(queries, released, price=Fraction(1, 10), signed=True)
+    assert lengths == [queries.count, 2 * queries.count]

@@ -136,7 +136,7 @@ def test_a_steward_plans_releases_publishes_and_verifies_without_scripts(browser
         walk.page.focus("text=Resume")
         walk.enter()
         for _ in range(200):
-            if walk.page.locator("text=Look into the release").count():
+            if walk.page.locator("text=Open the release").count():
                 break
             walk.page.wait_for_timeout(200)
             walk.page.reload()
@@ -276,7 +276,7 @@ def test_the_page_of_a_running_job_follows_by_itself(browser, world):
         walk.go("/t/people/plan?marginals=1&epsilon=0.1&delta=1e-9&n=4000")
         walk.page.focus("text=Pay and release")
         walk.enter()
-        walk.page.wait_for_selector("text=Look into the release", timeout=90_000)
+        walk.page.wait_for_selector("text=Open the release", timeout=90_000)
         assert (walk.strangers, walk.complaints) == ([], [])
 
 

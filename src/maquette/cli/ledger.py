@@ -311,7 +311,7 @@ def paid_so_far(location: str) -> str:
 
 
 def standing_of(book: Ledger) -> str:
-    """Spent, reserved and left in percent, and what the rest is good for."""
+    """Spent, reserved and left in percent, and what the rest can pay for."""
     from maquette.accounting.affordable import affordable_epsilon, percent_of
     from maquette.accounting.budget import Cost
     from maquette.results import wording

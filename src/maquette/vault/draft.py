@@ -52,7 +52,9 @@ def draft_domain(source: Any, *, na_values: Iterable[str] = (), **options: Unpac
     opened = open_source(source, **options)
     names = list(dict.fromkeys(name for name in opened.header if name))
     if any(opened.header.count(name) > 1 for name in names):
-        raise SourceError(f"{opened.description} has several columns of one name; name the columns apart")
+        raise SourceError(
+            f"{opened.description} has several columns of one name; give every column its own name"
+        )
     tokens = frozenset((*USUAL_TOKENS, *na_values))
     left_out = {name: reason for name in names if (reason := _unfit(opened, name))}
     columns = {name: _Column(name, tokens) for name in names if name not in left_out}

@@ -141,7 +141,8 @@ def open_raw(
             raise SourceError(f"{opened.description} has no column '{name}', or has it twice; see its header")
         if not is_usable(opened, name):
             raise SourceError(
-                f"column '{name}' of {opened.description} has type {opened.kind(name)}, which nothing declares; drop it"
+                f"column '{name}' of {opened.description} has type {opened.kind(name)}, which no attribute can "
+                "declare; leave it out"
             )
     if persons is not None:
         check_person(opened, persons)
@@ -160,7 +161,9 @@ def columns_of(source: Any, **options: Unpack[ReadOptions]) -> dict[str, bool]:
     opened = open_source(source, **options)
     names = [name for name in opened.header if name]
     if len(set(names)) < len(names):
-        raise SourceError(f"{opened.description} has several columns of one name; name the columns apart")
+        raise SourceError(
+            f"{opened.description} has several columns of one name; give every column its own name"
+        )
     return {name: name == name.strip() and is_usable(opened, name) for name in names}
 
 

@@ -231,7 +231,7 @@ def _check_header(source: Source, domain: Domain) -> None:
     if twice:
         raise SourceError(
             f"{source.description} has more than one column {_quoted(twice)}; "
-            "name the columns apart or drop one of them"
+            "give every column its own name, or drop one of them"
         )
 
 

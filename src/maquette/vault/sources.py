@@ -85,7 +85,9 @@ def from_native(source: Any) -> Source | None:
     except DuplicateError:
         frame = None
     if frame is None:
-        raise SourceError("the data frame has more than one column of the same name; name the columns apart")
+        raise SourceError(
+            "the data frame has more than one column of the same name; give every column its own name"
+        )
     if isinstance(frame, nw.LazyFrame):
         if not frame.implementation.is_polars():  # its rows may lie on other machines, where they should stay
             raise SourceError(

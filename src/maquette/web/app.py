@@ -148,7 +148,7 @@ def on_bad_request(request: Request, error: Exception) -> Response:
 def on_failure(request: Request, error: Exception) -> Response:
     """An error that nobody foresaw: its text may quote anything, so that only its kind is logged."""
     log.error("internal error: %s in %s", type(error).__name__, request.scope.get("route"))
-    return refuse(request, 500, "internal error; nothing was paid that is not stored")
+    return refuse(request, 500, "internal error; what was paid is stored")
 
 
 def refuse(request: Request, status: int, why: str, **numbers: Any) -> Response:

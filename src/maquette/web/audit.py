@@ -182,7 +182,9 @@ class AuditLog:
             if line.prev != prev or line.number != number + 1:
                 raise LedgerError(f"the audit log was cut or reordered before line {number + 1}")
             if receipt.seq < reached:
-                raise LedgerError(f"line {line.number} of the audit log is from before the line above it")
+                raise LedgerError(
+                    f"line {line.number} of the audit log has an earlier time than the line before it"
+                )
             if receipt.seq != reached and not ledger.holds(receipt):
                 raise LedgerError(
                     f"line {line.number} of the audit log names an entry that the ledger does not hold: one of the two "

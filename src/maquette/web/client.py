@@ -55,7 +55,7 @@ def connect(url: str, *, token: str, timeout: float = 60.0) -> Service:
     if not url.startswith(("http://", "https://")):
         raise ParameterError("expected the address of a service, such as https://census.example")
     if url.startswith("http://") and httpx.URL(url).host not in ("127.0.0.1", "localhost", "::1"):
-        raise ParameterError("the token would cross the net in clear; use https://")
+        raise ParameterError("the token would be sent unencrypted; use https://")
     headers = {"authorization": f"Bearer {token}"}
     service = Service(httpx.Client(base_url=f"{url.rstrip('/')}/api/v1", headers=headers, timeout=timeout))
     service.tables()  # an address or a token that is wrong is noticed here

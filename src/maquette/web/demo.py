@@ -18,7 +18,7 @@ source = "people.csv"
 domain = "people.domain.json"
 epsilon = 4.0
 delta = 1e-9
-about = "A made-up census of 20,000 people. Nobody stands behind any of its rows."
+about = "A made-up census of 20,000 people. Its rows describe no real people."
 
 [people.stella]
 role = "steward"

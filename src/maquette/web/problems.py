@@ -55,7 +55,7 @@ def words_of(error: MaquetteError) -> str:
     if what is None or status_of(error) != 503:
         return str(error)
     log.error("%s: %s", what, error)
-    return f"the {what} cannot be used at the moment; nothing was paid that is not stored. Tell the steward"
+    return f"the {what} cannot be used at the moment; what was paid is stored. Tell the steward"
 
 
 _HIDDEN = ((LedgerError, "ledger"), (SourceError, "table"))

@@ -25,7 +25,7 @@ MAX_THREADS = 24
 
 
 def check_address(host: str, *, behind_tls: bool) -> None:
-    """Refuse a public address where nobody said that TLS is in front of it: tokens would cross the net in clear."""
+    """Refuse a public address where nobody said that TLS is in front of it: tokens would be sent unencrypted."""
     if host == "localhost":
         return
     try:
@@ -34,8 +34,8 @@ def check_address(host: str, *, behind_tls: bool) -> None:
         is_local = False
     if not is_local and not behind_tls:
         raise ParameterError(
-            f"{host} can be reached from other machines, and without TLS tokens and answers would cross the net in "
-            "clear: listen on 127.0.0.1 behind a proxy that speaks TLS, or say that one is there (--behind-tls)"
+            f"{host} can be reached from other machines, and without TLS tokens and answers would be sent "
+            "unencrypted: listen on 127.0.0.1 behind a proxy that speaks TLS, or say that one is there (--behind-tls)"
         )
 
 

@@ -293,7 +293,7 @@ class Service:
         """Show a release to the analysts of its table, or to stewards alone."""
         row = self.job(person, job)
         if row["state"] != DONE or self.release_of_job(job) is None:
-            raise ParameterError("this release is not done; what is not there cannot be published")
+            raise ParameterError("this release is not finished, so it cannot be published")
         self.store.change(state.job, {"id": job}, published=int(is_public))
         action = "published a release" if is_public else "hid a release"
         self.links[row["table"]].call(

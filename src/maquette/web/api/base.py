@@ -14,12 +14,12 @@ from maquette.web.api.values import Problem
 from maquette.web.auth import Person
 
 STATUSES = {
-    400: "The question or the value cannot be.",
+    400: "The question, or a value in it, is not possible; the text says why.",
     401: "No valid token.",
-    403: "Not for this role.",
-    404: "Not there, or not yours.",
-    413: "More than 64 KiB.",
-    422: "Not in the form that is described here, or a key that was used for something else.",
+    403: "Your role may not do this.",
+    404: "It does not exist, or it is not yours.",
+    413: "The request is larger than 64 KiB.",
+    422: "The request does not have the form that is described here, or its key was used for something else.",
     429: "Too many requests or steps; see Retry-After.",
     503: "The table is being opened again, or the ledger cannot be written.",
 }
