@@ -13,7 +13,7 @@ from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.accounting.unit import Unit
-from maquette.domain import Attribute, Domain, Kind, Relation
+from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.errors import LedgerError, MechanismError, ParameterError, SourceError
 from maquette.gate.curator import Curator, OnlineCurator
 from maquette.gate.handle import Truth, encode, exact_answers, raw_commitment
@@ -158,3 +158,20 @@ def test_a_query_is_chosen_without_its_sign_unless_it_is_asked_for(monkeypatch):
     curator.select(queries, released, price=Fraction(1, 10))
     curator.select(queries, released, price=Fraction(1, 10), signed=True)
     assert lengths == [queries.count, 2 * queries.count]
+
+
+def test_questions_are_numbered_one_by_one_in_the_ledger():
+    ledger, curator = opened()
+    for _ in range(3):
+        curator.size(price=Fraction(1, 10))
+    assert [entry.key for entry in ledger.children("key")] == ["key/0000", "key/0001", "key/0002"]
+
+
+def test_what_is_left_is_said_as_prices_of_single_records():
+    persons = Persons("who", 4)
+    ledger = ledger_for(TINY, budget=PURE, relation=Relation.ADD_REMOVE, persons=persons)
+    set_aside(ledger, "key", PURE)
+    curator = Curator(table_of(TINY, HISTOGRAM, persons=persons), ledger, key="key", budget=PURE)
+    assert curator.left == Fraction(1, 4)
+    curator.size(price=Fraction(1, 8))
+    assert curator.left == Fraction(1, 8)
