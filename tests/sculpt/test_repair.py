@@ -150,7 +150,7 @@ def test_the_same_seed_makes_the_same_moves():
 
 def test_goals_stay_near_the_measurement_and_forbidden_cells_are_kept_empty():
     counts, deviations = np.array([100.0, 100.0, -4.0, 0.0]), np.array([10.0, 10.0, 10.0, 1.0])
-    targets = Targets(counts, deviations, np.array([1.0, 1.0, 1.0, 0.0]), np.zeros(4))
+    targets = Targets(counts, deviations, np.array([0.1, 0.1, 0.1, 0.0]), np.zeros(4))
     average = np.array([110.0, 160.0, 30.0, 0.0])
     # first within 2.5 deviations, then nearer by the sampling error of the rows
     assert targets.goals(average) == pytest.approx([109.785, 124.39, 20.895, 0.0], rel=1e-4)
@@ -176,8 +176,18 @@ def test_rows_that_answer_are_repaired_with_the_released_ones():
 
 def test_counts_follow_a_measurement_that_is_better_known_than_rows_can_be():
     average, measured = np.array([10_000.0, 10_000.0, 3.0]), np.array([10_100.0, 10_100.0, -1.0])
-    assert blend(average, measured, 100.0) == pytest.approx([10_002, 10_002, 2.998], rel=1e-3)
-    assert blend(average, measured, 1.0) == pytest.approx([10_100, 10_100, 1.42], abs=0.1)
+    unknown = np.zeros(3)
+    assert blend(average, measured, 100.0, unknown) == pytest.approx([10_002, 10_002, 2.998], rel=1e-3)
+    assert blend(average, measured, 1.0, unknown) == pytest.approx([10_100, 10_100, 1.42], abs=0.1)
+
+
+def test_counts_that_other_tables_cannot_help_are_answered_as_measured():
+    """Rows of a table that is known to a few counts had a larger error of sampling than the noise."""
+    average, measured = np.array([1_000.0, 1_000.0, 30.0]), np.array([1_008.0, 1_008.0, 38.0])
+    counts = blend(average, measured, 10.0, np.array([1e6, 1e3, 0.0]))
+    assert counts[0] == pytest.approx(1_008, abs=0.2)
+    assert counts[1] == pytest.approx(1_001.3, abs=0.2)  # by the rows' own sampling error alone
+    assert counts[2] == pytest.approx(30, abs=0.2)
 
 
 def test_answers_of_the_dense_regime_are_nearer_than_what_was_measured():

@@ -25,7 +25,10 @@ from maquette.questions.measurement import Residual, Size
 from maquette.questions.noise import Gaussian
 from maquette.theory import draws
 
-Weighting = Literal["marginal", "cell"]
+Weighting = Literal["marginal", "root", "cell"]
+"""Equal weight for every marginal, for every cell, or between both: a marginal counts by the root of its cells."""
+_POWERS: dict[Weighting, float] = {"marginal": 1.0, "root": 0.5, "cell": 0.0}
+"""Of a marginal's cells, by which its variances are divided in the objective."""
 
 MAX_PARTS = 100_000
 _GRID = 2**20
@@ -51,7 +54,8 @@ def allocate(
 
     Accuracy: s_A = sqrt(p_A / v_A) sum_B sqrt(p_B v_B) / (2 rho), p_A the squared shift of one record and v_A the
         weight of s_A in the objective: sum over margins w of c_w prod_A (n_i - 1) / prod_(w-A) n_i, with c_w the
-        margin's weight (per cell) or that over its cells (per marginal). The empty set is not among the parts.
+        margin's weight (per cell), that over its cells (per marginal) or over their root. The empty set is not among
+        the parts.
     Guarantee: sum over A of shift_A / (2 s_A) <= price in exact rationals, with the shifts of the axes that the
         gate will really project out (`questions/tables.py`).
     """
@@ -218,7 +222,7 @@ class PreparedResidual(Prepared):
             weights=weights / weights.max(),
             deviations=deviations,
             parameters={
-                "weighting": f"equal per {self.mechanism.per}",
+                "weighting": _WEIGHTINGS[self.mechanism.per],
                 "residuals": len(model.residuals),
                 "largest_deviation_counts": float(deviations.max()) * size.divisor,
             },
@@ -239,11 +243,16 @@ class ResidualMechanism(Mechanism):
     prepared_by = PreparedResidual
     name: str
     per: Weighting = "marginal"
-    """Equal weight for every marginal (the smallest largest error), or for every cell."""
+    """Equal weight for every marginal, for every cell, or between both."""
     traits: Traits = Traits(needs_delta=True, gaussian=True, projects_noise=True)
 
 
 _LAW = "discrete Gaussian noise in the residual basis"
+_WEIGHTINGS: dict[Weighting, str] = {
+    "marginal": "equal per marginal",
+    "root": "by the root of a marginal's cells",
+    "cell": "equal per cell",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +309,7 @@ def _weights(domain: Domain, margins: Sequence[WeightedMargin], per: Weighting) 
     totals: dict[Margin, float] = {}
     for margin, _, weight in margins:
         sizes = {name: domain[name].size for name in margin if domain[name].size > 1}
-        scale = weight / (math.prod(sizes.values()) if per == "marginal" else 1)
+        scale = weight / math.prod(sizes.values()) ** _POWERS[per]
         for order in range(len(sizes) + 1):
             for part in combinations(sizes, order):
                 share = math.prod(size - 1 if n in part else 1 / size for n, size in sizes.items())
@@ -326,3 +335,5 @@ def _up(value: float) -> Fraction:
 
 RESIDUAL = ResidualMechanism("residual")
 RESIDUAL_CELLS = ResidualMechanism("residual-cells", per="cell")
+RESIDUAL_ROOT = ResidualMechanism("residual", per="root")
+"""For `sculpt`: of the three the smallest largest error or nearly so, and a mean L1 within some percent of the best."""

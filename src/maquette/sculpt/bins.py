@@ -25,6 +25,8 @@ LEVEL_BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Bins of the coarser levels: two steps to each power of two."""
 MAX_ROW_CODES = 512
 """Bins of the finest level; inside one of them, values follow the one-way table alone."""
+MAX_DENSE_CODES = 4_096
+"""The same where whole marginals are measured, in which every code of a large attribute says something of its own."""
 _MAX_GRID = 2**17
 """Bins of the grid on which a refined table is drawn; a limit of memory."""
 
@@ -39,16 +41,16 @@ class Shape(NamedTuple):
     levels: Levels
 
 
-def nested_cuts(counts: NDArray[np.float64]) -> tuple[Cuts, ...]:
+def nested_cuts(counts: NDArray[np.float64], *, max_codes: int = MAX_ROW_CODES) -> tuple[Cuts, ...]:
     """Partitions of one attribute into fewer and fewer bins, each nested in the one before; the first is the finest.
 
     The heaviest bin is cut at its weighted median, again and again: heavy single values get a bin of their own.
     """
     size = len(counts)
     below = np.concatenate([[0.0], np.cumsum(counts)])
-    steps = [step for step in LEVEL_BINS if step < min(size, MAX_ROW_CODES)]
-    if size > MAX_ROW_CODES:
-        steps.append(MAX_ROW_CODES)
+    steps = [step for step in LEVEL_BINS if step < min(size, max_codes)]
+    if size > max_codes:
+        steps.append(max_codes)
     heap = [(-float(below[-1]), 0, size)]
     starts = [0]
     levels: list[Cuts] = []
@@ -62,7 +64,7 @@ def nested_cuts(counts: NDArray[np.float64]) -> tuple[Cuts, ...]:
                 if high - low > 1:
                     heapq.heappush(heap, (-float(below[high] - below[low]), low, high))
         levels.append(tuple(sorted(starts)))
-    if size <= MAX_ROW_CODES:
+    if size <= max_codes:
         levels.append(tuple(range(size)))
     return tuple(reversed(levels))
 
@@ -76,9 +78,11 @@ class Hierarchy:
     """By attribute, then by level: the first code of every bin."""
 
     @classmethod
-    def from_counts(cls, domain: Domain, counts: Sequence[NDArray[np.float64]]) -> Hierarchy:
-        """By released one-way counts, one table per attribute."""
-        return cls(domain, tuple(nested_cuts(table) for table in counts))
+    def from_counts(
+        cls, domain: Domain, counts: Sequence[NDArray[np.float64]], *, max_codes: int = MAX_ROW_CODES
+    ) -> Hierarchy:
+        """By released one-way counts, one table per attribute; at most so many row codes."""
+        return cls(domain, tuple(nested_cuts(table, max_codes=max_codes) for table in counts))
 
     def bins(self, attribute: int, level: int) -> int:
         return len(self.cuts[attribute][level])

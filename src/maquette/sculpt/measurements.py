@@ -21,7 +21,7 @@ from maquette.models.fits import project_simplex
 from maquette.models.residual import ResidualModel
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt.bins import Hierarchy, PartialTable, RefinedTable, Shape
+from maquette.sculpt.bins import MAX_DENSE_CODES, Hierarchy, PartialTable, RefinedTable, Shape
 from maquette.sculpt.interactions import BasisCache, departures, has_neighbours
 from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
 
@@ -416,7 +416,7 @@ def from_residuals(
     ]
     measurements = Measurements(
         size=size,
-        hierarchy=Hierarchy.from_counts(domain, one_way),
+        hierarchy=Hierarchy.from_counts(domain, one_way, max_codes=MAX_DENSE_CODES),
         total=total,
         one_way=one_way,
         one_way_variances=[deviation**2 for deviation in deviations],

@@ -30,7 +30,7 @@ from maquette.mechanisms.base import (
     Task,
     Traits,
 )
-from maquette.mechanisms.residual import RESIDUAL
+from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_ROOT
 from maquette.models import constraints
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.residual import ResidualModel
@@ -39,6 +39,7 @@ from maquette.questions.measurement import Size
 from maquette.questions.noise import independent
 from maquette.sculpt import allocation, stages, third_order
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
+from maquette.sculpt.dense import dense_outcome
 from maquette.sculpt.measurements import Measurements, from_residuals
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.rounds import ONE_WAY_FACTOR, Rounds, candidate_sets, measure_in_rounds, plan_rounds
@@ -56,9 +57,8 @@ from maquette.sculpt.rows import (
 )
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.stages import BudgetView, DirectPart
-from maquette.sculpt.targets import blend, predict, structural_zeros
+from maquette.sculpt.targets import predict, structural_zeros
 from maquette.sculpt.third_order import candidate_triples
-from maquette.theory import direct
 
 # Limits of time and memory:
 MAX_PAIRS = 25_000
@@ -194,7 +194,7 @@ class Run:
             self.progress("repairing the synthetic rows", 0.0)
             # dense answers are blended; those of all sweeps together may be close where a single one's are not
             answers = not dense and not is_close(sampler, result.all_sweeps)
-            repair(sampler, result, answers=answers, rng=self.rng)
+            repair(sampler, result, answers=answers, rng=self.rng, thorough=dense)
             self.progress("repairing the synthetic rows", 1.0)
         return result
 
@@ -285,7 +285,7 @@ class PreparedSculpt(Prepared):
 
     def slack_units(self, *, planned: bool) -> int:
         """What the residual basis takes, where whole marginals are measured."""
-        return RESIDUAL.prepare(self.task, n=self.n).slack_units(planned=planned)
+        return RESIDUAL_ROOT.prepare(self.task, n=self.n).slack_units(planned=planned)
 
     def _with_rows(self, *, n: int) -> Task:
         """The same task with its number of rows, where a small one is asked for."""
@@ -318,7 +318,7 @@ def _run_dense(run: Run, *, price: Fraction) -> Outcome:
     cells.
     """
     task, sets = run.task, run.sets
-    residual = RESIDUAL.prepare(allocation.residual_task(task, price))
+    residual = RESIDUAL_ROOT.prepare(allocation.residual_task(task, price))
     outcome = residual.run(run.curator, rng=run.rng, progress=run.progress)
     if allocation.fits_histogram(task):
         return outcome
@@ -329,7 +329,7 @@ def _run_dense(run: Run, *, price: Fraction) -> Outcome:
     # only the workload's attributes were measured here; the others were uniform while rows were fitted
     database = _database(measurements, result.rows, run.rng, task.queries.attributes)
     answering = _answering(task, measurements, result, database, run.rng)
-    return _dense_outcome(task, outcome, model, database, answering)
+    return dense_outcome(task, outcome, measurements, database, answering)
 
 
 def _run_independent(run: Run, *, price: Fraction) -> Outcome:
@@ -350,38 +350,6 @@ def _run_independent(run: Run, *, price: Fraction) -> Outcome:
         notes=(),
         deviations=None,
         parameters=_parameters(measurements, database, ()),
-    )
-
-
-def _dense_outcome(
-    task: Task, outcome: Outcome, model: ResidualModel, database: SmallDatabase, answering: SmallDatabase
-) -> Outcome:
-    """The rows, and answers: what the rows of all sweeps say, near the measured cells.
-
-    Accuracy: rows know which cells are empty and what all marginals say together, so their answers are nearer the truth
-        than the measured cells. All stay within the noise level plus how far they lie from what was measured.
-    """
-    n = outcome.size.divisor
-    fractions = answering.answer(task.queries).fractions
-    shift = 0.0
-    for margin, place, _ in shape.margins_of(task.queries) or ():
-        noisy = model.table(margin).ravel()
-        counts = blend(n * fractions[place], noisy, model.deviation(margin))
-        np.minimum(counts / n, 1.0, out=fractions[place])
-        possible = np.clip(noisy / n, 0.0, 1.0)  # the truth lies there too
-        shift = max(shift, float(np.abs(fractions[place] - possible).max()) * n)
-    level, size_error = (outcome.parameters[key] for key in ("noise_level_counts", "size_drift_counts"))
-    text = (
-        "discrete Gaussian noise in the residual basis; answers of the synthetic rows, near the measured ones"
-    )
-    error = direct.shifted_error(noise=level, shift=shift, size_error=size_error)
-    return replace(
-        outcome,
-        answers=Answers.from_fractions(fractions),
-        database=database,
-        guarantee=postprocess.guarantee(error, outcome.size, task.beta, text),
-        notes=(),
-        parameters=outcome.parameters | {"rows": database.m, "post": "rows", "moved_counts": shift},
     )
 
 

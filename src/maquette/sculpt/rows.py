@@ -42,15 +42,14 @@ _FREE = 10.0
 """Prior deviation of averaged tables: the average is taken as it is."""
 ASSOCIATIONS = (0.1, 0.3, 0.7)
 """Shares of the smaller column's entropy that another one explains: columns above each of them form blocks."""
-_REPAIR_FALLING = 0.985
-"""A pass that leaves more than this of the squared residuals is the last."""
 # Limits of time and memory:
 _AVERAGED_CELLS, _MIN_AVERAGED_CELLS = 1e9, 9.0
 """Cells that the sweep towards the average may visit; and of a pair, or there is no such sweep."""
 _MAX_ALL_SWEEPS = 2_000_000
 """Rows of all sweeps together."""
-_MAX_PASSES, _LOOKED_UP = 40, 4e8
-"""Passes of a repair, and tables that may be looked up in all of them."""
+_BRIEF, _THOROUGH = (0.985, 40, 4e8), (0.998, 150, 1e9)
+"""A pass of a repair that leaves more than this of the squared residuals is the last; passes, and tables that may be
+looked up in all of them. Thorough where whole marginals are measured: there rows can follow all of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -360,14 +359,21 @@ def _towards(
 # occur together in no row are never made. Every accepted swap lowers the weighted sum of squared residuals.
 
 
-def repair(sampler: RowSampler, fitted_rows: FittedRows, *, answers: bool, rng: np.random.Generator) -> None:
+def repair(
+    sampler: RowSampler,
+    fitted_rows: FittedRows,
+    *,
+    answers: bool,
+    rng: np.random.Generator,
+    thorough: bool = False,
+) -> None:
     """Let rows take blocks of columns from each other, in place, where sweeps did not reach the tables.
 
     With `answers` the rows of all sweeps, too, or they would answer worse than the released ones.
     """
     layout, rows, pool = sampler.layout, fitted_rows.rows, fitted_rows.all_sweeps
     goals = sampler.targets.goals(layout.count(pool) * (len(rows) / len(pool)))
-    swap_blocks(layout, rows, goals, sampler.targets.precisions, rng=rng)
+    swap_blocks(layout, rows, goals, sampler.targets.precisions, rng=rng, thorough=thorough)
     if answers and pool is not rows:
         swap_blocks(layout, pool, goals * (len(pool) / len(rows)), sampler.targets.precisions, rng=rng)
 
@@ -415,6 +421,7 @@ def swap_blocks(
     precisions: NDArray[np.float64],
     *,
     rng: np.random.Generator,
+    thorough: bool = False,
 ) -> None:
     """Passes over all rows, in place, while the squared residuals are falling.
 
@@ -428,22 +435,12 @@ def swap_blocks(
     looked_up = in_block @ (np.diff(layout.pointers) + np.diff(layout.partial.pointers))
     residual = goals - layout.count(rows)
     squares = float(precisions @ residual**2)
-    for _ in range(int(np.clip(_LOOKED_UP / (m * looked_up.mean()), 1, _MAX_PASSES))):
-        swap_pass(
-            rows,
-            rng.permutation(m),
-            rng.integers(0, m, m),
-            rng.integers(0, len(blocks), m),
-            in_block,
-            layout.levels.maps.ravel(),
-            layout.pointers,
-            layout.members,
-            layout.partial.pointers,
-            layout.partial.members,
-            layout.partial.bins,
-            residual,
-            precisions,
-        )
+    tables = layout.levels.maps.ravel(), layout.pointers, layout.members
+    parts = layout.partial.pointers, layout.partial.members, layout.partial.bins
+    falling, max_passes, max_looked_up = _THOROUGH if thorough else _BRIEF
+    for _ in range(int(np.clip(max_looked_up / (m * looked_up.mean()), 1, max_passes))):
+        draws = rng.permutation(m), rng.integers(0, m, m), rng.integers(0, len(blocks), m)
+        swap_pass(rows, *draws, in_block, *tables, *parts, residual, precisions)
         before, squares = squares, float(precisions @ residual**2)
-        if squares > _REPAIR_FALLING * before:
+        if squares > falling * before:
             return

@@ -1,0 +1,67 @@
+"""Answers of the dense regime, where whole marginals are measured in the residual basis and rows are fitted to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.mechanisms import postprocess, shape
+from maquette.mechanisms.base import Outcome, Task
+from maquette.models.answers import Answers, SmallDatabase
+from maquette.models.residual import ResidualModel
+from maquette.queries.base import Margin
+from maquette.sculpt.measurements import Measurements, prior_variances
+from maquette.sculpt.targets import blend
+from maquette.theory import direct
+
+
+def dense_outcome(
+    task: Task,
+    outcome: Outcome,
+    measurements: Measurements,
+    database: SmallDatabase,
+    answering: SmallDatabase,
+) -> Outcome:
+    """The rows, and answers: what the rows of all sweeps say, near the measured cells.
+
+    Accuracy: rows know which cells are empty and what all marginals say together, so their answers are nearer the truth
+        than the measured cells. All stay within the noise level plus how far they lie from what was measured.
+    """
+    model = outcome.model
+    assert isinstance(model, ResidualModel)
+    n = outcome.size.divisor
+    fractions = answering.answer(task.queries).fractions
+    shift = 0.0
+    for margin, place, _ in shape.margins_of(task.queries) or ():
+        noisy = model.table(margin).ravel()
+        deviation = model.deviation(margin)
+        product = independent(measurements, margin)
+        taus = prior_variances(noisy, product, variance=deviation**2)
+        counts = blend(n * fractions[place], noisy, deviation, taus * (product + 1) ** 2)
+        np.minimum(counts / n, 1.0, out=fractions[place])
+        possible = np.clip(noisy / n, 0.0, 1.0)  # the truth lies there too
+        shift = max(shift, float(np.abs(fractions[place] - possible).max()) * n)
+    level, size_error = (outcome.parameters[key] for key in ("noise_level_counts", "size_drift_counts"))
+    text = (
+        "discrete Gaussian noise in the residual basis; answers of the synthetic rows, near the measured ones"
+    )
+    error = direct.shifted_error(noise=level, shift=shift, size_error=size_error)
+    return replace(
+        outcome,
+        answers=Answers.from_fractions(fractions),
+        database=database,
+        guarantee=postprocess.guarantee(error, outcome.size, task.beta, text),
+        notes=(),
+        parameters=outcome.parameters | {"rows": database.m, "post": "rows", "moved_counts": shift},
+    )
+
+
+def independent(measurements: Measurements, margin: Margin) -> NDArray[np.float64]:
+    """A marginal as if its attributes were independent, code by code, flat, in counts."""
+    table = np.full(1, measurements.total)
+    for name in margin:
+        counts = measurements.one_way[measurements.hierarchy.domain.index(name)]
+        table = np.multiply.outer(table, counts / max(measurements.total, 1.0)).ravel()
+    return table
