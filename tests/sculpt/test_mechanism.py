@@ -171,9 +171,10 @@ def test_answers_come_with_a_certificate_or_an_interval():
     )
     answer = made.answer("owner = 1 and region = 0")
     truth = float(((frame().owner == 1) & (frame().region == 0)).mean())
-    assert answer.source == "workload"
-    assert answer.error == made.certificate.alpha
-    assert abs(answer.value - truth) <= answer.error < 0.2
+    # which of the two states less depends on the noise
+    assert answer.source in ("workload", "model")
+    assert answer.error == made.certificate.alpha or answer.source == "model"
+    assert abs(answer.value - truth) <= answer.error <= made.certificate.alpha < 0.2
     summed = made.answer("owner = 1 and job in (1, 4, 6)")
     truth = float(((frame().owner == 1) & frame().job.isin([1, 4, 6])).mean())
     assert summed.statement is not None
