@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 import maquette as mq
 from maquette.accounting.ledger import Ledger
-from maquette.errors import ParameterError
+from maquette.domain import Attribute, Domain, Kind
+from maquette.errors import MechanismError, ParameterError
 from maquette.results import folder
 from support.cli_files import Desk, call, refused, write_domain, write_table
 from support.made_release import toy_columns, toy_domain
@@ -49,6 +52,26 @@ def test_the_longest_key_works(tmp_path):
     made = mq.release(table(), QUERIES, epsilon=1.0, ledger=tmp_path / "x.ledger", key="k" * 180)
     assert made.parameters["key"] == "k" * 180
     assert folder.load(made.save(tmp_path / "a"), ledger=tmp_path / "x.ledger").checked == "bound"
+
+
+# --- memory ---
+
+
+@pytest.mark.parametrize("mechanism", ["sculpt", "residual", "gaussian"])
+def test_what_has_no_room_on_the_machine_is_refused_before_payment(tmp_path, monkeypatch, mechanism):
+    """By the memory of the machine and the public sizes: the rows have no say, nor has what is free."""
+    domain = Domain(tuple(Attribute(f"a{i}", Kind.ORDINAL, codes=150) for i in range(4)), reviewed=True)
+    wide = mq.open({a.name: [0, 1, 2] for a in domain}, domain=domain)
+    place = tmp_path / "x.ledger"
+    many = mq.marginals(domain, k=3)
+    assert many.count == 4 * 150**3
+    have = SimpleNamespace(total=1_000 * 10**6)
+    monkeypatch.setattr("maquette.releasing.planning.psutil.virtual_memory", lambda: have)
+    with pytest.raises(
+        MechanismError, match=r"about [\d,]+ MB for 13,500,000 answers.*has 1,000 MB.*Nothing was paid"
+    ):
+        mq.release(wide, many, epsilon=1.0, delta=1e-9, mechanism=mechanism, ledger=place)
+    assert not place.exists()
 
 
 # --- folders ---

@@ -228,7 +228,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "line ends of CR only": (file("t.csv", b"word,number\r" + ROW.replace(b"\n", b"\r")), "LF or CR LF"),
     "endless first line": (file("t.csv", CANARY.encode() * 200_000), "header row"),
     "a name without end": (file("t.csv", b"word,number," + b"x" * 200_000 + b"\n" + ROW), "over 100,000"),
-    "missing column": (file("t.csv", b"word\n" + ROW), "no column 'number'; it has 1 columns"),
+    "missing column": (file("t.csv", b"word\n" + ROW), "no column 'number'; it has 1 column"),
     "both missing": (file("t.csv", b"x,y\n" + ROW), "none of the 2 declared columns .* header row"),
     "no header row": (file("t.csv", ROW + ROW), "does the file start with a header row"),
     "another case": (file("t.csv", b"Word,number\n" + ROW), "'word' is there in another case or spacing"),

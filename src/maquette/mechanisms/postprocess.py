@@ -128,7 +128,9 @@ def finish(task: Task, noisy: NoisyAnswers) -> Outcome:
     if adjusted is None:
         method, adjusted = "none", (np.clip(noisy.counts, 0.0, noisy.size.divisor), 0.0)
     values, shift = adjusted
-    answers = Answers.from_fractions(values / noisy.size.divisor)
+    own = values if method in ("simplex", "none") else None  # a fit's answers may be the histogram itself
+    answers = Answers.from_fractions(np.divide(values, noisy.size.divisor, out=own))
+    del adjusted, values, own
     error = direct.shifted_error(noise=noisy.level, shift=shift, size_error=noisy.size_error)
     error = min(error, error_after(noisy.level, noisy.size_error, method))
     rows, facts = _rows(task, noisy, histogram, answers)

@@ -33,11 +33,16 @@ class Answers:
 
     @classmethod
     def from_fractions(cls, values: NDArray[Any]) -> Answers:
-        """Round to the grid; outside [0, 1] is clipped, which can only lower an error."""
-        scaled = np.nan_to_num(np.asarray(values, dtype=np.float64))  # a copy; the rest happens in place
-        np.clip(scaled, 0.0, 1.0, out=scaled)
-        scaled *= GRID
-        return cls(np.rint(scaled, out=scaled).astype(np.int64), GRID)
+        """Round to the grid; outside [0, 1] is clipped, which can only lower an error.
+
+        Piece by piece, so that it takes the memory of the numerators and no more.
+        """
+        numerators = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), MAX_PIECE_QUERIES):
+            piece = np.asarray(values[start : start + MAX_PIECE_QUERIES], dtype=np.float64)
+            scaled = np.clip(np.nan_to_num(piece), 0.0, 1.0) * GRID
+            numerators[start : start + MAX_PIECE_QUERIES] = np.rint(scaled, out=scaled)
+        return cls(numerators, GRID)
 
     @property
     def fractions(self) -> NDArray[np.float64]:

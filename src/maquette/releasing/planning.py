@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
+import psutil
+
 from maquette import _check
 from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.budget import split as split_units
 from maquette.accounting.gaussian import SMOOTHING
 from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import MechanismError, ParameterError
-from maquette.mechanisms import shape, sizing
+from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Stated, Task
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
@@ -85,6 +87,25 @@ def _named(request: Request, accounting: Accounting | None) -> Mechanism:
 def prepare(request: Request, mechanism: Mechanism, *, n: int | None = None) -> Choice:
     """A mechanism at the task of a request, on about n records."""
     return Choice(request, mechanism.prepare(request.task, n=n))
+
+
+def check_memory(choice: Choice) -> None:
+    """Refuse, before anything is paid, what has no room on this machine beside the coded rows. Public inputs only.
+
+    By the memory that the machine has and not by what is free, which goes by the size of the table.
+    """
+    needed = choice.prepared.forecast.megabytes
+    if (
+        choice.mechanism.traits.projects_noise
+    ):  # measured whole where there are records enough, which is not known yet
+        needed = max(needed, postprocess.holding(choice.request.queries.count))
+    there = psutil.virtual_memory().total / 1e6
+    if needed > there:
+        raise MechanismError(
+            f"mechanism '{choice.mechanism.name}' takes about {needed:,.0f} MB for {choice.request.queries.count:,} "
+            f"answers, beside the coded rows, and this machine has {there:,.0f} MB; ask for smaller or fewer tables "
+            "(fewer attributes together, coarser cells). Nothing was paid"
+        )
 
 
 def decide(

@@ -41,7 +41,7 @@ def database_name(place: str) -> str:
 def from_address(place: str, *, table: str | None, query: str | None) -> PostgresTable:
     """A table (or view) or query of a server, in a snapshot that is taken now."""
     if (table is None) == (query is None):
-        raise SourceError("a PostgreSQL database needs exactly one of table= and query=")
+        raise SourceError("a PostgreSQL database needs exactly one of table= and query= (--table, --query)")
     if table is not None:
         return PostgresTable(_connect(place), quoted_table(table), f"PostgreSQL table {table}")
     _check_query(query or "")

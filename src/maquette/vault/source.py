@@ -249,9 +249,8 @@ def _advice(source: Source, domain: Domain, missing: Sequence[str]) -> str:
             f"none of the {len(domain)} declared columns is among the {len(source.header)} found: "
             "does the file start with a header row?"
         )
-    return (
-        f"it has {len(source.header)} columns: rename or add the missing ones, or drop them from the domain"
-    )
+    columns = "1 column" if len(source.header) == 1 else f"{len(source.header)} columns"
+    return f"it has {columns}: rename or add the missing ones, or drop them from the domain"
 
 
 def _loose(name: str) -> str:

@@ -347,7 +347,7 @@ def from_connection(
 ) -> Source:
     """A table or query of an open connection."""
     if (table is None) == (query is None):
-        raise SourceError(f"{description} needs exactly one of table= and query=")
+        raise SourceError(f"{description} needs exactly one of table= and query= (--table, --query)")
     try:
         relation: Any = connection.table(table) if table is not None else _select(connection, query or "")
     except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as error:

@@ -45,7 +45,7 @@ class SqliteTable(Source):
     def __init__(self, path: Path, *, table: str | None, query: str | None) -> None:
         self.description = f"database {path.name}"
         if (table is None) == (query is None):
-            raise SourceError(f"{self.description} needs exactly one of table= and query=")
+            raise SourceError(f"{self.description} needs exactly one of table= and query= (--table, --query)")
         self._path = path
         self._relation = _quoted(table) if table is not None else f"({_one_select(query or '')}\n)"
         self.description += f", {'query' if table is None else f'table {table}'}"
