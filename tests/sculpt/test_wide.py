@@ -109,9 +109,9 @@ def sampler_of(m: int) -> RowSampler:
     return RowSampler(layout, targets, drawn, rng=rng, integral=0 * ones)
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_sweeps_in_both_orders_reach_tables_of_several_levels(wide, monkeypatch):
-    monkeypatch.setattr(sampler, "WIDE", 1 if wide else 1_000)
+@pytest.mark.parametrize("block", [700, 10_000])
+def test_sweeps_in_blocks_reach_tables_of_several_levels(block, monkeypatch):
+    monkeypatch.setattr(sampler, "_BLOCK", block)
     fitted = sampler_of(3_000)
     for _ in range(12):
         fitted.sweep(min_gain=0.02)

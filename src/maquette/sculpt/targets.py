@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,22 +160,18 @@ class LevelMaps:
         return (attribute * depth + level) * widest
 
 
-LEVEL, SIZE, MAP, OWN = range(4)
-FIRST, FIRST_MAP, SECOND, SECOND_MAP = range(4, 8)
-ALONG, ALONG_FIRST, ALONG_SECOND = range(8, 11)
-CELL, CELL_OWN, CELL_FIRST, CELL_SECOND = range(11, 15)
-ORDER, COPIES = 15, 16
-COLUMNS = COPIES + 4 * MAX_ORDER
-"""Columns of a table as one of its attributes sees it (a member): that attribute's level, bins, map and number; the
-other attributes and their maps (the dummy where there is none); where the copy of the weights that runs along the
-attribute begins, and the strides of the others in it; where its cells begin, and the three strides; its order; every
-copy of its weights, each as a start and the strides of the own, first and second attribute."""
+LEVEL, SIZE, MAP = range(3)
+FIRST, FIRST_MAP, FIRST_SIZE, SECOND, SECOND_MAP, SECOND_SIZE = range(3, 9)
+CELL, CELL_OWN, CELL_FIRST, CELL_SECOND = range(9, 13)
+ORDER, COLUMNS = 13, 14
+"""Columns of a table as one of its attributes sees it (a member): that attribute's level, bins and map; the other
+attributes with their maps and bins (the dummy where there is none); where its cells begin, and the three strides; its
+order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Many tables side by side in one array of cells, and in one array of weights that holds each table once per
-    attribute, with that attribute running fastest. The cells of partial tables stand first, in both."""
+    """Many tables side by side in one array of cells; those of partial tables stand first."""
 
     hierarchy: Hierarchy
     levels: LevelMaps
@@ -185,14 +182,10 @@ class Layout:
     """(tables, 3) Bins along each attribute, 1 where there is none."""
     offsets: NDArray[np.int64]
     """(tables + 1) Where each table's cells begin."""
-    weights_at: NDArray[np.int64]
-    """(tables, 3) Where the copy of its weights begins that runs along one of its attributes."""
-    weights: int
-    """Length of the array of weights."""
     pointers: NDArray[np.int64]
     """(attributes + 1) Where each attribute's run in `members` begins."""
     members: NDArray[np.int32]
-    """(incidences, COLUMNS) What a visit of an attribute needs of every table that holds it."""
+    """(incidences, COLUMNS) What a visit of an attribute needs of every table that holds it, the finest level first."""
     partial: PartialTables
 
     @classmethod
@@ -207,21 +200,16 @@ class Layout:
         ordered = [sorted(levels) for levels in used]
         levels = LevelMaps.of(hierarchy, ordered)
         sizes = np.ones((count, MAX_ORDER), dtype=np.int64)
-        weights_at = np.zeros((count, MAX_ORDER), dtype=np.int64)
         partials = PartialTables.of(len(used), partial)
-        end = partials.cells
         for i, shape in enumerate(shapes):
             for j, (a, level) in enumerate(zip(*shape, strict=True)):
                 sizes[i, j] = hierarchy.bins(a, level)
-            for j in range(len(shape.attributes)):
-                weights_at[i, j] = end
-                end += int(sizes[i].prod())
         offsets = partials.cells + np.concatenate([[0], np.cumsum(sizes.prod(axis=1))]).astype(np.int64)
         members: list[list[list[int]]] = [[] for _ in used]
         for i, shape in enumerate(shapes):
             places = [(a, ordered[a].index(level)) for a, level in zip(*shape, strict=True)]
             for j, (a, _) in enumerate(places):
-                members[a].append(_member(levels, places, j, sizes[i], int(offsets[i]), weights_at[i]))
+                members[a].append(_member(levels, places, j, sizes[i], int(offsets[i])))
         return cls(
             hierarchy=hierarchy,
             levels=levels,
@@ -229,10 +217,10 @@ class Layout:
             orders=np.array([len(shape.attributes) for shape in shapes], dtype=np.int64),
             sizes=sizes,
             offsets=offsets,
-            weights_at=weights_at,
-            weights=end,
             pointers=np.cumsum([0, *map(len, members)]).astype(np.int64),
-            members=np.array([row for run in members for row in run], dtype=np.int32).reshape(-1, COLUMNS),
+            members=np.array(
+                [row for run in members for row in sorted(run, key=itemgetter(LEVEL))], dtype=np.int32
+            ).reshape(-1, COLUMNS),
             partial=partials,
         )
 
@@ -270,40 +258,20 @@ def count_shapes(
 
 
 def _member(
-    levels: LevelMaps,
-    places: Sequence[tuple[int, int]],
-    own: int,
-    sizes: NDArray[np.int64],
-    offset: int,
-    weights_at: NDArray[np.int64],
+    levels: LevelMaps, places: Sequence[tuple[int, int]], own: int, sizes: NDArray[np.int64], offset: int
 ) -> list[int]:
     """One table as its attribute number `own` sees it; `places` are the attributes with their levels."""
-    a, level = places[own]
     others = [t for t in range(len(places)) if t != own]
-    dummy = (0, levels.map_at(len(levels.depths), 0))
-    other_maps = [(places[t][0], levels.map_at(*places[t])) for t in others] + [dummy] * (2 - len(others))
-
-    def strides(order: Sequence[int]) -> list[int]:
-        """Of the own and the two other attributes in a table whose attributes run in this order, slowest first."""
-        step, by_attribute = 1, dict.fromkeys(range(-2, MAX_ORDER), 0)
-        for t in reversed(order):
-            by_attribute[t], step = step, step * int(sizes[t])
-        return [by_attribute[t] for t in (own, *others, -1, -2)[:3]]
-
-    copies: list[int] = []
-    for t in range(MAX_ORDER):
-        if t < len(places):
-            order = [s for s in range(len(places)) if s != t] + [t]
-            copies += [int(weights_at[t]), *strides(order)]
-        else:
-            copies += [0, 0, 0, 0]
-    along = copies[4 * own : 4 * own + 4]
+    dummy = (0, levels.map_at(len(levels.depths), 0), 1)
+    seen = [(places[t][0], levels.map_at(*places[t]), int(sizes[t])) for t in others] + [dummy] * (
+        2 - len(others)
+    )
+    strides = [int(sizes[t + 1 :].prod()) for t in (own, *others)] + [0] * (2 - len(others))
     return [
-        *(level, int(sizes[own]), levels.map_at(a, level), a),
-        *(other_maps[0] + other_maps[1]),
-        *(along[0], along[2], along[3]),
-        *(offset, *strides(range(len(places)))),
-        *(len(places), *copies),
+        *(places[own][1], int(sizes[own]), levels.map_at(*places[own])),
+        *(seen[0] + seen[1]),
+        *(offset, *strides),
+        len(places),
     ]
 
 
