@@ -52,7 +52,7 @@ class Server:
             stderr=log,
             **self._as_user,
         )
-        for _ in range(600):
+        for _ in range(4000):  # recovery after a kill waits for a busy disk
             try:
                 psycopg.connect(self._address("postgres")).close()
                 return
@@ -60,7 +60,7 @@ class Server:
                 if self._process.poll() is not None:
                     raise RuntimeError((self.home / "log").read_text()) from None
                 time.sleep(0.05)
-        raise RuntimeError("PostgreSQL did not start: " + (self.home / "log").read_text())
+        raise RuntimeError("PostgreSQL did not start: " + (self.home / "log").read_text()[-2000:])
 
     @property
     def pid(self) -> int:
