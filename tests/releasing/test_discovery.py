@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import maquette as mq
+from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import DiscoveryCurator
@@ -216,8 +217,17 @@ def test_a_pure_ledger_finds_numbers_and_no_lists(tmp_path):
         people(), tmp_path / "a", columns=dict.fromkeys(("id", "where", "code", "when"), "drop"), **options
     )
     assert found.domain["age"].bounds == (17.5, 90.5)
-    with pytest.raises(MechanismError, match="a list of them needs a delta"):
-        find(people(), tmp_path / "b", columns={"id": "drop"}, **options)
+    with pytest.raises(MechanismError, match="'where' needs a delta"):  # public: before there is a ledger
+        find(people(), tmp_path / "b", columns={"id": "drop", "where": "text"}, **options)
+    assert not (tmp_path / "b").exists()
+    # found out at a price: the others are found all the same, and nothing stays reserved
+    found = find(people(), tmp_path / "c", columns={"id": "drop"}, **options)
+    where = next(one for one in found.findings if one.name == "where")
+    assert (where.how, len(where.receipts)) == ("dropped", 1)
+    assert "needs a delta" in where.text
+    assert "age" in found.domain
+    with Ledger.open(tmp_path / "c") as book:
+        assert not book.balance().reserved_units
     with pytest.raises(LedgerError, match="counts pure epsilon"):
         find(
             people(),

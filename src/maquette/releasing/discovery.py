@@ -123,6 +123,11 @@ def discover(
         raise ParameterError(
             "every column is declared or dropped: there is nothing to find, and nothing was paid"
         )
+    texts = [name for name, kind in choice.open.items() if kind == "text"]
+    if texts and budget.pure:
+        raise MechanismError(
+            f"a list of the texts of column '{texts[0]}' needs a delta; give one, or declare or drop the column"
+        )
     words = tuple(dict.fromkeys(na_values))
     total = Budget(
         epsilon if total_epsilon is None else total_epsilon,
@@ -307,10 +312,9 @@ def _values(
     *,
     nullable: bool,
 ) -> Finding:
-    if not delta:
-        raise MechanismError(
-            f"column '{name}' holds texts, and a list of them needs a delta; give one, or declare or drop the column"
-        )
+    if not delta:  # that it holds texts was found out at a price, so the other columns are found all the same
+        text = "texts, of which a list needs a delta; give one, or declare the column"
+        return Finding(name, "dropped", None, text, tuple(receipts))
     common = curator.common_values(name, price=price, delta=delta)
     receipts.append(common.receipt)
     if not common.texts:
