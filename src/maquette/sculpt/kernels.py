@@ -36,8 +36,8 @@ from maquette.sculpt.targets import (
     Layout,
 )
 
-LANES = 8
-"""Values that a processor adds at once."""
+LANES = 4
+"""Values that a processor adds at once; the length of a piece of a line."""
 _LOG2_E, _LEAST_LOG2 = np.float32(np.log2(np.e)), np.float32(-126.0)
 _P0, _P1, _P2, _P3, _P4, _P5 = map(
     np.float32, (1.0, 0.69315449, 0.24014182, 0.05586034, 0.00894959, 0.00189375)
@@ -49,7 +49,7 @@ class Scratch(NamedTuple):
     """What `draw_values` needs of a layout besides its arrays, and what it works in."""
 
     widths: NDArray[np.int64]
-    """(d, levels) Bins with padding: 4, or whole lanes of 8."""
+    """(d, levels) Pieces of a line: bins by `LANES`, rounded up."""
     logs: NDArray[np.float32]
     """(levels, bins and some more) Logarithms of the weights of one attribute's values."""
     powers: NDArray[np.int32]
@@ -65,7 +65,7 @@ class Scratch(NamedTuple):
     line_at: NDArray[np.int32]
     """Where lines begin, by the codes of other attributes."""
     lines: NDArray[np.float32]
-    """Potentials along one attribute, and their gains."""
+    """(pieces, LANES) Potentials along one attribute, and their gains."""
 
 
 def scratch_of(layout: Layout) -> Scratch:
@@ -73,11 +73,11 @@ def scratch_of(layout: Layout) -> Scratch:
     levels, members = layout.levels, layout.members
     depth, widest = levels.maps.shape[1:]
     most = int(np.diff(layout.pointers).max(initial=0))
-    widths = np.where(levels.bins <= LANES // 2, LANES // 2, -(-levels.bins // LANES) * LANES)
+    widths = -(-levels.bins // LANES)
     owner = np.repeat(np.arange(len(levels.depths)), np.diff(layout.pointers))
     codes = levels.bins[members[:, FIRST], 0] + levels.bins[members[:, SECOND], 0]
     sizes = members[:, FIRST_SIZE].astype(np.int64) * members[:, SECOND_SIZE]
-    cells = 2 * widths[owner, members[:, LEVEL]] * sizes
+    pieces = 2 * widths[owner, members[:, LEVEL]] * sizes
     powers = np.empty(widest + LANES, dtype=np.int32)
     return Scratch(
         widths=widths,
@@ -88,7 +88,7 @@ def scratch_of(layout: Layout) -> Scratch:
         places=np.empty((4, most), dtype=np.int32),
         begins=np.empty(most, dtype=np.int32),
         line_at=np.empty(int(np.bincount(owner, codes).max(initial=0)), dtype=np.int32),
-        lines=np.zeros(int(np.bincount(owner, cells).max(initial=0)), dtype=np.float32),
+        lines=np.zeros((int(np.bincount(owner, pieces).max(initial=0)), LANES), dtype=np.float32),
     )
 
 
@@ -130,7 +130,7 @@ def draw_values(
     potential. `widths` to `lines` are those of `Scratch`. `seed` starts a 64-bit xorshift generator.
 
     One attribute at a time, so that its tables stay in the processor's cache for all rows. They are copied into
-    `lines`: a run of potentials along the attribute, padded to what is added at once, and their gains behind it.
+    `lines`: a run of potentials along the attribute in pieces of what is added at once, and their gains behind it.
     `line_at` holds where the line of a table begins for every code of another attribute.
 
     One step draws one value of one row: the lines of all tables that hold the attribute, at the row's other values,
@@ -152,13 +152,13 @@ def draw_values(
         for level in range(1, depth):
             if group_ends[level] < group_ends[level - 1]:
                 group_ends[level] = group_ends[level - 1]
-        cells = codes = 0
+        pieces = codes = 0
         for q in range(count):
             t = members[pointers[a] + q]
             width = widths[a, t[LEVEL]]
             places[0, q], places[1, q] = codes, t[FIRST]
             for code in range(bins[t[FIRST], 0]):
-                line_at[codes + code] = cells + 2 * width * np.int64(maps[t[FIRST_MAP] + code])
+                line_at[codes + code] = pieces + 2 * width * np.int64(maps[t[FIRST_MAP] + code])
             codes += bins[t[FIRST], 0]
             places[2, q], places[3, q] = codes, t[SECOND]
             for code in range(bins[t[SECOND], 0]):
@@ -168,9 +168,9 @@ def draw_values(
                 for i in range(t[FIRST_SIZE]):
                     cell = t[CELL] + t[CELL_FIRST] * i + t[CELL_SECOND] * j
                     for x in range(t[SIZE]):
-                        lines[cells + x] = potentials[cell + t[CELL_OWN] * x]
-                        lines[cells + width + x] = gains[cell + t[CELL_OWN] * x]
-                    cells += 2 * width
+                        lines[pieces + (x >> 2), x & 3] = potentials[cell + t[CELL_OWN] * x]
+                        lines[pieces + width + (x >> 2), x & 3] = gains[cell + t[CELL_OWN] * x]
+                    pieces += 2 * width
         for v in range(rows.shape[0]):
             row = rows[v]
             for q in range(count):
@@ -182,37 +182,21 @@ def draw_values(
             for level in range(depth):
                 last = group_ends[level]
                 width = widths[a, level]
-                if width == 4:
+                for piece in range(width):
                     s0 = s1 = s2 = s3 = np.float32(0.0)
                     for q in range(first, last):
-                        p = begins[q]
-                        s0 += lines[p]
-                        s1 += lines[p + 1]
-                        s2 += lines[p + 2]
-                        s3 += lines[p + 3]
-                    logs[level, 0], logs[level, 1], logs[level, 2], logs[level, 3] = (
+                        p = begins[q] + piece
+                        s0 += lines[p, 0]
+                        s1 += lines[p, 1]
+                        s2 += lines[p, 2]
+                        s3 += lines[p, 3]
+                    x = LANES * piece
+                    logs[level, x], logs[level, x + 1], logs[level, x + 2], logs[level, x + 3] = (
                         s0,
                         s1,
                         s2,
                         s3,
                     )
-                else:
-                    for x in range(0, width, 8):
-                        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0.0)
-                        for q in range(first, last):
-                            p = begins[q] + x
-                            s0 += lines[p]
-                            s1 += lines[p + 1]
-                            s2 += lines[p + 2]
-                            s3 += lines[p + 3]
-                            s4 += lines[p + 4]
-                            s5 += lines[p + 5]
-                            s6 += lines[p + 6]
-                            s7 += lines[p + 7]
-                        logs[level, x], logs[level, x + 1] = s0, s1
-                        logs[level, x + 2], logs[level, x + 3] = s2, s3
-                        logs[level, x + 4], logs[level, x + 5] = s4, s5
-                        logs[level, x + 6], logs[level, x + 7] = s6, s7
                 first = last
             for q in range(part_pointers[a], part_pointers[a + 1]):
                 t = part_members[q]
@@ -254,8 +238,12 @@ def draw_values(
                     width = widths[a, level]
                     for q in range(first, group_ends[level]):
                         p = np.int64(begins[q])
-                        lines[p + old_bin] += lines[p + width + old_bin]
-                        lines[p + new_bin] -= lines[p + width + new_bin]
+                        lines[p + (old_bin >> 2), old_bin & 3] += lines[
+                            p + width + (old_bin >> 2), old_bin & 3
+                        ]
+                        lines[p + (new_bin >> 2), new_bin & 3] -= lines[
+                            p + width + (new_bin >> 2), new_bin & 3
+                        ]
                 first = group_ends[level]
                 old_bin, new_bin = np.int64(parents[a, level, old_bin]), np.int64(parents[a, level, new_bin])
             for q in range(part_pointers[a], part_pointers[a + 1]):
@@ -270,15 +258,15 @@ def draw_values(
                 if new_cell >= 0:
                     potentials[new_cell] -= gains[new_cell]
             row[a] = new
-        cells = 0
+        pieces = 0
         for q in range(count):
             t = members[pointers[a] + q]
             for j in range(t[SECOND_SIZE]):
                 for i in range(t[FIRST_SIZE]):
                     cell = t[CELL] + t[CELL_FIRST] * i + t[CELL_SECOND] * j
                     for x in range(t[SIZE]):
-                        potentials[cell + t[CELL_OWN] * x] = lines[cells + x]
-                    cells += 2 * widths[a, t[LEVEL]]
+                        potentials[cell + t[CELL_OWN] * x] = lines[pieces + (x >> 2), x & 3]
+                    pieces += 2 * widths[a, t[LEVEL]]
 
 
 @numba.njit(cache=True, nogil=True)
