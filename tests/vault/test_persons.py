@@ -1,6 +1,7 @@
 """At most k records of each person: whatever the order, the batches, the reader, and the neighbours."""
 
 from collections import Counter
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -268,3 +269,45 @@ def test_a_person_without_a_source_of_names():
     records = [{"who": "p", "x": "a", "y": 1}] * 3
     assert sum(kept(records, 2).values()) == 2
     assert open_source(records).header == ("who", "x", "y")
+
+
+# People instead of rows: the view of docs/people.md, as it is printed there.
+
+
+def people_counted(records):
+    """The counts of the view, by wards and days, in sixths of a person."""
+    page = (Path(__file__).parents[2] / "docs" / "people.md").read_text(encoding="utf-8")
+    view = next(block for block in page.split("```sql\n")[1:] if "number < 6 // r" in block)
+    columns = {
+        "patient": pa.array([r[0] for r in records], pa.string()),
+        "ward": pa.array([r[1] for r in records], pa.string()),
+        "days": pa.array([r[2] for r in records], pa.int64()),
+    }
+    with duckdb.connect() as connection:
+        connection.register("given", pa.table(columns))
+        connection.execute("CREATE TABLE visits AS SELECT * FROM given")
+        connection.execute(view.split("```")[0])
+        domain = Domain(
+            (
+                Attribute("ward", Kind.CATEGORICAL, categories=("a", "b", "c"), overflow=True),
+                Attribute("days", Kind.NUMERIC, bounds=(0.0, 8.0), bins=8),
+            )
+        )
+        engine = open_engine(connection, domain, table="equal", persons=Persons("patient", 6))
+        return engine.margins([domain.names])[domain.names]
+
+
+@pytest.mark.slow
+@settings(max_examples=6, deadline=None)
+@given(rows.filter(bool))
+def test_in_the_view_of_people_everybody_weighs_the_same_and_moves_nobody_else(records):
+    """One person more or less moves every table by one person in all: sensitivity 1 in units of persons, whatever k."""
+    counts = people_counted(records)
+    names = {r[0] for r in records}
+    assert counts.sum() == 6 * len(names)
+    gone = records[0][0]
+    without = people_counted([r for r in records if r[0] != gone])
+    assert (counts - without).min() >= 0
+    assert (counts - without).sum() == 6
+    alone = people_counted([r for r in records if r[0] == gone])
+    assert ((counts - without) == alone).all()
