@@ -293,21 +293,24 @@ def swap_pass(
     wanted minus the current count, kept up to date; `precisions` (cells) is the weight of each squared residual.
 
     One step adds up how the weighted sum of squared residuals would change over all tables that hold an attribute of
-    the block, each table once, and makes the change if that is negative.
+    the block in which the two rows differ, each table once, and makes the change if that is negative.
     """
+    moved = np.empty(rows.shape[1], dtype=np.bool_)
     changed = np.empty((members.shape[0] + part_members.shape[0], 2), dtype=np.int64)
     d = rows.shape[1]
     for v in range(receivers.shape[0]):
         row, other, block = rows[receivers[v]], rows[donors[v]], blocks[choices[v]]
+        for a in range(d):
+            moved[a] = block[a] and row[a] != other[a]
         change, count = 0.0, 0
         for a in range(d):
-            if not block[a]:
+            if not moved[a]:
                 continue
             for q in range(pointers[a], pointers[a + 1]):
                 t = members[q]
                 first, second, order = t[FIRST], t[SECOND], t[ORDER]
-                with_first = order > 1 and block[first]
-                with_second = order > 2 and block[second]
+                with_first = order > 1 and moved[first]
+                with_second = order > 2 and moved[second]
                 if (with_first and first < a) or (with_second and second < a):
                     continue  # this table was counted from an earlier attribute of the block
                 stride = np.int64(t[CELL_OWN])
@@ -331,10 +334,10 @@ def swap_pass(
             for q in range(part_pointers[a], part_pointers[a + 1]):
                 t = part_members[q]
                 b = t[OTHER]
-                if block[b] and b < a:
+                if moved[b] and b < a:
                     continue
                 old = part_bins[t[BINS] + t[OWN_STEP] * row[a] + t[OTHER_STEP] * row[b]]
-                new_other = other[b] if block[b] else row[b]
+                new_other = other[b] if moved[b] else row[b]
                 new = part_bins[t[BINS] + t[OWN_STEP] * other[a] + t[OTHER_STEP] * new_other]
                 if old == new:
                     continue
@@ -352,5 +355,5 @@ def swap_pass(
             if changed[i, 1] >= 0:
                 residual[changed[i, 1]] -= 1.0
         for a in range(d):
-            if block[a]:
+            if moved[a]:
                 row[a] = other[a]
