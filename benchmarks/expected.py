@@ -34,8 +34,6 @@ from maquette.sculpt.allocation import BinnedRegime, DenseRegime, attribute_sets
 Point = dict[str, Any]
 MIN_POINTS = 12
 """Below so many a constant stays as it is."""
-UNCHANGED = ("DENSE_LARGEST",)
-"""Fitted before (`calibrate.py`); 93 % of the tuning half lie in its range, and stored plans state it."""
 
 
 def collect(data: Path, families: Path, stored: Path) -> Iterator[Point]:
@@ -126,7 +124,7 @@ def fit(seen: Sequence[Point]) -> dict[str, Any]:
     for name, group in groups_of(seen).items():
         if name == "DENSE_LARGEST":
             found["OF_WHOLE_MARGINALS"] = len(group)
-        if len(group) < MIN_POINTS or name in UNCHANGED:
+        if len(group) < MIN_POINTS:
             continue
         kinds = [point["table"].partition("-")[0] for point, _, _ in group]
         without = {

@@ -72,8 +72,11 @@ def chess(n: int = 3_196, d: int = 37) -> tables.Made:
     return _coded(columns, [2] * d)
 
 
-def routes(n: int = 100_000) -> tables.Made:
-    """Two attributes of 3,000 and 1,100 codes tied through a third one of 16, among small ones: journeys."""
+def routes(n: int = 100_000, *, shuffled: bool = False) -> tables.Made:
+    """Two attributes of 3,000 and 1,100 codes tied through a third one of 16, among small ones: journeys.
+
+    Codes of the first stand in the order of the third; `shuffled`, codes of both in none.
+    """
     rng = np.random.default_rng([14, 11, 3])
     machines, places, firms = 3_000, 1_100, 16
     firm_of = np.sort(rng.choice(firms, machines, p=rng.dirichlet(np.full(firms, 1.5))))
@@ -87,7 +90,22 @@ def routes(n: int = 100_000) -> tables.Made:
         place[inside] = rng.choice(places, len(inside), p=laws[f] / laws[f].sum())
     month, hour = rng.integers(0, 12, n), np.minimum(rng.poisson(9 + firm / 2), 23)
     late = (rng.random(n) < 0.1 + 0.02 * hour).astype(np.int64)
+    if shuffled:
+        machine, place = rng.permutation(machines)[machine], rng.permutation(places)[place]
     return _coded([firm, machine, place, month, hour, late], [firms, machines, places, 12, 24, 2])
+
+
+def scores(n: int = 100_000) -> tables.Made:
+    """Two measurements in 3,000 and 1,100 ordered cells with heavy values and a curved relation, among small ones."""
+    rng = np.random.default_rng([14, 11, 4])
+    scale = rng.normal(size=n)
+    price = np.floor(150 * np.exp(0.9 * scale + 0.4 * rng.normal(size=n))).astype(np.int64).clip(0, 2_999)
+    price = np.where(rng.random(n) < 0.4, price // 50 * 50, price)
+    weight = np.floor(300 + 160 * (0.7 * scale**2 + rng.normal(size=n))).astype(np.int64).clip(0, 1_099)
+    grade = np.floor(6 * ndtr(0.6 * scale + 0.8 * rng.normal(size=n))).astype(np.int64).clip(0, 5)
+    kind = rng.choice(20, n, p=rng.dirichlet(np.full(20, 0.7)))
+    sold = (rng.random(n) < ndtr(0.5 * scale + 0.1 * kind - 1)).astype(np.int64)
+    return _coded([price, weight, grade, kind, sold], [3_000, 1_100, 6, 20, 2])
 
 
 def _power_law(rng: np.random.Generator, n: int, size: int) -> NDArray[np.int64]:
@@ -113,6 +131,8 @@ POINTS = {
     "chess": Point(chess),
     "chess-0.1": Point(chess, 0.1),
     "routes": Point(routes),
+    "routes-shuffled": Point(lambda: routes(shuffled=True)),
+    "scores": Point(scores),
 }
 
 

@@ -434,7 +434,7 @@ def small_rows(task: Task, sets: AttributeSets, *, n: int) -> int:
 
 
 # Constants of the typical errors, written by `python -m benchmarks.expected --fit` from the tuning half of
-# benchmarks/results/expected.jsonl: cells of the families, four seeds each. Those of DENSE_LARGEST are older.
+# benchmarks/results/expected.jsonl: cells of the families, four seeds each.
 
 SIMULATIONS = 96
 OF_WHOLE_MARGINALS = 30
