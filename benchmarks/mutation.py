@@ -48,6 +48,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     ),
     "samplers": (
         "tests/samplers/test_float_bounds.py",
+        "tests/samplers/test_second_tries.py",
         "tests/gate/test_draws.py",
         "tests/samplers/test_draw_against_brute_force.py",
         "tests/samplers/test_real_weights.py",
@@ -82,7 +83,10 @@ GUARDS: dict[str, tuple[str, ...]] = {
     "accounting": (
         "tests/accounting/test_budget.py",
         "tests/accounting/test_events.py",
+        "tests/accounting/test_affordable.py",
         "tests/accounting/test_conversions.py",
+        "tests/accounting/test_gaussian_events.py",
+        "tests/questions/test_refused_questions.py",
         "tests/accounting/test_conversions_accountant.py",
         "tests/accounting/test_gaussian_prices.py",
     ),

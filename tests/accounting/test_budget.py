@@ -89,3 +89,8 @@ def test_shares_above_the_whole_or_below_zero_are_refused():
             split(10, shares)
     with pytest.raises(ParameterError):
         split(-1, [Fraction(1)])
+
+
+def test_nothing_can_be_divided_and_a_part_may_be_nothing():
+    assert split(0, [Fraction(1, 2), Fraction(1, 2)]) == [0, 0]
+    assert split(10, [Fraction(0), Fraction(1)]) == [0, 10]

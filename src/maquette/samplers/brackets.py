@@ -161,14 +161,12 @@ def _decide(weights: Sequence[Bracket], word: int, width: int, precision: int) -
     top = max(w.exponent + w.high.bit_length() for w in weights if w.high)
     aligned = [w.at(top - precision) for w in weights]
     lows, highs = list(accumulate(w.low for w in aligned)), list(accumulate(w.high for w in aligned))
-    for index in range(len(weights)):
-        # border i lies between low_i / (low_i + the rest's high) and high_i / (high_i + the rest's low)
-        rest_high = highs[-1] - highs[index]
-        if (word + 1) * (lows[index] + rest_high) <= lows[index] << width:
-            before = index - 1
-            if index == 0 or word * (highs[before] + lows[-1] - lows[before]) >= highs[before] << width:
-                return index
-            return None
+    # border i lies between low_i / (low_i + the rest's high) and high_i / (high_i + the rest's low); the last one is 1,
+    # above every number, so that some index is always found
+    index = next(i for i, low in enumerate(lows) if (word + 1) * (low + highs[-1] - highs[i]) <= low << width)
+    before = index - 1
+    if index == 0 or word * (highs[before] + lows[-1] - lows[before]) >= highs[before] << width:
+        return index
     return None
 
 
