@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,11 +249,13 @@ def count_shapes(
 ) -> list[NDArray[np.int64]]:
     """How many rows lie in the cells of every table, flat."""
     margins = [tuple(f"{a}/{level}" for a, level in zip(*shape, strict=True)) for shape in shapes]
-    columns: dict[str, NDArray[np.uint16]] = {}
+    columns: dict[str, NDArray[np.unsignedinteger[Any]]] = {}
     sizes: dict[str, int] = {}
     for a, level in {place for shape in shapes for place in zip(*shape, strict=True)}:
-        columns[f"{a}/{level}"] = hierarchy.bin_of_row_codes(a, level).astype(np.uint16)[rows[:, a]]
-        sizes[f"{a}/{level}"] = hierarchy.bins(a, level)
+        bins = hierarchy.bins(a, level)
+        short = np.min_scalar_type(bins - 1)
+        columns[f"{a}/{level}"] = hierarchy.bin_of_row_codes(a, level).astype(short)[rows[:, a]]
+        sizes[f"{a}/{level}"] = bins
     tables = count_tables(sizes, columns, list(dict.fromkeys(margins)), rows=len(rows))
     return [tables[margin].reshape(-1) for margin in margins]
 
