@@ -59,7 +59,7 @@ class Coder:
         self._missing_numbers = tokens[~np.isnan(tokens)]
         self._rule = number_rule(attribute)
         self._listed = None if self._rule else _Listed(attribute, self._missing_words.to_pylist())
-        self._tables: dict[Any, tuple[int, Codes]] = {}
+        self._tables: dict[Any, tuple[int, Codes, bool]] = {}
 
     def code(self, column: ArrowArray) -> Codes:
         """The code of every value of a column."""
@@ -88,30 +88,31 @@ class Coder:
             codes = None if table is None else self._looked_up(column, *table)
         return self._code_typed(column) if codes is None else codes
 
-    def _looked_up(self, column: ArrowArray, low: int, table: Codes) -> Codes | None:
+    def _looked_up(self, column: ArrowArray, low: int, table: Codes, is_shift: bool) -> Codes | None:
         """Codes by a table of those of the numbers from the lowest on; None if it does not hold all of them."""
         column, valid = (
             (pc.fill_null(column, low), column.is_valid()) if column.null_count else (column, None)
         )
         values = column.to_numpy(zero_copy_only=False)
         codes = np.empty(len(values), dtype=self.dtype)
-        if not look_up(values, values.dtype.type(low), table, codes, _is_a_shift(table)):
+        if not look_up(values, values.dtype.type(low), table, codes, is_shift):
             return None
         if valid is not None:
             codes[~_flags(valid)] = self.attribute.missing_code
         return codes
 
-    def _whole_numbers_around(self, column: ArrowArray) -> tuple[int, Codes] | None:
+    def _whole_numbers_around(self, column: ArrowArray) -> tuple[int, Codes, bool] | None:
         """The codes of all numbers between the least and the largest, of earlier columns too; None if too many."""
         ends = pc.min_max(column).as_py()
         low, high = ends["min"] or 0, ends["max"] or 0
         if column.type in self._tables:
-            start, codes = self._tables[column.type]
+            start, codes, _ = self._tables[column.type]
             low, high = min(low, start), max(high, start + len(codes) - 1)
         if high - low >= len(column) // 4:
             return None
         numbers = pa.array(np.arange(low, high + 1, dtype=column.type.to_pandas_dtype()))
-        self._tables[column.type] = low, self._code_typed(numbers)
+        codes = self._code_typed(numbers)
+        self._tables[column.type] = low, codes, _is_a_shift(codes)
         return self._tables[column.type]
 
     def _code_typed(self, column: ArrowArray) -> Codes:
