@@ -34,6 +34,7 @@ from maquette.sculpt.targets import (
     SECOND_SIZE,
     SIZE,
     Layout,
+    LevelMaps,
 )
 
 LANES = 4
@@ -57,39 +58,67 @@ class Scratch(NamedTuple):
     factors: NDArray[np.float32]
     """The same memory as floating point."""
     group_ends: NDArray[np.int64]
-    """(levels) Where the tables of each level end among those of an attribute."""
+    """(d, levels) Where the tables of each level end among those of an attribute."""
+    orders: NDArray[np.int64]
+    """(d) Attributes of the widest table that holds each one."""
     places: NDArray[np.int32]
-    """(4, tables) Where a table's lines stand in `line_at` for each of its other attributes, and which these are."""
+    """(incidences, 4) Where the starts of lines stand in `line_at` for either other attribute, and which it is."""
     begins: NDArray[np.int32]
     """(tables) The line that a row has chosen."""
     line_at: NDArray[np.int32]
-    """Where lines begin, by the codes of other attributes."""
+    """Where lines begin, by the codes of either other attribute; the two are added up."""
     lines: NDArray[np.float32]
     """(pieces, LANES) Potentials along one attribute, and their gains."""
 
 
 def scratch_of(layout: Layout) -> Scratch:
-    """For the widest attribute of a layout."""
-    levels, members = layout.levels, layout.members
-    depth, widest = levels.maps.shape[1:]
-    most = int(np.diff(layout.pointers).max(initial=0))
+    """For one layout, its working memory as large as the widest attribute needs."""
+    levels, members, tables = layout.levels, layout.members.astype(np.int64), np.diff(layout.pointers)
+    (d, depth), widest = levels.bins.shape, levels.maps.shape[2]
     widths = -(-levels.bins // LANES)
-    owner = np.repeat(np.arange(len(levels.depths)), np.diff(layout.pointers))
-    codes = levels.bins[members[:, FIRST], 0] + levels.bins[members[:, SECOND], 0]
-    sizes = members[:, FIRST_SIZE].astype(np.int64) * members[:, SECOND_SIZE]
-    pieces = 2 * widths[owner, members[:, LEVEL]] * sizes
+    owner = np.repeat(np.arange(d), tables)
+    width = 2 * widths[owner, members[:, LEVEL]]
+    pieces = width * members[:, FIRST_SIZE] * members[:, SECOND_SIZE]
+    starts = np.cumsum(pieces) - pieces
+    starts -= starts[layout.pointers[owner]]
+    none = np.zeros_like(starts)
+    first_at, by_first = _line_starts(levels, members[:, (FIRST, FIRST_MAP)], starts, width)
+    second_at, by_second = _line_starts(
+        levels, members[:, (SECOND, SECOND_MAP)], none, width * members[:, FIRST_SIZE]
+    )
+    group_ends = np.zeros((d, depth), dtype=np.int64)
+    np.add.at(group_ends, (owner, members[:, LEVEL]), 1)
+    orders = np.zeros(d, dtype=np.int64)
+    np.maximum.at(orders, owner, members[:, ORDER])
     powers = np.empty(widest + LANES, dtype=np.int32)
     return Scratch(
         widths=widths,
         logs=np.empty((depth, widest + LANES), dtype=np.float32),
         powers=powers,
         factors=powers.view(np.float32),
-        group_ends=np.empty(depth, dtype=np.int64),
-        places=np.empty((4, most), dtype=np.int32),
-        begins=np.empty(most, dtype=np.int32),
-        line_at=np.empty(int(np.bincount(owner, codes).max(initial=0)), dtype=np.int32),
+        group_ends=group_ends.cumsum(axis=1),
+        orders=orders,
+        places=np.column_stack(
+            [first_at, members[:, FIRST], second_at + len(by_first), members[:, SECOND]]
+        ).astype(np.int32),
+        begins=np.empty(int(tables.max(initial=0)), dtype=np.int32),
+        line_at=np.concatenate([by_first, by_second]).astype(np.int32),
         lines=np.zeros((int(np.bincount(owner, pieces).max(initial=0)), LANES), dtype=np.float32),
     )
+
+
+def _line_starts(
+    levels: LevelMaps, others: NDArray[np.int64], starts: NDArray[np.int64], steps: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For every incidence and code of another attribute: its start, and so many steps more as its bin is.
+
+    `others` are these attributes and where their maps begin. Also returns, first, where each incidence begins.
+    """
+    codes = levels.bins[others[:, 0], 0]
+    at = np.cumsum(codes) - codes
+    owner = np.repeat(np.arange(len(codes)), codes)
+    bins = levels.maps.ravel()[others[owner, 1] + np.arange(len(owner)) - at[owner]]
+    return at, starts[owner] + steps[owner] * bins
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
@@ -98,7 +127,6 @@ def draw_values(
     attribute_order: Any,
     depths: Any,
     bins: Any,
-    maps: Any,
     parents: Any,
     pointers: Any,
     members: Any,
@@ -109,6 +137,7 @@ def draw_values(
     powers: Any,
     factors: Any,
     group_ends: Any,
+    orders: Any,
     places: Any,
     begins: Any,
     line_at: Any,
@@ -123,8 +152,7 @@ def draw_values(
     """Draw every value of every row once, attribute by attribute.
 
     `rows` (m, d) are row codes, changed in place; `attribute_order` (d) says in which order attributes are drawn.
-    `depths` (d), `bins` (d, levels), `maps` (flat) and `parents` are those of `LevelMaps`; `pointers` and `members` the
-    layout's, in order of level;
+    `depths` (d), `bins` (d, levels) and `parents` are those of `LevelMaps`; `pointers` and `members` the layout's;
     `part_pointers`, `part_members`, `part_bins`, `starts` and `runs` those of `PartialTables`. `potentials`
     (cells) are log-potentials, kept up to date; `gains` (cells) is by how much one more row in a cell lowers its
     potential. `widths` to `lines` are those of `Scratch`. `seed` starts a 64-bit xorshift generator.
@@ -142,28 +170,10 @@ def draw_values(
     for w in range(attribute_order.shape[0]):
         a = attribute_order[w]
         depth, size, count = depths[a], bins[a, 0], pointers[a + 1] - pointers[a]
-        for level in range(depth):
-            group_ends[level] = 0
-        triples = 0
-        for q in range(count):
-            t = members[pointers[a] + q]
-            triples += t[ORDER] > 2
-            group_ends[t[LEVEL]] = q + 1
-        for level in range(1, depth):
-            if group_ends[level] < group_ends[level - 1]:
-                group_ends[level] = group_ends[level - 1]
-        pieces = codes = 0
-        for q in range(count):
-            t = members[pointers[a] + q]
+        pieces, start = 0, pointers[a]
+        for q in range(start, start + count):
+            t = members[q]
             width = widths[a, t[LEVEL]]
-            places[0, q], places[1, q] = codes, t[FIRST]
-            for code in range(bins[t[FIRST], 0]):
-                line_at[codes + code] = pieces + 2 * width * np.int64(maps[t[FIRST_MAP] + code])
-            codes += bins[t[FIRST], 0]
-            places[2, q], places[3, q] = codes, t[SECOND]
-            for code in range(bins[t[SECOND], 0]):
-                line_at[codes + code] = 2 * width * t[FIRST_SIZE] * np.int64(maps[t[SECOND_MAP] + code])
-            codes += bins[t[SECOND], 0]
             for j in range(t[SECOND_SIZE]):
                 for i in range(t[FIRST_SIZE]):
                     cell = t[CELL] + t[CELL_FIRST] * i + t[CELL_SECOND] * j
@@ -174,13 +184,13 @@ def draw_values(
         for v in range(rows.shape[0]):
             row = rows[v]
             for q in range(count):
-                begins[q] = line_at[places[0, q] + row[places[1, q]]]
-            if triples > 0:
+                begins[q] = line_at[places[start + q, 0] + row[places[start + q, 1]]]
+            if orders[a] > 2:
                 for q in range(count):
-                    begins[q] += line_at[places[2, q] + row[places[3, q]]]
+                    begins[q] += line_at[places[start + q, 2] + row[places[start + q, 3]]]
             first = 0
             for level in range(depth):
-                last = group_ends[level]
+                last = group_ends[a, level]
                 width = widths[a, level]
                 for piece in range(width):
                     s0 = s1 = s2 = s3 = np.float32(0.0)
@@ -236,7 +246,7 @@ def draw_values(
             for level in range(depth):
                 if old_bin != new_bin:
                     width = widths[a, level]
-                    for q in range(first, group_ends[level]):
+                    for q in range(first, group_ends[a, level]):
                         p = np.int64(begins[q])
                         lines[p + (old_bin >> 2), old_bin & 3] += lines[
                             p + width + (old_bin >> 2), old_bin & 3
@@ -244,7 +254,7 @@ def draw_values(
                         lines[p + (new_bin >> 2), new_bin & 3] -= lines[
                             p + width + (new_bin >> 2), new_bin & 3
                         ]
-                first = group_ends[level]
+                first = group_ends[a, level]
                 old_bin, new_bin = np.int64(parents[a, level, old_bin]), np.int64(parents[a, level, new_bin])
             for q in range(part_pointers[a], part_pointers[a + 1]):
                 t = part_members[q]

@@ -85,7 +85,6 @@ class RowSampler:
                 self._rng.permutation(d),
                 layout.levels.depths,
                 layout.levels.bins,
-                layout.levels.maps.ravel(),
                 layout.levels.parents,
                 layout.pointers,
                 layout.members,
