@@ -305,22 +305,22 @@ def swap_pass(
     One step adds up how the weighted sum of squared residuals would change over all tables that hold an attribute of
     the block in which the two rows differ, each table once, and makes the change if that is negative.
     """
-    moved = np.empty(rows.shape[1], dtype=np.bool_)
+    differs = np.empty(rows.shape[1], dtype=np.bool_)
     changed = np.empty((members.shape[0] + part_members.shape[0], 2), dtype=np.int64)
     d = rows.shape[1]
     for v in range(receivers.shape[0]):
         row, other, block = rows[receivers[v]], rows[donors[v]], blocks[choices[v]]
         for a in range(d):
-            moved[a] = block[a] and row[a] != other[a]
+            differs[a] = block[a] and row[a] != other[a]
         change, count = 0.0, 0
         for a in range(d):
-            if not moved[a]:
+            if not differs[a]:
                 continue
             for q in range(pointers[a], pointers[a + 1]):
                 t = members[q]
                 first, second, order = t[FIRST], t[SECOND], t[ORDER]
-                with_first = order > 1 and moved[first]
-                with_second = order > 2 and moved[second]
+                with_first = order > 1 and differs[first]
+                with_second = order > 2 and differs[second]
                 if (with_first and first < a) or (with_second and second < a):
                     continue  # this table was counted from an earlier attribute of the block
                 stride = np.int64(t[CELL_OWN])
@@ -344,10 +344,10 @@ def swap_pass(
             for q in range(part_pointers[a], part_pointers[a + 1]):
                 t = part_members[q]
                 b = t[OTHER]
-                if moved[b] and b < a:
+                if differs[b] and b < a:
                     continue
                 old = part_bins[t[BINS] + t[OWN_STEP] * row[a] + t[OTHER_STEP] * row[b]]
-                new_other = other[b] if moved[b] else row[b]
+                new_other = other[b] if differs[b] else row[b]
                 new = part_bins[t[BINS] + t[OWN_STEP] * other[a] + t[OTHER_STEP] * new_other]
                 if old == new:
                     continue
@@ -365,5 +365,5 @@ def swap_pass(
             if changed[i, 1] >= 0:
                 residual[changed[i, 1]] -= 1.0
         for a in range(d):
-            if moved[a]:
+            if differs[a]:
                 row[a] = other[a]

@@ -266,13 +266,13 @@ def _member(
     """One table as its attribute number `own` sees it; `places` are the attributes with their levels."""
     others = [t for t in range(len(places)) if t != own]
     dummy = (0, levels.map_at(len(levels.depths), 0), 1)
-    seen = [(places[t][0], levels.map_at(*places[t]), int(sizes[t])) for t in others] + [dummy] * (
+    other_columns = [(places[t][0], levels.map_at(*places[t]), int(sizes[t])) for t in others] + [dummy] * (
         2 - len(others)
     )
     strides = [int(sizes[t + 1 :].prod()) for t in (own, *others)] + [0] * (2 - len(others))
     return [
         *(places[own][1], int(sizes[own]), levels.map_at(*places[own])),
-        *(seen[0] + seen[1]),
+        *(other_columns[0] + other_columns[1]),
         *(offset, *strides),
         len(places),
     ]
