@@ -357,6 +357,8 @@ class _Column:
 
 
 def _stacked(batches: Sequence[Coded], names: Sequence[str]) -> Coded:
+    if len(batches) == 1:
+        return batches[0]
     return {name: np.concatenate([batch[name] for batch in batches]) for name in names}
 
 
