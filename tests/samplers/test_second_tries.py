@@ -155,6 +155,17 @@ def test_rows_outside_of_nested_sets_lie_in_every_loose_cell():
     assert drawn == {0, 1, 2, 3}
 
 
+def test_masses_of_nothing_need_no_slices():
+    class Empty(Hesitant):
+        total = Bracket(0, 0)
+
+        def mass(self, level: int, *, exact: bool) -> Bracket:
+            return Bracket(0, 0)
+
+    slices = Slices(Empty(), decay=Fraction(1, 2), report=lambda _: None)
+    assert all(slices._float_bounds[level].high == 0 for level in slices._grid)
+
+
 # --- bounds in floating point ----------------------------------------------------------------------------------------
 
 

@@ -43,13 +43,9 @@ def paths(band: Band, base: Base) -> Paths:
 
 def float_mass(band: Band, base: Base) -> Bracket | None:
     """Bounds in floating point of what `paths(band, base).count` would be, or None."""
-    match base:
-        case "tree":
-            return tree_mass(band, 2 * band.m * height((0, band.size)))
-        case "flat":
-            return flat_mass(band)
-        case "sequence":
-            return None
+    if base == "tree":
+        return tree_mass(band, 2 * band.m * height((0, band.size)))
+    return flat_mass(band) if base == "flat" else None
 
 
 def mass_of_all(size: int, m: int, base: Base) -> int:

@@ -1,0 +1,90 @@
+"""Borders of sources: columns without a declaration, types that few libraries make, failures without a place."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from maquette.domain import Attribute, Domain, Kind
+from maquette.errors import SourceError
+from maquette.vault import fit
+from maquette.vault.raw import columns_of, open_raw
+from maquette.vault.spellings import _year, spelled
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"), [(["b"], "has no column 'b'"), (["nested"], "which no attribute can declare")]
+)
+def test_raw_columns_that_cannot_be_looked_at_are_refused(columns, words):
+    table = pa.table({"a": [1, 2], "nested": [[1], [2]]})
+    with pytest.raises(SourceError, match=words):
+        open_raw(table, columns)
+    assert columns_of(table) == {"a": True, "nested": False}
+
+
+def test_columns_of_one_name_are_refused():
+    table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(SourceError):
+        columns_of(table)
+
+
+@pytest.mark.parametrize(
+    ("column", "texts"),
+    [
+        (pa.array(["x", "y", "x"]).dictionary_encode(), ["x", "y", "x"]),
+        (pa.nulls(2), [None, None]),
+        (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"\x00" * 16], pa.binary(16))), None),
+    ],
+)
+def test_odd_columns_are_spelled_by_their_values(column, texts):
+    words = spelled(column).to_pylist()
+    assert words == texts if texts is not None else len(words) == 1
+
+
+@pytest.mark.parametrize(("text", "year"), [("2020-02-28", 2020), ("2021-02-30", None), ("spring", None)])
+def test_a_day_that_no_calendar_has_is_of_no_year(text, year):
+    assert _year(text) == year
+
+
+def test_truth_in_a_numeric_column_is_one_and_zero():
+    domain = Domain((Attribute("a", Kind.NUMERIC, bounds=(0, 2), bins=2, integer=True),))
+    report = fit.fit_report(pa.table({"a": [True, False, None]}), domain)
+    (column,) = report.columns
+    assert (column.undeclared, column.missing) == (0, 1)
+
+
+def test_a_failure_that_is_no_matter_of_encoding_is_raised_as_it_is(monkeypatch):
+    def broken(source, domain):
+        raise SourceError("it has changed since it was opened")
+
+    monkeypatch.setattr(fit, "_count", broken)
+    domain = Domain((Attribute("a", Kind.ORDINAL, codes=3),))
+    with pytest.raises(SourceError, match=r"^it has changed since it was opened$"):
+        fit.fit_report(pd.DataFrame({"a": [0, 1]}), domain)
+
+
+def test_counts_there_are_the_counts_here():
+    """What is counted in a cluster from distinct codes is what is counted here record by record."""
+    domain = Domain((Attribute("a", Kind.ORDINAL, codes=3),))
+    wide = Domain(tuple(fit._open_ended(a) for a in domain))
+
+    class There:
+        domain = wide
+
+        def size(self) -> int:
+            return 6
+
+        def distinct(self, name: str):
+            cells = [0, wide["a"].overflow_cell, wide["a"].null_cell]
+            return np.array(cells), np.array([3, 2, 1])
+
+    here = fit.fit_report(pd.DataFrame({"a": [0, 0, 0, 7, 8, None]}), domain)
+    assert fit._count_there(There(), domain) == here  # pyright: ignore[reportArgumentType]
+
+
+def test_a_moment_without_a_time_is_a_day():
+    assert spelled(pa.array([dt.date(2020, 1, 2)])).to_pylist() == ["2020-01-02"]
