@@ -47,11 +47,15 @@ quick: $(READY)  ## unit tests, for use while working
 test: $(READY) system  ## the whole test suite; the tests of a file run in one process
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-RINGS := tests/domain tests/queries tests/questions tests/gate tests/vault tests/accounting tests/samplers \
-	tests/mechanisms/test_direct_through_the_gate.py
+RINGS := tests/domain tests/queries tests/questions tests/gate tests/vault tests/accounting tests/samplers tests/tools \
+	tests/mechanisms/test_direct_through_the_gate.py tests/releasing/test_relative_certificates.py \
+	tests/audit/test_person_attack.py
+LEDGERS := tests/accounting/test_ledger_files.py tests/accounting/test_ledger_tamper.py \
+	tests/accounting/test_ledger_receipts.py
 
 coverage: $(READY)  ## branches of the trusted rings that their tests run through (docs/coverage.md)
 	$(BIN)/python -m coverage run -m pytest -m "not slow" $(RINGS)
+	$(BIN)/python -m coverage run --append -m pytest -m slow $(LEDGERS) tests/vault/test_spark.py
 	$(BIN)/python -m coverage report
 
 check: $(READY)  ## format, lint, types, import directions, addresses, words

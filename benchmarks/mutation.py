@@ -86,6 +86,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "tests/accounting/test_affordable.py",
         "tests/accounting/test_conversions.py",
         "tests/accounting/test_gaussian_events.py",
+        "tests/accounting/test_gaussian_cap.py",
         "tests/questions/test_refused_questions.py",
         "tests/accounting/test_conversions_accountant.py",
         "tests/accounting/test_gaussian_prices.py",

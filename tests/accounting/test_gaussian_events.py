@@ -300,3 +300,13 @@ def test_noise_without_a_proof_is_not_sold():
 def test_an_event_that_contradicts_itself_is_refused(wrong):
     with pytest.raises(ParameterError):
         smoothed(**wrong)
+
+
+def test_an_event_that_just_reaches_its_bounds_is_taken_and_one_below_is_not():
+    third = Fraction(1, 3)
+    values = {"sigma_squared": Fraction(3), "l2_squared": Fraction(1), "mu_squared": third}
+    SmoothedEvent(**values, ripple=third, log_ratio=third)
+    with pytest.raises(ParameterError):
+        SmoothedEvent(**values, ripple=third, log_ratio=third - Fraction(1, 10**9))
+    with pytest.raises(ParameterError):
+        SmoothedEvent(**values | {"mu_squared": third - Fraction(1, 10**9)}, ripple=third, log_ratio=third)
