@@ -34,12 +34,16 @@ from maquette.results.answering import check_attributes, estimate, part_of_beta,
 from maquette.results.covering import Bound, Product, error_of
 from maquette.results.distribution import marginal_places, records
 from maquette.results.keys import Groups
+from maquette.results.means import ends_by_noise
+from maquette.sculpt.model import SculptModel
 
 if TYPE_CHECKING:
     from maquette.results.release import Release
 
 Floats = NDArray[np.float64]
 
+MEANS = "from the noise of a measured table (means and sums, for each cell alone)"
+"""Beside the statement of the shares, where a mean is known better by its own noise."""
 MAX_SINGLE = 5_000
 """Questions that are answered one by one where no statement covers a whole table."""
 
@@ -140,7 +144,39 @@ class Grouping(Groups):
         least, most = _mean_by_tails(values, shares.errors, cells)
         lower = np.maximum(value - off, least)
         upper = np.minimum(value + off, most)
+        least, most = self._means_by_noise(name)
+        narrower = ~(np.fmin(upper, most) - np.fmax(lower, least) >= upper - lower) & ~np.isnan(least)
+        lower = np.where(narrower, np.fmax(lower, least), lower)
+        upper = np.where(narrower, np.fmin(upper, most), upper)
+        crossed = lower > upper  # one of the two statements fails: the wider of them is shown
+        lower, upper = np.where(crossed, least, lower), np.where(crossed, most, upper)
+        value = np.where(narrower, np.clip(value, lower, upper), value)
+        if narrower.any():
+            self._by_noise[name] = None
         return Figures(np.where(inside > 0, value, np.nan), lower, upper)
+
+    def _means_by_noise(self, name: str) -> tuple[Floats, Floats]:
+        """Between which ends the noise of a measured table puts every mean (`results/means.py`); NaN where it is none.
+
+        Each is for one cell alone, at the share of beta that a single interval has besides all certificates of classes;
+        a release without those has no such share.
+        """
+        ends = np.full((2, len(self.codes)), np.nan)
+        model = self.release.model if self.release.certificates else None
+        if isinstance(model, SculptModel) and self.predicate is None and name not in self.by:
+            beta = self.release.beta * part_of_beta(self.release)
+            for i, group in enumerate(self.codes.tolist()):
+                found = ends_by_noise(
+                    model, dict(zip(self.by, group, strict=True)), self.domain[name], beta=beta
+                )
+                if found is not None:
+                    ends[:, i] = found
+        return ends[0], ends[1]
+
+    @cached_property
+    def _by_noise(self) -> dict[str, None]:
+        """Attributes with a mean that the noise of a table narrows."""
+        return {}
 
     def quantile(self, name: str, level: Fraction) -> Figures:
         """The value below which a share `level` of the records lies, of those whose value is declared."""
@@ -170,7 +206,8 @@ class Grouping(Groups):
 
     def statement(self, name: str | None = None) -> str:
         """By what the figures are stated."""
-        return self._shares(name).statement
+        statement = self._shares(name).statement
+        return f"{statement}; {MEANS}" if name in self._by_noise else statement
 
     def _shares(self, name: str | None) -> Shares:
         if name not in self._cache:
