@@ -166,11 +166,11 @@ class Grouping(Groups):
         if isinstance(model, SculptModel) and self.predicate is None and name not in self.by:
             beta = self.release.beta * part_of_beta(self.release)
             for i, group in enumerate(self.codes.tolist()):
-                found = ends_by_noise(
+                interval = ends_by_noise(
                     model, dict(zip(self.by, group, strict=True)), self.domain[name], beta=beta
                 )
-                if found is not None:
-                    ends[:, i] = found
+                if interval is not None:
+                    ends[:, i] = interval
         return ends[0], ends[1]
 
     @cached_property
