@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import pytest
 from benchmarks import __main__ as command
-from benchmarks import _accuracy, calibrate, scaling, sculpt, sizes
+from benchmarks import _accuracy, calibrate, discovery, engines, scaling, sculpt, sizes
 from benchmarks.peers import again
 
 
@@ -81,6 +81,34 @@ def test_a_point_of_a_scale_too(measured):
         measured.clear()
         scaling.main(words(scaling.command(point), None))
         assert measured == [point]
+
+
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [
+        (engines, ["100000", "--only", "adult", "--looks", "read alone", "pairs in memory"]),
+        (engines, ["100000", "--only", "adult_raw"]),
+        (engines, ["spark", "1000"]),
+        (discovery, ["--table", "flights", "--runs", "1"]),
+    ],
+)
+def test_options_of_a_part_are_in_its_command(module, options, results, monkeypatch, tmp_path):
+    """A line that was made with fewer looks or runs than the whole benchmark says so."""
+    seen = []
+
+    def note(*given, **more):
+        seen.append((given, {key: list(value) if value else value for key, value in more.items()}))
+        return [{"what": "noted"}]
+
+    monkeypatch.setattr(module, "part" if module is engines else "one_table", note)
+    module.main([*options, "--data", str(tmp_path)])
+    name = module.__name__.removeprefix("benchmarks.")
+    (line,) = (results / f"{name}.jsonl").read_text().splitlines()
+    python, dash, package, called, *rest = shlex.split(json.loads(line)["command"])
+    assert (python, dash, package, called) == ("python", "-m", "benchmarks", name)
+    module.main([str(tmp_path) if word == "DIR" else word for word in rest])
+    first, second = seen
+    assert first == second
 
 
 def test_a_part_without_a_command_is_refused(results):
