@@ -10,6 +10,7 @@ from benchmarks import calibrate
 import maquette as mq
 from maquette.accounting.unit import Unit
 from maquette.domain import Relation
+from maquette.mechanisms import residual, shape
 from maquette.mechanisms.base import Task
 from maquette.questions.measurement import Receipt, Size
 from maquette.sculpt import allocation, measurements
@@ -74,3 +75,38 @@ def test_rows_are_fitted_to_no_more_cells_than_there_is_room_for(monkeypatch):
             sums = np.add.reduceat(sums, cut, axis=axis)
         assert (table.noisy.values == sums.ravel()).all()
         assert table.noisy.variance >= full.noisy.variance
+
+
+def test_rows_keep_every_code_of_a_large_attribute():
+    """Tables with more than 512 codes had been left out, so that rows knew nothing of them."""
+    domain = calibrate.domain_of((900, 4))
+    histogram = np.random.default_rng(5).integers(0, 90, domain.shape)
+    model: Any = Exact(domain, histogram)
+    size: Any = Size(int(histogram.sum()), cast("Any", None), Receipt(0, ""))
+    found = measurements.from_residuals(domain, model, size, [(0, 1)])
+    assert found.hierarchy.is_full((0, 1))
+    assert [table.noisy.binned.cells for table in found.tables] == [3_600]
+
+
+@pytest.mark.parametrize("sizes", [(22, 5, 2, 35), (13, 7, 3, 2, 5)])
+def test_a_marginal_that_counts_by_its_root_has_less_noise_than_equal_marginals(sizes):
+    """In the mean and in the largest of all cells: large marginals have most of them."""
+    domain = calibrate.domain_of(sizes)
+    margins = shape.margins_of(mq.marginals(domain, k=2)) or []
+    price, mean, largest = Fraction(1, 2), {}, {}
+    for per in ("marginal", "root"):
+        found = residual.least_variances(domain, margins, relation=Relation.ADD_REMOVE, price=price, per=per)
+        mean[per] = allocation._marginal_noise(domain, margins, found).sum()
+        largest[per] = residual._level(domain, margins, {(): 0.0} | found, 0.5)
+    assert mean["root"] < 0.97 * mean["marginal"]
+    assert largest["root"] < 0.99 * largest["marginal"]
+
+
+def test_noise_of_a_few_records_needs_little_signal():
+    domain = calibrate.domain_of((20, 7, 5))
+    margins = shape.margins_of(mq.marginals(domain, k=2)) or []
+    cells = np.array([float(domain.cells(m.margin)) for m in margins])
+    assert allocation._dense_signal(domain, margins, 5 * cells) < 2
+    assert allocation._dense_signal(domain, margins, 7 * cells) > 10
+    triples = shape.margins_of(mq.marginals(domain, k=3)) or []
+    assert allocation._dense_signal(domain, triples, np.array([5 * 700.0])) > 10
