@@ -65,7 +65,7 @@ def ask(
     sql: Annotated[
         list[str] | None,
         typer.Option(
-            "--sql", metavar="SELECT", help="Counts by groups: every cell is one question; repeatable."
+            "--sql", metavar="SELECT", help="Figures by groups: a cell is one question or more; repeatable."
         ),
     ] = None,
     file: Annotated[
