@@ -151,7 +151,10 @@ def pack(arrays: Sequence[NDArray[np.int64]]) -> bytes:
     """Arrays in order, without their shapes' meaning: the request says what they are."""
     buffer = io.BytesIO()
     for array in arrays:
-        np.save(buffer, array.astype(_smallest(array)), allow_pickle=False)
+        # not by np.abs, which has no answer for the smallest 64-bit number
+        reach = max(int(array.max(initial=0)), -int(array.min(initial=0)))
+        smallest = next((t for t in (np.int8, np.int16, np.int32) if reach <= np.iinfo(t).max), np.int64)
+        np.save(buffer, array.astype(smallest), allow_pickle=False)
     return buffer.getvalue()
 
 
@@ -162,9 +165,3 @@ def unpack(payload: bytes) -> list[NDArray[np.int64]]:
     while buffer.tell() < len(payload):
         arrays.append(np.load(buffer, allow_pickle=False).astype(np.int64))
     return arrays
-
-
-def _smallest(array: NDArray[np.int64]) -> type[np.signedinteger]:
-    # not by np.abs, which has no answer for the smallest 64-bit number
-    reach = max(int(array.max(initial=0)), -int(array.min(initial=0)))
-    return next((t for t in (np.int8, np.int16, np.int32) if reach <= np.iinfo(t).max), np.int64)

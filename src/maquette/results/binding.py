@@ -56,7 +56,8 @@ def digest(
         },
         "rows": None if rows is None else {name: _of_column(rows[name]) for name in rows.column_names},
     }
-    return hashlib.sha256(_canonical(content)).hexdigest()
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def bind(book: Ledger, release: Release, *, key: str) -> None:
@@ -177,7 +178,3 @@ def _of_column(column: pyarrow.ChunkedArray) -> str:
     places[np.from_dlpack(indices.is_null().cast("uint8")) == 1] = -1
     values = json.dumps(coded.dictionary.to_pylist(), default=str).encode()
     return hashlib.sha256(b"%d %s %s" % (len(values), values, places.tobytes())).hexdigest()
-
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()

@@ -146,7 +146,7 @@ def forms(facts: Facts, *, n: int | None = None, only: str = LETTERS) -> list[Fo
         *_general(facts),
         *_by_vc(facts, n),
         *_by_shape(facts),
-        *_by_cover(facts),
+        *(_cover_form(radius, log_cover) for radius, log_cover in facts.covers),
         *_by_parts(facts, n),
     ]
     return [form for form in every if form.letter in only]
@@ -200,10 +200,6 @@ def _by_parts(facts: Facts, n: int | None) -> list[Form]:
         return []
     parts = [forms(part, n=n) for part in facts.parts]
     return [Form("h", "disjoint attributes", lambda m: disjoint(rows=m, parts=parts), single_valley=False)]
-
-
-def _by_cover(facts: Facts) -> list[Form]:
-    return [_cover_form(radius, log_cover) for radius, log_cover in facts.covers]
 
 
 def _cover_form(radius: float, log_cover: float) -> Form:

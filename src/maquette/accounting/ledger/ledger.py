@@ -394,13 +394,10 @@ def _reservation(
     check_words(key=key, tag=tag, **({} if parent is None else {"parent": parent}))
     if not re.fullmatch("[0-9a-f]{64}", request):
         raise ParameterError(f"expected request as a SHA-256 in hexadecimal, got {_check.shown(request)}")
-    return Reservation(key, request, tag, cost, _body(body), parent, envelope)
-
-
-def _body(body: Mapping[str, Any]) -> str:
     try:
-        return canonical(body)
+        text = canonical(body)
     except (TypeError, ValueError):
         raise ParameterError(
             "expected body as a dictionary that JSON can hold, without NaN or infinities"
         ) from None
+    return Reservation(key, request, tag, cost, text, parent, envelope)

@@ -117,7 +117,7 @@ class ReceiptFile:
         """Keep it, durably; the slot with the older receipt gives way. Only in turn."""
         slot, place, first = state.pack(), SLOT - self._newest, not self._raw
         os.pwrite(handle, slot, place)
-        _sync(handle)
+        getattr(os, "fdatasync", os.fsync)(handle)
         if first:
             sync(self.path.parent)
         raw = self._raw.ljust(SLOT + place, b"\0")
@@ -175,10 +175,6 @@ _WAY_OUT = (
     "Put back the newest copy of the ledger; if there is none, maquette ledger recover charges what is lost and "
     "goes on"
 )
-
-
-def _sync(handle: int) -> None:
-    getattr(os, "fdatasync", os.fsync)(handle)
 
 
 def sync(path: Path) -> None:
