@@ -10,7 +10,17 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
-from maquette.queries import boxes, halfspaces, marginals, sql_format, thresholds, union, weights, where
+from maquette.queries import (
+    boxes,
+    conjunctions,
+    halfspaces,
+    marginals,
+    sql_format,
+    thresholds,
+    union,
+    weights,
+    where,
+)
 from maquette.queries import dimension as dimensions
 from maquette.queries import dimension_interval as intervals
 from maquette.queries.forms import parse_workload
@@ -162,3 +172,16 @@ def test_half_spaces_over_too_many_values_are_refused(monkeypatch):
     monkeypatch.setattr(HALFSPACES, "MAX_LISTED_VALUES", 3)
     with pytest.raises(WorkloadError, match="declare coarser cells"):
         whole_values(Attribute("never seen before", Kind.ORDINAL, codes=4))
+
+
+@pytest.mark.parametrize(
+    "other", [conjunctions(BITS, 1), thresholds(BITS, "a")], ids=["literals", "thresholds"]
+)
+def test_a_query_found_in_a_class_that_was_left_out_is_followed_to_where_it_is_asked(other):
+    """The second table over a is answered by the first, and the first by the other class, in part by complements."""
+    first, second = Marginals(BITS, (("a",),)), Marginals(BITS, (("a",), ("b",)))
+    workload = union(other, first, second)
+    merged = merge(workload)
+    assert merged.queries.count < workload.count - 2
+    rows = {name: np.array(bits) for name, bits in zip("abc", ([0, 1, 1], [1, 0, 0], [0, 0, 1]), strict=True)}
+    assert merged.expand(merged.queries.on_rows(rows), 3).tolist() == workload.on_rows(rows).tolist()
