@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from starlette.requests import Request
 
 from maquette.errors import ParameterError
 from maquette.web import auth, state
@@ -162,3 +164,41 @@ def test_a_draft_is_described_to_its_steward_alone(tmp_path):
         service.stop()
     assert facts["stella"]["domain"]["attributes"][0]["categories"] == ["a secret job"]
     assert facts["anna"] == facts["stella"] | {"domain": None}
+
+
+def test_a_proxy_that_says_whom_it_forwards_still_signs_people_in(tmp_path, monkeypatch):
+    """Proxies add X-Forwarded-For. The connection is the proxy's all the same, and the pace is the browser's."""
+    import uvicorn
+
+    from maquette.web import access, server
+
+    (tmp_path / "secret").write_text("s" * 40)
+    service = Service(config(tmp_path, proxy={"secret": "secret", "addresses": ["10.0.0.1"]}), {})
+    app = SimpleNamespace(state=SimpleNamespace(service=service))
+
+    def request(peer: str, **headers: str) -> Request:
+        raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        return Request({"type": "http", "app": app, "client": (peer, 1), "headers": raw, "state": {}})
+
+    said = {"x_forwarded_user": "stella", "x_maquette_proxy": "s" * 40, "x_forwarded_for": "8.8.8.8, 9.9.9.9"}
+    try:
+        session = access.browser_session(request("10.0.0.1", **said))
+        assert session is not None
+        assert session.person.name == "stella"
+        assert access.browser_session(request("10.0.0.2", **said)) is None
+        assert (
+            access.sender(request("10.0.0.1", **said)) == "9.9.9.9"
+        )  # what the proxy added, not the browser
+        assert access.sender(request("10.0.0.2", **said)) == "10.0.0.2"
+    finally:
+        service.stop()
+    options: dict[str, object] = {}
+
+    def stop(app: object, **given: object) -> None:
+        options.update(given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(uvicorn, "Config", stop)
+    with pytest.raises(KeyboardInterrupt):
+        server.run(app, host="127.0.0.1", port=0)
+    assert options["proxy_headers"] is False  # else the address would be what a header says

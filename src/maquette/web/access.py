@@ -16,6 +16,7 @@ from maquette.web.service import Service
 
 router = APIRouter(include_in_schema=False)
 COOKIE, SECURE_COOKIE = "maquette", "__Host-maquette"
+LOOPBACK = "127.0.0.1"
 
 
 class SignInFirst(Exception):
@@ -26,6 +27,19 @@ def service_of(request: Request) -> Service:
     return request.app.state.service
 
 
+def peer(request: Request) -> str:
+    """The address that the connection comes from: that of the proxy, where there is one."""
+    return request.client.host if request.client else ""
+
+
+def sender(request: Request) -> str:
+    """The address of the browser: what a proxy on this machine, or the one that signs people in, says of it."""
+    address, proxy = peer(request), service_of(request).config.settings.proxy
+    is_proxy = address in (LOOPBACK, *(() if proxy is None else proxy.addresses))
+    forwarded = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+    return forwarded[:64] if is_proxy and forwarded else address
+
+
 def cookie_name(request: Request) -> str:
     return SECURE_COOKIE if service_of(request).config.is_secure else COOKIE
 
@@ -34,8 +48,7 @@ def browser_session(request: Request) -> BrowserSession | None:
     """The signed-in browser of a request, or the person that a trusted proxy names."""
     if not hasattr(request.state, "browser"):
         door = service_of(request).door
-        address = request.client.host if request.client else ""
-        person = door.by_proxy(request.headers, address)
+        person = door.by_proxy(request.headers, peer(request))
         if person is not None:
             request.state.browser = BrowserSession(person, door.proxy_csrf(person))
         else:
@@ -91,8 +104,7 @@ def login(
     service = service_of(request)
     if not is_same_site(request):
         raise HTTPException(403, "this form is not from this site")
-    address = request.client.host if request.client else ""
-    if service.pace.wait(f"sign-in from {address}", 60):
+    if service.pace.wait(f"sign-in from {sender(request)}", 60):
         raise HTTPException(429, "too many attempts; wait a minute", {"retry-after": "60"})
     person = service.door.by_token(token.strip())
     if person is None:

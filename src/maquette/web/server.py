@@ -52,6 +52,7 @@ def run(app: FastAPI, *, host: str, port: int, on_start: Any = None) -> None:
         http=_patient_for_a_while(),
         ws="none",
         lifespan="off",
+        proxy_headers=False,  # the address of a request is that of who connects: see `access.sender`
         access_log=False,
         server_header=False,
         limit_concurrency=MAX_CONNECTIONS,
