@@ -12,7 +12,13 @@ from maquette.releasing.class_choice import RELATIVE, SMALL_PAIRS, TYPICAL, WITH
 from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import distribution_of, marginal_places
-from maquette.results.statements import WIDER, ClassCertificate, GroupCertificate, useful
+from maquette.results.statements import (
+    WIDER,
+    ClassCertificate,
+    GroupCertificate,
+    named_in_headline,
+    useful,
+)
 
 DOMAIN = mq.Domain.from_dict(
     {
@@ -186,3 +192,6 @@ def test_the_headline_leaves_out_a_class_inside_another_with_the_same_bound():
     better = ClassCertificate("two attributes with a small one", 0.021, 0.05, 21.0, "answers")
     assert useful([better, whole]) == [better, whole]
     assert useful([part]) == [part]
+    # one sentence has room for classes, not for parts of them; lists below it name both
+    assert named_in_headline([better, whole]) == [whole]
+    assert named_in_headline([better]) == [better]

@@ -41,6 +41,7 @@ from maquette.results.statements import (
     Population,
     RowsDistance,
     Spending,
+    named_in_headline,
     useful,
 )
 
@@ -369,8 +370,7 @@ def headline(release: Release) -> str:
             f"No useful bound is proved for all {wording.big(count)} answers together: "
             "the noise is large for a table of this size."
         )
-    plain = [one for one in useful(release.certificates) if not one.bounds]
-    classes = "".join(f", {one.says} {one.within}" for one in plain)
+    classes = "".join(f", {one.says} {one.within}" for one in named_in_headline(release.certificates))
     return (
         f"{subject} within {wording.points(bound)} of the truth{classes}, "
         f"except with probability {wording.chance(beta)}{' for all of this together' if classes else ''}."

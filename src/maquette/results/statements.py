@@ -304,6 +304,13 @@ def useful(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
     return [one for one in meaningful if bounds.get(WIDER.get(one.name, "")) != bounds[one.name]]
 
 
+def named_in_headline(certificates: Iterable[ClassCertificate]) -> list[ClassCertificate]:
+    """Few enough for one sentence: no class whose questions another one has, none with a bound for each table."""
+    plain = [one for one in useful(certificates) if not one.bounds]
+    names = {one.name for one in plain}
+    return [one for one in plain if WIDER.get(one.name) not in names]
+
+
 # From the table to the population: what a release or an answer of a session says about where its records come from.
 
 SIZE_PART = 0.1
