@@ -143,6 +143,20 @@ def test_the_pace_of_one_is_not_that_of_another(monkeypatch):
     assert pace.wait("anna", 3) == 0
 
 
+def test_the_pace_of_addresses_that_are_quiet_is_forgotten(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(auth.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(auth, "MAX_BUCKETS", 3)
+    pace = Pace()
+    for name in ("a", "b", "c"):
+        assert pace.wait(name, 1) == 0
+    clock[0] = 59
+    assert pace.wait("b", 1) > 0
+    clock[0] = 61
+    assert pace.wait("d", 1) == 0
+    assert set(pace._buckets) == {"b", "d"}
+
+
 def test_a_draft_is_described_to_its_steward_alone(tmp_path):
     """Its lists may be read off the records. An analyst learns that the table is not open yet, and no more."""
 

@@ -97,7 +97,7 @@ def check_memory(choice: Choice) -> None:
     needed = choice.prepared.forecast.megabytes
     if (
         choice.mechanism.traits.projects_noise
-    ):  # measured whole where there are records enough, which is not known yet
+    ):  # measured whole if there are records enough, which is not known yet
         needed = max(needed, postprocess.holding(choice.request.queries.count))
     there = psutil.virtual_memory().total / 1e6
     if needed > there:

@@ -28,6 +28,8 @@ SCRYPT: dict[str, int] = {"n": 2**14, "r": 8, "p": 1, "dklen": 32}
 MAX_MATCHES = 4096
 ROW_SECONDS = 1.0
 """How long a token's row is believed: one that another process revoked ends within this time, our own at once."""
+MAX_BUCKETS = 10_000
+"""People and addresses whose pace is remembered before those that were quiet for a minute are forgotten."""
 MAX_AT_ONCE = 2
 """Digests that are computed at one time: each takes 16 MB and a twentieth of a second."""
 
@@ -218,6 +220,10 @@ class Pace:
         """Zero if the request may go on, else the seconds until it may."""
         now = time.monotonic()
         with self._mutex:
+            if (
+                len(self._buckets) >= MAX_BUCKETS and name not in self._buckets
+            ):  # one untouched for a minute is full
+                self._buckets = {who: one for who, one in self._buckets.items() if now - one[1] < 60}
             level, at = self._buckets.get(name, (float(per_minute), now))
             level = min(level + (now - at) * per_minute / 60, float(per_minute))
             if level < 1:
