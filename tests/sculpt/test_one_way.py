@@ -90,8 +90,8 @@ def margins_of(measurements, estimate):
 
 def test_wider_tables_have_the_one_way_tables_as_margins(monkeypatch):
     known, _ = measured(monkeypatch)
-    assert len(known.reconciled()) > 1
-    for estimate in known.reconciled().values():
+    assert len(known.estimates()) > 1
+    for estimate in known.estimates().values():
         for a, level, counts in margins_of(known, estimate):
             assert counts == pytest.approx(known.hierarchy.sum_in_bins(a, level, known.margins[a]))
 
@@ -110,9 +110,8 @@ def test_what_was_measured_stays_and_the_estimate_does_not_feed_on_itself(monkey
 
 def test_an_interaction_has_less_noise_than_its_table(monkeypatch):
     known, _ = measured(monkeypatch)
-    reconciled = known.reconciled()
-    known.margins = []
-    for shape, estimate in known.reconciled().items():
+    reconciled = known.estimates()
+    for shape, estimate in known._combined().items():
         down, across = (known.hierarchy.bins(a, level) for a, level in zip(*shape, strict=True))
         own = (1 - 1 / down) * (1 - 1 / across)
         assert reconciled[shape].variances == pytest.approx(own * estimate.variances)

@@ -143,7 +143,7 @@ def test_single_values_cannot_be_cut():
 
 def test_two_looks_are_put_together_by_their_precision():
     columns, found, shape = looked_twice()
-    known, _ = found.reconciled().values()
+    known, _ = found.estimates().values()
     pieces = found.refined[shape].parts
     assert known.variances == pytest.approx(1 / (1 / 3000 + 1 / (1000 * pieces)))
     assert known.counts == pytest.approx(count_binned(DOMAIN, columns, [found.hierarchy.table(*shape)])[0])

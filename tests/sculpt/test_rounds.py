@@ -84,7 +84,7 @@ def test_two_measurements_count_by_their_precision():
     for value, variance in ((10, 4), (20, 1)):
         table = NoisyTable(hierarchy.table(*shape), np.full(36, value), Fraction(variance), Receipt(-1, ""))
         found.tables.append(TableMeasurement(shape, table, found.product(shape)))
-    (known,) = found.reconciled().values()
+    (known,) = found.estimates().values()
     assert known.counts == pytest.approx(np.full(36, 18.0))
     assert known.variances == pytest.approx(np.full(36, 0.8))
     sampler = begin(found, m=300, rng=generator("rows"))

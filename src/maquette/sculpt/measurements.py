@@ -22,16 +22,11 @@ from maquette.models.residual import ResidualModel
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.bins import MAX_DENSE_CODES, Hierarchy, PartialTable, RefinedTable, Shape
-from maquette.sculpt.interactions import BasisCache, departures, has_neighbours
 from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
 _MIN_PRIOR_VARIANCE, _MAX_PRIOR_VARIANCE = 1e-3, 25.0
 """Limits of tau^2, the variance of a table's log-interactions."""
-_MIN_SMOOTHED = 1 / 150
-"""Of the records: noise of a cell from which on a two-way table is smoothed. Below it smoothing costs largest error
-(Adult 3@1 .0054 to .0069, tied-0 3@1 .0043 to .0053) and gains little mean error; `python -m benchmarks families`,
-Adult and four generated tables of the tuning half, two to four seeds."""
 _OUTLIER, _MAX_OUTLIER_VARIANCE = 4.0, 1e4
 """Deviations from the prior that are no chance, and the largest tau^2 of such a cell."""
 _GUESS = 0.25
@@ -135,8 +130,6 @@ class TableEstimate:
     variances: NDArray[np.float64]
     prior: NDArray[np.float64]
     """What was predicted before the first of them."""
-    own_prior_variances: NDArray[np.float64] | None = None
-    """tau^2 of every cell, where it was estimated together with the counts."""
 
     def combine(self, other: TableEstimate) -> TableEstimate:
         """The same table with a further measurement."""
@@ -156,8 +149,6 @@ class TableEstimate:
     @property
     def prior_variances(self) -> NDArray[np.float64]:
         """tau^2 of every cell."""
-        if self.own_prior_variances is not None:
-            return self.own_prior_variances
         return prior_variances(self.counts, self.prior, variance=self.variances)
 
     @property
@@ -241,22 +232,16 @@ class Measurements:
         self._estimates = None
 
     def estimates(self) -> dict[Shape, TableEstimate]:
-        """Every table as rows should follow it: two-way tables with what neighbouring cells say of each other."""
-        if self._estimates is None or self._estimates[0] != len(self.tables):
-            cache: BasisCache = {}
-            smoothed = {shape: self._smoothed(one, cache) for shape, one in self.reconciled().items()}
-            self._estimates = len(self.tables), smoothed
-        return self._estimates[1]
-
-    def reconciled(self) -> dict[Shape, TableEstimate]:
         """Every shape once, in the order of the first measurements; refined tables summed to their coarse cells.
 
         Once reconciled, their margins are the one-way tables.
         """
-        estimates = self._combined()
-        if not self.margins:
-            return estimates
-        return {shape: self._with_margins(one) for shape, one in estimates.items()}
+        if self._estimates is None or self._estimates[0] != len(self.tables):
+            found = self._combined()
+            if self.margins:
+                found = {shape: self._with_margins(one) for shape, one in found.items()}
+            self._estimates = len(self.tables), found
+        return self._estimates[1]
 
     def _combined(self) -> dict[Shape, TableEstimate]:
         """Every shape by all its measurements, as they are."""
@@ -271,26 +256,6 @@ class Measurements:
                 estimate = TableEstimate(shape, sums, variance * refined.parts.astype(np.float64), prior)
             estimates[shape] = estimates[shape].combine(estimate) if shape in estimates else estimate
         return estimates
-
-    def _smoothed(self, estimate: TableEstimate, cache: BasisCache) -> TableEstimate:
-        """A two-way table of much noise with what neighbouring cells say of each other; others as they are."""
-        sizes = [self.hierarchy.bins(a, level) for a, level in zip(*estimate.shape, strict=True)]
-        deviation = math.sqrt(float(estimate.variances.mean()))
-        if not has_neighbours(sizes) or deviation < _MIN_SMOOTHED * self.total:
-            return estimate
-        noisy, prior, variances = (
-            array.reshape(sizes) for array in (estimate.counts, estimate.prior, estimate.variances)
-        )
-        smooth = departures(noisy, prior, variance=float(variances.mean()), cache=cache)
-        deviations = np.sqrt(variances)
-        own = ((np.abs(noisy - prior) - deviations) / (prior + 1.0)) ** 2
-        taus = np.full(noisy.shape, smooth.prior_variance)
-        taus = np.where(
-            smooth.outliers, np.maximum(taus, np.minimum(own, _MAX_OUTLIER_VARIANCE)), taus
-        ).ravel()
-        return TableEstimate(
-            estimate.shape, smooth.counts.ravel(), smooth.variances.ravel(), estimate.prior, taus
-        )
 
     def unmeasured_pairs(self) -> dict[Shape, TableEstimate]:
         """Pairs that were scored and not measured, as tables about as far from independence as their scores allow.
@@ -313,9 +278,9 @@ class Measurements:
         """The parts of refined cells that are plainly not divided as the one-way tables are."""
         if not self.refined:
             return []
-        whole, estimates = self.reconciled(), self.estimates()
+        estimates = self.estimates()
         parts = [
-            self._cell_parts(refined, whole[shape].counts, estimates[shape].smooth)
+            self._cell_parts(refined, estimates[shape].counts, estimates[shape].smooth)
             for shape, refined in self.refined.items()
         ]
         return [part for part in parts if len(part.counts)]
