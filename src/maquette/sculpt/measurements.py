@@ -237,10 +237,10 @@ class Measurements:
         Once reconciled, their margins are the one-way tables.
         """
         if self._estimates is None or self._estimates[0] != len(self.tables):
-            found = self._combined()
+            tables = self._combined()
             if self.margins:
-                found = {shape: self._with_margins(one) for shape, one in found.items()}
-            self._estimates = len(self.tables), found
+                tables = {shape: self._with_margins(one) for shape, one in tables.items()}
+            self._estimates = len(self.tables), tables
         return self._estimates[1]
 
     def _combined(self) -> dict[Shape, TableEstimate]:
