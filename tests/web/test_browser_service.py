@@ -144,7 +144,7 @@ def test_a_steward_plans_releases_publishes_and_verifies_without_scripts(browser
         walk.enter()
         assert "Keep from analysts" in walk.page.inner_text("main")
         walk.go("/t/people/ledger")
-        walk.page.focus("text=Read the whole ledger")
+        walk.page.focus("text=Check the whole ledger")
         walk.enter()
         assert "are as they were written" in walk.page.inner_text("main")
 

@@ -120,7 +120,7 @@ def test_a_cancelled_job_is_resumed_and_pays_nothing_twice(world):
         wish = {"marginals": [1], "epsilon": 0.1, "delta": 1e-9}
         job = stella.post("/tables/people/releases", wish, key="cancelled-release")["id"]
         assert stella.post(f"/jobs/{job}/cancel")["state"] == "cancelled"
-        with pytest.raises(mq.ParameterError, match="not done"):
+        with pytest.raises(mq.ParameterError, match="not finished"):
             stella.post(f"/jobs/{job}/publish")
         stella.post(f"/jobs/{job}/resume")
         for _ in stella.follow(job):
