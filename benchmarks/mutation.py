@@ -74,6 +74,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "tests/accounting/test_ledger_files.py",
         "tests/accounting/test_ledger_record_all.py",
         "tests/accounting/test_ledger_writer.py",
+        "tests/accounting/test_ledger_rate.py",
         "tests/accounting/test_ledger_reserved.py",
         "tests/accounting/test_ledger_receipts.py",
         "tests/formats/test_ledger_format.py",

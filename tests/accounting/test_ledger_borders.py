@@ -14,7 +14,7 @@ import pytest
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger, create, reading, store, turn
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
-from maquette.accounting.ledger.entry import Record
+from maquette.accounting.ledger.entry import Record, canonical
 from maquette.accounting.ledger.receipts import ChainState
 from maquette.accounting.ledger.rows import to_entry
 from maquette.accounting.ledger.transaction import MAX_ENVELOPE_KEY
@@ -33,6 +33,12 @@ def path(tmp_path) -> Path:
 def as_in_a_child(ledger: Ledger) -> None:
     """The ledger of a forked process remembers another process."""
     ledger._pid = -1
+
+
+def test_a_body_has_one_text_whatever_its_order_and_letters():
+    assert canonical({"b": "é", "a": [1, None]}) == '{"a":[1,null],"b":"\\u00e9"}'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        canonical({"a": float("nan")})
 
 
 # --- a forked process -----------------------------------------------------------------------------------------------

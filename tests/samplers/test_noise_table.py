@@ -107,8 +107,8 @@ def test_a_law_that_ends_never_goes_beyond_its_end():
 def test_below_rejects_the_unfair_words():
     limit = 3 * 2**60
     unfair = 2**64 % limit
-    source = Script(unfair - 1, *([unfair] * 20))
-    assert list(below(source, limit, 3)) == [unfair % limit] * 3
+    source = Script(unfair - 1, *range(unfair, unfair + 20))
+    assert list(below(source, limit, 3)) == [(unfair + i) % limit for i in range(3)]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 2**62])
