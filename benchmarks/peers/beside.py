@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ SPLIT = 0.75
 """Of the records, for training where there is a target."""
 
 
+CAP = 600.0
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One system on one table."""
@@ -54,7 +57,7 @@ class Case:
     seed: int = 0
     size: float = 80.0
     """Of AIM's model, in megabytes."""
-    cap: float = 600.0
+    cap: float = CAP
     """Processor seconds after which AIM stops."""
     target: str = ""
     """A column to predict from the others; all records are released where there is none."""
@@ -74,6 +77,8 @@ def measure_all(cases: Iterable[Case], data: Path, python: str) -> Iterator[dict
     for case in cases:
         print(f"{name_of(case)} ...", file=sys.stderr, flush=True)
         command = f"python -m benchmarks.peers.beside --data DIR --only {shlex.quote(name_of(case))}"
+        if case.cap != CAP:
+            command += f" --cap {case.cap:g}"
         yield measure(case, data, python) | {"command": command}
 
 
@@ -166,6 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--data", type=Path, help="a folder of tables, such as adult.csv")
     parser.add_argument("--only", nargs="+", default=None, help="SYSTEM:TABLE:K, such as mst:adult:2")
+    parser.add_argument("--cap", type=float, default=CAP, help="processor seconds after which AIM stops")
     parser.add_argument("--results", type=Path, help="append to this file instead of benchmarks/results")
     parser.add_argument("--ours", nargs=3, metavar=("CASE", "TABLE", "ROWS"), help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
@@ -173,7 +179,7 @@ def main(arguments: list[str] | None = None) -> None:
         case, source, target = chosen.ours
         print(json.dumps(ours(Case(**json.loads(case)), Path(source), Path(target))))
         return
-    cases = [c for c in CASES if chosen.only is None or name_of(c) in chosen.only]
+    cases = [replace(c, cap=chosen.cap) for c in CASES if chosen.only is None or name_of(c) in chosen.only]
     append_each(
         "beside", measure_all(cases, chosen.data, os.environ["MAQUETTE_PEER_PYTHON"]), place=chosen.results
     )
