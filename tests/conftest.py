@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.repeatable import Stream
+from support.repeatable import STREAM
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("repeatable")
 
-STREAM = Stream()
 STREAM.install()
 
+SAMPLERS = Path(__file__).parent / "samplers"
 NOT_QUICK = ("law", "privacy", "accuracy", "slow")
 """Kinds of test that `--quick` leaves out."""
 _WHOLE_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join(NOT_QUICK)})\b", re.MULTILINE)
@@ -40,17 +40,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    with STREAM.named(None if item.get_closest_marker("privacy") else item.nodeid):
+    with STREAM.named(None if _draws_as_production(item) else item.nodeid):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, object, object]:
     """What several tests share must not depend on which of them runs first."""
-    if fixturedef.scope == "function" or request.node.get_closest_marker("privacy"):
+    if fixturedef.scope == "function" or _draws_as_production(request.node):
         return (yield)
     with STREAM.named(f"{fixturedef.baseid} {fixturedef.argname} {request.param_index}"):
         return (yield)
+
+
+def _draws_as_production(node: pytest.Item | pytest.Collector) -> bool:
+    """Is the noise itself what is tested?"""
+    return node.get_closest_marker("privacy") is not None or SAMPLERS in node.path.parents
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

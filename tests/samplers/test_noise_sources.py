@@ -9,6 +9,7 @@ import pytest
 
 from maquette.samplers.laws import SystemBits
 from maquette.samplers.noise import SystemNoise
+from support.repeatable import STREAM
 from support.seeded import SeededNoise
 
 ZEROS = np.zeros(400, dtype=np.int64)
@@ -23,6 +24,17 @@ def _draws(noise) -> list[int]:
         *noise.gaussian(ZEROS[:20], sigma=50.0),
         *(noise.select(ZEROS, scale=2.0, method=m) for m in ("exponential", "permute-and-flip")),
     ]
+
+
+def test_the_tests_of_samplers_draw_what_production_draws():
+    """Other tests draw from a stream of their own, in which the same words come again."""
+    assert STREAM.source is None
+    words = [SystemBits().words(4).tolist() for _ in range(2)]
+    for _ in range(2):
+        with STREAM.named("a name"):
+            words.append(SystemBits().words(4).tolist())
+    assert words[0] != words[1]
+    assert words[2] == words[3]
 
 
 def test_system_noise_takes_no_seed():

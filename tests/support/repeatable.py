@@ -1,8 +1,8 @@
 """Noise that is a function of the test: a run of the suite that passed passes again.
 
 Production noise has no seed, and some test of thousands fails by chance on some days. Here every test, and every
-fixture that several tests share, draws from a stream that its own name seeds. Tests of the kind `privacy` and processes
-that a test starts draw what production draws.
+fixture that several tests share, draws from a stream that its own name seeds. Tests of the kind `privacy`, those of
+`samplers` and processes that a test starts draw what production draws.
 """
 
 from __future__ import annotations
@@ -71,3 +71,7 @@ class Stream:
         noise._opendp_laplace = seeded_laplace
         noise._opendp_gaussian = seeded_gaussian
         noise._opendp_select = seeded_select
+
+
+STREAM = Stream()
+"""The one of this process."""
