@@ -23,12 +23,11 @@ from functools import cached_property
 import numpy as np
 
 from maquette.domain import Attribute, Domain
-from maquette.errors import WorkloadError
 from maquette.queries.predicates import Predicate
 from maquette.queries.weights import GRID, Weights
 from maquette.results.figures import Figures, crossing
 from maquette.sessions.question import Question
-from maquette.sessions.sums import MAX_WEIGHTED_CELLS
+from maquette.sessions.sums import weighted_cells
 
 
 @dataclass(eq=False)
@@ -109,15 +108,8 @@ def border_query(
     domain: Domain, group: Predicate, below: Predicate, attribute: Attribute, level: Fraction
 ) -> Weights:
     """Weights 1 for who is below, 0 for the others of the group, the level for all who are not in it."""
-    over = tuple(name for name in domain.names if name in (*group.attributes, attribute.name))
-    cells = domain.cells(over)
-    if cells > MAX_WEIGHTED_CELLS:
-        raise WorkloadError(
-            f"a quantile of '{attribute.name}' in groups of this kind has {cells:,} weights, one for each cell of "
-            f"{', '.join(over)}, and a session takes {MAX_WEIGHTED_CELLS:,}; group by fewer attributes"
-        )
-    shape = [domain[name].size for name in over]
-    columns = dict(zip(over, np.indices(shape).reshape(len(shape), -1), strict=True))
+    names = (*group.attributes, attribute.name)
+    over, columns = weighted_cells(domain, names, f"a quantile of '{attribute.name}'")
     inside, first = (np.asarray(one.columns_of(columns))[0].astype(np.int64) for one in (group, below))
     numerators = GRID * first + round(level * GRID) * (1 - inside)
     return Weights(domain, over, numerators[None, :].astype(np.int32), GRID)

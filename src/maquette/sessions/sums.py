@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain
 from maquette.errors import WorkloadError
+from maquette.queries.base import Margin
 from maquette.queries.predicates import Predicate
 from maquette.queries.weights import GRID, Weights
 from maquette.results.figures import Figures
@@ -133,21 +134,29 @@ def parts_of(domain: Domain, item: Item) -> list[Part]:
     return weighted if item.figure == "sum" and scale.base == 0 else [Part(item.attribute), *weighted]
 
 
+def weighted_cells(
+    domain: Domain, names: Sequence[str], what: str
+) -> tuple[Margin, dict[str, NDArray[np.int64]]]:
+    """The attributes in the order of the domain, and their codes in every cell; refuses more cells than are weighed."""
+    over = tuple(name for name in domain.names if name in names)
+    cells = domain.cells(over)
+    if cells > MAX_WEIGHTED_CELLS:
+        raise WorkloadError(
+            f"{what} in groups of this kind has {cells:,} weights, one for each cell of {', '.join(over)}, and a "
+            f"session takes {MAX_WEIGHTED_CELLS:,}; group by fewer attributes"
+        )
+    codes = np.indices([domain[name].size for name in over]).reshape(len(over), -1)
+    return over, dict(zip(over, codes, strict=True))
+
+
 def weighted_query(domain: Domain, predicate: Predicate, part: Part) -> tuple[Weights, str]:
     """The weights of the records that meet a condition, by the value of an attribute; and in words."""
     assert part.attribute is not None
     assert part.end is not None
     scale = Scale(domain[part.attribute], part.from_zero)
-    over = tuple(name for name in domain.names if name in (*predicate.attributes, part.attribute))
-    cells = domain.cells(over)
-    if cells > MAX_WEIGHTED_CELLS:
-        raise WorkloadError(
-            f"a sum of '{part.attribute}' over groups of this kind has {cells:,} weights, one for each cell of "
-            f"{', '.join(over)}, and a session takes {MAX_WEIGHTED_CELLS:,}; group by fewer attributes"
-        )
-    shape = [domain[name].size for name in over]
-    codes = np.indices(shape).reshape(len(shape), -1)
-    columns = dict(zip(over, codes, strict=True))
+    over, columns = weighted_cells(
+        domain, (*predicate.attributes, part.attribute), f"a sum of '{part.attribute}'"
+    )
     meets = np.asarray(predicate.columns_of(columns))[0].astype(np.int64)
     weights = meets * scale.numerators(part.end)[columns[part.attribute]]
     return Weights(
