@@ -128,6 +128,11 @@ def test_a_release_states_the_narrower_ends_and_says_by_what(monkeypatch):
     assert (first["avg(x) lower"], first["avg(x) upper"]) == pytest.approx(answer)
     assert answer[0] <= first["avg(x)"] <= answer[1]
     assert MEANS in first["known_by"]
+    answer = (certified[0]["avg(x) upper"] + 1, certified[0]["avg(x) upper"] + 2)  # one of the two is wrong
+    first = release.sql(statement).to_pylist()[0]
+    assert (first["avg(x) lower"], first["avg(x) upper"]) == pytest.approx(
+        (certified[0]["avg(x) lower"], answer[1])
+    )
     assert (
         release.sql("select g, count(x) from t group by g").to_pylist()[0]["known_by"]
         in certified[0]["known_by"]

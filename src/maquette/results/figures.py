@@ -146,10 +146,11 @@ class Grouping(Groups):
         upper = np.minimum(value + off, most)
         least, most = self._means_by_noise(name)
         narrower = ~(np.fmin(upper, most) - np.fmax(lower, least) >= upper - lower) & ~np.isnan(least)
-        lower = np.where(narrower, np.fmax(lower, least), lower)
-        upper = np.where(narrower, np.fmin(upper, most), upper)
-        crossed = lower > upper  # one of the two statements fails: the wider of them is shown
-        lower, upper = np.where(crossed, least, lower), np.where(crossed, most, upper)
+        apart = (least > upper) | (most < lower)  # one of the two statements fails: nobody knows which
+        lower, upper = (
+            np.where(narrower, np.where(apart, np.fmin(lower, least), np.fmax(lower, least)), lower),
+            np.where(narrower, np.where(apart, np.fmax(upper, most), np.fmin(upper, most)), upper),
+        )
         value = np.where(narrower, np.clip(value, lower, upper), value)
         if narrower.any():
             self._by_noise[name] = None
