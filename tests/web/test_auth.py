@@ -180,6 +180,23 @@ def test_a_draft_is_described_to_its_steward_alone(tmp_path):
     assert facts["anna"] == facts["stella"] | {"domain": None}
 
 
+def test_who_forwards_is_believed_only_where_the_configuration_names_it(tmp_path):
+    """Every program on the machine connects from 127.0.0.1: with a header it must not get a pace of its own."""
+    from maquette.web import access
+
+    def sender(**settings: object) -> str:
+        service = SimpleNamespace(config=config(tmp_path, **settings))
+        app = SimpleNamespace(state=SimpleNamespace(service=service))
+        headers = [(b"x-forwarded-for", b"8.8.8.8, 9.9.9.9")]
+        return access.sender(
+            Request({"type": "http", "app": app, "client": ("127.0.0.1", 1), "headers": headers})
+        )
+
+    assert sender() == "127.0.0.1"
+    assert sender(trusted_proxies=["10.0.0.1"]) == "127.0.0.1"
+    assert sender(trusted_proxies=["127.0.0.1"]) == "9.9.9.9"
+
+
 def test_a_proxy_that_says_whom_it_forwards_still_signs_people_in(tmp_path, monkeypatch):
     """Proxies add X-Forwarded-For. The connection is the proxy's all the same, and the pace is the browser's."""
     import uvicorn

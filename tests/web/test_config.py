@@ -22,6 +22,7 @@ def test_defaults_are_careful():
     assert settings.host == "127.0.0.1"
     assert settings.behind_tls is False
     assert settings.proxy is None
+    assert settings.trusted_proxies == []
     assert settings.tables["people"].fit_report is False
     assert settings.people["anna"].role == "analyst"
     assert settings.people["anna"].tables["people"].rate.seconds == 60
@@ -34,6 +35,7 @@ def test_defaults_are_careful():
         (changed(tables={}), "expected at least one"),
         (changed(tabels={}), "tabels: there is no such setting; did you mean 'tables'?"),
         (changed(port=99999), "port"),
+        (changed(trusted_proxies=["this machine"]), "trusted_proxies.0: value is not a valid IPv4 or IPv6"),
         (changed(port="high"), "port: expected a valid integer"),
         (
             changed(tables={"people": GOOD["tables"]["people"] | {"sources": "x"}}),

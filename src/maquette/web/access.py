@@ -16,7 +16,6 @@ from maquette.web.service import Service
 
 router = APIRouter(include_in_schema=False)
 COOKIE, SECURE_COOKIE = "maquette", "__Host-maquette"
-LOOPBACK = "127.0.0.1"
 
 
 class SignInFirst(Exception):
@@ -33,11 +32,14 @@ def peer(request: Request) -> str:
 
 
 def sender(request: Request) -> str:
-    """The address of the browser: what a proxy on this machine, or the one that signs people in, says of it."""
-    address, proxy = peer(request), service_of(request).config.settings.proxy
-    is_proxy = address in (LOOPBACK, *(() if proxy is None else proxy.addresses))
+    """The address of the browser: of the connection, or what a proxy says that the configuration trusts.
+
+    Any program on this machine connects from 127.0.0.1: that address is believed only where it is named.
+    """
+    address, settings = peer(request), service_of(request).config.settings
+    proxies = [*map(str, settings.trusted_proxies), *(settings.proxy.addresses if settings.proxy else ())]
     forwarded = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
-    return forwarded[:64] if is_proxy and forwarded else address
+    return forwarded[:64] if address in proxies and forwarded else address
 
 
 def cookie_name(request: Request) -> str:

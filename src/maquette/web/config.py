@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyAddress, ValidationError
 
 from maquette.accounting.ledger import Rate
 from maquette.errors import ParameterError
@@ -109,6 +109,9 @@ class Settings(_Strict):
     hosts: list[str] = Field(default_factory=list)
     """The names that the service answers to, besides its address."""
     behind_tls: bool = False
+    trusted_proxies: list[IPvAnyAddress] = Field(default_factory=list)
+    """Addresses of proxies that are believed when they say where a browser is (X-Forwarded-For), so that sign-ins are
+    slowed down browser by browser; those of `proxy` are too."""
     tick_milliseconds: int = Field(default=25, ge=0, le=1000)
     """Replies to questions go out on multiples of this time."""
     token_days: int = Field(default=90, ge=1, le=3650)
