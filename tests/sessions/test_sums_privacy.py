@@ -7,13 +7,11 @@ drawn often on two neighbours: what an attacker can tell apart with them bounds 
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from maquette.accounting.budget import UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
@@ -25,6 +23,7 @@ from maquette.questions.noise import NoiseRequest
 from maquette.results.select import parse_select
 from maquette.sessions.sums import Scale, parts_of, weighted_query
 from support.privacy_doubles import histograms, neighbours, table_of
+from support.privacy_statistics import bound_from_below
 from support.privacy_tally import TallyLedger
 
 pytestmark = pytest.mark.privacy
@@ -110,7 +109,6 @@ def test_a_scale_that_is_too_narrow_makes_no_query(monkeypatch):
 # --- an audit from outside ------------------------------------------------------------------------------------------
 
 DRAWS = 800
-CONFIDENCE = 1e-10
 """Chance that a bound from below is wrong: this test fails by chance less often than once in 10^9 runs."""
 BASE = (1, 0, 2, 0, 0, 1, 1, 0)
 PRICE = Fraction(1, 2)
@@ -126,20 +124,6 @@ def sampled(histogram: tuple[int, ...], query: Weights, budget: Budget) -> tuple
         values.append(float(curator.measure(query, noise=noise).counts[0]))
         ((_, charged, _),) = ledger.charges
     return np.array(values), charged / UNITS
-
-
-def bound_from_below(here: np.ndarray, there: np.ndarray) -> float:
-    """What epsilon is at least: the best half line on the first halves, tested on the second."""
-    half = len(here) // 2
-    cuts = np.quantile(np.concatenate([here[:half], there[:half]]), np.linspace(0.05, 0.95, 19))
-    cut = max(cuts, key=lambda c: _least(int((here[:half] > c).sum()), int((there[:half] > c).sum()), half))
-    return _least(int((here[half:] > cut).sum()), int((there[half:] > cut).sum()), len(here) - half)
-
-
-def _least(hits: int, misses: int, of: int) -> float:
-    low = float(stats.beta.ppf(CONFIDENCE, hits, of - hits + 1)) if hits else 0.0
-    high = float(stats.beta.isf(CONFIDENCE, misses + 1, of - misses)) if misses < of else 1.0
-    return math.log(low / high) if low > 0 else -math.inf
 
 
 def worst_bound() -> tuple[float, float]:

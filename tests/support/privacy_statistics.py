@@ -11,6 +11,25 @@ from scipy import stats
 from support.privacy_laws import Pmf
 
 FALSE_ALARM = 1e-6
+CONFIDENCE = 1e-10
+"""Of each end of a bound from below on epsilon."""
+
+
+def bound_from_below(here: NDArray[np.float64], there: NDArray[np.float64]) -> float:
+    """What epsilon is at least: the best half line on the first halves of two samples, tested on the second."""
+    half = len(here) // 2
+    cuts = np.quantile(np.concatenate([here[:half], there[:half]]), np.linspace(0.05, 0.95, 19))
+    cut = max(
+        cuts, key=lambda c: least_epsilon(int((here[:half] > c).sum()), int((there[:half] > c).sum()), half)
+    )
+    return least_epsilon(int((here[half:] > cut).sum()), int((there[half:] > cut).sum()), len(here) - half)
+
+
+def least_epsilon(hits: int, misses: int, of: int) -> float:
+    """The log ratio of an event's chance on two tables, from below: it happened in so many of these runs of each."""
+    low = float(stats.beta.ppf(CONFIDENCE, hits, of - hits + 1)) if hits else 0.0
+    high = float(stats.beta.isf(CONFIDENCE, misses + 1, of - misses)) if misses < of else 1.0
+    return math.log(low / high) if low > 0 else -math.inf
 
 
 def chi_square(sample: NDArray[np.int64], law: Pmf, *, bins: int = 64) -> float:
