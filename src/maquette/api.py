@@ -159,8 +159,11 @@ def _asked_otherwise(name: str) -> str:
 
 
 def _watched(progress: Progress | None) -> Callable[[int], None] | None:
-    """How the holder of the table follows a long draw. The share is a guess: the number of levels is private."""
-    if progress is None:
+    """How the holder of the table follows a long draw. The share is a guess: the number of levels is private.
+
+    A watcher that says `is_for_holder = False` stores or sends what it hears, and hears nothing of it.
+    """
+    if progress is None or not getattr(progress, "is_for_holder", True):
         return None
     return lambda levels: progress(
         f"drawing a small database: {levels} levels counted", levels / (levels + 20)

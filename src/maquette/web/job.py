@@ -95,13 +95,22 @@ def _release(config: Config, order: dict[str, Any]) -> None:
         ledger=config.ledger(order["table"]),
         relation=settings.relation,
         key=f"job-{order['job']}",
-        progress=lambda what, share: say(stage=what, share=round(1000 * min(max(share, 0.0), 1.0))),
+        progress=_Stages(),
         **request.arguments(),
     )
     say(stage="writing the folder", share=990)
     folder = config.table_folder(order["table"]) / "releases" / f"{order['job']}.maquette"
     folder.parent.mkdir(parents=True, exist_ok=True)
     release.save(folder, replace=True)
+
+
+class _Stages:
+    """The stages of a release as the service stores and shows them: no count that depends on the table."""
+
+    is_for_holder = False
+
+    def __call__(self, what: str, share: float) -> None:
+        say(stage=what, share=round(1000 * min(max(share, 0.0), 1.0)))
 
 
 def say(**words: Any) -> None:
