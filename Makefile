@@ -47,16 +47,29 @@ quick: $(READY)  ## unit tests, for use while working
 test: $(READY) system  ## the whole test suite; the tests of a file run in one process
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-RINGS := tests/domain tests/queries tests/questions tests/gate tests/vault tests/accounting tests/samplers tests/tools \
-	tests/mechanisms/test_direct_through_the_gate.py tests/releasing/test_relative_certificates.py \
-	tests/audit/test_person_attack.py
-LEDGERS := tests/accounting/test_ledger_files.py tests/accounting/test_ledger_tamper.py \
-	tests/accounting/test_ledger_receipts.py
+# In pieces, each of which is kept until a source or a test changes: a run that was broken off goes on. A piece also has
+# which test ran through which line, and how long it took (benchmarks/mutation.py chooses its tests by that).
+RINGS := domain queries questions gate vault accounting samplers
+PIECES := $(RINGS:%=.reached/%.db) .reached/others.db .reached/ledgers.db .reached/spark.db
+TRACED = mkdir -p .reached && $(BIN)/python -m coverage run --data-file=$@ -m pytest -p tools.reached_by
+.DELETE_ON_ERROR:
+$(PIECES): $(READY) $(shell find src tests -name '*.py')
 
-coverage: $(READY)  ## branches of the trusted rings that their tests run through (docs/coverage.md)
-	$(BIN)/python -m coverage run -m pytest -m "not slow" $(RINGS)
-	$(BIN)/python -m coverage run --append -m pytest -m slow $(LEDGERS) tests/vault/test_spark.py
+.reached/others.db:
+	$(TRACED) -m "not slow" tests/tools tests/mechanisms/test_direct_through_the_gate.py \
+		tests/releasing/test_relative_certificates.py tests/audit/test_person_attack.py
+.reached/ledgers.db:
+	$(TRACED) -m slow tests/accounting/test_ledger_files.py tests/accounting/test_ledger_tamper.py \
+		tests/accounting/test_ledger_receipts.py
+.reached/spark.db:
+	$(TRACED) -m slow tests/vault/test_spark.py
+.reached/%.db:
+	$(TRACED) -m "not slow" tests/$*
+
+coverage: $(PIECES)  ## branches of the trusted rings that their tests run through (docs/coverage.md)
+	$(BIN)/python -m coverage combine --keep $(PIECES)
 	$(BIN)/python -m coverage report
+	$(BIN)/python tools/count_branches.py
 
 check: $(READY)  ## format, lint, types, import directions, addresses, words
 	$(BIN)/ruff format --check $(SOURCES)
@@ -83,5 +96,5 @@ lock: $(READY)  ## resolve pyproject.toml anew and take the addresses out of the
 	$(BIN)/python tools/neutral_lock.py uv.lock
 
 clean:  ## remove what was made here, the environment included
-	rm -rf $(VENV) site dist build demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) site dist build demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .reached .mutation.jsonl
 	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

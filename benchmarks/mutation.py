@@ -1,22 +1,30 @@
-"""Which mistakes in the trusted code do the tests notice? One small change at a time, against the tests of its package.
+"""Which mistakes in the trusted code do the tests notice? One small change at a time, against the tests that run there.
 
 A *mutant* is one module with one operator, constant, comparison or refusal changed. Mutants are drawn from all that
-are possible by a fixed seed, a few for each module, so that nobody chooses the easy ones. Each runs in a process of
-its own, which loads the changed source in place of the file and runs the tests named for its package, up to the
-first failure. Mutants that survive are listed with their line: each is a test that is missing, or a change without
-meaning. Written by hand because mutation tools run the whole suite for each mutant, which takes twenty minutes here.
+are possible by a fixed seed, so that nobody chooses the easy ones. Which tests have to notice one is not chosen by
+hand either: those that run through its line, which `make coverage` writes down (`tools/reached_by.py`), the quickest
+first, as many as `--limit` processor seconds of them allow. Each mutant runs in a process of its own, which loads the
+changed source in place of the file, up to the first test that fails; that test must pass without the change.
 
-    python -m benchmarks.mutation --each 4                     # all trusted modules
-    python -m benchmarks.mutation --each 20 --only questions/sparse # one of them, closer
-    python -m benchmarks.mutation --each 9 --only gate/ --seconds 120 # as many as two minutes of a processor allow
+A mutant that survives is a test that is missing, or a change without meaning: each is listed with its line and judged
+in `docs/coverage.md`. One that takes much longer than its tests take is listed apart. What was found is kept in
+`.mutation.jsonl`: the same command goes on where it ended, and writes its figure when the sample is complete. Written
+by hand because mutation tools run the whole suite for each mutant, which takes twenty minutes here.
+
+    make coverage                                              # or some of its pieces: make .reached/gate.db
+    python -m benchmarks.mutation --only gate/ --sample 14     # some of all mutants of a package
+    python -m benchmarks.mutation --only vault/ --each 1 --seconds 200 # one of each module; ends after 200 s, goes on
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import importlib.abc
 import importlib.util
+import itertools
+import json
 import os
 import random
 import re
@@ -26,97 +34,32 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from tools.reached_by import function_of, times_file
 
 from benchmarks.__main__ import append_each
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "maquette"
 SEED = 20_261_116
-MAX_SECONDS = 1200
-"""Seconds after which a mutant counts as noticed: it hangs, or makes something very slow."""
+MAX_WAIT = 900
+"""Seconds after which a mutant is given up, whatever processor time it used."""
+FOUND = ROOT / ".mutation.jsonl"
+"""What mutants were tried, and what came of each."""
+REACHED = ROOT / ".reached"
+TOO_SLOW = ("tests/vault/test_spark.py",)
+"""Files of tests that are not run for a mutant: a cluster takes a minute to start."""
 
-GUARDS: dict[str, tuple[str, ...]] = {
-    "samplers/noise": (
-        "tests/samplers/test_noise.py",
-        "tests/samplers/test_noise_table.py",
-        "tests/samplers/test_noise_sources.py",
-        "tests/samplers/test_laws.py",
-    ),
-    "samplers": (
-        "tests/samplers/test_float_bounds.py",
-        "tests/samplers/test_second_tries.py",
-        "tests/gate/test_draws.py",
-        "tests/samplers/test_draw_against_brute_force.py",
-        "tests/samplers/test_real_weights.py",
-        "tests/gate/test_bounds.py",
-    ),
-    "gate": (
-        "tests/gate/test_payloads_are_released.py",
-        "tests/gate/test_gate_borders.py",
-        "tests/gate/test_curator_pays_first.py",
-        "tests/gate/test_curator_keeps_secrets.py",
-        "tests/questions/test_scores.py",
-        "tests/questions/test_payload.py",
-        "tests/gate/test_bounds.py",
-        "tests/gate/test_prices.py",
-        "tests/gate/test_handle.py",
-        "tests/gate/test_sparse.py",
-        "tests/gate/test_ledger_of_a_table.py",
-        "tests/gate/test_gate_fuzz.py",
-    ),
-    "accounting/ledger": (
-        "tests/accounting/test_ledger_rules.py",
-        "tests/accounting/test_ledger_borders.py",
-        "tests/accounting/test_ledger_files.py",
-        "tests/accounting/test_ledger_record_all.py",
-        "tests/accounting/test_ledger_writer.py",
-        "tests/accounting/test_ledger_rate.py",
-        "tests/accounting/test_ledger_reserved.py",
-        "tests/accounting/test_ledger_receipts.py",
-        "tests/formats/test_ledger_format.py",
-        "tests/accounting/test_ledger_tamper.py",
-        "tests/accounting/test_ledger_machine.py",
-    ),
-    "accounting": (
-        "tests/accounting/test_budget.py",
-        "tests/accounting/test_events.py",
-        "tests/accounting/test_affordable.py",
-        "tests/accounting/test_conversions.py",
-        "tests/accounting/test_gaussian_events.py",
-        "tests/accounting/test_gaussian_cap.py",
-        "tests/questions/test_refused_questions.py",
-        "tests/accounting/test_conversions_accountant.py",
-        "tests/accounting/test_gaussian_prices.py",
-    ),
-    "vault": (
-        "tests/vault/test_coding.py",
-        "tests/vault/test_engine.py",
-        "tests/vault/test_draft.py",
-        "tests/gate/test_handle.py",
-        "tests/vault/test_commitment.py",
-        "tests/vault/test_readers.py",
-        "tests/vault/test_same_records.py",
-        "tests/vault/test_fit_report.py",
-        "tests/vault/test_coding_records.py",
-        "tests/vault/test_bad_files.py",
-        "tests/vault/test_normal_form.py",
-    ),
-    "queries": (
-        "tests/queries/test_classes.py",
-        "tests/queries/test_class_borders.py",
-        "tests/queries/test_counting.py",
-        "tests/queries/test_residual_sensitivity.py",
-        "tests/queries/test_sensitivity_brute_force.py",
-        "tests/queries/test_queries_agree.py",
-    ),
-}
-"""The tests of a package, quick ones first; the longest name that a file's path begins with counts."""
+Outcome = Literal["noticed", "survives", "not reached", "out of time"]
+
 SENSITIVITIES = (
     "base",
+    "canonical",
+    "condition",
     "conjunctions",
     "counting",
     "halfspaces",
@@ -127,7 +70,7 @@ SENSITIVITIES = (
     "weights",
     "workload",
 )
-"""The modules of `queries` that state a sensitivity or count records."""
+"""The modules of `queries` that state a sensitivity, count records, or decide what a query means."""
 
 _COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 _COMPUTED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*", ast.FloorDiv: "*", ast.Pow: "*"}
@@ -140,17 +83,25 @@ class Mutant:
 
     path: str
     line: int
+    end_line: int
     before: str
     after: str
     source: str
     """The whole changed module."""
 
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} {self.before!r} -> {self.after!r}"
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.path} {self.source}".encode()).hexdigest()[:16]
+
 
 def trusted() -> list[Path]:
-    """Every module of the gate, the samplers, the vault and the accounting, and the sensitivities."""
+    """Every module that decides what is asked, charged, counted and drawn, and the sensitivities."""
     paths = [
         p
-        for part in ("gate", "samplers", "vault", "accounting")
+        for part in ("domain", "questions", "gate", "samplers", "vault", "accounting")
         for p in sorted((SOURCE / part).rglob("*.py"))
     ]
     paths += [SOURCE / "queries" / f"{name}.py" for name in SENSITIVITIES]
@@ -172,11 +123,11 @@ def mutants(path: Path) -> list[Mutant]:
     all_mutants: list[Mutant] = []
     for begin, end, new in _changes(ast.parse(text), place, data):
         changed = data[:begin] + new.encode() + data[end:]
-        line = data[:begin].count(b"\n") + 1
+        line, end_line = (data[:place].count(b"\n") + 1 for place in (begin, end))
         shown = data[begin:end].decode(), new
         name = path.relative_to(SOURCE).as_posix()
         all_mutants.append(
-            Mutant(name, line, *(re.sub(r"\s+", " ", one)[:80] for one in shown), changed.decode())
+            Mutant(name, line, end_line, *(re.sub(r"\s+", " ", one)[:80] for one in shown), changed.decode())
         )
     return all_mutants
 
@@ -225,21 +176,76 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
                 yield from _walk(child)
 
 
-def chosen(*, each: int, only: str | None) -> list[Mutant]:
-    """A few mutants of every module, the same ones for the same seed and source."""
+def chosen(*, only: str | None, each: int | None = None, sample: int | None = None) -> list[Mutant]:
+    """A few mutants of every module, or of all of them together: the same ones for the same seed and source."""
     selection: list[Mutant] = []
     for path in trusted():
-        if only is not None and only not in path.relative_to(SOURCE).as_posix():
+        if only is not None and not path.relative_to(SOURCE).as_posix().startswith(only):
             continue
         possible = mutants(path)
-        sample = random.Random(f"{SEED} {path.name}").sample(possible, min(each, len(possible)))
-        selection += sorted(sample, key=lambda mutant: mutant.line)
+        if each is not None:
+            possible = random.Random(f"{SEED} {path.name}").sample(possible, min(each, len(possible)))
+        selection += sorted(possible, key=lambda mutant: mutant.line)
+    if sample is not None:
+        selection = random.Random(f"{SEED} {only}").sample(selection, min(sample, len(selection)))
     return selection
 
 
-def guards(path: str) -> tuple[str, ...]:
-    """The tests that should notice a mistake in a module."""
-    return GUARDS[max((name for name in GUARDS if path.startswith(name)), key=len)]
+class Guards:
+    """Which tests run through which lines, and how long they take: from runs under coverage."""
+
+    def __init__(self, folder: Path, *, limit: float) -> None:
+        from coverage import CoverageData
+
+        self._limit = limit
+        self._lines: dict[str, dict[int, set[str]]] = {}
+        self._seconds: dict[str, float] = {}
+        files = sorted(folder.glob("*.db"))
+        if not files:
+            raise SystemExit(f"no *.db in {folder}: run make coverage, or its piece for this package, first")
+        for file in files:
+            self._seconds |= json.loads(times_file(file).read_text("utf-8"))
+            data = CoverageData(str(file))
+            data.read()
+            for measured in data.measured_files():
+                lines = self._lines.setdefault(measured.rpartition("/maquette/")[2], {})
+                for line, names in data.contexts_by_lineno(measured).items():
+                    lines.setdefault(line, set()).update(name for name in names if name)
+
+    def of(self, mutant: Mutant) -> tuple[list[str], float]:
+        """The tests that run through a mutant's line, quickest first, and the seconds they take.
+
+        Lines of a class or of a module run before any test, and compiled functions are not traced: their tests are
+        all that reach the module.
+        """
+        lines = self._lines.get(mutant.path, {})
+        reached = set[str]().union(*(lines.get(i, ()) for i in range(mutant.line, mutant.end_line + 1)))
+        if not reached and not _is_traced(mutant):
+            reached = set[str]().union(*lines.values())
+        tests = self._functions(reached)
+        ends = list(itertools.accumulate(self._seconds.get(test, 0.0) for test in tests))
+        within = 1 + sum(end <= self._limit for end in ends[1:])
+        return tests[:within], sum(self._seconds.get(test, 0.0) for test in tests[:within])
+
+    def _functions(self, contexts: Iterable[str]) -> list[str]:
+        """A context is a test function, or the file of a fixture, which stands for all its tests."""
+        found: set[str] = set()
+        for context in contexts:
+            found |= (
+                {context} if "::" in context else {t for t in self._seconds if t.startswith(f"{context}::")}
+            )
+        own = (test for test in found if not test.startswith(TOO_SLOW))
+        return sorted(own, key=lambda test: (self._seconds.get(test, 0.0), test))
+
+
+def _is_traced(mutant: Mutant) -> bool:
+    """Does a line run under a test's name, if at all? Not outside of functions, nor in a compiled one."""
+    around = [
+        node
+        for node in ast.walk(ast.parse(mutant.source))
+        if isinstance(node, ast.FunctionDef) and node.body[0].lineno <= mutant.line <= (node.end_lineno or 0)
+    ]
+    return bool(around) and not any("njit" in ast.unparse(d) for node in around for d in node.decorator_list)
 
 
 class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
@@ -266,29 +272,55 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
         raise OSError(path)  # no compiled file of the unchanged module
 
 
-def survives(mutant: Mutant | None, tests: Sequence[str], log: Path) -> bool:
-    """Do the tests pass in a process of its own? None changes nothing."""
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run of tests ended."""
+
+    code: int | None
+    """That of pytest; None where it was stopped."""
+    failed: str | None
+    """The first test that failed."""
+
+
+def run_tests(mutant: Mutant | None, tests: Sequence[str], *, seconds: float) -> Ended:
+    """Run tests in a process of its own, up to the first failure; None changes nothing."""
+    said = Path(tempfile.mkdtemp()) / "failed"
     pid = os.fork()
     if pid == 0:
-        _run(mutant, tests, log)
-    end = time.monotonic() + MAX_SECONDS
+        _run(mutant, tests, said, seconds=seconds)
+    end = time.monotonic() + MAX_WAIT
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status) == 0
+            code = os.waitstatus_to_exitcode(status)
+            failed = said.read_text("utf-8") if said.exists() else None
+            return Ended(None if code == -signal.SIGXCPU else code, failed)
         time.sleep(0.05)
     os.killpg(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    return False
+    return Ended(None, None)
 
 
-def _run(mutant: Mutant | None, tests: Sequence[str], log: Path) -> None:
+class _FirstFailure:
+    """A plugin that writes the name of the first test that failed."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and not self._place.exists():
+            self._place.write_text(function_of(report.nodeid), encoding="utf-8")
+
+
+def _run(mutant: Mutant | None, tests: Sequence[str], said: Path, *, seconds: float) -> None:
     os.setpgid(0, 0)
     code = 1
     try:
-        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(handle, 1)
-        os.dup2(handle, 2)
+        most = int(seconds) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
+        log = os.open(said.with_name("log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         os.chdir(ROOT)
         if mutant is not None:
             sys.meta_path.insert(0, _Changed(mutant))
@@ -296,20 +328,8 @@ def _run(mutant: Mutant | None, tests: Sequence[str], log: Path) -> None:
                 os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp()
         import pytest
 
-        options = [
-            "-q",
-            "-x",
-            "-n",
-            "0",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:randomly",
-            "--hypothesis-seed=1",
-            "-m",
-            "not slow",
-        ]
-        code = int(pytest.main([*options, *tests]))
+        options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        code = int(pytest.main([*options, *tests], plugins=[_FirstFailure(said)]))
     except BaseException:
         traceback.print_exc()
     finally:
@@ -318,12 +338,74 @@ def _run(mutant: Mutant | None, tests: Sequence[str], log: Path) -> None:
         os._exit(code)
 
 
+class Trial:
+    """Tries mutants; remembers what was found, also of earlier runs."""
+
+    def __init__(self, guards: Guards) -> None:
+        self._guards = guards
+        self._passing: set[str] = set()
+        lines = FOUND.read_text("utf-8").splitlines() if FOUND.exists() else []
+        self._found: dict[str, dict[str, Any]] = {one["digest"]: one for one in map(json.loads, lines)}
+
+    def known(self, mutant: Mutant) -> Outcome | None:
+        """What is known already. Who survived is tried again where the tests of its line changed."""
+        before = self._found.get(mutant.digest)
+        if before is None:
+            return None
+        tests, _ = self._guards.of(mutant)
+        is_final = before["outcome"] == "noticed" or before["tests"] == _digest_of(tests)
+        return before["outcome"] if is_final else None
+
+    def of(self, mutant: Mutant) -> Outcome:
+        tests, seconds = self._guards.of(mutant)
+        outcome, by = self._try(mutant, tests, seconds)
+        found = {
+            "digest": mutant.digest,
+            "mutant": str(mutant),
+            "outcome": outcome,
+            "by": by,
+            "tests": _digest_of(tests),
+            "count": len(tests),
+        }
+        self._found[mutant.digest] = found
+        with FOUND.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(found) + "\n")
+        return outcome
+
+    def _try(self, mutant: Mutant, tests: list[str], seconds: float) -> tuple[Outcome, str | None]:
+        if not tests:
+            return "not reached", None
+        ended = run_tests(mutant, tests, seconds=60 + 4 * seconds)
+        if ended.code == 0:
+            return "survives", None
+        if ended.code is None:
+            return "out of time", None
+        self._check_passes(ended.failed or tests[0])
+        return "noticed", ended.failed
+
+    def _check_passes(self, test: str) -> None:
+        """A test that fails without any change notices nothing."""
+        if test not in self._passing:
+            if run_tests(None, [test], seconds=600).code != 0:
+                raise RuntimeError(f"{test} fails without any change")
+            self._passing.add(test)
+
+
+def _digest_of(tests: Sequence[str]) -> str:
+    """Of tests, and of the files that they are in."""
+    hasher = hashlib.sha256(repr(sorted(tests)).encode())
+    for file in sorted({test.partition("::")[0] for test in tests}):
+        hasher.update((ROOT / file).read_bytes())
+    return hasher.hexdigest()[:16]
+
+
 def warm_up() -> None:
     """What every process needs, and no module of the package."""
     import duckdb  # noqa: F401
     import numpy  # noqa: F401
     import opendp.measurements  # noqa: F401
     import pyarrow.parquet  # noqa: F401
+    import pytest  # noqa: F401
     import scipy.stats  # noqa: F401
     import sqlalchemy  # noqa: F401
 
@@ -336,62 +418,59 @@ def used() -> float:
     return children.ru_utime + children.ru_stime
 
 
-def figures(*, each: int, only: str | None, seconds: float | None = None) -> Iterator[dict[str, Any]]:
-    """One figure per package: how many mutants were noticed, and those that were not.
-
-    With `seconds` the mutants of a package run in random order until they have used that much processor time.
-    """
+def figures(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """One figure: how many mutants were noticed, and those that were not. None before the sample is complete."""
     warm_up()
-    log = Path(tempfile.mkdtemp()) / "mutant.log"
-    groups: dict[tuple[str, ...], list[Mutant]] = {}
-    for mutant in chosen(each=each, only=only):
-        groups.setdefault(guards(mutant.path), []).append(mutant)
-    for tests, group in groups.items():
-        if not survives(None, tests, log):
-            raise RuntimeError(f"the tests fail without any change: {log.read_text()[-2000:]}")
-        left: list[Mutant] = []
-        if seconds is not None:
-            random.Random(SEED).shuffle(group)
-        tried, begin = 0, used()
-        for number, mutant in enumerate(group, start=1):
-            if seconds is not None and used() - begin > seconds:
-                break
-            tried = number
-            if survives(mutant, tests, log):
-                left.append(mutant)
+    trial = Trial(Guards(options.reached, limit=options.limit))
+    group = chosen(only=options.only, each=options.each, sample=options.sample)
+    outcomes: dict[str, Outcome] = {}
+    begin = used()
+    for number, mutant in enumerate(group, start=1):
+        outcome = trial.known(mutant)
+        if outcome is None:
+            if options.seconds is not None and used() - begin > options.seconds:
+                print(f"{number - 1} of {len(group)} are done; the same command goes on", file=sys.stderr)
+                return
+            outcome = trial.of(mutant)
             print(
-                f"{number}/{len(group)} {mutant.path}:{mutant.line} {mutant.before!r} -> {mutant.after!r}: "
-                f"{'SURVIVES' if mutant in left else 'noticed'}",
+                f"{number}/{len(group)} {mutant}: {outcome} ({used() - begin:.0f} s)",
                 file=sys.stderr,
                 flush=True,
             )
-        name = next(name for name, guard in GUARDS.items() if guard == tests)
-        yield {
-            "package": name,
-            "mutants": tried,
-            "drawn": len(group),
-            "noticed": tried - len(left),
-            "survivors": [f"{m.path}:{m.line} {m.before!r} -> {m.after!r}" for m in left],
-            "command": " ".join(
-                ["python -m benchmarks.mutation", f"--each {each}"]
-                + ([f"--only {only}"] if only else [])
-                + ([f"--seconds {seconds:g}"] if seconds is not None else [])
-            ),
-        }
+        outcomes[str(mutant)] = outcome
+    by_outcome = {
+        kind: [m for m, one in outcomes.items() if one == kind] for kind in sorted(set(outcomes.values()))
+    }
+    yield {
+        "package": options.only,
+        "mutants": len(group),
+        "noticed": len(by_outcome.pop("noticed", [])),
+        **by_outcome,
+        "command": " ".join(
+            ["python -m benchmarks.mutation"]
+            + [
+                f"--{name} {value}"
+                for name in ("only", "each", "sample", "limit")
+                if (value := getattr(options, name))
+            ]
+        ),
+    }
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutation", description=__doc__)
-    parser.add_argument("--each", type=int, default=4, help="mutants per module")
-    parser.add_argument("--only", default=None, help="modules whose path contains this")
-    parser.add_argument("--seconds", type=float, default=None, help="processor seconds per package")
+    parser.add_argument("--only", default=None, help="modules whose path begins with this")
+    parser.add_argument("--each", type=int, default=None, help="mutants per module")
+    parser.add_argument("--sample", type=int, default=None, help="mutants of all these modules together")
+    parser.add_argument("--limit", type=float, default=20.0, help="processor seconds of tests for a mutant")
+    parser.add_argument("--seconds", type=float, default=None, help="processor seconds after which to end")
+    parser.add_argument("--reached", type=Path, default=REACHED, help="a folder of runs under coverage")
     parser.add_argument("--list", action="store_true", help="only show the mutants")
     options = parser.parse_args(arguments)
     if options.list:
-        for mutant in chosen(each=options.each, only=options.only):
-            print(f"{mutant.path}:{mutant.line} {mutant.before!r} -> {mutant.after!r}")
+        print(*chosen(only=options.only, each=options.each, sample=options.sample), sep="\n")
         return
-    append_each("mutation", figures(each=options.each, only=options.only, seconds=options.seconds))
+    append_each("mutation", figures(options))
 
 
 if __name__ == "__main__":

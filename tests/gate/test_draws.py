@@ -17,6 +17,7 @@ from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate.curator import Curator
 from maquette.queries import prefixes, where
 from maquette.questions.draws import Candidates, Draw, Listed, Thresholds
+from maquette.samplers.draw import join_words, split_words
 
 HUGE = Domain((Attribute("key", Kind.ORDINAL, codes=2**64),))
 SMALL = Domain(
@@ -134,6 +135,12 @@ def test_the_holder_of_the_table_follows_a_draw_level_by_level():
     watched.draw(Draw(Thresholds("key"), "tree", 4), price=Fraction(1))
     assert seen == list(range(1, len(seen) + 1))
     assert seen
+
+
+@pytest.mark.parametrize("code", [0, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1])
+def test_codes_of_every_size_come_back_from_the_ledger(code):
+    (back,) = join_words(split_words([np.array([code, 1], dtype=np.uint64)]))
+    assert back.tolist() == [code, 1]
 
 
 def test_descriptions_are_checked():

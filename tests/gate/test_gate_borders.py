@@ -175,3 +175,24 @@ def test_what_is_left_is_said_as_prices_of_single_records():
     assert curator.left == Fraction(1, 4)
     curator.size(price=Fraction(1, 8))
     assert curator.left == Fraction(1, 8)
+
+
+@pytest.mark.parametrize("budget", [PURE, Budget(1.0, 1e-6, "zcdp")], ids=["laplace", "gaussian"])
+def test_counts_get_the_noise_that_they_state(monkeypatch, budget):
+    """Whole counts are over 1: what the sampler is asked for is the law that comes with the number."""
+    ledger = ledger_for(TINY, budget=budget, relation=Relation.ADD_REMOVE)
+    set_aside(ledger, "key", budget)
+    curator = Curator(table_of(TINY, HISTOGRAM), ledger, key="key", budget=budget)
+    drawn: list[Fraction] = []
+
+    def laplace(exact, *, scale):
+        drawn.append(scale)
+        return exact
+
+    def gaussian(exact, *, sigma):
+        drawn.append(Fraction(sigma) ** 2)
+        return exact
+
+    monkeypatch.setattr(curator, "_noise", SimpleNamespace(laplace=laplace, gaussian=gaussian))
+    noise = curator.size(price=Fraction(1, 100)).noise
+    assert drawn == [noise.scale if budget.pure else noise.sigma_squared]

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from maquette.accounting.budget import UNITS
 from maquette.accounting.unit import Unit
+from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.gate import prices as calibrate
 from maquette.queries.base import Sensitivity
+from maquette.queries.marginals import Binned
 from maquette.questions.bounds import WIDEST
 from maquette.questions.noise import float_up, sigma_of, sqrt_up
 from maquette.samplers.laws import exp_minus
@@ -113,3 +115,38 @@ def test_a_price_on_the_grid_is_kept(price):
 def test_a_price_below_one_unit_is_refused(price):
     with pytest.raises(ParameterError, match="at least 1e-12"):
         calibrate.on_grid(price)
+
+
+TWO = Domain((Attribute("a", Kind.ORDINAL, codes=3), Attribute("b", Kind.ORDINAL, codes=4)))
+ASKED = (Fraction(7), Fraction(400, 3))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("unit", list(Unit))
+def test_tables_state_the_variance_that_is_drawn_and_pay_for_it(unit, relation):
+    tables = [Binned(("a",), ((0, 1, 2),)), Binned(("b",), ((0, 1, 2, 3),))]
+    plan = calibrate.Prices(unit, unit, relation).tables(TWO, tables, ASKED)
+    times = 2 if unit.is_pure else 1  # of Laplace noise the width is the scale, else the deviation
+    assert plan.variances == tuple(times * Fraction(width) ** 2 for width in plan.widths)
+    wanted = [variance + unit.smoothing for variance in ASKED]
+    for variance, least in zip(plan.variances, wanted, strict=True):
+        assert least <= variance <= least * (1 + Fraction(1, 2**50))
+    moved = 1 if relation is Relation.ADD_REMOVE else 2
+    if unit.is_pure:
+        price = sum(moved / Fraction(width) for width in plan.widths)
+    else:
+        price = sum(moved / (2 * (variance - unit.smoothing)) for variance in plan.variances)
+    assert price <= Fraction(plan.event.cost(unit).units, UNITS) <= price * (1 + Fraction(1, 10**6))
+
+
+def test_a_pure_draw_costs_a_ledger_in_rho_what_its_bounded_range_is_worth():
+    """epsilon^2 / 8, a quarter of what any pure mechanism costs, and that only where the ledger counts rho."""
+    price = Fraction(1, 2)
+    costs = {
+        ledger: calibrate.Prices(Unit.EPSILON, ledger, Relation.ADD_REMOVE)
+        .draw(price, resolution=3, what="a draw")
+        .event.cost(ledger)
+        .units
+        for ledger in (Unit.EPSILON, Unit.RHO)
+    }
+    assert costs == {Unit.EPSILON: price * UNITS, Unit.RHO: price**2 / 8 * UNITS}

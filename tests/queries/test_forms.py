@@ -225,6 +225,7 @@ def test_what_cannot_be_searched_is_bounded_and_says_so(monkeypatch):
     assert not asked.exact_sensitivity
     products = mq.where(SURVEY, "age < 50") + mq.where(SURVEY, "age >= 50 AND sex = 'Male'")
     assert products.sensitivity(Relation.ADD_REMOVE).l1 == 1  # proved by the sides of the two products
+    assert not products.exact_sensitivity  # for replacing a record it is only a bound
     sensitivity._union_sensitivity.cache_clear()
 
 

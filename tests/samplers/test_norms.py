@@ -89,6 +89,12 @@ def test_points_of_a_level_are_those_of_its_box():
         assert law.points(level) == sides[0] * sides[1]
 
 
+def test_the_one_point_that_was_tried_is_taken_where_it_lies_inside():
+    levels = np.array([3], dtype=np.int64)
+    points = [whole_point(SeededBits(i), Body((2, 1)), levels, 1) for i in range(8)]
+    assert all(point is not None and (np.abs(point) <= [6, 3]).all() for point in points)
+
+
 def test_products_beyond_64_bits_are_compared_exactly():
     body = Body((2**24, 2**24), ((2**24, -(2**24)),), (2**48,))
     levels = np.full(4096, 2**20)

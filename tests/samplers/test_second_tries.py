@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from types import SimpleNamespace
@@ -211,3 +212,14 @@ def test_weighted_records_answer_any_class_and_refuse_wide_tables(monkeypatch):
     monkeypatch.setattr(trellis, "MAX_WEIGHTED_CELLS", 3)
     with pytest.raises(MechanismError, match="more than 3 cells"):
         weighted.answer(where(DOMAIN, "a = 1"))
+
+
+@pytest.mark.parametrize(("atoms", "m"), [(3, 2), (2, 5), (5, 3), (1, 4)])
+def test_the_limit_of_an_enumeration_is_on_all_rows_of_all_databases(monkeypatch, atoms, m):
+    rows = math.comb(atoms + m - 1, m) * m
+    monkeypatch.setattr(check, "MAX_ENUMERATED_ROWS", rows)
+    check._check_listed(atoms, m)
+    if atoms > 1:  # one atom makes one database, which is never too many
+        monkeypatch.setattr(check, "MAX_ENUMERATED_ROWS", rows - 1)
+        with pytest.raises(MechanismError, match="too many databases"):
+            check._check_listed(atoms, m)
