@@ -110,7 +110,7 @@ def release(
     )
     warn_if_weak(request.budget)
     choice = planning.choose(request, accounting=accounting_of(table, ledger) or accounting)
-    planning.check_memory(choice)
+    planning.check_memory(choice, limit=table.memory_limit)
     total = Budget(
         epsilon if total_epsilon is None else total_epsilon,
         delta if total_delta is None else total_delta,

@@ -580,13 +580,13 @@ def _(patch):
 @bug("bounds inferred from the data", checks.replayed("gaussian", delta=1e-6))
 def _(patch):
     def make(real):
-        def init(self, domain, columns):
+        def init(self, domain, columns, **room):
             top = max(int(columns["age"].max(initial=0)), 1) if "age" in columns else 1
             age = columns.get("age")
             scaled = (
                 columns if age is None else columns | {"age": (age.astype(int) * 5 // top).astype(np.uint8)}
             )
-            real(self, domain, scaled)
+            real(self, domain, scaled, **room)
 
         return init
 
@@ -596,10 +596,10 @@ def _(patch):
 @bug("an odd record raises", checks.replayed("laplace", source="pandas"))
 def _(patch):
     def make(real):
-        def init(self, domain, columns):
+        def init(self, domain, columns, **room):
             if "region" in columns and int(columns["region"].max(initial=0)) > 2:
                 raise ValueError("unknown category")
-            real(self, domain, columns)
+            real(self, domain, columns, **room)
 
         return init
 
@@ -609,10 +609,10 @@ def _(patch):
 @bug("a warning that counts records", checks.replayed("laplace", source="arrow"))
 def _(patch):
     def make(real):
-        def init(self, domain, columns):
+        def init(self, domain, columns, **room):
             missing = int((columns["age"] > 5).sum()) if "age" in columns else 0
             warnings.warn(f"{missing} missing values were replaced", stacklevel=2)
-            real(self, domain, columns)
+            real(self, domain, columns, **room)
 
         return init
 

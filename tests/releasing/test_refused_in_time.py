@@ -74,6 +74,32 @@ def test_what_has_no_room_on_the_machine_is_refused_before_payment(tmp_path, mon
     assert not place.exists()
 
 
+@pytest.mark.parametrize("rows", [1, 3000])
+def test_what_has_no_room_under_the_limit_is_refused_before_payment(tmp_path, rows):
+    """By public sizes alone: a table of one record is refused with the same words as one of many."""
+    domain = Domain(tuple(Attribute(f"a{i}", Kind.ORDINAL, codes=150) for i in range(4)), reviewed=True)
+    values = {a.name: [7] * rows for a in domain}
+    place, many = tmp_path / "x.ledger", mq.marginals(domain, k=3)
+    ask = {"epsilon": 1.0, "delta": 1e-9, "mechanism": "sculpt", "ledger": place}
+    with pytest.raises(MechanismError) as error:
+        mq.release(mq.open(values, domain=domain, memory_limit=10**9), many, **ask)
+    assert str(error.value) == (
+        "mechanism 'sculpt' takes about 972 MB for 13,500,000 answers beside rows and counted tables, and the memory "
+        "limit of 1,000 MB leaves 375 MB for them; set a limit of 2,592 MB (memory_limit= in bytes, --memory in MB), "
+        "or ask for smaller or fewer tables (fewer attributes together, coarser cells). Nothing was paid"
+    )
+    assert not place.exists()
+
+
+def test_a_small_release_has_room_under_any_limit(tmp_path):
+    """A limit of 0 says that rows are to be read anew for every question."""
+    columns = toy_columns(DOMAIN, 60)
+    values = {a.name: a.decode(columns[a.name])[0].tolist() for a in DOMAIN}
+    streamed = mq.open(values, domain=DOMAIN, memory_limit=0)
+    made = mq.release(streamed, QUERIES, epsilon=1.0, ledger=tmp_path / "x.ledger")
+    assert len(made.answers.fractions) == QUERIES.count
+
+
 # --- folders ---
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -205,9 +206,46 @@ def test_columns_in_memory_cannot_be_written():
 
 
 def test_the_codes_decide_between_memory_and_stream():
-    rows = rows_of(100)
-    assert isinstance(open_engine(rows, DOMAIN, memory_limit=300), MemoryEngine)
-    assert isinstance(open_engine(rows, DOMAIN, memory_limit=299), StreamEngine)
+    rows = rows_of(100)  # 300 bytes of codes, which may take half of the limit
+    assert isinstance(open_engine(rows, DOMAIN, memory_limit=600), MemoryEngine)
+    assert isinstance(open_engine(rows, DOMAIN, memory_limit=599), StreamEngine)
+
+
+@pytest.mark.parametrize("stored", ["memory", "file", "frame"])
+def test_tables_beyond_the_limit_are_counted_in_several_passes(tmp_path, monkeypatch, stored):
+    monkeypatch.setattr(engines, "LEAST_CELLS_PER_PASS", 16)
+    monkeypatch.setattr("maquette.vault.tables.COVER_CELLS", 1)
+    source, limit = rows_of(300), 0
+    if stored == "memory":
+        limit = 1800
+    if stored == "file":
+        pq.write_table(pa.table(source), tmp_path / "t.parquet")
+        source = tmp_path / "t.parquet"
+    asked = [m for k in (1, 2) for m in combinations(DOMAIN.names, k)]
+    exact = open_engine(rows_of(300), DOMAIN).margins(asked)
+    engine = open_engine(source, DOMAIN, memory_limit=limit)
+    assert isinstance(engine, MemoryEngine) == (stored == "memory")
+    largest: list[int] = []
+    plain = type(engine).fold
+
+    def fold(self, task):
+        largest.append(sum(array.size for array in task.zeros()))
+        return plain(self, task)
+
+    monkeypatch.setattr(type(engine), "fold", fold)
+    counts = engine.margins(asked)
+    assert all(np.array_equal(counts[margin], exact[margin]) for margin in asked)
+    assert len(largest) > 1
+    most = max(DOMAIN.cells(margin) for margin in asked)
+    assert max(largest) <= max(most, engine.cells_per_pass)
+    if engine._tables is not None:
+        assert sum(table.size for table in engine._tables._tables.values()) <= 16
+
+
+def test_lists_of_tables_hold_what_fits():
+    assert engines.in_passes([3, 4, 5, 20, 1, 1], int, 8) == [[3, 4], [5], [20], [1, 1]]
+    assert engines.in_passes([], int, 8) == []
+    assert engines.in_passes([4, 4, 4], int, 8) == [[4, 4], [4]]
 
 
 def counted_passes(engine: Any, monkeypatch) -> list[object]:

@@ -37,8 +37,8 @@ Memory = Annotated[
     typer.Option(
         metavar="MB",
         min=0,
-        help="Memory for the coded rows; a table that needs more is read again for every question. "
-        "Default: a quarter of what is free.",
+        help="Memory for coded rows, counted tables and a release. Rows that need more than half are read again for "
+        "every question; a release that cannot keep to it is refused. Default: a quarter of what is free, for rows.",
     ),
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="The table inside a database.")]

@@ -43,6 +43,8 @@ class Table:
     """Where its ledger is kept if no other place is named: beside the file; None where there is none."""
     persons: Persons | None = None
     """Whose privacy is protected where one person has several records; None where everybody has one."""
+    memory_limit: int | None = None
+    """Bytes that the rows and a release may take; None where nobody set a limit."""
     _raw: Callable[[Sequence[str], bytes], str] | None = None
     """The commitment to raw columns, for a ledger that was made before the domain."""
 
@@ -82,9 +84,9 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
 
     The rows are coded by the declared domain, each on its own: nothing about the opening depends on another
     row, and nothing raises because of a value. `encoding` is that of a text file; one that is not in it is refused.
-    `memory_limit` is in bytes. See `docs/sources.md`. Where one person may have several rows, `person` names the column
-    that says whose row it is: everything then protects whole persons, and at most `rows_per_person` rows of each count
-    (`docs/people.md`).
+    `memory_limit` (bytes) is for the rows and a release of them, see `docs/sources.md`. Where a person may have several
+    rows, `person` names the column that says whose row it is: everything then protects whole persons, and at most
+    `rows_per_person` rows of each count (`docs/people.md`).
     """
     _check_domain(domain)
     if not domain.reviewed and not allow_unreviewed:
@@ -108,6 +110,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
         source=public,
         ledger_location=ledger_beside(source),
         persons=persons,
+        memory_limit=memory_limit,
         _raw=partial(raw_commitment, source, **place),
     )
 
@@ -192,9 +195,7 @@ def _check_domain(domain: object) -> None:
         )
 
 
-# The one look at a private table that nobody pays for: exact answers, for the person who holds the table
-# anyway.
-#
+# The one look at a private table that nobody pays for: exact answers, for the person who holds the table anyway.
 # Whatever is computed from them is as private as the rows. They feed `maquette evaluate` and nothing else: no
 # mechanism, no release and no ledger may ever see them, and nothing here writes a file.
 

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +33,14 @@ from maquette.gate.handle import open_columns, raw_columns
 from maquette.questions.findings import FIRST_YEAR, YEARS
 from maquette.questions.noise import IndependentLaw
 from maquette.receipt import Receipt
-from maquette.releasing.found_cells import CLEAR, MANY_MISSING, close_borders, number_attribute, occupied
+from maquette.releasing.found_cells import (
+    CLEAR,
+    MANY_MISSING,
+    close_borders,
+    number_attribute,
+    occupied,
+    share_inside,
+)
 from maquette.releasing.payment import refusal_of, require_total, warn_if_weak
 
 ColumnKind = Literal["number", "text", "date"]
@@ -46,6 +53,8 @@ MOSTLY = 0.9
 """The share of the values that are no other kind, from which a column is of a kind."""
 LADDER_SHARE = Fraction(1, 4)
 """Of what a numeric column has left, to find where its numbers are; the rest counts them more closely."""
+NEARLY_ALL = 0.97
+"""The share of a column's numbers, by noisy counts, that is called so."""
 MONTHS = 120
 """A calendar of more months than that goes by years."""
 MISSING_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "nan", "NaN", ".", "-")
@@ -333,18 +342,17 @@ def _numbers(
     ladder = curator.numbers(name, price=first)
     receipts.append(ladder.receipt)
     cells = occupied(ladder.values, ladder.noise)
-    nothing = Finding(name, "dropped", None, "too few numbers to find bounds", tuple(receipts))
     if cells is None:
-        return nothing
+        return Finding(name, "dropped", None, "too few numbers to find bounds", tuple(receipts))
     borders = close_borders(ladder.values, ladder.noise, cells, is_whole=is_whole)
     counts = curator.numbers(name, price=price - first, borders=borders)
     receipts.append(counts.receipt)
     attribute = number_attribute(name, borders, counts.values, counts.noise, is_whole=is_whole)
-    if attribute is None:
-        return replace(nothing, receipts=tuple(receipts))
     first_values, last_values = attribute.ends()
     low, high = float(first_values[0]) + 0.0, float(last_values[-1]) + 0.0  # no negative nought
-    text = f"number: nearly all in [{low:g}, {high:g}], {attribute.cells:,} cells"
+    share = share_inside(borders, counts.values, low, high)
+    many = "nearly all" if share > NEARLY_ALL else f"about {share:.0%}"
+    text = f"number: {many} in [{low:g}, {high:g}], {attribute.cells:,} cells"
     return Finding(name, "discovered", attribute, text, tuple(receipts))
 
 

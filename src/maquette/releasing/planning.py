@@ -25,6 +25,11 @@ from maquette.releasing.ranking import Criterion, Plan, error_by, preferred
 from maquette.releasing.request import Request, read_certificate
 from maquette.theory import search
 
+_SHARE_OF_LIMIT = 3 / 8
+"""Of a memory limit, what is left for a release beside coded rows and counted tables."""
+_SMALL_RELEASE = 128.0
+"""Megabytes that a release may take whatever the limit: below them a limit is about the rows of the table alone."""
+
 # Mechanism, accounting and certificate of one release, from public inputs.
 
 
@@ -89,10 +94,12 @@ def prepare(request: Request, mechanism: Mechanism, *, n: int | None = None) -> 
     return Choice(request, mechanism.prepare(request.task, n=n))
 
 
-def check_memory(choice: Choice) -> None:
-    """Refuse, before anything is paid, what has no room on this machine beside the coded rows. Public inputs only.
+def check_memory(choice: Choice, *, limit: int | None = None) -> None:
+    """Refuse, before anything is paid, what has no room on this machine or under the limit. Public inputs only.
 
-    By the memory that the machine has and not by what is free, which goes by the size of the table.
+    By the memory that the machine has and not by what is free, which goes by the size of the table. Of a limit (bytes)
+    codes take half at most and counted tables an eighth (`vault/engine.py`), whatever the number of records; what is
+    left is for answers and rows.
     """
     needed = choice.prepared.forecast.megabytes
     if (
@@ -100,11 +107,19 @@ def check_memory(choice: Choice) -> None:
     ):  # measured whole if there are records enough, which is not known yet
         needed = max(needed, postprocess.holding(choice.request.queries.count))
     there = psutil.virtual_memory().total / 1e6
+    takes = f"mechanism '{choice.mechanism.name}' takes about {{:,.0f}} MB for {choice.request.queries.count:,} answers"
+    smaller = "smaller or fewer tables (fewer attributes together, coarser cells)"
     if needed > there:
         raise MechanismError(
-            f"mechanism '{choice.mechanism.name}' takes about {needed:,.0f} MB for {choice.request.queries.count:,} "
-            f"answers, beside the coded rows, and this machine has {there:,.0f} MB; ask for smaller or fewer tables "
-            "(fewer attributes together, coarser cells). Nothing was paid"
+            f"{takes.format(needed)}, beside the coded rows, and this machine has {there:,.0f} MB; ask for {smaller}. "
+            "Nothing was paid"
+        )
+    own = needed - postprocess.LIBRARIES
+    if limit is not None and own > max(_SHARE_OF_LIMIT * limit / 1e6, _SMALL_RELEASE):
+        raise MechanismError(
+            f"{takes.format(own)} beside rows and counted tables, and the memory limit of {limit / 1e6:,.0f} MB leaves "
+            f"{_SHARE_OF_LIMIT * limit / 1e6:,.0f} MB for them; set a limit of {own / _SHARE_OF_LIMIT:,.0f} MB "
+            f"(memory_limit= in bytes, --memory in MB), or ask for {smaller}. Nothing was paid"
         )
 
 

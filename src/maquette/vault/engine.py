@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import psutil
@@ -20,13 +20,17 @@ from maquette.queries.marginals import Binned
 from maquette.vault.coding import Coder, coders
 from maquette.vault.commitment import in_order, is_in_order, lane_keys, seal
 from maquette.vault.source import Source, changed
-from maquette.vault.tables import MANY_ROWS, TableCache, plan_tables, summed
+from maquette.vault.tables import MANY_ROWS, MAX_KEPT_CELLS, TableCache, plan_tables, summed
 from maquette.vault.task import BinnedTask, Coded, CountTask, Integers, RecordsTask, Task, whole
+
+T = TypeVar("T")
 
 MAX_RECORDS = 2**32
 """Records of a table. Because of it exact counts times public factors fit into 64 bits (`questions/bounds.py`)."""
 MIN_CELLS_PER_PASS = 2**24
 """Counts that a pass over a table that is not in memory is asked for at least: a pass costs more than they do."""
+LEAST_CELLS_PER_PASS = 2**18
+"""The same under a limit of memory that is smaller than that: 2 MB."""
 ROWS = 2**20
 """Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
 THREADS = 2
@@ -92,8 +96,10 @@ class Engine(ABC):
 
     def binned(self, tables: Sequence[Binned]) -> list[Integers]:
         """The counts of tables in bins, each flat."""
-        bins = tuple(dict.fromkeys(table.ungrouped for table in tables))
-        counts = dict(zip(bins, self.fold(BinnedTask(self._domain, bins)), strict=True))
+        counts: dict[Binned, Integers] = {}
+        bins = list(dict.fromkeys(table.ungrouped for table in tables))
+        for some in in_passes(bins, lambda table: table.bins, self.cells_per_pass):
+            counts |= zip(some, self.fold(BinnedTask(self._domain, tuple(some))), strict=True)
         return [table.folded(counts[table.ungrouped]) for table in tables]
 
     def values(self, name: str) -> tuple[NDArray[np.uint64], Integers]:
@@ -116,14 +122,22 @@ class Engine(ABC):
         missing = [margin for margin in order if margin not in cached]
         if order and not missing and not classes:
             return cached, []
-        source = plan_tables(self._domain, missing, rows=self._rows(), most=MIN_CELLS_PER_PASS)
-        wide = tuple(dict.fromkeys(source.values()))
-        sums = self.fold(CountTask(self._domain, wide, classes))
-        tables = {m: sums[i].reshape([self._domain[name].size for name in m]) for i, m in enumerate(wide)}
-        counts = {m: summed(tables[source[m]], source[m], m) for m in missing}
+        most = min(self.cells_per_pass, MIN_CELLS_PER_PASS)
+        source = plan_tables(self._domain, missing, rows=self._rows(), most=most)
+        counts: dict[Margin, Integers] = {}
+        answers: list[Integers] = []
+        wide = list(dict.fromkeys(source.values()))
+        for i, some in enumerate(in_passes(wide, self._domain.cells, self.cells_per_pass) or [[]]):
+            sums = self.fold(CountTask(self._domain, tuple(some), () if i else classes))
+            tables = dict(zip(some, sums, strict=False))
+            if not i:
+                answers = sums[len(some) :]
+            for margin in (m for m in missing if source[m] in tables):
+                table = tables[source[margin]].reshape([self._domain[name].size for name in source[margin]])
+                counts[margin] = summed(table, source[margin], margin)
         if cache:
             cache.add(counts)
-        return cached | counts, sums[len(wide) :]
+        return cached | counts, answers
 
     def _table_cache(self) -> TableCache | None:
         """The tables of earlier passes, where a pass is dear and they are still those of the table."""
@@ -162,6 +176,20 @@ class BatchEngine(Engine):
         return self._batches(self._domain.names)
 
 
+def in_passes(tables: Sequence[T], cells_of: Callable[[T], int], most: int) -> list[list[T]]:
+    """Tables in lists of at most so many cells each, a larger one by itself: what is counted at once."""
+    passes: list[list[T]] = []
+    room = 0
+    for table in tables:
+        cells = cells_of(table)
+        if not passes or cells > room:
+            passes.append([])
+            room = most
+        passes[-1].append(table)
+        room -= cells
+    return passes
+
+
 def merged(parts: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[NDArray[np.uint64], Integers]:
     """Codes and their counts of several parts as those of all of them, the codes increasing."""
     codes, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
@@ -176,18 +204,23 @@ def merged(parts: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[NDArray[
 class MemoryEngine(BatchEngine):
     """Coded columns in memory."""
 
-    __slots__ = ("_columns",)
+    __slots__ = ("_columns", "_room")
 
-    def __init__(self, domain: Domain, columns: Coded) -> None:
+    def __init__(self, domain: Domain, columns: Coded, *, room: int | None = None) -> None:
+        """`room` is a limit on the bytes of tables: half of them are counted at once, half are kept."""
         super().__init__(domain)
         self._columns = {name: _frozen(columns[name]) for name in domain.names}
+        self._room = room
         _check_records(self._rows())
         if self._rows() >= MANY_ROWS:
-            self._tables = TableCache(domain)
+            self._tables = TableCache(domain, cells=_kept_cells(room))
 
     @property
     def cells_per_pass(self) -> int:
-        return MIN_CELLS_PER_PASS if self._tables else 2**21
+        most = MIN_CELLS_PER_PASS if self._tables else 2**21
+        if self._room is None:
+            return most
+        return min(most, max(LEAST_CELLS_PER_PASS, self._room // (16 * THREADS)))
 
     def _rows(self) -> int:
         return len(self._columns[self._domain.names[0]])
@@ -234,14 +267,16 @@ class StreamEngine(BatchEngine):
 
     __slots__ = ("_cells", "_coders", "_keys", "_seal", "_source")
 
-    def __init__(self, domain: Domain, source: Source, *, memory_limit: int = 0) -> None:
+    def __init__(self, domain: Domain, source: Source, *, cells: int, room: int | None = None) -> None:
+        """`cells` are counted at once; `room` is a limit on the bytes of tables, as in memory."""
         super().__init__(domain)
         self._source = source
         self._coders = coders(domain)
-        self._cells = max(MIN_CELLS_PER_PASS, memory_limit // 16)
+        self._cells = cells
         self._keys = lane_keys(secrets.token_bytes(32))
         self._seal: list[Any] | None = None
-        self._tables = TableCache(domain) if source.is_unchanged() else None
+        tables = TableCache(domain, cells=_kept_cells(room))
+        self._tables = tables if source.is_unchanged() else None
         if not source.notices_changes:
             for _ in self._same_records():
                 pass
@@ -290,9 +325,11 @@ def load(
     """Code the whole source into memory, or fall back to streaming as soon as the codes outgrow the limit.
 
     A source that will be streamed is read to its end all the same: what is wrong with it (damage, another encoding, a
-    failing cast) shows when it is opened, before anything is paid for.
+    failing cast) shows when it is opened, before anything is paid for. Of a limit that was set codes take half at most,
+    and tables that are counted and kept an eighth, or half where no codes are kept; the rest is for what a release
+    makes of them (`releasing/planning.py`).
     """
-    limit = psutil.virtual_memory().available // 4 if memory_limit is None else memory_limit
+    limit = psutil.virtual_memory().available // 4 if memory_limit is None else memory_limit // 2
     coding = coders(domain)
     row_bytes = sum(coder.dtype.itemsize for coder in coding.values())
     rows = min(source.likely_rows, limit // row_bytes + 1)  # more would be streamed
@@ -308,9 +345,13 @@ def load(
         tell(share)
     tell(1.0)
     if nbytes > limit:
-        return StreamEngine(domain, source, memory_limit=limit)
+        least = MIN_CELLS_PER_PASS if memory_limit is None else LEAST_CELLS_PER_PASS
+        return StreamEngine(
+            domain, source, cells=max(least, limit // 16), room=None if memory_limit is None else limit
+        )
     source.close()
-    return MemoryEngine(domain, {name: column.codes for name, column in columns.items()})
+    codes = {name: column.codes for name, column in columns.items()}
+    return MemoryEngine(domain, codes, room=None if memory_limit is None else memory_limit // 8)
 
 
 class Steps:
@@ -324,6 +365,11 @@ class Steps:
         while self._progress is not None and share * 20 >= self._step <= 20:
             self._progress(self._step / 20)
             self._step += 1
+
+
+def _kept_cells(room: int | None) -> int:
+    """Cells of four bytes that are kept for later questions, in half of the room for tables."""
+    return MAX_KEPT_CELLS if room is None else min(MAX_KEPT_CELLS, max(LEAST_CELLS_PER_PASS, room // 8))
 
 
 def _check_records(rows: int) -> None:

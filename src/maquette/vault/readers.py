@@ -264,7 +264,12 @@ def public_name(source: object, table: str | None) -> str:
     elif is_files(source):
         public = f"{len(source)} files"
     else:
-        public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
+        is_path = isinstance(source, (str, Path))  # "." and ".." have no name of their own
+        public = (
+            (Path(source).name.strip(".") or Path(source).resolve().name or "/")
+            if is_path
+            else type(source).__name__
+        )
     return public if table is None else f"{public}:{table}"
 
 

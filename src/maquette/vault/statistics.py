@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +12,7 @@ from maquette.queries.marginals import Binned, pieces
 from maquette.questions.answers import Answers, count_errors, signed_errors
 from maquette.questions.class_errors import WHOLE, ClassQuestion, gaps, largest_error, weigh
 from maquette.questions.classes import ClassTable
-from maquette.vault.engine import Engine
-
-T = TypeVar("T")
+from maquette.vault.engine import Engine, in_passes
 
 
 def errors_of(
@@ -44,7 +41,7 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
     """The largest weighted |count - n share| of every class, rounded up: see `questions/class_errors.py` for why one
     record moves each of them by at most 1."""
     largest = [0] * len(question.names)
-    for margins in _batches(list(question.by_margin), engine.domain.cells, engine.cells_per_pass):
+    for margins in in_passes(list(question.by_margin), engine.domain.cells, engine.cells_per_pass):
         for margin, counts in engine.margins(margins).items():
             shares = question.shares[margin].astype(np.int64, copy=False).reshape(counts.shape)
             gap = gaps(counts, shares, question.denominator)
@@ -56,20 +53,6 @@ def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]
     return np.array(largest, dtype=np.int64)
 
 
-def _batches(items: Sequence[T], cells_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Tables in lists of about so many cells each."""
-    batch: list[T] = []
-    cells = 0
-    for item in items:
-        batch.append(item)
-        cells += cells_of(item)
-        if cells >= most:
-            yield batch
-            batch, cells = [], 0
-    if batch:
-        yield batch
-
-
 def distances(
     engine: Engine, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.int64]:
@@ -77,7 +60,7 @@ def distances(
     public = iter(references)
     parts = [
         _distances(engine.binned(batch), [next(public) for _ in batch])
-        for batch in _batches(binned, lambda table: table.bins, engine.cells_per_pass)
+        for batch in in_passes(binned, lambda table: table.bins, engine.cells_per_pass)
     ]
     return np.concatenate(parts)
 
