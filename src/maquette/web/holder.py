@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any
 
 from maquette.accounting.budget import Budget
@@ -286,11 +287,15 @@ class Holder:
         return {"columns": rows.column_names, "rows": [list(row.values()) for row in rows.to_pylist()]}
 
     def history(self, who: str, after: int = 0, limit: int = 50) -> dict[str, Any]:
-        """What an analyst asked, in order; one page of it."""
+        """What an analyst asked, in order; one page of it.
+
+        Times are in whole seconds: a step is dated after its look, and to the millisecond that would say how long the
+        look took, which the tick of replies hides.
+        """
         past = [one for one in self._session(who).history() if one.sequence > after]
         page = past[: min(limit, MAX_PAGE)]
         more = page[-1].sequence if len(page) < len(past) else None
-        return {"items": [asdict(one) for one in page], "next": more}
+        return {"items": [asdict(replace(one, when=_seconds(one.when))) for one in page], "next": more}
 
     # --- the steward ------------------------------------------------------------------------------------------------
 
@@ -365,6 +370,10 @@ class Holder:
         self, who: str, role: str, action: str, detail: dict[str, Any], *, is_paid: bool = False
     ) -> None:
         self._audit.write(who, role, action, detail, self._ledger.receipt(), is_paid=is_paid)
+
+
+def _seconds(when: str) -> str:
+    return datetime.fromisoformat(when).isoformat(timespec="seconds")
 
 
 def table_fields(table: SessionTable) -> dict[str, Any]:
