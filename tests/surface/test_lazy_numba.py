@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from maquette import _lazy_numba as numba
 
@@ -52,3 +54,35 @@ def test_numba_is_loaded_by_the_first_count_and_not_before():
         "print(before, 'numba' in sys.modules)"
     )
     assert loaded_by(code) == "False True"
+
+
+@numba.njit(nogil=True)
+def thrice(value: Any) -> Any:
+    return 3 * value
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_rests_while_a_loop_is_compiled(enabled: bool):
+    compiled = thrice if not isinstance(thrice, numba.Kernel) else thrice.compiled()
+    from numba.core import event
+
+    seen: list[bool] = []
+
+    class Look(event.Listener):
+        def on_start(self, event: Any) -> None:
+            seen.append(gc.isenabled())
+
+        def on_end(self, event: Any) -> None:
+            """Nothing."""
+
+    look = Look()
+    event.register("numba:compile", look)
+    try:
+        if not enabled:
+            gc.disable()
+        assert compiled(5.0 if enabled else 5) == 15  # a type each, so that each is compiled
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
+        event.unregister("numba:compile", look)
+    assert seen == [False]

@@ -70,6 +70,8 @@ def count_tables(
     for start in range(0, rows, BLOCK):
         stop = min(start + BLOCK, rows)
         part = {name: column[start:stop] for name, column in used.items()}
+        for view in part.values():  # whatever they come from, so that loops are compiled for one type alone
+            view.setflags(write=False)
         _count_block(
             margins, shapes, tables, part, stop - start, None if weights is None else weights[start:stop]
         )

@@ -101,7 +101,8 @@ def _cut(
 ) -> tuple[int, int, bool]:
     size = data.shape[0]
     row = 0
-    begin = 0
+    # a bare 0 has a type of its own, for which numba would compile the functions below once more
+    begin: Any = np.int64(0)
     while begin < size:
         blank = _blank(data, begin, final)
         if blank == _NEED_MORE:
