@@ -1,7 +1,7 @@
 """Where the rows are: large Parquet files on one machine, PostgreSQL, Spark. Ratios within one run.
 
     python -m benchmarks engines --data DIR             files of 10^5 to 10^7 rows, and PostgreSQL
-    python -m benchmarks engines 100000000 --data DIR   a file of so many rows alone
+    python -m benchmarks engines 100000000 --data DIR   a file of so many rows alone, or several one after the other
     python -m benchmarks engines spark 10000000 --data DIR
     python -m benchmarks engines postgres 1000000 --data DIR
 
@@ -36,8 +36,8 @@ from maquette.domain import Domain
 from maquette.vault.readers import open_engine, open_source
 
 GROUP = 2**20
-RELEASE_LIMIT = 2 * 10**9
-"""Bytes of codes that a release may keep."""
+RELEASE_LIMIT = 4_100 * 10**6
+"""Bytes that the rows and a release of them may take: about the least that a release of all triples is not refused for."""
 SMALL_LIMIT = 2**20
 """Bytes of codes that no table here fits into, so that it is read anew on every pass."""
 
@@ -54,9 +54,7 @@ def main(arguments: list[str]) -> None:
     from benchmarks.__main__ import append_each
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks engines")
-    parser.add_argument(
-        "words", nargs="+", help="a number of rows, or postgres or spark and a number of rows"
-    )
+    parser.add_argument("words", nargs="+", help="numbers of rows, or postgres or spark and a number of rows")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--only", help="one of the two files, adult (whole numbers) or adult_raw (text)")
     parser.add_argument(
@@ -84,8 +82,9 @@ def part(
         elif words[0] == "spark":
             yield spark(data, where, int(words[1]))
         else:
-            for name in ("adult", "adult_raw") if only is None else (only,):
-                yield large_file(data, where, name, int(words[0]), looks or list(LOOKS))
+            for rows in map(int, words):
+                for name in ("adult", "adult_raw") if only is None else (only,):
+                    yield large_file(data, where, name, rows, looks or list(LOOKS))
 
 
 def enlarge(data: Path, name: str, rows: int, path: Path) -> Domain:

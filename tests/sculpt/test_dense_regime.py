@@ -1,6 +1,7 @@
 """When whole marginals are measured: the quick look says no only where the full plan does."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ from maquette.domain import Relation
 from maquette.mechanisms import residual, shape
 from maquette.mechanisms.base import Task
 from maquette.questions.measurement import Receipt, Size
-from maquette.sculpt import allocation, measurements
+from maquette.sculpt import allocation, dense, measurements, mechanism
 
 
 @pytest.mark.slow
@@ -75,6 +76,38 @@ def test_rows_are_fitted_to_no_more_cells_than_there_is_room_for(monkeypatch):
             sums = np.add.reduceat(sums, cut, axis=axis)
         assert (table.noisy.values == sums.ravel()).all()
         assert table.noisy.variance >= full.noisy.variance
+
+
+def test_many_rows_are_fitted_as_few_first():
+    """As near as rows that were swept all together, within what a row can be off by; copies are drawn apart."""
+    domain = calibrate.domain_of((6, 5, 4))
+    histogram = np.random.default_rng(4).integers(0, 9000, domain.shape)
+    model: Any = Exact(domain, histogram)
+    size: Any = Size(int(histogram.sum()), cast("Any", None), Receipt(0, ""))
+    found = measurements.from_residuals(domain, model, size, [(0, 1), (0, 2), (1, 2), (0, 1, 2)])
+    told: list[float] = []
+    fitted = dense.fit_many(found, m=1003, rng=np.random.default_rng(1), progress=told.append)
+    assert fitted.rows.shape == (1003, 3)
+    assert fitted.all_sweeps.shape == (2006, 3)
+    assert not np.array_equal(fitted.all_sweeps[:1003], fitted.all_sweeps[1003:])
+    counts = np.zeros(domain.shape)
+    np.add.at(counts, tuple(fitted.rows.T), 1)
+    assert np.abs(counts - histogram * (1003 / size.divisor)).max() < 3
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+@pytest.mark.parametrize(("rows", "whole", "expected"), [(500, True, 1), (499, True, 0), (500, False, 0)])
+def test_only_many_rows_of_whole_marginals_are_fitted_so(monkeypatch, rows, whole, expected):
+    calls: list[int] = []
+    monkeypatch.setattr(mechanism, "MANY_ROWS", 500)
+    monkeypatch.setattr(mechanism, "fit_many", lambda *_, m, **__: calls.append(m))
+    monkeypatch.setattr(mechanism.Run, "finish", lambda *_, **__: None)
+    monkeypatch.setattr(mechanism, "begin", lambda *_, **__: None)
+    task: Any = SimpleNamespace(rows=rows)
+    nothing: Any = None
+    mechanism.Run(nothing, task, nothing, nothing, lambda *_: None).fit(nothing, dense=whole)
+    assert len(calls) == expected
 
 
 def test_rows_keep_every_code_of_a_large_attribute():

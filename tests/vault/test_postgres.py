@@ -431,6 +431,59 @@ def test_a_release_is_repeated_and_a_changed_table_is_another(reader: str, owner
         mq.release(late, workload, epsilon=1.0, ledger=ledger, mechanism="sculpt")
 
 
+def test_a_release_that_lost_its_snapshot_goes_on_with_a_new_handle(reader: str, owner: Any, tmp_path: Path):
+    """What was answered stays paid and is not asked again; what was reserved is used up by the rest, and no more."""
+    ledger, asked = tmp_path / "l.ledger", mq.marginals(DOMAIN, k=2)
+    ask: Any = {"epsilon": 1.0, "delta": 1e-9, "ledger": ledger, "mechanism": "residual"}
+    table = mq.open(reader, domain=DOMAIN, table="people", memory_limit=0)
+    source: Any = table._engine._source
+
+    def end(_what: str, _share: float) -> None:
+        owner.execute("SELECT pg_terminate_backend(%s)", (source._snapshot[0],))
+
+    for _ in range(2):  # the handle stays lost
+        with pytest.raises(SourceError, match="snapshot that was opened is lost"):
+            mq.release(table, asked, progress=end, **ask)
+    with mq.Ledger.open(ledger) as book:
+        before = book.balance()
+        assert before.reserved_units > 0
+    again = mq.open(reader, domain=DOMAIN, table="people", memory_limit=0)
+    made = mq.release(again, asked, **ask)
+    with mq.Ledger.open(ledger) as book:
+        after = book.balance()
+    assert after.reserved_units == 0
+    assert before.charged_units < after.charged_units <= before.charged_units + before.reserved_units
+    assert len(made.answers.fractions) == asked.count
+
+
+def test_a_wrong_password_is_refused_in_words_without_it(url: str, owner: Any):
+    """With a server that asks for one; the rules of the others stay as they are."""
+    (name,) = owner.execute("SHOW hba_file").fetchone()
+    rules, file = Path(name).read_text(), Path(name)
+    owner.execute("DROP ROLE IF EXISTS locked")
+    owner.execute("CREATE ROLE locked LOGIN PASSWORD 'right'")
+    address = url.replace("postgres@", "locked:mistaken@")
+    try:
+        file.write_text("local all locked scram-sha-256\n" + rules)
+        owner.execute("SELECT pg_reload_conf()")
+        for _ in range(400):  # it reads them when it comes to it
+            try:
+                psycopg.connect(url.replace("postgres@", "locked@")).close()
+            except psycopg.OperationalError:
+                break
+            time.sleep(0.05)
+        with pytest.raises(SourceError, match="refused the role or its password") as refused:
+            open_engine(address, DOMAIN, table="people")
+        assert refused.value.__cause__ is None
+        checked = run("source", "check", address, "--table", "people")
+        assert checked.exit_code == 2
+        assert "mistaken" not in f"{refused.value}{checked.output}"
+    finally:
+        file.write_text(rules)
+        owner.execute("SELECT pg_reload_conf()")
+        owner.execute("DROP ROLE locked")
+
+
 @pytest.fixture
 def visits(owner: Any, reader: str):
     """People with their visits, in two tables and a view that joins them; the role may read the view alone."""

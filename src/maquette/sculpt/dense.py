@@ -1,7 +1,8 @@
-"""Answers of the dense regime, where whole marginals are measured in the residual basis and rows are fitted to them."""
+"""The dense regime, where whole marginals are measured in the residual basis: rows fitted to them, and answers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +14,40 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.residual import ResidualModel
 from maquette.queries.base import Margin
 from maquette.sculpt.measurements import Measurements, prior_variances
-from maquette.sculpt.targets import blend
+from maquette.sculpt.rows import MIN_GAINS, MORE_SWEEPS, FittedRows, begin, repair, sweep
+from maquette.sculpt.sampler import RowSampler
+from maquette.sculpt.targets import blend, targets_of
 from maquette.theory import direct
+
+MANY_ROWS = 100_000
+"""From so many rows on they are fitted as few first."""
+_COPIES, _LAST_SWEEPS = 8, 2
+"""Of every row, and sweeps of all of them: see `fit_many`."""
+
+
+def fit_many(
+    measurements: Measurements, *, m: int, rng: np.random.Generator, progress: Callable[[float], None]
+) -> FittedRows:
+    """m rows by an eighth of them: the few are swept until they are near the tables, each is taken eight times, and all
+    are swept twice and repaired.
+
+    Potentials do not depend on how many rows there are, so the copies begin where the few came to; two sweeps draw them
+    apart. An average over more sweeps, which takes away sampling error, gains hardly anything before a repair.
+    """
+    few = begin(measurements, m=-(-m // _COPIES), rng=rng)
+    sweep(few, min_gains=MIN_GAINS, more=MORE_SWEEPS, progress=lambda share: progress(share / 3))
+    layout, targets = targets_of(measurements, m)
+    rows = np.concatenate([few.rows] * _COPIES)[:m]
+    sampler = RowSampler(layout, targets, rows, rng=rng, integral=few.integral)
+    sweeps: list[NDArray[np.uint16]] = []
+    for done in range(_LAST_SWEEPS):
+        sampler.sweep(min_gain=MIN_GAINS[-1])
+        sweeps.append(sampler.rows.copy())
+        progress((1 + (done + 1) / _LAST_SWEEPS) / 3)
+    result = FittedRows(sampler.rows, np.concatenate(sweeps))
+    repair(sampler, result, answers=False, rng=rng, thorough=True)
+    progress(1.0)
+    return result
 
 
 def dense_outcome(

@@ -39,7 +39,7 @@ from maquette.questions.measurement import Size
 from maquette.questions.noise import independent
 from maquette.sculpt import allocation, stages, third_order
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
-from maquette.sculpt.dense import dense_outcome
+from maquette.sculpt.dense import MANY_ROWS, dense_outcome, fit_many
 from maquette.sculpt.measurements import Measurements, from_residuals
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.rounds import ONE_WAY_FACTOR, Rounds, candidate_sets, measure_in_rounds, plan_rounds
@@ -177,6 +177,9 @@ class Run:
 
     def fit(self, measurements: Measurements, *, dense: bool = False) -> FittedRows:
         """Rows for tables that are all measured already."""
+        if dense and self.row_count(measurements) >= MANY_ROWS:
+            progress = partial(self.progress, "fitting the synthetic rows")
+            return fit_many(measurements, m=self.row_count(measurements), rng=self.rng, progress=progress)
         sampler = begin(measurements, m=self.row_count(measurements), rng=self.rng)
         return self.finish(sampler, MIN_GAINS, dense=dense)
 
