@@ -37,7 +37,7 @@ from maquette.vault.readers import open_engine, open_source
 
 GROUP = 2**20
 RELEASE_LIMIT = 4_100 * 10**6
-"""Bytes that the rows and a release of them may take: about the least that a release of all triples is not refused for."""
+"""Bytes that the rows and a release of them may take: about the least for which all triples are not refused."""
 SMALL_LIMIT = 2**20
 """Bytes of codes that no table here fits into, so that it is read anew on every pass."""
 
