@@ -40,6 +40,7 @@ from maquette.questions.noise import independent
 from maquette.sculpt import allocation, stages, third_order
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
 from maquette.sculpt.dense import MANY_ROWS, dense_outcome, fit_many
+from maquette.sculpt.growth import growth
 from maquette.sculpt.measurements import Measurements, from_residuals
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.rounds import ONE_WAY_FACTOR, Rounds, candidate_sets, measure_in_rounds, plan_rounds
@@ -63,7 +64,7 @@ from maquette.sculpt.third_order import candidate_triples
 # Limits of time and memory:
 MAX_PAIRS = 25_000
 MAX_ROWS = 250_000
-"""Synthetic rows unless another number is asked for."""
+"""Synthetic rows unless another number is asked for, whatever the number of records."""
 MAX_COMPARED = 20_000
 """Three-way tables that are compared with the rows to choose a few."""
 _COMPARED_RECORDS = 1e10
@@ -142,7 +143,8 @@ class Run:
         else:
             sampler = self.select_in_rounds(measurements, sampler, budget, table_noise)
         measurements.reconcile()
-        return measurements, self.finish(extend(sampler, measurements, rng=self.rng), MIN_GAINS[1:])
+        sampler = extend(sampler, measurements, rng=self.rng)
+        return measurements, self.finish(sampler, measurements, MIN_GAINS[1:])
 
     def select_in_rounds(
         self, measurements: Measurements, sampler: RowSampler, budget: BudgetView, table_noise: TableNoise
@@ -181,18 +183,32 @@ class Run:
             progress = partial(self.progress, "fitting the synthetic rows")
             return fit_many(measurements, m=self.row_count(measurements), rng=self.rng, progress=progress)
         sampler = begin(measurements, m=self.row_count(measurements), rng=self.rng)
-        return self.finish(sampler, MIN_GAINS, dense=dense)
+        return self.finish(sampler, measurements, MIN_GAINS, dense=dense)
 
-    def finish(self, sampler: RowSampler, min_gains: tuple[float, ...], *, dense: bool = False) -> FittedRows:
-        """Sweep to everything measured, average, and repair rows that still miss the tables."""
+    def finish(
+        self,
+        sampler: RowSampler,
+        measurements: Measurements,
+        min_gains: tuple[float, ...],
+        *,
+        dense: bool = False,
+    ) -> FittedRows:
+        """Sweep to everything measured, make more rows or average, and repair rows that still miss the tables."""
         self.sweep(sampler, min_gains, MORE_SWEEPS)
-        result = average_sweeps(
-            sampler,
-            self.sets.pairs,
-            min_gain=MIN_GAINS[-1],
-            rng=self.rng,
-            progress=partial(self.progress, "averaging the synthetic rows"),
-        )
+        times = self.growth(measurements, len(sampler.rows))
+        if times > 1:
+            self.progress("making more synthetic rows", 0.0)
+            sampler = sampler.grown(times)
+            sampler.sweep(min_gain=MIN_GAINS[-1])
+            result = FittedRows(sampler.rows, sampler.rows)
+        else:
+            result = average_sweeps(
+                sampler,
+                self.sets.pairs,
+                min_gain=MIN_GAINS[-1],
+                rng=self.rng,
+                progress=partial(self.progress, "averaging the synthetic rows"),
+            )
         if dense or not is_close(sampler, result.rows):
             self.progress("repairing the synthetic rows", 0.0)
             # dense answers are blended; those of all sweeps together may be close where a single one's are not
@@ -211,8 +227,15 @@ class Run:
         return candidate_triples(self.sets.triples, self.curator.domain.names, limit=limit, scores=scores)
 
     def row_count(self, measurements: Measurements) -> int:
-        """How many rows: as asked for, else the noisy number of records up to a limit."""
+        """How many rows are fitted: as asked for, else the noisy number of records up to a limit."""
         return self.task.rows or max(1, min(round(measurements.total), MAX_ROWS))
+
+    def growth(self, measurements: Measurements, m: int) -> int:
+        """How many times as many are made of them, by released and public numbers; as many as were asked for."""
+        if self.task.rows:
+            return 1
+        expected = allocation.typical_error(self.task, self.sets, n=measurements.size.divisor).mean_l1
+        return growth(measurements, self.sets, m=m, max_rows=MAX_ROWS, expected=expected)
 
 
 def _comparable(total: float) -> int:
@@ -373,8 +396,10 @@ def _answering(
     database: SmallDatabase,
     rng: np.random.Generator,
 ) -> SmallDatabase:
-    """The rows that answer the workload: of all the last sweeps, or just the database where its size was asked for."""
-    return database if task.rows else _database(measurements, result.all_sweeps, rng, database.columns)
+    """The rows that answer the workload: of all the last sweeps, or the database alone where its size was asked for
+    or it has more rows than were fitted."""
+    alone = bool(task.rows) or result.all_sweeps is result.rows
+    return database if alone else _database(measurements, result.all_sweeps, rng, database.columns)
 
 
 def _combine(queries: Queries, database: SmallDatabase, parts: list[DirectPart], size: Size) -> Answers:

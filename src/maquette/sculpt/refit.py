@@ -31,6 +31,7 @@ from maquette.sculpt.one_way import smooth_one_way
 from maquette.sculpt.rows import (
     MIN_GAINS,
     MORE_SWEEPS,
+    FittedRows,
     average_sweeps,
     begin,
     decode,
@@ -54,17 +55,21 @@ def refit(model: Refittable, *, m: int, names: Iterable[str], rng: np.random.Gen
     """m rows of these attributes, fitted to the model's tables with as much noise again.
 
     Every table gets further noise of the law that it has already, and is fitted as what it then is: a table of twice
-    the variance.
+    the variance. Where there are more rows than records, about as many rows as records are fitted, and more are made of
+    them, as the release did.
     """
+    times = max(1, round(m / model.size.divisor))
+    fitted = math.ceil(m / times)
     if isinstance(model, ResidualModel):
         measurements = _from_residuals(model, rng)
-        sampler = begin(measurements, m=m, rng=rng)
+        sampler = begin(measurements, m=fitted, rng=rng)
     else:
         noisy = [
             _with_noise(table.bins, table.counts, table.variance, model.pure, rng) for table in model.tables
         ]
-        measurements, sampler = _in_stages(model, noisy, m, rng)
-    columns = decode(measurements, _finish(sampler, measurements, rng), rng=rng).columns
+        measurements, sampler = _in_stages(model, noisy, fitted, rng)
+    rows = _finish(sampler, measurements, times, rng)[:m]
+    columns = decode(measurements, rows, rng=rng).columns
     database = SmallDatabase({name: columns[name] for name in names})
     rules = constraints.compile(model.domain, database.columns)
     return rules.mend(database, rng=rng) if rules else database
@@ -147,12 +152,19 @@ def _in_stages(
     return measurements, sampler
 
 
-def _finish(sampler: RowSampler, measurements: Measurements, rng: np.random.Generator) -> NDArray[np.uint16]:
-    """Sweep to everything measured, average, and repair rows that still miss the tables."""
+def _finish(
+    sampler: RowSampler, measurements: Measurements, times: int, rng: np.random.Generator
+) -> NDArray[np.uint16]:
+    """Sweep to everything measured, make more rows or average, and repair rows that still miss the tables."""
     sets = {shape.attributes for shape, _, _ in measurements.tables}
     pairs = sorted({pair for attributes in sets for pair in combinations(attributes, 2)})
     sweep(sampler, min_gains=MIN_GAINS, more=MORE_SWEEPS, progress=_quiet)
-    result = average_sweeps(sampler, pairs, min_gain=MIN_GAINS[-1], rng=rng, progress=_quiet)
+    if times > 1:
+        sampler = sampler.grown(times)
+        sampler.sweep(min_gain=MIN_GAINS[-1])
+        result = FittedRows(sampler.rows, sampler.rows)
+    else:
+        result = average_sweeps(sampler, pairs, min_gain=MIN_GAINS[-1], rng=rng, progress=_quiet)
     if not is_close(sampler, result.rows):
         repair(sampler, result, answers=False, rng=rng)
     return result.rows

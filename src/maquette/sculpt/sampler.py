@@ -63,6 +63,24 @@ class RowSampler:
         """How many rows lie in the cells of further tables, flat."""
         return count_shapes(self.layout.hierarchy, shapes, self.rows)
 
+    def grown(self, times: int) -> RowSampler:
+        """So many times as many rows, each repeated, with targets in proportion and the same potentials."""
+        targets = self.targets
+        grown = RowSampler(
+            self.layout,
+            Targets(
+                targets.counts * times,
+                targets.deviations * times,
+                targets.prior_deviations,
+                targets.fixed,
+            ),
+            np.tile(self.rows, (times, 1)),
+            rng=self._rng,
+            integral=self.integral,
+        )
+        grown._reference = self._reference * times
+        return grown
+
     @property
     def affordable_sweeps(self) -> int:
         """How many sweeps of all rows over all tables the limit of time allows, one at least."""
