@@ -82,6 +82,16 @@ def test_a_class_of_too_many_atoms_is_not_read_one_by_one():
         atoms.atoms(mq.prefixes(WIDE, "x"))
 
 
+def test_what_is_listed_is_limited_by_all_weights_together(monkeypatch):
+    domain = mq.Domain((Attribute("a", Kind.ORDINAL, codes=3), Attribute("b", Kind.ORDINAL, codes=2)))
+    queries = mq.marginals(domain, 2)
+    weights = 6 * queries.count
+    monkeypatch.setattr(atoms, "MAX_WEIGHTS_LISTED", weights)
+    assert atoms.listable(queries)
+    monkeypatch.setattr(atoms, "MAX_WEIGHTS_LISTED", weights - 1)
+    assert not atoms.listable(queries)
+
+
 def test_noise_that_leaves_no_room_for_a_projection():
     with pytest.raises(ParameterError, match="room for the projection"):
         bounds.check_projection((2**20, 2**20), (0, 1), 1.0)

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maquette.domain import Relation
+from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.models.answers import Answers
+from maquette.queries.marginals import Binned
 from maquette.questions import answers as scores
 from maquette.questions.answers import check_answers, count_errors, signed_errors
-from support.privacy_doubles import histograms, neighbours
+from maquette.questions.tables import distance_sensitivity
+from maquette.vault.statistics import distances
+from support.privacy_doubles import histograms, neighbours, table_of
 
 
 @st.composite
@@ -112,3 +115,21 @@ def test_signed_errors_are_exact_on_both_paths(case):
     )
     assert errors.dtype == np.int64
     assert errors.tolist() == [ceil(gap) for gap in gaps] + [ceil(-gap) for gap in gaps]
+
+
+TWO = Domain((Attribute("a", Kind.ORDINAL, codes=2), Attribute("b", Kind.ORDINAL, codes=2)))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_distances_of_tables_move_as_far_as_is_stated_on_all_neighbours(relation):
+    """In all three norms: reached by some pair of tables of up to two records, and never passed."""
+    tables = [Binned(("a",), ((0, 1),)), Binned(("b",), ((0, 1),)), Binned(("a", "b"), ((0, 1), (0, 1)))]
+    references = [np.array([1, 0]), np.array([0, 1]), np.array([0, 1, 0, 1])]
+    exact = {
+        one: distances(table_of(TWO, one)._engine, tables, references) for one in histograms(TWO.size, most=2)
+    }
+    moved = np.array([np.abs(exact[a] - exact[b]) for a, b in neighbours(list(exact), relation)])
+    stated = distance_sensitivity(len(tables), relation)
+    assert moved.sum(axis=1).max() == stated.l1
+    assert (moved**2).sum(axis=1).max() == stated.l2_squared
+    assert moved.max() == stated.linf

@@ -137,21 +137,23 @@ def test_the_truth_lies_between_the_ends(seed):
 
 def test_half_of_the_error_would_be_noticed():
     """The argument is sharp: with half the bound the truth is missed somewhere."""
-    missed = 0
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        truth, shown = coded(rng), coded(rng)
-        release = release_of(shown, largest_error(truth, shown) / 2)
-        for by in (("sex",), ("rooms",), ("age",)):
-            grouping = Grouping.of(release, by, None)
-            for name in {"pay", "rooms", "age"} - set(by):
-                values = values_inside(truth, name, rng)
-                count, total = grouping.count(), grouping.sum(name)
-                for i, (code,) in enumerate(grouping.codes.tolist()):
-                    inside = truth[by[0]] == code
-                    missed += not count.lower[i] <= inside.sum() <= count.upper[i]
-                    missed += not total.lower[i] <= np.nansum(values[inside]) <= total.upper[i]
-    assert missed
+    assert any(half_is_missed(np.random.default_rng(seed)) for seed in range(12))
+
+
+def half_is_missed(rng: np.random.Generator) -> bool:
+    truth, shown = coded(rng), coded(rng)
+    release = release_of(shown, largest_error(truth, shown) / 2)
+    missed = False
+    for by in (("sex",), ("rooms",), ("age",)):
+        grouping = Grouping.of(release, by, None)
+        for name in sorted({"pay", "rooms", "age"} - set(by)):
+            values = values_inside(truth, name, rng)
+            count, total = grouping.count(), grouping.sum(name)
+            for i, (code,) in enumerate(grouping.codes.tolist()):
+                inside = truth[by[0]] == code
+                missed |= not count.lower[i] <= inside.sum() <= count.upper[i]
+                missed |= not total.lower[i] <= np.nansum(values[inside]) <= total.upper[i]
+    return missed
 
 
 def test_without_error_and_with_narrow_cells_figures_are_those_of_the_rows():
