@@ -335,6 +335,7 @@ def loaded_by(*words: object) -> set[str]:
 SLOW_TO_LOAD = {"duckdb", "jinja2", "numba", "opendp", "pandas", "polars", "rich", "scipy", "vl_convert"}
 
 
+@pytest.mark.slow
 def test_an_answer_and_the_ledger_load_only_what_they_need(made):
     answering = loaded_by("answer", made.place, "age >= 40")
     assert {"pyarrow", "sqlalchemy", "sqlglot"} <= answering

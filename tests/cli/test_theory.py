@@ -17,6 +17,7 @@ SIZES = ("bound", "--universe", "2^24", "--queries", "1e6", "--n", "1e5", "--eps
 # --- bound -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bound_prints_every_bound():
     ended = call(*SIZES, "--vc", 10, "--alpha", 0.05)
     assert ended.code == 0
@@ -27,6 +28,7 @@ def test_bound_prints_every_bound():
     assert "6,903,061" in ended.out
 
 
+@pytest.mark.slow
 def test_bound_in_json():
     told = call(*SIZES, "--delta", 1e-6, "--alpha", 0.05, "--json").json
     best = told["bounds"][0]
@@ -45,6 +47,7 @@ def test_bound_in_json():
     assert told["queries_log10"]["histogram-laplace"] is None
 
 
+@pytest.mark.slow
 def test_bound_of_a_class_without_end():
     sizes = ("bound", "--universe", "2^1000", "--n", "1e9", "--epsilon", 1, "--queries", "inf")
     told = call(*sizes, "--vc", 10, "--alpha", 0.5, "--json").json
@@ -106,6 +109,7 @@ def test_bound_refuses(words, expected):
     refused(call("bound", *words), expected)
 
 
+@pytest.mark.slow
 def test_a_plot_that_cannot_be_written_is_refused(tmp_path):
     refused(call(*SIZES, "--plot", tmp_path / "nowhere" / "x.json"), "cannot write the plot")
 
@@ -253,6 +257,7 @@ def test_audit_refuses(tmp_path):
     refused(call("audit", "reconstruct", tmp_path, *words), "release")
 
 
+@pytest.mark.slow
 def test_plan_of_a_session(tmp_path):
     own = desk(tmp_path)
     words = ("plan", "-d", own.domain, "--online", "--n", 10**6, "--epsilon", 1)
@@ -263,6 +268,7 @@ def test_plan_of_a_session(tmp_path):
     refused(call("plan", "-d", own.domain, "--online", "--epsilon", 1), "--n, a public figure")
 
 
+@pytest.mark.slow
 def test_plan_online_says_what_a_session_would_do(tmp_path):
     """By the settings of a session that is opened on a table of this size."""
     own = desk(tmp_path)

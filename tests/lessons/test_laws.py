@@ -32,6 +32,7 @@ def test_smalldb_of_the_specification():
     assert max(replaced) == pytest.approx(0.6868619896)
 
 
+@pytest.mark.slow
 def test_the_right_sparse_vector_is_private_and_the_others_are_not():
     scores, other = [0] * 6, [1] * 3 + [-1] * 3
     losses = {v: lessons.sparse_vector(scores, other, cap=3, variant=v).worst for v in VARIANTS[:4]}

@@ -45,6 +45,7 @@ def test_noise_stops_the_reconstruction():
     assert found[2].recovered < 0.75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", TOURS)
 def test_every_tour_runs_and_can_be_drawn(topic, tmp_path):
     place = tmp_path / "picture.json"
@@ -54,6 +55,7 @@ def test_every_tour_runs_and_can_be_drawn(topic, tmp_path):
     assert json.loads(place.read_text())["hconcat"]
 
 
+@pytest.mark.slow
 def test_the_list_of_tours_and_refusals():
     assert "sparse-vector" in call("learn").out
     assert "NOT PRIVATE" in call("learn", "sparse-vector").out

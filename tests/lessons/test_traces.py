@@ -92,6 +92,7 @@ def test_an_animation_marks_the_table_and_refuses_what_it_cannot_show():
         lessons.private_multiplicative_weights([5], [[1]])
 
 
+@pytest.mark.slow
 def test_the_command_animates_runs_only(tmp_path):
     place = tmp_path / "run.svg"
     assert call("learn", "sparse-vector-run", "--animate", place).code == 0
@@ -103,6 +104,7 @@ def test_the_command_animates_runs_only(tmp_path):
     assert "cannot write" in missing.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", TOURS)
 def test_every_riddle_has_a_right_answer_and_says_why(topic):
     riddle = TOURS[topic].riddle

@@ -216,6 +216,7 @@ def test_options_are_given_with_the_mechanism_and_make_another_request():
     assert SmallDb(candidates=rows).to_dict() != SmallDb(candidates=others).to_dict()
 
 
+@pytest.mark.slow
 def test_a_target_error_on_the_command_line(tmp_path):
     DOMAIN.save(tmp_path / "d.json")
     columns = columns_of(20)

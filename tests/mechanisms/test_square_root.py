@@ -69,6 +69,7 @@ def test_the_planner_states_less_than_for_the_tree(make):
     assert ours.expected < ours.guaranteed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("make", [prefixes, ranges])
 def test_the_statement_holds(make, relation):
@@ -113,6 +114,7 @@ def test_what_it_does_not_do_is_refused_in_words():
     assert "linear program" in SQUARE_ROOT.prepare(replace(_task(prefixes(AGE, "age")), post="lp")).refusal
 
 
+@pytest.mark.slow
 def test_plans_leave_it_out_where_it_cannot_run():
     pairs, ages = marginals(AGE, k=1), prefixes(AGE, "age")
 

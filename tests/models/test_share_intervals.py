@@ -64,6 +64,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_shares_are_covered_as_often_as_stated(name):
     make, pure = MODELS[name]

@@ -56,6 +56,7 @@ def _stated(domain, listed):
     return sensitivity.most_at_once(domain, [predicates_module._Conditions(domain, listed)])
 
 
+@pytest.mark.law
 @quick
 @given(asked=conditions(products=True))
 def test_lists_of_products_are_exact(asked):
@@ -66,6 +67,7 @@ def test_lists_of_products_are_exact(asked):
     assert found.bound.l1 == found.bound.l2_squared == _true_most(*asked)
 
 
+@pytest.mark.law
 @quick
 @given(asked=conditions(products=False))
 def test_any_conditions_are_bounded(asked):
@@ -76,6 +78,7 @@ def test_any_conditions_are_bounded(asked):
         assert found.bound.l1 == true
 
 
+@pytest.mark.law
 @quick
 @given(asked=conditions(products=True), steps=st.sampled_from([-1, 0, 20, 200]))
 def test_a_search_that_is_cut_short_is_still_a_bound(asked, steps):
@@ -87,6 +90,7 @@ def test_a_search_that_is_cut_short_is_still_a_bound(asked, steps):
     assert not found.exact or found.bound.l1 == true
 
 
+@pytest.mark.law
 @quick
 @given(asked=conditions(products=False), relation=st.sampled_from(Relation))
 def test_lists_that_cannot_be_searched_state_it(asked, relation):
@@ -122,6 +126,7 @@ def _random_list(count, seed=3):
     return domain, texts
 
 
+@pytest.mark.law
 def test_a_long_list_states_a_small_part_of_its_length():
     domain, texts = _random_list(150)
     listed = predicates(domain, texts)

@@ -338,6 +338,7 @@ def test_names_are_found_exactly_then_by_case_then_loosely():
     assert mq.where(domain, '"A-B" = 1').box() == {"A-B": (1,)}
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("word", sorted(sqlglot.Tokenizer.KEYWORDS))
 def test_an_attribute_may_be_named_like_a_word_of_sql(word):
     if word != word.strip() or not word:

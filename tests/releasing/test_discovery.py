@@ -144,6 +144,7 @@ def find(source, place, **options):
     return mq.discover(source, **(settings | options))
 
 
+@pytest.mark.slow
 def test_a_domain_is_found_and_released_with(tmp_path):
     place = tmp_path / "people.ledger"
     code = Attribute("code", Kind.CATEGORICAL, categories=("a", "b", "c"))
@@ -219,6 +220,7 @@ def test_a_discovery_shows_nothing_of_a_record_beyond_the_draws(tmp_path, monkey
         assert (seen, charges) == shown
 
 
+@pytest.mark.slow
 def test_before_the_domain_a_ledger_knows_its_table(tmp_path):
     place = tmp_path / "l"
     result = find(people(), place, columns={"id": "drop"})

@@ -215,6 +215,7 @@ def test_times_grow_with_the_work():
     assert ranking._duration(600) == "10 min"
 
 
+@pytest.mark.slow
 def test_a_plan_loads_no_compiler_no_database_and_no_table_library():
     heavy = ("numba", "scipy", "pandas", "pyarrow", "duckdb", "sqlalchemy", "opendp", "polars")
     code = (

@@ -83,6 +83,7 @@ def test_files_by_their_endings(release, tmp_path):
         chart.save(tmp_path / "missing" / "c.png")
 
 
+@pytest.mark.slow
 def test_no_text_of_the_table_ends_the_script_of_the_page(release):
     page = release.plot("name").to_html()
     assert HOSTILE not in page

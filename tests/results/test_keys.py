@@ -68,6 +68,7 @@ def test_the_error_is_the_one_that_is_stated():
     assert {row["error"] for row in described(vacuous)} == {None}
 
 
+@pytest.mark.slow
 def test_attributes_with_very_many_cells_are_described():
     domain = mq.Domain.from_dict(
         {

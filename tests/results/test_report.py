@@ -371,6 +371,7 @@ def test_without_marginals_there_is_no_heat_map():
     assert pairs.heat_maps(toy_release(prefixes(toy_domain(), "age"))) == []
 
 
+@pytest.mark.slow
 def test_every_bar_that_the_workload_covers_has_a_whisker(tmp_path):
     import pyarrow as pa
 

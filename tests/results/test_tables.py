@@ -206,6 +206,7 @@ def test_an_export_is_not_overwritten_unless_asked(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_commands_show_tables_and_write_files(tmp_path):
     place = RELEASE.save(tmp_path / "r")
     shown = call("table", place, "sex", "--values", "mean(rooms)", "--where", "age >= 30")
@@ -233,6 +234,7 @@ def test_a_sheet_is_not_longer_than_programs_read(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_tables_do_not_load_pandas(tmp_path):
     place = RELEASE.save(tmp_path / "r")
     code = f"import sys, maquette; maquette.load({str(place)!r}).table('sex'); print('pandas' in sys.modules)"

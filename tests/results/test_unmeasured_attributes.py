@@ -59,6 +59,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "queries", "looked_at"), CASES, ids=lambda case: getattr(case, "kind", None)
 )

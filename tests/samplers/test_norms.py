@@ -40,6 +40,7 @@ def chi_square(sample, law):
     return value, len(often)
 
 
+@pytest.mark.law
 @pytest.mark.parametrize(("resolution", "decay"), [(1, Fraction(1, 2)), (3, Fraction(4, 5))])
 def test_the_drawn_law_is_that_of_the_norm(resolution, decay):
     noise = SeededNoise(4)

@@ -54,6 +54,7 @@ def test_wide_laws_have_their_mode_and_their_envelope(k, base):
             assert law.ratio(place, START)[1] <= one >> blocks
 
 
+@pytest.mark.law
 def test_draws_have_the_law():
     k, base = 3, Fraction(9, 10)
     law, bits = Radius.of(k, base), SeededBits(4)

@@ -76,6 +76,7 @@ def made():
     return table, release
 
 
+@pytest.mark.slow
 def test_a_pure_release_measures_few_tables_and_follows_the_chain(made):
     table, release = made
     assert release.budget.delta == 0

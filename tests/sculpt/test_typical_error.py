@@ -165,6 +165,7 @@ def _released(private: mq.Table, queries: mq.Queries, mechanism: str) -> mq.Rele
     return mq.release(private, queries, epsilon=1.0, mechanism=mechanism, ledger=ledger)
 
 
+@pytest.mark.slow
 def test_error_against_rows_is_drawn():
     lines = [
         json.dumps({"figures": {"k": 2, "rows": rows, "m": m, "rows max": 0.1 / m, "rows L1": 1 / m}})

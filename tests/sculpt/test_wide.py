@@ -20,6 +20,7 @@ from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.targets import Layout, Targets
 
 
+@pytest.mark.slow
 def test_two_hundred_columns_are_not_refused_and_fit_into_memory():
     wide = Domain(tuple(Attribute(f"x{i}", Kind.ORDINAL, codes=9) for i in range(200)))
     queries = mq.marginals(wide, k=2)
@@ -68,6 +69,7 @@ def independence(table: cells.Loaded, workload: cells.Workload, seed: int) -> fl
     return float(np.mean(gaps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_many_columns_of_few_records_are_no_worse_than_independence(epsilon):
     table, workload, seeds = small_bits(1_500, 24), cells.Workload(2, epsilon), range(4)

@@ -187,6 +187,7 @@ def test_two_processes_on_one_session_agree_and_pay_once(folder, child, kind):
         assert far // 4 <= steps["epoch"] <= far // 4 + 1
 
 
+@pytest.mark.slow
 def test_two_processes_in_two_sessions_of_one_ledger_keep_its_total_and_share_answers(folder, child):
     location, journal = new_ledger(folder)
     halves = [list(range(24)), list(range(23, -1, -1))]

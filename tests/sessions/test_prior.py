@@ -41,6 +41,7 @@ def spend(monkeypatch, prior, seed=3, **options):
     return session, session.total - session.left, max(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"measure_first": False}])
 def test_a_good_prior_saves_budget_and_states_the_same(monkeypatch, options):
     _, without, first = spend(monkeypatch, None, **options)
@@ -49,6 +50,7 @@ def test_a_good_prior_saves_budget_and_states_the_same(monkeypatch, options):
     assert max(first, second) <= 0
 
 
+@pytest.mark.slow
 def test_a_wrong_prior_is_never_believed(monkeypatch):
     wrong = release_of()
     codes = {name: np.zeros_like(column) for name, column in wrong.database.columns.items()}

@@ -30,6 +30,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_answers_are_within_what_they_state(name, relation, monkeypatch):

@@ -256,6 +256,7 @@ def test_a_run_goes_on_where_it_was_broken_off(tmp_path, capsys, monkeypatch):
     assert set(json.loads((tmp_path / "more.jsonl").read_text())["figures"]["mechanisms"]) == {"sculpt"}
 
 
+@pytest.mark.slow
 def test_a_cell_is_measured_by_seeds_and_in_bounded_time(small):
     loaded = small[1]
     found = cells.measure(loaded, Workload.parse("2@1"), "sculpt", seeds=range(2), seconds=100)

@@ -41,6 +41,7 @@ def loaded_by(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_numba_is_loaded_by_the_first_count_and_not_before():
     code = (
         "import sys, numpy as np\n"

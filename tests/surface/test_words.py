@@ -55,6 +55,7 @@ def test_a_truth_value_of_one_word_is_still_a_participle():
     assert names("def f(known: bool): ...") == ["known"]
 
 
+@pytest.mark.slow
 def test_no_package_has_more_than_it_may(capsys):
     assert check_words.main([]) == 0, capsys.readouterr().out
 

@@ -152,6 +152,7 @@ def test_other_numbers_of_queries_keep_what_is_known():
     assert {g.name for g, _ in guarantees.applicable(one)} == set(overview.mechanisms(one))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "linf", "mw", "gaussian", "smalldb", "histogram-laplace"])
 def test_what_a_target_needs_reaches_it_and_less_does_not(name):
     one = setting()

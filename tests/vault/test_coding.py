@@ -319,6 +319,7 @@ RULES = [
 ]
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("rule", RULES, ids=lambda a: f"{a.kind} {a.size}")
 @pytest.mark.parametrize(
     "kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]

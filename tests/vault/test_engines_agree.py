@@ -71,6 +71,7 @@ def test_engines_agree_with_the_local_reader(stored: Any, case: Any, parts: int,
         assert all_looks(engine) == expected
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("parts", [1, 7])
 @pytest.mark.parametrize("stored", STORED)
 def test_every_hostile_value(stored: Any, parts: int, tmp_path: Path):

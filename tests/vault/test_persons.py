@@ -54,6 +54,7 @@ def kept(source, k, **options):
     return Counter({tuple(cell): int(counts[tuple(cell)]) for cell in np.argwhere(counts).tolist()})
 
 
+@pytest.mark.law
 @settings(max_examples=80, deadline=None)
 @given(rows, st.integers(1, 4), st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_does_not_matter(records, k, random):
@@ -65,6 +66,7 @@ def test_the_order_of_the_rows_does_not_matter(records, k, random):
     assert sum(first.values()) == sum(min(n, k) for n in people.values())
 
 
+@pytest.mark.law
 @settings(max_examples=80, deadline=None)
 @given(rows, st.integers(1, 4))
 def test_one_person_less_changes_only_that_person(records, k):
@@ -76,6 +78,7 @@ def test_one_person_less_changes_only_that_person(records, k):
         assert sum(alone.values()) <= k
 
 
+@pytest.mark.law
 @settings(max_examples=40, deadline=None)
 @given(rows, st.integers(1, 3), st.integers(1, 5))
 def test_cuts_between_batches_do_not_matter(records, k, size):
