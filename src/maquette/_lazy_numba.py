@@ -9,7 +9,7 @@ import gc
 from collections.abc import Callable
 from functools import cache
 from threading import RLock
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,26 +45,21 @@ class Kernel(Generic[P, R]):
 
 @cache
 def _pause_collection() -> None:
-    """From now on keep Python's collector of cycles from running while numba compiles.
+    """From now on Python's collector of cycles rests while numba compiles; what is garbage is collected later.
 
-    A compiler makes very many objects and keeps most of them, so that the collector looks again and again, for nothing,
-    at everything that is loaded: a sixth of the time of the first release after an installation. What is garbage is
-    collected later. numba compiles under a lock of its own, one function inside another.
+    A compiler keeps most of its many objects: the collector would look at everything again and again, for nothing.
     """
     from numba.core import event
 
     class Pause(event.Listener):
-        depth, was_enabled = 0, False
+        paused: ClassVar[list[bool]] = []  # one function is compiled inside another, under numba's own lock
 
         def on_start(self, event: Any) -> None:
-            if self.depth == 0:
-                self.was_enabled = gc.isenabled()
-                gc.disable()
-            self.depth += 1
+            self.paused.append(gc.isenabled())
+            gc.disable()
 
         def on_end(self, event: Any) -> None:
-            self.depth -= 1
-            if self.depth == 0 and self.was_enabled:
+            if self.paused.pop():
                 gc.enable()
 
     event.register("numba:compile", Pause())

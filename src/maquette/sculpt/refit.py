@@ -59,15 +59,15 @@ def refit(model: Refittable, *, m: int, names: Iterable[str], rng: np.random.Gen
     them, as the release did.
     """
     times = max(1, round(m / model.size.divisor))
-    fitted = math.ceil(m / times)
+    few = math.ceil(m / times)
     if isinstance(model, ResidualModel):
         measurements = _from_residuals(model, rng)
-        sampler = begin(measurements, m=fitted, rng=rng)
+        sampler = begin(measurements, m=few, rng=rng)
     else:
         noisy = [
             _with_noise(table.bins, table.counts, table.variance, model.pure, rng) for table in model.tables
         ]
-        measurements, sampler = _in_stages(model, noisy, fitted, rng)
+        measurements, sampler = _in_stages(model, noisy, few, rng)
     rows = _finish(sampler, measurements, times, rng)[:m]
     columns = decode(measurements, rows, rng=rng).columns
     database = SmallDatabase({name: columns[name] for name in names})
