@@ -28,8 +28,7 @@ from scipy.special import ndtr
 
 import maquette as mq
 from benchmarks import _accuracy, tables
-from maquette.accounting.budget import UNITS
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import UNITS, Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.gate.handle import exact_answers
 from maquette.mechanisms.base import Task

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maquette as mq
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.gate.prices import Prices
 from maquette.questions.atoms import Atoms, layout

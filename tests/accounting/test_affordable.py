@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from maquette.accounting.affordable import (
+from maquette.accounting.budget import (
     DIGITS,
+    Budget,
+    Cost,
     affordable_epsilon,
     epsilon_for_units,
     percent_of,
     release_cost,
     what_fits,
 )
-from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, ParameterError

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maquette.accounting import SLACK_UNITS, UNITS, Budget, Cost, split
-from maquette.accounting.conversions import delta_cks, exp_up, rho_cks
+from maquette.accounting.conversions import exp_up, rho_cks
 from maquette.errors import ParameterError
+from support.zcdp import delta_of_rho
 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, -math.inf, "1", None, True, 1e7])
@@ -53,11 +54,11 @@ def test_a_budget_with_delta_counts_rho_of_almost_all_of_delta():
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-9), (5.0, 1e-5), (10.0, 1e-12)])
 def test_units_and_slack_together_stay_within_the_promise(epsilon, delta):
     budget = Budget(epsilon, delta)
-    spent = delta_cks(rho=Fraction(budget.total_units, UNITS), epsilon=epsilon)
+    spent = delta_of_rho(rho=Fraction(budget.total_units, UNITS), epsilon=epsilon)
     gap = (1 + exp_up(epsilon)) * Fraction(budget.slack_units, SLACK_UNITS)
     assert budget.slack_units > 0
     assert spent + gap <= Fraction(repr(delta))
-    more = delta_cks(rho=Fraction(budget.total_units, UNITS) * Fraction(1001, 1000), epsilon=epsilon)
+    more = delta_of_rho(rho=Fraction(budget.total_units, UNITS) * Fraction(1001, 1000), epsilon=epsilon)
     assert more + gap > Fraction(repr(delta))
 
 

@@ -78,7 +78,6 @@ def test_the_sharper_conversion_is_valid_and_never_worse(budget):
     rho = c.rho_cks(epsilon=epsilon, delta=delta)
     assert rho >= c.rho_simple(epsilon=epsilon, delta=delta)
     assert float(c.epsilon_cks(rho=rho, delta=delta)) == pytest.approx(epsilon, rel=1e-9)
-    assert float(c.delta_cks(rho=rho, epsilon=epsilon)) == pytest.approx(delta, rel=1e-7)
     with mp.workdps(50):
         size, wanted = mp.mpf(rho.numerator) / rho.denominator, _mp(epsilon)
 
@@ -89,8 +88,6 @@ def test_the_sharper_conversion_is_valid_and_never_worse(budget):
         best = delta_at(_minimiser(delta_at))
         assert best <= _mp(delta)
         assert best > _mp(delta) * (1 - mp.mpf(10) ** -6)
-        up = c.delta_cks(rho=rho, epsilon=epsilon)
-        assert mp.mpf(up.numerator) / up.denominator >= best
 
 
 @settings(max_examples=40, deadline=None)
@@ -111,9 +108,6 @@ def test_an_order_off_the_best_one_only_costs_tightness(monkeypatch):
 def test_nothing_is_spent_without_rho():
     assert c.epsilon_cks(rho=0, delta=1e-6) == 0
     assert c.epsilon_simple(rho=0, delta=1e-6) == 0
-    assert c.delta_cks(rho=100, epsilon=0.001) <= 1
-    with pytest.raises(ParameterError, match="rho > 0"):
-        c.delta_cks(rho=0, epsilon=1)
 
 
 @pytest.mark.parametrize("wrong", [0, 1, -0.1, 1.5, math.nan])
@@ -136,7 +130,6 @@ def test_amounts_must_be_finite_and_not_negative(wrong):
         lambda: c.rho_simple(epsilon=wrong, delta=1e-6),
         lambda: c.epsilon_cks(rho=wrong, delta=1e-6),
         lambda: c.epsilon_simple(rho=wrong, delta=1e-6),
-        lambda: c.delta_cks(rho=wrong, epsilon=1),
     ):
         with pytest.raises(ParameterError, match="expected"):
             call()

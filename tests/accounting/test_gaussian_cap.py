@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maquette.accounting import SLACK_UNITS, UNITS, Budget, budget
-from maquette.accounting.gaussian import delta_of, half_square
+from maquette.accounting.conversions import delta_of, half_square
 from maquette.errors import ParameterError
 
 mpmath.mp.dps = 60

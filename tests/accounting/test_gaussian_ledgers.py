@@ -10,10 +10,9 @@ import pytest
 
 import maquette as mq
 from maquette.accounting import SLACK_UNITS, UNITS, Budget, Cost, events
-from maquette.accounting import unit as unit_module
-from maquette.accounting.budget import share_of_slack
+from maquette.accounting import budget as unit_module
+from maquette.accounting.budget import Unit, share_of_slack
 from maquette.accounting.ledger import Ledger, store
-from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate import prices

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maquette.accounting import UNITS
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.gate import prices
 from maquette.queries.base import Sensitivity
 from maquette.questions.noise import NoiseRequest, law_at, sigma_of

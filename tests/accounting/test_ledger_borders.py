@@ -11,14 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from maquette.accounting.budget import Budget
+from maquette.accounting.budget import Budget, Unit
 from maquette.accounting.ledger import Ledger, create, reading, store, turn
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.accounting.ledger.entry import Record, canonical
 from maquette.accounting.ledger.receipts import ChainState
 from maquette.accounting.ledger.rows import to_entry
 from maquette.accounting.ledger.transaction import MAX_ENVELOPE_KEY
-from maquette.accounting.unit import Unit
 from maquette.domain import Persons
 from maquette.errors import LedgerError, ParameterError
 from support import ledger_cases as cases

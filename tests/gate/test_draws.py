@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Budget, Cost
+from maquette.accounting.budget import Budget, Cost, Unit
 from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate.curator import Curator

@@ -9,10 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import Budget, Cost
+from maquette.accounting.budget import Budget, Cost, Unit
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
-from maquette.accounting.unit import Unit
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation
 from maquette.errors import LedgerError, MechanismError, ParameterError, SourceError
 from maquette.gate.curator import Curator, OnlineCurator

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import UNITS, Budget
+from maquette.accounting.budget import UNITS, Budget, Unit
 from maquette.accounting.events import (
     ComposedEvent,
     CubeEvent,
@@ -21,7 +21,6 @@ from maquette.accounting.events import (
     SmoothedEvent,
     SparseEvent,
 )
-from maquette.accounting.unit import Unit
 from maquette.domain import Domain, Persons, Relation
 from maquette.errors import BudgetExceeded, LedgerError, ParameterError
 from maquette.gate import prices

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from maquette.accounting.budget import UNITS
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import UNITS, Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.gate import prices as calibrate

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.budget import UNITS, Budget
+from maquette.accounting.budget import UNITS, Budget, Unit
 from maquette.accounting.events import (
     ComposedEvent,
     GaussianEvent,
@@ -18,7 +18,6 @@ from maquette.accounting.events import (
     from_dict,
 )
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError
 from maquette.gate.curator import OnlineCurator

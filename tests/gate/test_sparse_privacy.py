@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Relation
 from maquette.gate.prices import EpochPlan
 from maquette.queries import weights, where

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import postprocess, shape, sizing

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import online

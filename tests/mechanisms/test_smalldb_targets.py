@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import maquette as mq
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.cli.app import app
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError

@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import maquette as mq
-from maquette.accounting.budget import UNITS
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import UNITS, Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.mechanisms.tree import TREE, variance_parameter

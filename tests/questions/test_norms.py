@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.gate import prices

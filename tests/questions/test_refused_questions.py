@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Kind
 from maquette.errors import LedgerError, MechanismError, ParameterError, WorkloadError
 from maquette.questions import atoms, bounds, draws, sparse

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from benchmarks import certificates
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import sizing
 from maquette.models.answers import Answers

@@ -13,8 +13,7 @@ from tests.support.fake_curator import FakeCurator
 from tests.support.made_release import toy_release
 
 import maquette as mq
-from maquette.accounting.budget import Budget
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Budget, Unit
 from maquette.api import UNCERTIFIED, run
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import MECHANISMS

@@ -280,8 +280,7 @@ def test_bars_that_say_the_same_are_one():
 
 
 def test_the_budget_is_in_percent_and_says_what_it_is_still_good_for(page):
-    from maquette.accounting.affordable import epsilon_for_units
-    from maquette.accounting.unit import UNITS, Unit
+    from maquette.accounting.budget import UNITS, Unit, epsilon_for_units
 
     release = toy_release()
     assert release.account is not None

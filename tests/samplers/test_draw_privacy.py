@@ -14,7 +14,7 @@ from math import comb
 
 import pytest
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Relation
 from maquette.samplers.laws import exp_minus
 from support.draw_cases import CASES, NARROW, Case, Table, tables

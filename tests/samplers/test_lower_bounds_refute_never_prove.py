@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maquette.accounting.conversions import delta_cks
 from maquette.gate import prices
 from maquette.queries.base import Sensitivity
 from maquette.samplers.noise import SystemNoise
+from support.zcdp import delta_of_rho
 
 pytestmark = pytest.mark.privacy
 
@@ -85,7 +85,7 @@ def test_samples_refute_laplace_noise_of_a_smaller_scale(epsilon):
 def test_samples_refute_no_claim_of_gaussian_noise_but_never_prove_it(rho):
     here, there = _gaussian(rho)
     for epsilon in (0.1, 0.3, 1.0):
-        delta = float(delta_cks(rho=rho, epsilon=epsilon))
+        delta = float(delta_of_rho(rho=rho, epsilon=epsilon))
         if delta < 0.4:
             assert epsilon_below(here, there, delta=delta) <= epsilon
     # a fine grid of thresholds would see the steps of the integers, hence the small allowance

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import MaquetteError, ParameterError
 from maquette.queries import marginals, prefixes, ranges, weights, where

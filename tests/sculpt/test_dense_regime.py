@@ -9,7 +9,7 @@ import pytest
 from benchmarks import calibrate
 
 import maquette as mq
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Relation
 from maquette.mechanisms import residual, shape
 from maquette.mechanisms.base import Task

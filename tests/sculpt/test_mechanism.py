@@ -6,7 +6,7 @@ import pytest
 
 import maquette as mq
 from maquette import api
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.questions.measurement import Size
 from maquette.sculpt import mechanism as running

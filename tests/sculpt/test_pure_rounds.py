@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.questions.measurement import Size
 from maquette.sculpt.allocation import AttributeSets, TableNoise

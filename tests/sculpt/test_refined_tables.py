@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from maquette import open as open_table
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.models.answers import generator

@@ -10,7 +10,7 @@ from benchmarks import calibrate, expected, sizes
 from benchmarks.__main__ import RESULTS
 
 import maquette as mq
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.releasing.planning import plan

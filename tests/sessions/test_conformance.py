@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from maquette.accounting import events
-from maquette.accounting.budget import UNITS, Budget, Cost
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import UNITS, Budget, Cost, Unit
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded
 from maquette.questions import sparse

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from maquette.accounting import events
-from maquette.accounting.budget import UNITS, Budget, Cost
+from maquette.accounting.budget import UNITS, Budget, Cost, Unit
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.transaction import Transaction
-from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import KeyReused, LedgerError, MechanismError
 from maquette.gate.curator import OnlineCurator

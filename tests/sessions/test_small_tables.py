@@ -7,9 +7,8 @@ from fractions import Fraction
 import pytest
 
 import maquette as mq
-from maquette.accounting.budget import Budget
+from maquette.accounting.budget import Budget, Unit
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.unit import Unit
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, UselessAnswer
 from maquette.gate.handle import Table

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import online
 from maquette.mechanisms.online import PublicNumbers, Settings

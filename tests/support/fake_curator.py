@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded
 from maquette.models.answers import Answers

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.questions import sparse
 from maquette.questions.measurement import EpochTerms
 from maquette.samplers.noise import SystemNoise

@@ -1,6 +1,6 @@
 """Prices for tests: a ledger that counts as the price does, neighbours by add/remove-one, unless said otherwise."""
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Relation
 from maquette.gate.prices import Prices
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.budget import Budget
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Budget, Unit
 from maquette.domain import Domain
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem
 from maquette.models.answers import Answers

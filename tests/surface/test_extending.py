@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.mechanisms.base import MECHANISMS, Mechanism, Prepared, Registry, Task

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import BudgetExceeded
 from maquette.gate.curator import Curator as RealCurator

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.queries import points, weights
 from maquette.samplers.noise import TableNoise

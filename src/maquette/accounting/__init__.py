@@ -3,7 +3,7 @@
 The ledger itself lives in `maquette.accounting.ledger`, which loads the database library.
 """
 
-from maquette.accounting.budget import SLACK_UNITS, Accounting, Budget, Cost, split
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost, Unit, split
 from maquette.accounting.events import (
     ComposedEvent,
     CubeEvent,
@@ -15,7 +15,6 @@ from maquette.accounting.events import (
     SmoothedEvent,
     SparseEvent,
 )
-from maquette.accounting.unit import UNITS, Unit
 
 __all__ = [
     "SLACK_UNITS",

@@ -3,22 +3,122 @@
 Pure budgets count epsilon. Budgets with a delta count rho (zero-concentrated differential privacy) or mu^2 / 2
 (Gaussian differential privacy). Amounts are integers, totals rounded down and costs rounded up, so that no sum of
 rounded numbers passes the promise.
+
+A price is a number in one of three units. Everything that depends on which one it is stands here: other modules ask the
+unit. The noise that is drawn for a price is planned in `gate/prices.py` and nowhere else. The last part says what a
+budget can still pay for; it charges nothing, the ledger itself does, when it is asked to pay.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 from maquette import _check
-from maquette.accounting.conversions import exact, exp_up, rho_cks
-from maquette.accounting.gaussian import half_square
-from maquette.accounting.unit import UNITS, Unit
-from maquette.errors import ParameterError
+from maquette.accounting.conversions import (
+    SMOOTHING,
+    exact,
+    exp_up,
+    half_square,
+    half_square_of_rho,
+    rho_cks,
+    rho_of_half_square,
+    rho_of_pure,
+)
+from maquette.errors import BudgetExceeded, ParameterError
+
+UNITS = 10**12
+"""Units per 1.0 of epsilon, rho or mu^2 / 2."""
+
+_Amount = TypeVar("_Amount", float, Fraction)
+
+
+class Unit(StrEnum):
+    """Pure epsilon, rho of zero-concentrated, or mu^2 / 2 of Gaussian differential privacy. The values are stored."""
+
+    EPSILON = "epsilon"
+    RHO = "rho"
+    HALF_MU_SQUARED = "mu^2/2"
+
+    is_pure: bool
+    """Whether a price is a pure epsilon."""
+    is_gaussian: bool
+    """Whether Gaussian differential privacy is counted."""
+    smoothing: Fraction
+    """By how much the variance of integer noise exceeds that of the continuous noise that it is charged as."""
+
+    def __init__(self, value: str) -> None:
+        self.is_pure = value == "epsilon"
+        self.is_gaussian = value == "mu^2/2"
+        self.smoothing = SMOOTHING if self.is_gaussian else Fraction(0)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def rho(self, price: Fraction) -> Fraction:
+        """The rho whose pure events and choices a price buys: itself, or 2 / pi of mu^2 / 2, rounded down.
+
+        Holds when: the price is not a pure epsilon.
+        """
+        return rho_of_half_square(price) if self.is_gaussian else price
+
+    def cost_of_rho(self, rho: Fraction) -> Fraction:
+        """What a pure event or a choice of this rho costs; the inverse of `rho`, rounded up.
+
+        Holds when: the unit is not pure epsilon.
+        """
+        return half_square_of_rho(rho) if self.is_gaussian else rho
+
+    def units_of_pure(self, epsilon: Fraction) -> int:
+        """What a pure mechanism costs, in whole units, rounded up: epsilon, or the rho of epsilon-DP in this unit."""
+        price = epsilon if self.is_pure else self.cost_of_rho(rho_of_pure(epsilon))
+        return math.ceil(price * UNITS)
+
+    def pure_epsilon(self, price: Fraction) -> Fraction:
+        """The pure epsilon of noise that a price buys: itself, or sqrt(2 rho) rounded down to the ledger's grid.
+
+        Any epsilon-DP mechanism is (epsilon^2 / 2)-zCDP.
+        """
+        return price if self.is_pure else _root_down(2 * self.rho(price))
+
+    def selection_epsilon(self, price: Fraction) -> Fraction:
+        """The epsilon of a choice or a draw that a price buys: itself, or sqrt(8 rho) rounded down to the same grid.
+
+        The exponential mechanism has epsilon-bounded range, which is (epsilon^2 / 8)-zCDP: more than noise gets.
+        """
+        return price if self.is_pure else _root_down(8 * self.rho(price))
+
+    def group_factor(self, rows: int) -> int:
+        """How many times the price of a look at one record pays for the same look at a group of `rows` records.
+
+        Sensitivities grow by `rows`, so epsilon does too; rho and mu^2 / 2 grow by its square.
+        """
+        return rows if self.is_pure else rows**2
+
+    def variance(self, price: _Amount, *, shift: int) -> _Amount:
+        """Of the noise on a table of counts, before smoothing: 2 (D / epsilon)^2, or D / (2 rho).
+
+        D (`shift`) is how many counts a neighbour moves by one.
+        """
+        if self.is_pure:
+            return 2 * (shift / price) ** 2
+        return shift / (2 * price)
+
+    def price(self, variance: float, *, shift: int) -> float:
+        """What noise of this variance on a table of counts costs: the inverse of `variance`."""
+        if self.is_pure:
+            return shift * math.sqrt(2 / variance)
+        return shift / (2 * variance)
+
+
+def _root_down(square: Fraction) -> Fraction:
+    return Fraction(math.isqrt(math.floor(square * UNITS**2)), UNITS)
+
 
 Accounting = Literal["zcdp", "gaussian"]
 
@@ -65,7 +165,7 @@ class Budget:
         by Canonne, Kamath and Steinke 2020. Slack counts total variation eta between the sampler that ran and the
         exact one; replacing one by the other costs (1 + e^epsilon) eta of the remaining delta 2^-10.
         Gaussian accounting adds up mu^2 / 2, the largest of (epsilon - 2 K, delta e^-K), and its slack counts
-        logarithms of ratios up to K, the smaller of 2^-15 epsilon and 2^62 slack units (`accounting/gaussian.py`).
+        logarithms of ratios up to K, the smaller of 2^-15 epsilon and 2^62 slack units (`accounting/conversions.py`).
     Holds when: a floating-point number means its shortest decimal form, 0.1 is one tenth.
     """
 
@@ -207,3 +307,129 @@ def share_of_slack(budget: Budget, units: int) -> int:
 def accounting_of(unit: str) -> Accounting:
     """The way of counting that goes with a ledger's stored unit."""
     return "gaussian" if unit == Unit.HALF_MU_SQUARED else "zcdp"
+
+
+DIGITS = 3
+"""Significant digits of an affordable epsilon, rounded down."""
+_PER_DECADE = 9 * 10 ** (DIGITS - 1)
+_LOWEST, _HIGHEST = -9, 6
+"""Powers of ten between which an epsilon is looked for."""
+
+
+def spent_with(budget: Budget, spent: Cost, cost: Cost) -> Cost:
+    """What is spent of a budget with one more cost; BudgetExceeded beyond it, whatever the ledger has left."""
+    total = spent + cost
+    if total.slack > budget.slack_units:
+        raise BudgetExceeded(
+            "this question's noise is exact only within a proven bound, and the release has too little of its "
+            "promise set aside for that; give it a smaller epsilon or a larger delta",
+            unit="slack",
+            needed=cost.slack / SLACK_UNITS,
+            left=(budget.slack_units - spent.slack) / SLACK_UNITS,
+        )
+    if total.units > budget.total_units:
+        rest = budget.total_units - spent.units
+        raise BudgetExceeded(
+            f"this question needs {percent_of(cost.units, budget.total_units, up=True)} of the budget ({budget}), and "
+            f"{percent_of(rest, budget.total_units)} is left; ask a smaller workload or give a larger budget",
+            unit=budget.unit,
+            needed=cost.units / UNITS,
+            left=rest / UNITS,
+        )
+    return total
+
+
+def release_cost(release: Budget, ledger: Budget) -> Cost:
+    """What a release with this budget takes of a ledger; a part of the ledger's slack goes with its part of the total.
+
+    Holds when: both have a delta and count it in the same way, or the release is pure.
+    """
+    units = release_units(release, ledger.unit)
+    if release.pure:
+        return Cost(units)
+    return Cost(units, min(share_of_slack(ledger, units), release.slack_units))
+
+
+def release_units(release: Budget, unit: Unit) -> int:
+    """The whole budget of a release in what a ledger counts, rounded up."""
+    if release.pure:
+        return unit.units_of_pure(Fraction(release.total_units, UNITS))
+    if release.unit != unit:
+        raise ParameterError(f"a ledger that counts {unit} cannot pay for a budget in {release.unit}")
+    return release.total_units
+
+
+def affordable_epsilon(ledger: Budget, left: Cost, *, delta: float | None = None) -> float | None:
+    """The largest epsilon, rounded down to three digits, of a release that fits into what a ledger has left.
+
+    `delta` is that of the release, the ledger's own by default; 0 asks for a pure one. None where nothing fits.
+
+    Accuracy: the epsilon costs at most `left` in whole units, and the next one of three digits costs more.
+    """
+    at_delta = ledger.delta if delta is None else delta
+
+    def fits(epsilon: float) -> bool:
+        cost = release_cost(Budget(epsilon, at_delta, ledger.accounting), ledger)
+        return cost.units <= left.units and cost.slack <= left.slack
+
+    return largest_epsilon(fits)
+
+
+def epsilon_for_units(units: int, unit: Unit, *, delta: float) -> float | None:
+    """The same where only the unit of a ledger is known, as in a stored release; its slack is not looked at."""
+    way = accounting_of(unit)
+    return largest_epsilon(lambda epsilon: release_units(Budget(epsilon, delta, way), unit) <= units)
+
+
+def largest_epsilon(fits: Callable[[float], bool]) -> float | None:
+    """The largest number of three digits that fits, if smaller ones do; None where none does.
+
+    Where `fits` raises ParameterError the number is below what a ledger counts.
+    """
+
+    def holds(step: int, *, below: bool) -> bool:
+        try:
+            return fits(_epsilon(step))
+        except ParameterError:
+            return below
+
+    low, high = -1, (_HIGHEST - _LOWEST) * _PER_DECADE
+    while high - low > 1:  # `low` fits or is below all, `high` does not
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle, below=True) else (low, middle)
+    return _epsilon(low) if low >= 0 and holds(low, below=False) else None
+
+
+def _epsilon(step: int) -> float:
+    """The numbers of three digits in order."""
+    decade, place = divmod(step, _PER_DECADE)
+    return float(f"{10 ** (DIGITS - 1) + place}e{_LOWEST + decade - DIGITS + 1}")
+
+
+# The same in words, for refusals and for readers.
+
+
+def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
+    """What a refusal offers instead: the epsilon that fits at this delta and, for a pure one, at the ledger's own."""
+    offers: list[str] = []
+    for one in dict.fromkeys((ledger.delta, delta)):
+        epsilon = affordable_epsilon(ledger, left, delta=one)
+        if epsilon is not None:
+            offers.append(f"{Budget(epsilon, one)} fits" if one else f"a pure epsilon={epsilon:g} fits")
+    if not offers:
+        return "nothing more fits"
+    if delta == 0 and not ledger.pure:
+        offers.append(
+            "a pure epsilon needs more of a ledger with a delta, because it holds without exception"
+        )
+    return "; ".join(offers)
+
+
+def percent_of(units: int, total: int, *, up: bool = False) -> str:
+    """A part of a ledger: 12.3 %; small ones keep two digits. With `up` never less than it is."""
+    exact = Fraction(100 * units, total) if total else Fraction(0)
+    share = float(exact)
+    if up and share > 0:
+        grid = Fraction(10) ** (1 if share >= 1 else 1 - math.floor(math.log10(share)))
+        share = float(math.ceil(exact * grid) / grid)
+    return f"{share:.1f} %" if share >= 1 or share == 0 else f"{share:.2g} %"

@@ -14,9 +14,8 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self, cast
 
 from maquette import _check
-from maquette.accounting.budget import SLACK_UNITS, Cost
-from maquette.accounting.conversions import rho_of_bounded_range, rho_of_gaussian, rho_of_pure
-from maquette.accounting.unit import UNITS, Unit
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit
+from maquette.accounting.conversions import rho_of_bounded_range, rho_of_gaussian
 from maquette.errors import MechanismError, ParameterError
 
 Rational = int | Fraction
@@ -60,7 +59,7 @@ class LaplaceEvent(Event):
         _rational(positive={"scale": self.scale}, other={"l1": self.l1})
 
     def cost(self, unit: Unit) -> Cost:
-        return _pure_cost(Fraction(self.l1) / self.scale, unit)
+        return Cost(unit.units_of_pure(Fraction(self.l1) / self.scale))
 
     def of_rows(self, rows: int) -> Self:
         return replace(self, l1=self.l1 * rows)
@@ -105,7 +104,7 @@ class SmoothedEvent(Event):
     as a logarithm of probabilities; `log_ratio` is everything by which the drawn law differs from one made from the
     continuous noise, the ripple included.
 
-    Guarantee: sqrt(mu_squared)-GDP for a law within exp(+-log_ratio) of the drawn one (`accounting/gaussian.py`), and
+    Guarantee: sqrt(mu_squared)-GDP for a law within exp(+-log_ratio) of the drawn one (`conversions.py`), and
         (l2_squared / (2 sigma_squared))-zCDP for one within the total variation `ripple`.
     """
 
@@ -156,7 +155,7 @@ class CubeEvent(Event):
         _rational(other={"epsilon": self.epsilon})
 
     def cost(self, unit: Unit) -> Cost:
-        return _pure_cost(Fraction(self.epsilon), unit)
+        return Cost(unit.units_of_pure(Fraction(self.epsilon)))
 
     def of_rows(self, rows: int) -> Self:
         return replace(self, epsilon=self.epsilon * rows)
@@ -180,8 +179,8 @@ class SelectionEvent(Event):
 
     def cost(self, unit: Unit) -> Cost:
         if unit.is_pure or self.method != "exponential":
-            return _pure_cost(Fraction(self.epsilon), unit)
-        return _up(unit.cost_of_rho(rho_of_bounded_range(self.epsilon)))
+            return Cost(unit.units_of_pure(Fraction(self.epsilon)))
+        return Cost(math.ceil(unit.cost_of_rho(rho_of_bounded_range(self.epsilon)) * UNITS))
 
     def of_rows(self, rows: int) -> Self:
         return replace(self, epsilon=self.epsilon * rows)
@@ -222,7 +221,7 @@ class SparseEvent(Event):
         return sensitivity / self.threshold_scale + 2 * self.cap * sensitivity / self.test_scale
 
     def cost(self, unit: Unit) -> Cost:
-        return _pure_cost(self.epsilon, unit)
+        return Cost(unit.units_of_pure(self.epsilon))
 
     def of_rows(self, rows: int) -> Self:
         return replace(self, sensitivity=self.sensitivity * rows)
@@ -243,7 +242,7 @@ class PureEvent(Event):
         _rational(other={"epsilon": self.epsilon})
 
     def cost(self, unit: Unit) -> Cost:
-        return _pure_cost(Fraction(self.epsilon), unit)
+        return Cost(unit.units_of_pure(Fraction(self.epsilon)))
 
     def of_rows(self, rows: int) -> Self:
         return replace(self, epsilon=self.epsilon * rows)
@@ -307,14 +306,6 @@ def from_body(body: Mapping[str, Any]) -> Event:
             f"expected the body of a paid question, got one without an event: {sorted(body)}"
         )
     return from_dict({"tag": kind.tag} | {f.name: body[f.name] for f in fields(kind) if f.name in body})
-
-
-def _pure_cost(epsilon: Fraction, unit: Unit) -> Cost:
-    return _up(epsilon if unit.is_pure else unit.cost_of_rho(rho_of_pure(epsilon)))
-
-
-def _up(price: Fraction) -> Cost:
-    return Cost(math.ceil(price * UNITS))
 
 
 def _refuse_pure(unit: Unit) -> None:

@@ -200,8 +200,7 @@ def recover(location: Location, as_json: AsJson = False) -> None:
     Example:
       maquette ledger recover people.ledger
     """
-    from maquette.accounting.affordable import percent_of
-    from maquette.accounting.budget import UNITS
+    from maquette.accounting.budget import UNITS, percent_of
     from maquette.accounting.ledger import Ledger
 
     done = Ledger.recover(location)
@@ -248,8 +247,7 @@ def settle(
       maquette ledger settle people.ledger
       maquette ledger settle people.ledger release-1c63851c363ff10a59d0
     """
-    from maquette.accounting.affordable import percent_of
-    from maquette.accounting.budget import UNITS
+    from maquette.accounting.budget import UNITS, percent_of
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
@@ -312,8 +310,7 @@ def paid_so_far(location: str) -> str:
 
 def standing_of(book: Ledger) -> str:
     """Spent, reserved and left in percent, and what the rest can pay for."""
-    from maquette.accounting.affordable import affordable_epsilon, percent_of
-    from maquette.accounting.budget import Cost
+    from maquette.accounting.budget import Cost, affordable_epsilon, percent_of
     from maquette.results import wording
 
     balance = book.balance()
@@ -329,8 +326,7 @@ def standing_of(book: Ledger) -> str:
 
 def _summary(book: Ledger) -> dict[str, Any]:
     """For scripts; `affordable_epsilon` is the largest of one more release at the ledger's delta, or null."""
-    from maquette.accounting.affordable import affordable_epsilon
-    from maquette.accounting.budget import UNITS, Cost
+    from maquette.accounting.budget import UNITS, Cost, affordable_epsilon
 
     balance = book.balance()
     return {
@@ -410,8 +406,7 @@ def _show(book: Ledger, payments: list[dict[str, Any]], *, questions: bool, deta
 
 def _say_payments(payments: list[dict[str, Any]], summary: dict[str, Any], *, details: bool) -> None:
     """One line each, in percent of the ledger; with details also as counted, with the kind of noise."""
-    from maquette.accounting.affordable import percent_of
-    from maquette.accounting.budget import UNITS
+    from maquette.accounting.budget import UNITS, percent_of
 
     total = round(summary["total"] * UNITS)
 

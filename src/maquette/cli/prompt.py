@@ -75,8 +75,7 @@ def describe(outcome: SessionAnswer | Forecast, *, total: float) -> str:
 
 
 def _part(amount: float, total: float, *, up: bool = False) -> str:
-    from maquette.accounting.affordable import percent_of
-    from maquette.accounting.budget import UNITS
+    from maquette.accounting.budget import UNITS, percent_of
 
     return percent_of(round(amount * UNITS), round(total * UNITS), up=up)
 

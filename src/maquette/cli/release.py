@@ -123,8 +123,7 @@ def plan(
 
 def _share(location: str, budget: Budget) -> dict[str, Any]:
     """What a release with this budget takes of a ledger, and the epsilon that would fit at its delta, for scripts."""
-    from maquette.accounting.affordable import affordable_epsilon, release_cost
-    from maquette.accounting.budget import Cost
+    from maquette.accounting.budget import Cost, affordable_epsilon, release_cost
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
@@ -145,8 +144,7 @@ def _share(location: str, budget: Budget) -> dict[str, Any]:
 
 def _say_share(location: str, budget: Budget) -> None:
     """How much of a ledger a release with this budget takes, and whether it is there."""
-    from maquette.accounting.affordable import percent_of, release_cost, what_fits
-    from maquette.accounting.budget import Cost
+    from maquette.accounting.budget import Cost, percent_of, release_cost, what_fits
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:

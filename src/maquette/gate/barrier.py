@@ -17,11 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from maquette.accounting.affordable import spent_with
-from maquette.accounting.budget import Budget, Cost
+from maquette.accounting.budget import UNITS, Budget, Cost, Unit, spent_with
 from maquette.accounting.events import Event
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.unit import UNITS, Unit
 from maquette.domain import Domain, Relation, rows_of
 from maquette.errors import LedgerError
 from maquette.gate import prices

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting import events
-from maquette.accounting.budget import Cost
-from maquette.accounting.gaussian import SMOOTHING, log_ratio
-from maquette.accounting.unit import UNITS, Unit
+from maquette.accounting.budget import UNITS, Cost, Unit
+from maquette.accounting.conversions import SMOOTHING, log_ratio
 from maquette.domain import Domain, Persons, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.queries.base import Margin, Sensitivity
@@ -192,7 +191,7 @@ def smoothed(sensitivity: Sensitivity, law: Gaussian, *, denominator: int, coord
     """Gaussian noise on `coordinates` whole numbers, charged as continuous noise that is narrower by the smoothing.
 
     Guarantee: mu-GDP within a ratio, with mu = L2 / sqrt(variance - smoothing), for the numbers that one record moves
-        together with all others (`accounting/gaussian.py`).
+        together with all others (`accounting/conversions.py`).
     """
     event = events.SmoothedEvent(
         sigma_squared=law.sigma_squared,

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms import shape

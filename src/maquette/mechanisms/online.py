@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from maquette.accounting.unit import UNITS, Unit
+from maquette.accounting.budget import UNITS, Unit
 from maquette.domain import Domain, Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import strategies

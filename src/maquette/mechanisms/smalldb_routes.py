@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.mechanisms import shape
 from maquette.queries.base import Queries
 from maquette.queries.dimension import HALF

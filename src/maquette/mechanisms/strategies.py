@@ -20,7 +20,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from maquette.accounting.unit import UNITS
+from maquette.accounting.budget import UNITS
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.hypothesis import Hypothesis
 from maquette.models.survey import One, Survey

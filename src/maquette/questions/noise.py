@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.queries.base import Queries, Sensitivity

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from maquette import _check
-from maquette.accounting.affordable import percent_of, release_cost, what_fits
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Accounting, Budget, Cost
-from maquette.accounting.gaussian import log_ratio
+from maquette.accounting.budget import (
+    SLACK_UNITS,
+    UNITS,
+    Accounting,
+    Budget,
+    Cost,
+    percent_of,
+    release_cost,
+    what_fits,
+)
+from maquette.accounting.conversions import log_ratio
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.accounting.ledger.entry import reserved_note
 from maquette.domain import Relation

@@ -12,7 +12,7 @@ import psutil
 from maquette import _check
 from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.budget import split as split_units
-from maquette.accounting.gaussian import SMOOTHING
+from maquette.accounting.conversions import SMOOTHING
 from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import postprocess, shape, sizing

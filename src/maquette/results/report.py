@@ -11,8 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from maquette.accounting.affordable import epsilon_for_units, percent_of
-from maquette.accounting.unit import UNITS, Unit
+from maquette.accounting.budget import UNITS, Unit, epsilon_for_units, percent_of
 from maquette.domain import Attribute
 from maquette.domain.attribute import Kind
 from maquette.results import plots, wording

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from maquette.accounting.affordable import percent_of
+from maquette.accounting.budget import UNITS, percent_of
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.unit import UNITS
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, UselessAnswer
 from maquette.gate.curator import OnlineCurator

@@ -16,10 +16,9 @@ from fractions import Fraction
 from typing import Any
 
 from maquette import _check
-from maquette.accounting.affordable import largest_epsilon, percent_of
-from maquette.accounting.budget import UNITS, Budget, Cost, share_of_slack
+from maquette.accounting.budget import UNITS, Budget, Cost, largest_epsilon, percent_of, share_of_slack
+from maquette.accounting.conversions import half_square_of_rho
 from maquette.accounting.events import PureEvent
-from maquette.accounting.gaussian import half_square_of_rho
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Persons, Relation, check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError

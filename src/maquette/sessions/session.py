@@ -11,8 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NoReturn
 
 from maquette import _check, _html
-from maquette.accounting.affordable import percent_of
-from maquette.accounting.budget import UNITS, Budget
+from maquette.accounting.budget import UNITS, Budget, percent_of
 from maquette.accounting.ledger import Ledger, Receipt
 from maquette.domain import Domain
 from maquette.errors import (

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maquette import _check
-from maquette.accounting.unit import UNITS
+from maquette.accounting.budget import UNITS
 from maquette.domain import Relation, rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.affordable import release_cost, what_fits
-from maquette.accounting.budget import Budget, Cost
+from maquette.accounting.budget import UNITS, Budget, Cost, release_cost, what_fits
 from maquette.accounting.ledger import Ledger
-from maquette.accounting.unit import UNITS
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, LedgerError
 from maquette.gate.handle import Table

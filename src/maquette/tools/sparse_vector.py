@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from maquette import _check
-from maquette.accounting.unit import UNITS, Unit
+from maquette.accounting.budget import UNITS, Unit
 from maquette.domain import Domain, Relation, rows_of
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate.curator import OnlineCurator

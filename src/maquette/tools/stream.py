@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
-from maquette.accounting.unit import UNITS
+from maquette.accounting.budget import UNITS
 from maquette.domain import Domain, Relation, rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maquette.accounting.affordable import affordable_epsilon, percent_of
-from maquette.accounting.budget import UNITS, Cost
+from maquette.accounting.budget import UNITS, Cost, affordable_epsilon, percent_of
 from maquette.results import wording
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from maquette.accounting.affordable import percent_of
-from maquette.accounting.budget import UNITS
+from maquette.accounting.budget import UNITS, percent_of
 from maquette.domain import Domain
 from maquette.errors import MaquetteError, ParameterError
 from maquette.results.select import is_select

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from pydantic import ValidationError
 
-from maquette.accounting.unit import Unit
+from maquette.accounting.budget import Unit
 from maquette.errors import MaquetteError, ParameterError
 from maquette.web import charts, planning, state
 from maquette.web.access import check_form, is_partial, service_of, signed_in

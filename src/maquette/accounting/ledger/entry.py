@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from maquette import _check
-from maquette.accounting.affordable import percent_of
-from maquette.accounting.budget import Cost
+from maquette.accounting.budget import Cost, percent_of
 from maquette.errors import ParameterError
 from maquette.receipt import Receipt
 

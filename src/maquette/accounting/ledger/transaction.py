@@ -16,8 +16,7 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, insert, update
 
-from maquette.accounting.affordable import epsilon_for_units, percent_of
-from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit
+from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit, epsilon_for_units, percent_of
 from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import Entry, Rate, Receipt, canonical, digest, reserved_note
