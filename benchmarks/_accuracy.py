@@ -16,10 +16,10 @@ import numpy as np
 import maquette as mq
 from benchmarks import hard, tables
 from benchmarks.counting import peak_megabytes
+from maquette.audit.evaluate import Errors
 from maquette.mechanisms.base import MECHANISMS
 from maquette.queries.marginals import Marginals
 from maquette.releasing.planning import best_accounting
-from maquette.results.evaluation import Errors
 
 DELTA = 1e-9
 

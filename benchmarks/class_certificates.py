@@ -24,7 +24,7 @@ from benchmarks import tables
 from maquette.gate.handle import Table
 from maquette.questions.class_errors import gaps, largest_gap
 from maquette.questions.classes import CLASSES, ClassTable
-from maquette.releasing.class_choice import default_classes
+from maquette.releasing.certify import default_classes
 from maquette.results.statements import ClassCertificate
 
 TABLES = {"chicago_taxi": 2, "adult": 3, "nist_acs": 3, "salary": 3, "titanic": 3}

@@ -23,7 +23,7 @@ from benchmarks import calibrate, tables
 from benchmarks.class_certificates import NAMES, largest_errors, ledger_of
 from maquette.domain import Attribute, Domain, Kind
 from maquette.questions.classes import CLASSES
-from maquette.releasing.class_choice import MANY, SMALL_PAIRS, TYPICAL, USEFUL
+from maquette.releasing.certify import MANY, SMALL_PAIRS, TYPICAL, USEFUL
 
 SMALL_ONES = "one small attribute"
 
@@ -86,7 +86,7 @@ def _half_unordered(made: tables.Made) -> tables.Made:
 
 
 def fit(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The constants of `releasing/class_choice.py`: least squares on logarithms, three quarters of the tables.
+    """The constants of `releasing/certify.py`: least squares on logarithms, three quarters of the tables.
 
     The spread is that of the other tables, over all classes: the 5 % and 95 % quantiles of true over typical.
     """

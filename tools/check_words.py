@@ -80,9 +80,9 @@ ALLOWED: dict[str, str] = {
     "results/release.py:measured": "public property of Release",
     "results/release.py:stated": "public property of Release",
     "web/server.py:connection_made": "a name of asyncio",
-    "results/evaluation.py:asked": "a key of what `maquette evaluate --json` prints",
-    "results/evaluation.py:held": "a key of what `maquette evaluate --json` prints",
-    "results/evaluation.py:stated": "a key of what `maquette evaluate --json` prints",
+    "audit/evaluate.py:asked": "a key of what `maquette evaluate --json` prints",
+    "audit/evaluate.py:held": "a key of what `maquette evaluate --json` prints",
+    "audit/evaluate.py:stated": "a key of what `maquette evaluate --json` prints",
 }
 """Names that stay, each with the reason: `name`, or `package/file.py:name` for one file."""
 LEFT: dict[str, int] = {

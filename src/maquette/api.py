@@ -23,8 +23,14 @@ from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
 from maquette.receipt import Receipt
 from maquette.releasing import planning
-from maquette.releasing.certify import certify, certify_classes, certify_draw, share_of_beta
-from maquette.releasing.class_choice import are_classes_useful, can_be_certified
+from maquette.releasing.certify import (
+    are_classes_useful,
+    can_be_certified,
+    certify,
+    certify_classes,
+    certify_draw,
+    share_of_beta,
+)
 from maquette.releasing.payment import (
     accounting_of,
     check_covered,

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from maquette.accounting.budget import Budget, Unit
-from maquette.accounting.ledger import Ledger, create, reading, store, turn
+from maquette.accounting.ledger import Ledger, create, reading, receipts, store
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.accounting.ledger.entry import Record, canonical
 from maquette.accounting.ledger.receipts import ChainState
@@ -150,7 +150,7 @@ def test_a_server_that_refuses_is_explained_without_its_text(state, words):
 
 def test_a_queue_that_was_replaced_is_opened_again(path):
     path.touch()
-    place = turn.Turn(path)
+    place = receipts.Turn(path)
     with place.acquired():
         assert place._handles is not None
     path.with_name(path.name + ".queue").unlink()
@@ -163,16 +163,16 @@ def test_a_queue_that_was_replaced_is_opened_again(path):
 
 def test_a_lock_that_fails_while_waiting_is_said_and_its_files_are_closed(path, monkeypatch):
     path.touch()
-    place = turn.Turn(path)
+    place = receipts.Turn(path)
 
     def flock(handle: int, mode: int) -> None:
-        if mode & turn.fcntl.LOCK_NB:
+        if mode & receipts.fcntl.LOCK_NB:
             raise BlockingIOError
         raise OSError(errno.ENOLCK, "no locks")
 
-    monkeypatch.setattr(turn.fcntl, "flock", flock)
+    monkeypatch.setattr(receipts.fcntl, "flock", flock)
     opened: list[tuple[int, int]] = []
-    monkeypatch.setattr(turn.Turn, "_opened", _noting(turn.Turn._opened, opened))
+    monkeypatch.setattr(receipts.Turn, "_opened", _noting(receipts.Turn._opened, opened))
     with pytest.raises(LedgerError, match="ENOLCK"), place.acquired():
         pass
     for handle in opened[0]:
@@ -195,10 +195,10 @@ def test_a_file_beside_the_ledger_that_cannot_be_made(path, monkeypatch, number,
     def no_file(*_arguments: object) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(turn.os, "open", no_file)
+    monkeypatch.setattr(receipts.os, "open", no_file)
     with pytest.raises(raised):
-        turn._open_beside(path, ".queue")
-    assert turn.locks_fail(path) is None
+        receipts._open_beside(path, ".queue")
+    assert receipts.locks_fail(path) is None
 
 
 # --- what was stored and is not whole -------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from maquette.accounting.ledger import Ledger, Receipt, receipts, turn
+from maquette.accounting.ledger import Ledger, Receipt, receipts
 from maquette.accounting.ledger.receipts import SLOT, ChainState
 from maquette.errors import LedgerError, MaquetteError, ParameterError
 from support.cli_files import call, desk, refused
@@ -409,8 +409,8 @@ def test_a_lock_that_sqlite_takes_for_anothers_is_named(path, monkeypatch):
 
 
 def test_a_writer_gives_up_after_a_while_and_leaves_no_lock_behind(path, monkeypatch):
-    monkeypatch.setattr(turn, "SECONDS", 0.3)
-    ledger, other = create(path), turn.Turn(path)
+    monkeypatch.setattr(receipts, "SECONDS", 0.3)
+    ledger, other = create(path), receipts.Turn(path)
     with other.acquired(), pytest.raises(LedgerError, match="another process has held it"):
         pay(ledger, "a", 1)
     for number in range(3):

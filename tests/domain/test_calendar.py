@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
-from maquette.domain.calendar import UNITS, cell_of, cells
+from maquette.domain.values import UNITS, cell_of, cells
 from maquette.errors import DomainError
 from maquette.vault.readers import open_engine
 

@@ -9,12 +9,11 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind, Never, Persons, Relation
 from maquette.domain import constraint as constraints
-from maquette.domain.calendar import cells
 from maquette.domain.constraint import Cells, complete, parse, resolve
 from maquette.domain.domain import from_text, to_text
 from maquette.domain.file import check, parse_attribute
 from maquette.domain.review import usual_scale
-from maquette.domain.values import spelling
+from maquette.domain.values import cells, spelling
 from maquette.errors import DomainError, ParameterError
 
 

@@ -18,13 +18,13 @@ from maquette.queries import marginals, prefixes, weights, where
 from maquette.queries.base import Group
 from maquette.queries.counting import MAX_DENOMINATOR
 from maquette.queries.marginals import Binned, Marginals
+from maquette.questions import answers as public_tables
 from maquette.questions import bounds, sparse
-from maquette.questions import tables as public_tables
+from maquette.questions.answers import project
 from maquette.questions.draws import Candidates, Draw, DrawnDatabase, Forest, Listed, Nested, Thresholds
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.sparse import Guess
-from maquette.questions.tables import project
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MAX_NESTING
 from maquette.samplers.noise import SystemNoise

@@ -16,7 +16,7 @@ from maquette.gate.handle import Table
 from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
 from maquette.queries.base import Group
-from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.noise import NoiseRequest
 from maquette.vault.engine import MemoryEngine
 from support.privacy_cases import mixed

@@ -17,9 +17,8 @@ from maquette.errors import LedgerError, MechanismError, ParameterError, SourceE
 from maquette.gate.curator import Curator, OnlineCurator
 from maquette.gate.handle import Truth, encode, exact_answers, raw_commitment
 from maquette.queries import marginals, where
-from maquette.questions.answers import Answers
+from maquette.questions.answers import Answers, cell_sensitivity
 from maquette.questions.measurement import EpochTerms
-from maquette.questions.tables import cell_sensitivity
 from support.priced import priced
 from support.privacy_conformance import TINY
 from support.privacy_doubles import ledger_for, set_aside, table_of

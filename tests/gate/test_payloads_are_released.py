@@ -19,8 +19,7 @@ from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
 from maquette.queries.marginals import full
 from maquette.questions import sparse
-from maquette.questions.answers import pack, unpack
-from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.answers import ChoiceQuestion, pack, unpack
 from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.draws import Draw, Listed
 from maquette.questions.measurement import EpochTerms

@@ -25,8 +25,8 @@ from maquette.models.answers import Answers
 from maquette.queries import marginals, weights
 from maquette.queries.marginals import Marginals
 from maquette.queries.weights import Weights
-from maquette.questions import choices, class_errors
-from maquette.questions.choices import ChoiceQuestion
+from maquette.questions import answers, class_errors
+from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.measurement import Measurement, NoisyCounts, Receipt, Size
 from maquette.questions.noise import Laplace, NoiseRequest, law_at
@@ -333,7 +333,7 @@ def _(patch):
 @bug("the errors of a candidate's answers are added up", checks.exactly("choose database, pure"))
 def _(patch):
     def scores(self, exact, n):
-        errors = [choices.count_errors(exact, self.queries.denominator, one, n) for one in self.answers]
+        errors = [answers.count_errors(exact, self.queries.denominator, one, n) for one in self.answers]
         return -np.array([e.sum() for e in errors])
 
     patch.setattr(ChoiceQuestion, "scores", scores)

@@ -12,6 +12,7 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ReleaseError, WorkloadError
+from maquette.models.answers import law_of
 from maquette.models.histogram import HistogramModel
 from maquette.models.residual import (
     ResidualModel,
@@ -22,7 +23,6 @@ from maquette.models.residual import (
     query_variance,
     reconstruct,
 )
-from maquette.models.stored import law_of
 from maquette.queries import marginals, points, prefixes
 from maquette.queries.base import sum_margin
 from maquette.questions.measurement import Receipt, Residual, Size

@@ -15,7 +15,7 @@ from maquette.queries import (
     conjunctions,
     halfspaces,
     marginals,
-    sql_format,
+    names,
     thresholds,
     union,
     weights,
@@ -67,12 +67,12 @@ def test_an_attribute_that_no_predicate_reads_has_twins_only():
 
 def test_too_many_names_are_not_said_in_a_predicate(monkeypatch):
     few, many = where(WORDS, "w IN ('a', 'b')"), where(WORDS, "w NOT IN ('a', 'b')")
-    assert sql_format.condition_text(WORDS, few.condition) == "w IN ('a', 'b')"
-    monkeypatch.setattr(sql_format, "MAX_NAMED_CELLS", 1)
-    assert sql_format.condition_text(WORDS, few.condition) is None
-    assert sql_format.condition_text(WORDS, where(WORDS, "w IN ('a', 'b') AND n < 2").condition) is None
+    assert names.condition_text(WORDS, few.condition) == "w IN ('a', 'b')"
+    monkeypatch.setattr(names, "MAX_NAMED_CELLS", 1)
+    assert names.condition_text(WORDS, few.condition) is None
+    assert names.condition_text(WORDS, where(WORDS, "w IN ('a', 'b') AND n < 2").condition) is None
     assert many.on_histogram(np.ones(WORDS.shape, dtype=np.int64))[0] > 0
-    assert sql_format.code_text(WORDS["w"], WORDS["w"].cells).startswith("(w = (other)")
+    assert names.code_text(WORDS["w"], WORDS["w"].cells).startswith("(w = (other)")
 
 
 # --- margins --------------------------------------------------------------------------------------------------------

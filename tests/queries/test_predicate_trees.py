@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries import canonical
-from maquette.queries.names import quote
-from maquette.queries.sql_format import run_text, spell
+from maquette.queries.names import quote, run_text, spell
 from support.query_cases import domains
 
 pytestmark = pytest.mark.law

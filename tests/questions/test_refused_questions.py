@@ -12,7 +12,7 @@ from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Kind
 from maquette.errors import LedgerError, MechanismError, ParameterError, WorkloadError
 from maquette.questions import atoms, bounds, draws, sparse
-from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.noise import (
     ONE,

@@ -13,7 +13,7 @@ from maquette.accounting.budget import UNITS
 from maquette.questions.class_errors import gaps, largest_gap
 from maquette.questions.classes import CLASSES
 from maquette.questions.noise import law_at
-from maquette.releasing import class_choice
+from maquette.releasing import certify
 from maquette.releasing.certify import share_of_beta
 from maquette.releasing.planning import choose, decide
 from maquette.releasing.request import Request, read_certificate
@@ -167,7 +167,7 @@ def test_a_request_in_the_ledger_repeats_as_it_was(monkeypatch):
     first = made(5_000, book=book)
     spent = book.balance().charged_units
     assert first.certificates
-    monkeypatch.setattr(class_choice, "USEFUL", 0.0)  # another version would buy none
+    monkeypatch.setattr(certify, "USEFUL", 0.0)  # another version would buy none
     again = made(5_000, book=book)
     assert again.certificates == first.certificates
     assert book.balance().charged_units == spent
@@ -176,7 +176,7 @@ def test_a_request_in_the_ledger_repeats_as_it_was(monkeypatch):
 def test_a_request_of_a_version_without_classes_repeats_without(monkeypatch):
     book = ledger()
     with monkeypatch.context() as patch:
-        patch.setattr(class_choice, "USEFUL", 0.0)
+        patch.setattr(certify, "USEFUL", 0.0)
         before = made(5_000, book=book)
     assert before.certificates == ()
     assert made(5_000, book=book).certificates == ()

@@ -7,8 +7,8 @@ from benchmarks import class_forecasts
 import maquette as mq
 from maquette.questions.answers import Answers
 from maquette.questions.classes import CLASSES
-from maquette.releasing import certify, class_choice
-from maquette.releasing.class_choice import RELATIVE, SMALL_PAIRS, TYPICAL, WITHIN
+from maquette.releasing import certify
+from maquette.releasing.certify import RELATIVE, SMALL_PAIRS, TYPICAL, WITHIN
 from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import distribution_of, marginal_places
@@ -76,7 +76,7 @@ def test_errors_grow_with_the_cells_of_one_attribute_and_hardly_with_those_of_tw
     figures = class_forecasts.stored()
     one = class_forecasts.growth("one attribute", CLASSES["one small attribute"].max_cells, figures)
     two = class_forecasts.growth("two attributes", 256, figures)
-    assert one["quartiles"][1] < class_choice.PAYS < 0.8 < two["quartiles"][1]
+    assert one["quartiles"][1] < certify.PAYS < 0.8 < two["quartiles"][1]
 
 
 @pytest.mark.parametrize(("n", "epsilon"), [(4_000, 2.0), (20_000, 1.0)])
@@ -123,10 +123,10 @@ def test_tables_have_bounds_of_their_own_where_half_of_them_are_expected_to_be_s
     )
     assert RELATIVE not in [one.name for one in forecast(mq.marginals(alike, k=2)).classes]
     expected = {one.name: one.expected for one in forecast().classes}
-    assert expected[RELATIVE] < class_choice.PAYS * expected["two ranges"]
+    assert expected[RELATIVE] < certify.PAYS * expected["two ranges"]
     assert forecast().classes[-1].says.endswith("half of these")
     named = {one.name: one.expected for one in forecast(mq.marginals(DOMAIN, k=1)).classes}
-    assert named[RELATIVE] < class_choice.PAYS * named["one attribute"]
+    assert named[RELATIVE] < certify.PAYS * named["one attribute"]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from maquette.questions.class_errors import WHOLE, gaps, largest_gap
 from maquette.questions.classes import CLASSES
 from maquette.questions.noise import law_at
 from maquette.releasing.certify import share_of_beta
-from maquette.releasing.scales import LEAST, weights_of
 from maquette.results.covering import Coverage
+from maquette.results.distribution import LEAST, weights_of
 from maquette.results.statements import ClassCertificate
 
 SIZES = {"name": 60, "age": 30, "sex": 2, "member": 2}

@@ -23,8 +23,8 @@ from maquette.queries import (
     union,
     where,
 )
-from maquette.queries.sql_format import condition_text
-from maquette.results import Certificate, GroupCertificate, Guarantee, answering, combinations
+from maquette.queries.names import condition_text
+from maquette.results import Certificate, GroupCertificate, Guarantee, answering, covering
 from support.made_release import toy_columns, toy_domain, toy_release
 
 DOMAIN = toy_domain()
@@ -110,9 +110,9 @@ def test_prefixes_answer_intervals_by_two_differences():
 def test_every_run_of_cells_out_of_prefixes_and_intervals(outside, most, monkeypatch):
     """Cells that are not declared are known all together, as what the declared ones leave, and never one by one."""
     if most == "runs":
-        monkeypatch.setattr(combinations, "MAX_COMPARED_CELLS", 0)
+        monkeypatch.setattr(covering, "MAX_COMPARED_CELLS", 0)
     if most == "intervals":
-        monkeypatch.setattr(combinations, "MAX_KEYS", 0)
+        monkeypatch.setattr(covering, "MAX_KEYS", 0)
     domain = Domain((Attribute("x", Kind.ORDINAL, codes=4, **dict.fromkeys(outside, True)),))
     size = domain["x"].size
     rows = SmallDatabase({"x": np.repeat(np.arange(size), 3 + np.arange(size)).astype(np.uint8)})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from maquette.samplers import float_bounds, trees
+from maquette.samplers import brackets, trees
 from maquette.samplers.brackets import Bracket, Scale, Uniform
 from maquette.samplers.lists import Column
 from maquette.samplers.ordered import Thresholds, float_mass
@@ -51,7 +51,7 @@ def test_bounds_hold_the_exact_mass_closely(base, size):
 
 @pytest.mark.slow
 def test_a_wrong_operation_count_would_be_seen(monkeypatch):
-    monkeypatch.setattr(float_bounds, "_BITS", 73)
+    monkeypatch.setattr(brackets, "_BITS", 73)
     counter = Thresholds(column_of(shapes(2**64, 300)[0], 2**64), Scale(20, 1), "tree")
     outside = 0
     for level in range(8, 40):
@@ -78,7 +78,7 @@ def test_entries_too_far_apart_give_up_the_quick_bounds_and_not_the_draw():
 )
 def test_draws_keep_their_law_when_the_quick_bounds_are_loose(case, monkeypatch):
     """Bounds a thousand times wider than they are: whole numbers then decide most buckets."""
-    monkeypatch.setattr(float_bounds, "_BITS", 13)
+    monkeypatch.setattr(brackets, "_BITS", 13)
     table = tuple([3, 0, 2, 1, 4][: case.universe])
     counter = case.counter(table)
     exact_counts = 0

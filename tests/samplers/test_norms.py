@@ -9,8 +9,7 @@ import pytest
 
 from maquette.questions.norms import Body
 from maquette.samplers.laws import SystemBits
-from maquette.samplers.noise import table
-from maquette.samplers.norms import BoxLevel, _below, whole_point
+from maquette.samplers.noise import BoxLevel, _below, table, whole_point
 from support.seeded import SeededBits, SeededNoise
 
 SKEWED = Body((2, 3), ((1, -2), (3, 1)), (4, 5))

@@ -16,7 +16,7 @@ from maquette.queries import marginals, where
 from maquette.queries.marginals import Marginals
 from maquette.questions import draws as public
 from maquette.questions.weighting import Weighting
-from maquette.samplers import check, float_bounds, norms, trellis
+from maquette.samplers import brackets, check, noise, trellis
 from maquette.samplers import noise as noises
 from maquette.samplers.brackets import Bracket, Scale, Uniform, choose
 from maquette.samplers.draw import COUNTERS, View, node_of
@@ -96,7 +96,7 @@ def test_a_radius_on_the_border_is_decided_by_further_bits(more, accepted):
 
 
 def test_unfair_words_are_drawn_again():
-    assert norms._below(Script(0, 7), np.array([3])).tolist() == [
+    assert noise._below(Script(0, 7), np.array([3])).tolist() == [
         1
     ]  # 2^64 mod 3 = 1: the word 0 is one too many
 
@@ -173,14 +173,14 @@ def test_masses_of_nothing_need_no_slices():
 def test_wide_bands_are_left_to_whole_numbers(monkeypatch):
     counter = next(c for c in CASES if c.name.startswith("thresholds-tree")).counter((2, 1, 0, 1))
     exact, rough = counter.mass(1, exact=True), counter.mass(1, exact=False)
-    monkeypatch.setattr(float_bounds, "_WIDEST", 0)
+    monkeypatch.setattr(brackets, "_WIDEST", 0)
     assert counter.mass(1, exact=False) == exact
     assert rough.log2 == pytest.approx(exact.log2)
 
 
 def test_nothing_has_the_mass_nothing():
-    assert float_bounds._bounds(0.0, 5, 10) == Bracket(0, 0)
-    assert float_bounds._bounds(1.0, 5, -1) is None
+    assert brackets._bounds(0.0, 5, 10) == Bracket(0, 0)
+    assert brackets._bounds(1.0, 5, -1) is None
 
 
 # --- structures ------------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from maquette.gate.handle import Table
 from maquette.queries.predicates import where
 from maquette.queries.weights import GRID
 from maquette.sessions.grouped import read_select
-from maquette.sessions.quantiles import Search, border_query
 from maquette.sessions.question import QuestionReader
+from maquette.sessions.sums import Search, border_query
 from maquette.vault.engine import MemoryEngine
 from support.online_cases import seeded_session
 from support.online_tape import TEST, charges, taped

@@ -17,7 +17,7 @@ from maquette.models.answers import Answers
 from maquette.queries.base import Group
 from maquette.queries.marginals import Binned
 from maquette.questions import draws as public
-from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.classes import CLASSES as QUESTION_CLASSES
 from maquette.questions.measurement import EpochTerms, Receipt

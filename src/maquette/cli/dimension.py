@@ -163,7 +163,7 @@ def _cells(queries: Queries | list[list[str]], result: Dimension, point: Any) ->
 
 
 def _value(queries: Queries, name: str, code: int) -> str:
-    from maquette.queries.sql_format import code_text
+    from maquette.queries.names import code_text
 
     return code_text(queries.domain[name], code)
 

@@ -22,7 +22,7 @@ from maquette.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from maquette.results.evaluation import Errors, Evaluation
+    from maquette.audit.evaluate import Errors, Evaluation
 
 
 SUFFIX = ".evaluation-not-private.html"

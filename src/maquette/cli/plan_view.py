@@ -1,12 +1,20 @@
-"""A plan in the terminal: what will be used is marked, and what cannot be used is folded away."""
+"""A plan in the terminal: what will be used is marked, and what cannot be used is folded away.
+
+With the option --online it says what sessions can promise, from public numbers only.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from maquette.cli import console
+from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
+    from maquette.domain import Domain
     from maquette.mechanisms.base import ClassForecast, Forecast
     from maquette.queries.base import Queries
     from maquette.releasing.ranking import Plan
@@ -69,3 +77,128 @@ def _points(error: float | None) -> str:
     if error is None:
         return "-"
     return "none" if error >= 1 else f"{100 * error:.2g}"
+
+
+def say_online(
+    domain: Path,
+    *,
+    n: int | None,
+    epsilon: float | None,
+    delta: float,
+    beta: float,
+    alpha: float | None,
+    as_json: bool,
+) -> None:
+    """Error against the number of questions; from how many on PMW beats fresh noise; what a session would do."""
+    from maquette.domain import Domain
+    from maquette.theory import guarantees, overview
+    from maquette.theory.existence import Facts
+
+    if n is None or epsilon is None:
+        raise ParameterError("plan --online needs --n, a public figure, and --epsilon")
+    schema = Domain.load(domain)
+    setting = overview.Setting(
+        facts=Facts(universe=schema.size, log_queries=0.0), n=n, epsilon=epsilon, delta=delta, beta=beta
+    )
+    session = _session(schema, n=n, epsilon=epsilon, delta=delta, beta=beta, alpha=alpha)
+    crossing = overview.crossover(setting)
+    affordable = None
+    if alpha is not None:
+        needed = overview.needs_of(guarantees.guarantee("pmw"), setting, alpha=alpha)
+        affordable = None if needed.log_queries is None else needed.log_queries / math.log(10)
+    if as_json:
+        console.say_json(
+            asdict(crossing)
+            | {"session": session}
+            | ({} if alpha is None else {"alpha": alpha, "affordable_questions_log10": affordable})
+        )
+        return
+    console.say(
+        f"Largest error of all answers in points (percent of all records), except with probability {100 * beta:g} %"
+    )
+    console.table(
+        ["questions", "pmw", "fresh noise"],
+        [[f"{k:,}", _in_points(ours), _in_points(fresh)] for k, ours, fresh in crossing.lines],
+        right=(0, 1, 2),
+    )
+    if crossing.questions is None:
+        console.say("fresh noise is guaranteed to be better for any number of questions here")
+    else:
+        console.say(f"from {crossing.questions:,} questions on the guarantee of pmw is the better one")
+    if alpha is not None:
+        said = "not one" if affordable is None else f"10^{affordable:,.1f}"
+        console.say(f"questions that pmw can answer within {100 * alpha:g} points: {said}")
+    console.say("guarantees hold for the worst table; sessions usually do better (docs: online sessions)")
+    console.say()
+    for line in _in_words(session):
+        console.say(line)
+
+
+def _session(
+    domain: Domain, *, n: int, epsilon: float, delta: float, beta: float, alpha: float | None
+) -> dict[str, Any]:
+    """What a session of the default kind would run with on so many records, under replace-one."""
+    from maquette.accounting.budget import Budget
+    from maquette.domain import Relation
+    from maquette.errors import MechanismError
+    from maquette.mechanisms.online import largest_error
+    from maquette.questions.measurement import Size
+    from maquette.sessions.opening import QUESTIONS
+    from maquette.sessions.rules import Rules
+
+    rules = Rules(
+        budget=Budget(epsilon, delta),
+        relation=Relation.REPLACE_ONE,
+        beta=beta,
+        alpha=alpha,
+        mechanism="pmw",
+        questions=QUESTIONS,
+        update="refit",
+        measure_first=True,
+        budget_for_all=False,
+        attributes=None,
+        analyst=None,
+    )
+    public = rules.public(domain, Size(n, None, None))
+    try:
+        settings = rules.settings(public)
+    except MechanismError as error:
+        return {"refusal": str(error)}
+    assert settings.measure is not None
+    survey = settings.survey
+    tests = None
+    if settings.terms is not None:
+        tests = settings.epochs * settings.terms.cap
+    return {
+        "questions": QUESTIONS,
+        "error": largest_error(settings),
+        "measured_answers": int(public.price / settings.measure.price),
+        "far_guesses": tests,
+        "tables_first": None if survey is None else len(survey.ones),
+        "tables_over_two": None if survey is None else survey.two_variance is not None,
+        "tables_share": None if survey is None else float(survey.price / public.price),
+    }
+
+
+def _in_words(session: dict[str, Any]) -> list[str]:
+    if "refusal" in session:
+        return [f"a session cannot be opened: {session['refusal']}"]
+    lines = [
+        f"a session states errors of at most {_in_points(session['error'])} points for up to {session['questions']:,} "
+        f"questions and can pay for {session['measured_answers']:,} measured answers"
+    ]
+    if session["far_guesses"] is not None:
+        lines.append(
+            f"answers of its model are free; the budget pays for tests until {session['far_guesses']:,} of them fail"
+        )
+    if session["tables_share"] is not None:
+        share = f"{100 * session['tables_share']:.3g} % of its budget"
+        one = session["tables_first"] == 1 and not session["tables_over_two"]
+        which = "one table over all attributes" if one else "tables over one and two attributes"
+        free = "every product of intervals is free" if one else "questions about small groups are free"
+        lines.append(f"it buys {which} first, for {share}; then {free}")
+    return lines
+
+
+def _in_points(error: float) -> str:
+    return f"{100 * error:.3g}" if error < 1 else "none"

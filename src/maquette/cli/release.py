@@ -88,7 +88,7 @@ def plan(
     from maquette.releasing.planning import required
 
     if online:
-        from maquette.cli.online_plan import say_online
+        from maquette.cli.plan_view import say_online
 
         say_online(domain, n=n, epsilon=epsilon, delta=delta, beta=beta, alpha=alpha, as_json=as_json)
         return

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import calendar
+from maquette.domain import values
 from maquette.domain.values import spelling
 from maquette.errors import DomainError
 
@@ -143,7 +143,7 @@ class Attribute:
 
     def _check_calendar(self, unit: str) -> None:
         names = self.categories or ("", "")
-        if self.kind is not Kind.ORDINAL or names != calendar.cells(unit, names[0], names[-1]):
+        if self.kind is not Kind.ORDINAL or names != values.cells(unit, names[0], names[-1]):
             raise DomainError(
                 f"attribute '{self.name}' has a calendar by {unit}: it is ordinal, and its categories are all cells "
                 "between the first and the last"

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from maquette import _check
-from maquette.domain import calendar
+from maquette.domain import values
 from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
 from maquette.domain.constraint import Constraint, Rule, complete, possible
 from maquette.domain.constraint import parse as parse_constraint
@@ -163,7 +163,7 @@ def _attribute(entry: AttributeEntry) -> Attribute:
             raise DomainError(
                 f"attribute '{entry.name}': a calendar makes its own categories; leave them out"
             )
-        categories = list(calendar.cells(entry.calendar, entry.first, entry.last))
+        categories = list(values.cells(entry.calendar, entry.first, entry.last))
     if entry.kind is Kind.BOOLEAN and categories is None and codes is None:
         codes = 2
     return Attribute(

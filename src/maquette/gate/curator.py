@@ -1,7 +1,7 @@
 """Every question that can be asked of a private table, one method each: pay, look, return.
 
 `Curator` asks on top of `Barrier._ask`. `OnlineCurator` adds questions that come one at a time, in epochs of tests,
-over restarts and from several processes; how it follows its steps in the ledger is in `gate/online.py`.
+over restarts and from several processes; how it follows its steps in the ledger is in `gate/barrier.py`.
 `DiscoveryCurator` asks about raw columns, before a domain is declared.
 """
 
@@ -18,16 +18,27 @@ from maquette.accounting.events import Selection
 from maquette.accounting.ledger import Ledger, Record
 from maquette.domain import Relation, rows_of
 from maquette.errors import LedgerError, MechanismError
-from maquette.gate.barrier import Barrier, Exact, Note
+from maquette.gate.barrier import Barrier, Exact, Note, SteppedBarrier
 from maquette.gate.handle import Table
-from maquette.gate.online import SteppedBarrier
 from maquette.gate.prices import Counts
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions import bounds, sparse
-from maquette.questions.answers import Answers, answers_request, check_answers, database_digest, group_ends
-from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.answers import (
+    Answers,
+    ChoiceQuestion,
+    answers_request,
+    cell_sensitivity,
+    check_answers,
+    check_references,
+    check_tables,
+    database_digest,
+    distance_sensitivity,
+    group_ends,
+    project,
+    tables_request,
+)
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.findings import KINDS, YEARS, FoundValues, from_bytes, numbers_request, to_bytes
@@ -43,14 +54,6 @@ from maquette.questions.measurement import (
 )
 from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest
 from maquette.questions.sparse import EPOCH, TEST, Guess, check_guess, outcome_of
-from maquette.questions.tables import (
-    cell_sensitivity,
-    check_references,
-    check_tables,
-    distance_sensitivity,
-    project,
-    tables_request,
-)
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight
 from maquette.samplers.draw import error_of, join_words, run, split_words, total_weight
@@ -133,7 +136,7 @@ class Curator(Barrier):
     def choose(self, question: ChoiceQuestion, *, price: Fraction, method: Selection | None = None) -> int:
         """The number of a candidate with a large score.
 
-        Guarantee: `price`, for scores of sensitivity 1 (`questions/choices.py`): permute-and-flip for a pure price, the
+        Guarantee: `price`, for scores of sensitivity 1 (`questions/answers.py`): permute-and-flip for a pure price, the
             exponential mechanism for a price in rho or where it is asked for.
         """
         bounds.check_type(question, ChoiceQuestion, "candidates with their score")

@@ -23,6 +23,7 @@ from maquette.queries.base import Margin, Sensitivity
 from maquette.queries.counting import projected_axes, ripple, shift_squared
 from maquette.queries.marginals import Binned, table_sensitivity
 from maquette.questions import bounds, sparse
+from maquette.questions.answers import check_tables, relative, without_overlap
 from maquette.questions.findings import threshold_for
 from maquette.questions.measurement import EpochTerms
 from maquette.questions.noise import (
@@ -39,7 +40,6 @@ from maquette.questions.noise import (
     sqrt_up,
 )
 from maquette.questions.norms import levels_for
-from maquette.questions.tables import check_tables, relative, without_overlap
 from maquette.samplers.laws import exp_minus
 from maquette.samplers.noise import Noise
 

@@ -57,7 +57,7 @@ def allocate(
         margin's weight (per cell), that over its cells (per marginal) or over their root. The empty set is not among
         the parts.
     Guarantee: sum over A of shift_A / (2 s_A) <= price in exact rationals, with the shifts of the axes that the
-        gate will really project out (`questions/tables.py`).
+        gate will really project out (`questions/answers.py`).
     """
     weights = _weights(domain, margins, per)
     parts = tuple(part for part in below(domain, [a.margin for a in margins]) if part)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.models import ratio
+from maquette.models.answers import law_of, margin_of, size_of, table_of
 from maquette.models.fits import MAX_MATRIX_CELLS, cell_weights
-from maquette.models.stored import law_of, margin_of, size_of, table_of
 from maquette.queries.base import Margin, Queries
 from maquette.questions.measurement import Size
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.models import ratio
+from maquette.models.answers import amount, amounts_of, margin_of, size_of, table_of
 from maquette.models.histogram import Box, Estimate, box_factor, query_weights, weights_over
-from maquette.models.stored import amount, amounts_of, margin_of, size_of, table_of
 from maquette.queries.base import Margin, Queries
 from maquette.questions.measurement import Residual, Size
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, names, sql_format
+from maquette.queries import canonical, names
 from maquette.queries.base import (
     Columns,
     Margin,
@@ -181,7 +181,7 @@ class Conjunctions(TableQueries):
         chosen = _nth_combination(self.over, width, which)
         codes = [self._values[place] for place in unravel(signs, [len(self._values)] * width)]
         pairs = zip(chosen, codes, strict=True)
-        return " AND ".join(sql_format.code_text(self.domain[name], code) for name, code in pairs)
+        return " AND ".join(names.code_text(self.domain[name], code) for name, code in pairs)
 
 
 def conjunctions(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import base, canonical, names, sensitivity, sql_format
+from maquette.queries import base, canonical, names, sensitivity
 from maquette.queries.base import MAX_SUM, Columns, Margin, Queries, Sensitivity, check_index, sum_margin
 from maquette.queries.sensitivity import SensitivityBound
 
@@ -90,7 +90,7 @@ def extremes(attribute: Attribute) -> tuple[Fraction, Fraction]:
 
 def _middle(attribute: Attribute, code: int) -> Fraction:
     if attribute.integer or attribute.one_wide:
-        first, last = sql_format.whole_numbers(attribute, code)
+        first, last = names.whole_numbers(attribute, code)
         return Fraction(first + last, 2)
     return (_border(attribute, code) + _border(attribute, code + 1)) / 2
 

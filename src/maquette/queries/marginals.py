@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, names, sql_format
+from maquette.queries import canonical, names
 from maquette.queries.base import (
     Columns,
     Group,
@@ -137,9 +137,7 @@ class Marginals(TableQueries):
         which = bisect_right(starts, index) - 1
         margin = self.margins[which]
         codes = unravel(index - starts[which], [self.domain[name].size for name in margin])
-        parts = [
-            sql_format.code_text(self.domain[name], code) for name, code in zip(margin, codes, strict=True)
-        ]
+        parts = [names.code_text(self.domain[name], code) for name, code in zip(margin, codes, strict=True)]
         return " AND ".join(parts) or "TRUE"
 
     def spec(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import base, canonical, condition, names, sensitivity, sql_format
+from maquette.queries import base, canonical, condition, names, sensitivity
 from maquette.queries import condition as cells
 from maquette.queries.base import (
     Columns,
@@ -26,9 +26,9 @@ from maquette.queries.base import (
     sum_margin,
 )
 from maquette.queries.condition import ALWAYS, NEVER, Condition, Every, Leaf, RowMasks, simplify
+from maquette.queries.names import condition_text
 from maquette.queries.sensitivity import SensitivityBound
 from maquette.queries.sql_compare import Parsed
-from maquette.queries.sql_format import condition_text
 
 # Queries that are given one by one as conditions: boxes and predicates.
 # Conditions on few attributes are answered from the table over them, intervals by sums at the corners of
@@ -426,4 +426,4 @@ def _check(domain: Domain, name: str, low: object, high: object) -> None:
 def _interval_text(domain: Domain, interval: Interval) -> str:
     name, low, high = interval
     column = domain[name]
-    return sql_format.run_text(column, low, high) if column.ordered else sql_format.code_text(column, low)
+    return names.run_text(column, low, high) if column.ordered else names.code_text(column, low)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, names, sql_format
+from maquette.queries import canonical, names
 from maquette.queries.base import Columns, Margin, Norms, Sensitivity, TableQueries, check_index
 from maquette.queries.marginals import unravel
 from maquette.queries.sensitivity import RangeSensitivity, range_sensitivity
@@ -82,7 +82,7 @@ class Prefixes(TableQueries):
 
     def text(self, index: int) -> str:
         check_index(index, self.count)
-        return sql_format.run_text(self._column, 0, index)
+        return names.run_text(self._column, 0, index)
 
     def spec(self) -> dict[str, Any]:
         return {"kind": self.kind, "attribute": self.attribute}
@@ -186,7 +186,7 @@ class Ranges(TableQueries):
         check_index(index, self.count)
         places = unravel(index, [_intervals(column.cells) for column in self._columns])
         parts = [
-            sql_format.run_text(column, *_interval(place, column.cells))
+            names.run_text(column, *_interval(place, column.cells))
             for column, place in zip(self._columns, places, strict=True)
         ]
         return " AND ".join(parts)

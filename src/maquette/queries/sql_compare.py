@@ -16,7 +16,7 @@ from functools import partial
 from maquette.domain import Attribute, Domain
 from maquette.domain.attribute import Kind, Scalar
 from maquette.errors import WorkloadError
-from maquette.queries import condition, sql_format
+from maquette.queries import condition, names
 from maquette.queries import condition as cells
 from maquette.queries import condition as valueset
 from maquette.queries.condition import Condition, Every, Leaf, Runs, Some, ValueSet, simplify
@@ -177,12 +177,12 @@ def _matches(category: Scalar, value: Value) -> bool:
         return category == (value if isinstance(value, str) else _spelled(value))
     if isinstance(value, Fraction):
         return _equals(float(category), value) if isinstance(category, float) else value == category
-    return value == sql_format.number(category)
+    return value == names.number(category)
 
 
 def _declared(attribute: Attribute) -> str:
     assert attribute.categories is not None
-    shown = ", ".join(sql_format.spell(category) for category in attribute.categories[:_LISTED])
+    shown = ", ".join(names.spell(category) for category in attribute.categories[:_LISTED])
     more = attribute.cells - _LISTED
     listed = f"{shown} and {more} more" if more > 0 else shown
     return f"it has {listed}" + (
@@ -193,7 +193,7 @@ def _declared(attribute: Attribute) -> str:
 def _spelled(value: Value) -> str:
     if isinstance(value, Fraction):
         return str(int(value)) if value.denominator == 1 else repr(float(value))
-    text = sql_format.spell(value)
+    text = names.spell(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -342,9 +342,7 @@ def _note(attribute: Attribute, reading: Reading, cut: Runs) -> tuple[str, str]:
     if read:
         everything = cells.whole(attribute.cells)
         meaning = (
-            "all declared cells"
-            if read == everything
-            else sql_format.runs_text(attribute, read) or "some cells"
+            "all declared cells" if read == everything else names.runs_text(attribute, read) or "some cells"
         )
     first = [code for low, high in cut for code in range(low, min(high, low + _NAMED) + 1)][:_NAMED]
     more = cells.count(cut) - len(first)
@@ -361,8 +359,8 @@ def cell_words(attribute: Attribute, code: int) -> str:
         missing = "" if attribute.nullable else " or are missing"
         if attribute.kind is Kind.NUMERIC:
             low, high = (
-                sql_format.number(attribute.edge(0)),
-                sql_format.number(attribute.edge(attribute.cells)),
+                names.number(attribute.edge(0)),
+                names.number(attribute.edge(attribute.cells)),
             )
             return f"of values that lie outside [{low}, {high}]{missing}"
         return f"of values that are not declared{missing}"
@@ -371,5 +369,5 @@ def cell_words(attribute: Attribute, code: int) -> str:
     if attribute.cells == 1:
         return "of all values"
     if code == 0:
-        return f"of all values below {sql_format.number(attribute.edge(1))}"
-    return f"of all values from {sql_format.number(attribute.edge(code))} on"
+        return f"of all values below {names.number(attribute.edge(1))}"
+    return f"of all values from {names.number(attribute.edge(code))} on"

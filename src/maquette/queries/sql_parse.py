@@ -21,8 +21,8 @@ from maquette.domain import Attribute, Domain
 from maquette.domain.values import MAX_EXPONENT
 from maquette.errors import WorkloadError
 from maquette.queries import names, sql_compare
+from maquette.queries.names import MAX_LITERALS
 from maquette.queries.sql_compare import Group, Parsed, Tree, Value, leaf, settle
-from maquette.queries.sql_format import MAX_LITERALS
 
 SqlTree = Any
 """A node of sqlglot's; its types move between versions."""

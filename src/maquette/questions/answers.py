@@ -1,4 +1,21 @@
-"""Released answers: fractions on a fixed grid, so that their error can be scored in whole numbers; and those scores."""
+"""Released answers: fractions on a fixed grid, so that their error can be scored in whole numbers; and all scores of
+private tables.
+
+*Tables in bins* are compared with public tables, checked before anything is paid. A score is the L1 distance in whole
+counts between a private table and a public one. Neighbouring tables move it by at most 1 under add/remove-one and 2
+under replace-one (`queries/marginals.py`, and the triangle inequality).
+
+*Choices* among candidates of one's own: what is scored, and how far one record moves a score.
+
+    count     the candidates are queries; the score of one is its answer, the larger the better
+    nearest   the candidates are queries with a fraction f each; the score is -|q(x) - n f|, the nearer the better
+    database  the candidates are lists of answers to the same queries; the score is -max |q(x) - n f| over the list
+
+All scores are rounded up (distances before the minus sign) to whole counts, and move by at most 1 between neighbours:
+an answer does (weights are in [0, 1]), q(x) - n f does (`count_errors`), and neither absolute value, maximum
+nor rounding makes a gap of at most 1 wider than 1. Under add/remove-one all counts move the same way, so that no two of
+them move apart by more than 1: a choice by counts is then twice as sharp at the same price.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +25,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.queries import canonical_hash
 from maquette.queries.base import Group, Queries, Sensitivity
-from maquette.queries.marginals import MAX_PIECE_QUERIES
+from maquette.queries.marginals import MAX_PIECE_QUERIES, Binned, table_sensitivity
 from maquette.questions import bounds
 
 GRID = 2**30
@@ -165,3 +183,133 @@ def unpack(payload: bytes) -> list[NDArray[np.int64]]:
     while buffer.tell() < len(payload):
         arrays.append(np.load(buffer, allow_pickle=False).astype(np.int64))
     return arrays
+
+
+def check_tables(domain: Domain, tables: Sequence[Binned]) -> None:
+    """Each must be a partition in whole numbers: the sensitivities rest on it."""
+    bounds.check_list(tables, Binned, "a list of tables in bins")
+    if not tables:
+        raise ParameterError("expected at least one table")
+    for table in tables:
+        _check_plain(table)
+        table.check(domain)
+    bounds.check_cells(sum(table.bins for table in tables))
+
+
+def _check_plain(table: Binned) -> None:
+    """Tuples of names and of Python's whole numbers: 0.0 and True equal a code, and are none."""
+    bounds.check_list(table.margin, str, "the attributes of a table in bins")
+    bounds.check_list(table.cuts, tuple, "the cuts of a table in bins as tuples")
+    for codes in [*table.cuts, () if table.groups is None else table.groups]:
+        bounds.check_list(codes, int, "cuts and groups in whole numbers")
+    hashed: list[object] = [table.margin, table.cuts, () if table.groups is None else table.groups]
+    bounds.check_list(hashed, tuple, "the parts of a table in bins as tuples")
+
+
+def check_references(tables: Sequence[Binned], references: Sequence[NDArray[np.int64]]) -> None:
+    """One public whole number per bin, none of them large enough to leave 64 bits with a count."""
+    bounds.check_list(references, np.ndarray, "reference tables as arrays")
+    if len(references) != len(tables):
+        raise ParameterError(f"expected {len(tables)} reference tables")
+    for table, reference in zip(tables, references, strict=True):
+        bounds.check_numbers(reference, table.cells, "whole reference counts, one per bin")
+
+
+def tables_request(binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
+    """Tables and public references as parts of a request."""
+    hasher = hashlib.sha256()
+    for reference in references:
+        hasher.update(np.ascontiguousarray(reference, dtype=np.int64).tobytes())
+    return {"tables": [table.to_json() for table in binned], "references": hasher.hexdigest()}
+
+
+def cell_sensitivity(relation: Relation) -> Sensitivity:
+    """Of counts in disjoint cells: a record is in one of them, an exchanged one in two."""
+    shift = Fraction(table_sensitivity(relation))
+    return Sensitivity(shift, shift, Fraction(1))
+
+
+def distance_sensitivity(tables: int, relation: Relation) -> Sensitivity:
+    """Of the vector of the distances of so many tables."""
+    each = Fraction(table_sensitivity(relation))
+    return Sensitivity(tables * each, tables * each**2, each)
+
+
+def without_overlap(tables: Sequence[Binned], left: Sequence[int], chosen: int) -> list[int]:
+    """The numbers in `left` of tables that do not share two attributes with a chosen one."""
+    attributes = set(tables[chosen].margin)
+    return [i for i in left if len(attributes & set(tables[i].margin)) < 2]
+
+
+# Residuals of a noisy table, in whole numbers: what is stored of it, and what is handed out.
+
+
+def relative(table: NDArray[np.int64], axes: Sequence[int]) -> NDArray[np.int64]:
+    """The table less its first slice along each of `axes`: what the projection keeps of it, and nothing more.
+
+    Both maps forget exactly the tables that are constant along one of the axes, so each is a function of the other;
+    this one stays among small whole numbers.
+    """
+    for axis in axes:
+        table = table - table.take([0], axis=axis)
+    return table.ravel()
+
+
+def project(table: NDArray[np.int64], axes: Sequence[int]) -> tuple[NDArray[np.int64], int]:
+    """Remove the means over `axes`, in whole numbers: the result is over the product of their sizes."""
+    for axis in axes:
+        table = table * table.shape[axis] - table.sum(axis=axis, keepdims=True)
+    return table, math.prod(table.shape[axis] for axis in axes)
+
+
+Goal = Literal["count", "nearest", "database"]
+MAX_CANDIDATES = 10_000_000
+"""Scores are held in memory."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChoiceQuestion:
+    """Candidates and their score."""
+
+    goal: Goal
+    queries: Queries
+    answers: tuple[Answers, ...] = ()
+    """None for counts, one list with an answer per candidate for `nearest`, one list per candidate for `database`."""
+
+    @property
+    def count(self) -> int:
+        """How many candidates there are."""
+        return len(self.answers) if self.goal == "database" else self.queries.count
+
+    def check(self, domain: Domain) -> None:
+        """The sensitivity of 1 needs queries of this domain with weights in [0, 1] and answers between 0 and 1."""
+        bounds.check_type(self.goal, str, "a choice by count, nearest or database")
+        if self.goal not in get_args(Goal):
+            raise ParameterError("expected a choice by count, nearest or database")
+        bounds.check_queries(domain, self.queries)
+        bounds.check_type(self.answers, tuple, "a tuple of released answers")
+        lists = {"count": 0, "nearest": 1}.get(self.goal)
+        if lists is not None and len(self.answers) != lists:
+            raise ParameterError(f"expected {lists} lists of answers for a choice by {self.goal}")
+        for answers in self.answers:
+            check_answers(answers, self.queries.count)
+        bounds.check_whole(self.count, least=1, most=MAX_CANDIDATES, what="how many candidates there are")
+
+    def is_monotone(self, relation: Relation) -> bool:
+        """Do all scores move the same way between neighbours?"""
+        return self.goal == "count" and relation is Relation.ADD_REMOVE
+
+    def request(self) -> dict[str, Any]:
+        """What the ledger remembers of it."""
+        return {
+            "ask": f"choose {self.goal}",
+            "queries": canonical_hash(self.queries),
+            "answers": [answers_digest(one.numerators, one.denominator) for one in self.answers],
+        }
+
+    def scores(self, exact: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+        """Of all candidates, from the exact answers to all queries, over their denominator."""
+        if self.goal == "count":
+            return -(-exact // self.queries.denominator)
+        errors = [count_errors(exact, self.queries.denominator, one, n) for one in self.answers]
+        return -errors[0] if self.goal == "nearest" else -np.array([e.max(initial=0) for e in errors])

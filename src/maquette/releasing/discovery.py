@@ -26,7 +26,7 @@ from maquette.accounting.events import PureEvent
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation, check_relation, rows_of
-from maquette.domain import calendar as calendars
+from maquette.domain import values as calendars
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import DiscoveryCurator
 from maquette.gate.handle import open_columns, raw_columns

@@ -11,9 +11,9 @@ from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.gate import prices
 from maquette.queries.base import Sensitivity
+from maquette.questions.answers import cell_sensitivity
 from maquette.questions.findings import NUMBERS, threshold_for
 from maquette.questions.noise import Gaussian, NoiseRequest, independent
-from maquette.questions.tables import cell_sensitivity
 from maquette.releasing.discovery import KIND_SHARE, LADDER_SHARE, ColumnChoice, Columns, How
 
 

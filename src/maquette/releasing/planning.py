@@ -19,8 +19,7 @@ from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Stated, Task
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
-from maquette.releasing.certify import CLASS_SHARE, SHARE, expected_alpha, worth_buying
-from maquette.releasing.class_choice import Offer, useful_classes
+from maquette.releasing.certify import CLASS_SHARE, SHARE, Offer, expected_alpha, useful_classes, worth_buying
 from maquette.releasing.ranking import Criterion, Plan, error_by, preferred
 from maquette.releasing.request import Request, read_certificate
 from maquette.theory import search

@@ -27,8 +27,7 @@ from maquette.queries.canonical import MAX_COMPARED_CELLS
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Predicate
 from maquette.results import statements
-from maquette.results.combinations import cell_weights, combinations, parts_of
-from maquette.results.covering import Covered
+from maquette.results.covering import Covered, cell_weights, combinations, parts_of
 from maquette.results.distribution import records
 from maquette.results.statements import Answer, HoldsFor, Source
 from maquette.sculpt.model import SculptModel

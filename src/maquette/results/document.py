@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from maquette.accounting.budget import Budget
 from maquette.domain import Persons, Relation
 from maquette.errors import ReleaseError
-from maquette.models.answers import Answers, SmallDatabase
-from maquette.models.stored import law_of
+from maquette.models.answers import Answers, SmallDatabase, law_of
 from maquette.queries.base import Queries
 from maquette.questions.classes import CLASSES, RULES
 from maquette.questions.measurement import Receipt, Size

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from maquette.domain import Attribute
 from maquette.domain.attribute import MISSING, OTHER, Kind
 from maquette.queries.marginals import Marginals
-from maquette.queries.sql_format import whole_numbers
+from maquette.queries.names import whole_numbers
 from maquette.results import wording
 from maquette.results.answering import estimate
 

@@ -118,7 +118,7 @@ def _share_of_cells(release: Release, attribute: Attribute, codes: range) -> Est
 
 def _share_of_run(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
     from maquette.queries import boxes, where
-    from maquette.queries.sql_format import runs_text
+    from maquette.queries.names import runs_text
 
     run = (codes.start, codes.stop - 1)
     if codes.start < attribute.cells:
@@ -290,7 +290,7 @@ def error_bars(release: Release) -> list[ErrorBar]:
 
 def _example(release: Release) -> str:
     """A condition that this release can be asked, in the words of its own columns."""
-    from maquette.queries.sql_format import runs_text
+    from maquette.queries.names import runs_text
 
     for name in release.measured:
         attribute = release.domain[name]

@@ -17,8 +17,7 @@ from operator import mul
 from typing import Literal, Protocol
 
 from maquette.questions.draws import Family
-from maquette.samplers.brackets import FIRST_PRECISION, Bracket, Scale, Uniform, choose
-from maquette.samplers.float_bounds import flat_mass, tree_mass
+from maquette.samplers.brackets import FIRST_PRECISION, Bracket, Scale, Uniform, choose, flat_mass, tree_mass
 from maquette.samplers.lists import FLAT, Band, Column, FlatPaths, Places
 from maquette.samplers.trees import TreePaths, height, place_rows, whole_mass
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.models import ratio
+from maquette.models.answers import amounts_of, binned_of, size_of, table_of, whole
 from maquette.models.histogram import SIZE_SHARE, query_weights, size_tail
-from maquette.models.stored import amounts_of, binned_of, size_of, table_of, whole
 from maquette.queries.base import Columns, Margin, Queries
 from maquette.queries.marginals import Binned, count_binned
 from maquette.questions.measurement import NoisyTable, Size

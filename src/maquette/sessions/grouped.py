@@ -20,14 +20,13 @@ from maquette.mechanisms.online import worth_testing
 from maquette.queries import condition
 from maquette.queries.base import Queries
 from maquette.queries.condition import Leaf
+from maquette.queries.names import condition_text
 from maquette.queries.predicates import Predicate, where
-from maquette.queries.sql_format import condition_text
 from maquette.results.figures import Figures
 from maquette.results.keys import Groups, word_column
 from maquette.results.select import Item, Selection, is_select, parse_select
 from maquette.results.tables import ResultTable, arrange
 from maquette.sessions.planning import SessionPlanner
-from maquette.sessions.quantiles import Search, border_query, border_text, quantile_figures
 from maquette.sessions.question import (
     Forecast,
     Question,
@@ -37,7 +36,17 @@ from maquette.sessions.question import (
     SessionAnswer,
     join_ends,
 )
-from maquette.sessions.sums import Part, Shares, figures_of, parts_of, weighted_query
+from maquette.sessions.sums import (
+    Part,
+    Search,
+    Shares,
+    border_query,
+    border_text,
+    figures_of,
+    parts_of,
+    quantile_figures,
+    weighted_query,
+)
 
 MAX_CELLS = 1_000
 """Questions that one SELECT may ask."""

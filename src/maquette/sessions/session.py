@@ -190,7 +190,7 @@ class Session:
     ) -> SessionTable:
         """Counts, shares, sums, means and quantiles by groups, from one SELECT: a cell is a question, or up to three.
 
-        A quantile is a search of up to 2 log2(cells) questions (`sessions/quantiles.py`). The columns are those of
+        A quantile is a search of up to 2 log2(cells) questions (`sessions/sums.py`). The columns are those of
         `Release.sql`; `forecast(statement)` says first what all cells take at most.
 
         Guarantee: that of `ask`, and all cells or none: what they may take together is looked at before any is paid.

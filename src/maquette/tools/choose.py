@@ -20,7 +20,7 @@ from maquette.models.answers import Answers, SmallDatabase
 from maquette.queries.base import Queries
 from maquette.queries.predicates import predicates
 from maquette.queries.ranges import Prefixes, prefixes
-from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.answers import ChoiceQuestion
 from maquette.results.release import Release
 from maquette.tools.envelope import Payment, envelope_for
 
@@ -85,7 +85,7 @@ def choose(
 
     Guarantee: (epsilon, delta)-DP under `relation`, pure if delta is 0; charged to the ledger before the table is
         looked at. The same request again gives the stored choice and costs nothing. Scores have sensitivity 1
-        (`questions/choices.py`). `method` is permute-and-flip by default (report-noisy-max with exponential noise is
+        (`questions/answers.py`). `method` is permute-and-flip by default (report-noisy-max with exponential noise is
         the same thing: "noisy-max"), and the exponential mechanism with a delta.
     Accuracy: no candidate is better by more than `regret` records, except with probability beta: (s / epsilon)
         (ln of the candidates + ln 1/beta) + 1 for the rounding of scores, s = 2, or 1 for counts under add/remove-one

@@ -23,7 +23,7 @@ from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
 from maquette.models.answers import Answers, SmallDatabase, generator
 from maquette.queries.base import Queries
-from maquette.questions.choices import ChoiceQuestion
+from maquette.questions.answers import ChoiceQuestion
 from maquette.results.release import Release
 from maquette.tools.envelope import Payment, envelope_for
 
@@ -70,7 +70,7 @@ def grow(
 
     Guarantee: (epsilon, delta)-DP under `relation`, pure if delta is 0: `rows` choices of an equal part of the price
         each, all charged to the ledger before the first look. The score of a candidate is the largest error of the
-        database with it, in counts, of sensitivity 1 (`questions/choices.py`).
+        database with it, in counts, of sensitivity 1 (`questions/answers.py`).
     Accuracy: none in advance; each step loses at most its regret (`tools.choose.regret`) against its best row.
     """
     _check.whole(rows=rows)

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
 from maquette.domain import Attribute, Domain, Kind
-from maquette.domain.calendar import cell_of
-from maquette.domain.values import EXACT, key, plain_number, spell_float, spelling, trim
+from maquette.domain.values import EXACT, cell_of, key, plain_number, spell_float, spelling, trim
 from maquette.errors import DomainError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
 

@@ -14,7 +14,7 @@ import duckdb
 from maquette import _check
 from maquette.domain import Domain, Persons
 from maquette.errors import ParameterError, SourceError
-from maquette.vault import adbc, postgres, sources, spark, workbooks
+from maquette.vault import postgres, sources, spark, workbooks
 from maquette.vault.arrow import pa
 from maquette.vault.delimited import DelimitedFile
 from maquette.vault.engine import Engine, load
@@ -106,8 +106,8 @@ def open_source(source: Any, *, names: Sequence[str] | None = None, **options: U
     text.check_unused()
     if isinstance(source, duckdb.DuckDBPyConnection):
         return sources.from_connection(source, "connection", table=table, query=query)
-    if adbc.is_connection(source):
-        return adbc.AdbcTable(source, table=table, query=query)
+    if postgres.is_connection(source):
+        return postgres.AdbcTable(source, table=table, query=query)
     if table is not None or query is not None:
         raise ParameterError(
             "table= and query= are for databases (DuckDB, SQLite, PostgreSQL, connections); table= also names a sheet"

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from maquette.domain import Attribute, Domain
 from maquette.errors import ParameterError
-from maquette.queries.names import quote
-from maquette.queries.sql_format import runs_text
+from maquette.queries.names import quote, runs_text
 
 MAX_CHECKS = 16
 """Cells of a column that are shown as boxes to tick; longer ones are lists."""

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, insert, text
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import FORMAT, GENESIS, NEWEST, Row, canonical, digest
-from maquette.accounting.ledger.receipts import sync
+from maquette.accounting.ledger.receipts import RECEIPT, sync
 from maquette.accounting.ledger.rows import next_row
 from maquette.accounting.ledger.store import (
     APPLICATION_ID,
@@ -24,7 +24,6 @@ from maquette.accounting.ledger.store import (
     Store,
     has_ledger,
 )
-from maquette.accounting.ledger.turn import RECEIPT
 from maquette.domain import Persons, Relation
 from maquette.domain.domain import to_text
 from maquette.errors import LedgerError

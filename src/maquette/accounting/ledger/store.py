@@ -24,9 +24,8 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import NEWEST
-from maquette.accounting.ledger.receipts import ChainState, ReceiptFile
+from maquette.accounting.ledger.receipts import SECONDS, ChainState, ReceiptFile, Turn, locks_fail
 from maquette.accounting.ledger.schema import driver
-from maquette.accounting.ledger.turn import SECONDS, Turn, locks_fail
 from maquette.errors import LedgerError
 
 APPLICATION_ID = 0x6D71_6C31
