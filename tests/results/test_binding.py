@@ -16,6 +16,7 @@ from maquette import api
 from maquette.accounting.budget import UNITS
 from maquette.accounting.ledger import Ledger
 from maquette.releasing import planning
+from maquette.results import binding
 from maquette.results import folder as store
 from support.cli_files import call, refused
 from support.edited_folder import edit_arrays, edit_json, edit_table
@@ -173,7 +174,7 @@ def test_another_ledger_is_refused_and_one_beside_is_passed_over(own):
 
 def test_the_digest_of_a_release_is_that_of_its_folder(home):
     loaded = mq.load(home / "people.maquette")
-    assert store.content_digest(loaded) == store._stored(home / "people.maquette").digest()
+    assert binding.content_digest(loaded) == store._stored(home / "people.maquette").digest()
 
 
 def test_the_binding_costs_nothing_and_is_shown(home):

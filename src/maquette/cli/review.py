@@ -11,7 +11,7 @@ import typer
 from maquette.cli import console
 from maquette.domain import Domain
 from maquette.domain import review as reviews
-from maquette.domain.file import check, entry_of, parse_attribute, to_text
+from maquette.domain.file import check, parse_attribute, to_text
 from maquette.errors import DomainError, MaquetteError
 
 SHOWN_CELLS = 12
@@ -113,7 +113,7 @@ def _show(domain: Domain, name: str) -> None:
 def _edit(domain: Domain, name: str) -> Domain:
     """Another declaration, as the entry of the file spells it."""
     console.say("the entry of the file, to be typed again as one line of JSON:")
-    text = typer.prompt("", default=json.dumps(entry_of(domain[name]), ensure_ascii=False), prompt_suffix="")
+    text = typer.prompt("", default=json.dumps(domain[name].entry(), ensure_ascii=False), prompt_suffix="")
     try:
         data = json.loads(text)
     except ValueError as error:

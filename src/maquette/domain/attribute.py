@@ -238,6 +238,29 @@ class Attribute:
             code = np.where((values < low) | (values > high), self.overflow_cell, code)
         return np.where(missing, self.missing_code, code)
 
+    def entry(self) -> dict[str, Any]:
+        """The entry of the attribute in a domain file."""
+        entry: dict[str, Any] = {"name": self.name, "kind": str(self.kind)}
+        if self.calendar is not None and self.categories is not None:
+            entry |= {
+                "calendar": self.calendar,
+                "from": self.categories[0],
+                "to": self.categories[-1],
+            }
+        elif self.categories is not None:
+            entry["categories"] = list(self.categories)
+        if self.codes is not None:
+            entry["size"] = self.codes
+        if self.bounds is not None:
+            entry |= {"bounds": list(self.bounds), "bins": self.bins}
+        if self.edges is not None:
+            entry["edges"] = list(self.edges)
+        entry["nullable"] = self.nullable
+        for flag in ("overflow", "integer"):
+            if getattr(self, flag):
+                entry[flag] = True
+        return entry
+
     def decode(
         self, codes: NDArray[Any], *, how: Decoding = "midpoint", rng: np.random.Generator | None = None
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -17,6 +17,9 @@ from maquette.domain.attribute import Attribute
 from maquette.domain.constraint import Constraint, Rule, resolve
 from maquette.errors import DomainError, ParameterError
 
+_FILE_KEYS = ("attributes", "na_values", "reviewed", "constraints")
+"""What a domain file says besides its notes."""
+
 
 @dataclass(frozen=True)  # without slots, so that look-ups can be computed once and stored
 class Domain:
@@ -63,10 +66,15 @@ class Domain:
         return parse(data)
 
     def to_dict(self) -> dict[str, Any]:
-        """The form that a domain file holds."""
-        from maquette.domain.file import to_dict
-
-        return to_dict(self)
+        """The form that a domain file holds; defaults are left out, so that it means the same when it is read."""
+        data: dict[str, Any] = {"attributes": [attribute.entry() for attribute in self.attributes]}
+        if self.na_values:
+            data["na_values"] = list(self.na_values)
+        if not self.reviewed:
+            data["reviewed"] = False
+        if self.constraints:
+            data["constraints"] = [constraint.spec() for constraint in self.constraints]
+        return data | {key: note for key, note in self.notes.items() if key not in _FILE_KEYS}
 
     def save(self, path: str | Path) -> None:
         """Write a domain file."""

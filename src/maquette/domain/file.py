@@ -106,21 +106,9 @@ def parse(data: dict[str, Any]) -> Domain:
     )
 
 
-def to_dict(domain: Domain) -> dict[str, Any]:
-    """The file's form; defaults are left out, so a file that is read and written stays the same in meaning."""
-    data: dict[str, Any] = {"attributes": [entry_of(a) for a in domain.attributes]}
-    if domain.na_values:
-        data["na_values"] = list(domain.na_values)
-    if not domain.reviewed:
-        data["reviewed"] = False
-    if domain.constraints:
-        data["constraints"] = [constraint.spec() for constraint in domain.constraints]
-    return data | {key: note for key, note in domain.notes.items() if key not in DomainFile.model_fields}
-
-
 def to_text(domain: Domain) -> str:
     """The file as it is written: a line for every attribute, constraint, and entry of a note."""
-    parts = [f"{_json(key)}: {_lines(value)}" for key, value in to_dict(domain).items()]
+    parts = [f"{_json(key)}: {_lines(value)}" for key, value in domain.to_dict().items()]
     return "{\n " + ",\n ".join(parts) + "\n}\n"
 
 
@@ -179,30 +167,6 @@ def _attribute(entry: AttributeEntry) -> Attribute:
         integer=entry.integer,
         calendar=entry.calendar,
     )
-
-
-def entry_of(attribute: Attribute) -> dict[str, Any]:
-    """The entry of an attribute in the file."""
-    entry: dict[str, Any] = {"name": attribute.name, "kind": str(attribute.kind)}
-    if attribute.calendar is not None and attribute.categories is not None:
-        entry |= {
-            "calendar": attribute.calendar,
-            "from": attribute.categories[0],
-            "to": attribute.categories[-1],
-        }
-    elif attribute.categories is not None:
-        entry["categories"] = list(attribute.categories)
-    if attribute.codes is not None:
-        entry["size"] = attribute.codes
-    if attribute.bounds is not None:
-        entry |= {"bounds": list(attribute.bounds), "bins": attribute.bins}
-    if attribute.edges is not None:
-        entry["edges"] = list(attribute.edges)
-    entry["nullable"] = attribute.nullable
-    for flag in ("overflow", "integer"):
-        if getattr(attribute, flag):
-            entry[flag] = True
-    return entry
 
 
 def _explain(error: ValidationError, data: dict[str, Any]) -> str:

@@ -8,11 +8,13 @@ from maquette.queries.base import (
     Queries,
     Sensitivity,
     TableQueries,
+    canonical_hash,
     log_count,
     log_distinct,
+    to_json,
 )
 from maquette.queries.conjunctions import Conjunctions, conjunctions
-from maquette.queries.forms import canonical_hash, from_json, load, parse_workload, save, to_json
+from maquette.queries.forms import from_json, load, parse_workload, save
 from maquette.queries.halfspaces import Halfspaces, halfspaces
 from maquette.queries.marginals import Marginals, marginals, points
 from maquette.queries.predicates import (

@@ -8,6 +8,8 @@ trusted: the family of classes is closed, foreign weights enter through `weights
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from maquette.queries.canonical import Key
     from maquette.queries.workload import Workload
 
+
+FORMAT, VERSION = "maquette-queries", 1
+"""Of the JSON form that is stored."""
 
 # How much may be held at once, and where a query may stand.
 
@@ -400,3 +405,17 @@ def whole_or_float(weights: NDArray[Any] | None) -> NDArray[Any] | None:
 def answer_type(weights: NDArray[Any] | None) -> type[np.int64] | type[np.float64]:
     """Answers are whole unless the weights are not."""
     return np.float64 if weights is not None and weights.dtype.kind == "f" else np.int64
+
+
+# Stored and compared.
+
+
+def to_json(queries: Queries) -> str:
+    """The text that `from_json` reads."""
+    return json.dumps({"format": FORMAT, "version": VERSION, "queries": queries.spec()}, ensure_ascii=False)
+
+
+def canonical_hash(queries: Queries) -> str:
+    """SHA-256 of the canonical form; equal for predicates of equal meaning (see `Predicate`)."""
+    canonical = json.dumps(queries.canonical(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()

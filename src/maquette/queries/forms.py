@@ -1,11 +1,10 @@
-"""The JSON form of queries: written, read back, hashed.
+"""The JSON form of queries, read back (`base.py` writes and hashes it).
 
 The domain is stored beside the queries, not in them; reading needs it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -18,7 +17,7 @@ import numpy as np
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.queries import names
-from maquette.queries.base import Queries
+from maquette.queries.base import FORMAT, VERSION, Queries, to_json
 from maquette.queries.conjunctions import Conjunctions, conjunctions
 from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals, marginals, points
@@ -107,14 +106,7 @@ def _excerpt(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-FORMAT = "maquette-queries"
-VERSION = 1
 _RATIO = re.compile(r"-?[0-9]{1,400}(/[0-9]{0,399}[1-9][0-9]{0,399})?")
-
-
-def to_json(queries: Queries) -> str:
-    """The text that `from_json` reads."""
-    return json.dumps({"format": FORMAT, "version": VERSION, "queries": queries.spec()}, ensure_ascii=False)
 
 
 def from_json(domain: Domain, text: str) -> Queries:
@@ -159,12 +151,6 @@ def load(domain: Domain, path: str | Path) -> Queries:
         return from_json(domain, text)
     except WorkloadError as error:
         raise WorkloadError(f"{path}: {error}") from None
-
-
-def canonical_hash(queries: Queries) -> str:
-    """SHA-256 of the canonical form; equal for predicates of equal meaning (see `Predicate`)."""
-    canonical = json.dumps(queries.canonical(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _marginals(domain: Domain, spec: object) -> Marginals:

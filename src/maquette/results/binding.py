@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 
 from maquette.accounting.budget import Cost
 from maquette.errors import LedgerError, ReleaseError
+from maquette.queries import to_json
+from maquette.results import document
+from maquette.results.keys import float32_up
 
 if TYPE_CHECKING:
     import pyarrow
@@ -41,10 +44,19 @@ def digest(
     *,
     domain: Any,
     workload: Any,
-    numbers: Mapping[str, Mapping[str, NDArray[Any]]],
+    answers: NDArray[Any] | None,
+    deviations: NDArray[Any] | None,
+    codes: Mapping[str, NDArray[Any]] | None,
+    arrays: Mapping[str, NDArray[Any]],
     rows: pyarrow.Table | None,
 ) -> str:
     """SHA-256 of a release: its JSON parts and, in one form whatever file they were in, its arrays."""
+    listed = {"numerator": answers, "deviation": deviations}
+    numbers: dict[str, Mapping[str, NDArray[Any]]] = {
+        "answers": {name: values for name, values in listed.items() if values is not None},
+        "codes": codes or {},
+        "model": arrays,
+    }
     content = {
         "scheme": SCHEME,
         "document": document,
@@ -60,10 +72,30 @@ def digest(
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def content_digest(release: Release) -> str:
+    """The digest that binds a release to its ledger; the same for the folder it is saved in."""
+    spec, arrays = (None, {}) if release.model is None else release.model.to_arrays()
+    return digest(
+        document.plain(document.dump(release) | {"model": spec}),
+        domain=release.domain.to_dict(),
+        workload=json.loads(to_json(release.workload)),
+        answers=release.answers.numerators if release.listed else None,
+        deviations=None if release.deviations is None else float32_up(release.deviations),
+        codes=None if release.database is None else codes_of(release),
+        arrays=arrays,
+        rows=None if release.database is None else release.rows,
+    )
+
+
+def codes_of(release: Release) -> dict[str, NDArray[Any]]:
+    """The codes of the rows in the order of the domain; only measured attributes have a column."""
+    assert release.database is not None
+    columns = release.database.columns
+    return {name: columns[name] for name in release.domain.names if name in columns}
+
+
 def bind(book: Ledger, release: Release, *, key: str) -> None:
     """Put the digest of a finished release into the ledger that paid for it; again only if it is another one."""
-    from maquette.results.folder import content_digest
-
     release_digest = content_digest(release)
     book.record(
         _key(release_digest),

@@ -33,7 +33,6 @@ from maquette.models.residual import ResidualModel
 from maquette.queries import from_json, to_json
 from maquette.queries.base import Queries
 from maquette.results import answers_file, binding, document, replacing
-from maquette.results.keys import float32_up
 from maquette.results.release import Release
 from maquette.sculpt.model import SculptModel
 
@@ -115,24 +114,6 @@ def load(path: str | Path, *, ledger: Ledger | str | Path | None = None) -> Rele
         ) from None
 
 
-def content_digest(release: Release) -> str:
-    """The digest that binds a release to its ledger; the same for the folder it is saved in."""
-    spec, arrays = (None, {}) if release.model is None else release.model.to_arrays()
-    database = release.database
-    return binding.digest(
-        document.plain(document.dump(release) | {"model": spec}),
-        domain=release.domain.to_dict(),
-        workload=json.loads(to_json(release.workload)),
-        numbers=_numbers(
-            release.answers.numerators if release.listed else None,
-            None if release.deviations is None else float32_up(release.deviations),
-            None if database is None else _columns(release),
-            arrays,
-        ),
-        rows=None if database is None else release.rows,
-    )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stored:
     """What the files of a folder hold, each within its bounds, before it is a release."""
@@ -164,7 +145,10 @@ class _Stored:
             {name: value for name, value in self.manifest.items() if name != "files"},
             domain=self.domain,
             workload=self.workload,
-            numbers=_numbers(self.answers, self.deviations, self.codes, self.arrays),
+            answers=self.answers,
+            deviations=self.deviations,
+            codes=self.codes,
+            arrays=self.arrays,
             rows=None if self.codes is None else self._rows(),
         )
 
@@ -212,20 +196,6 @@ def model_from_arrays(
         if spec.get("kind") == model.kind:
             return model.from_arrays(domain, spec, arrays)
     raise ReleaseError(f"unknown kind of model {spec.get('kind')!r}; a later version may have written it")
-
-
-def _numbers(
-    answers: NDArray[Any] | None,
-    deviations: NDArray[Any] | None,
-    codes: dict[str, NDArray[Any]] | None,
-    arrays: Mapping[str, NDArray[Any]],
-) -> dict[str, Mapping[str, NDArray[Any]]]:
-    listed = {"numerator": answers, "deviation": deviations}
-    return {
-        "answers": {name: values for name, values in listed.items() if values is not None},
-        "codes": codes or {},
-        "model": arrays,
-    }
 
 
 def _checked(stored: _Stored, release: Release, ledger: Ledger | str | Path | None) -> str:
@@ -298,15 +268,8 @@ def _write_rows(release: Release, folder: Path) -> None:
 
     assert release.database is not None
     pyarrow.parquet.write_table(release.rows, folder / ROWS, compression="zstd")
-    codes = pyarrow.table(_columns(release))
+    codes = pyarrow.table(binding.codes_of(release))
     pyarrow.parquet.write_table(codes, folder / CODES, compression="zstd")
-
-
-def _columns(release: Release) -> dict[str, NDArray[Any]]:
-    """The codes of the rows in the order of the domain; only measured attributes have a column."""
-    assert release.database is not None
-    columns = release.database.columns
-    return {name: columns[name] for name in release.domain.names if name in columns}
 
 
 def _read_codes(path: Path, domain: Domain, manifest: dict[str, Any]) -> dict[str, NDArray[Any]] | None:

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
 from maquette.domain import Attribute, Domain
-from maquette.domain.file import Finding, check, entry_of
+from maquette.domain.file import Finding, check
 from maquette.domain.review import COLUMNS, REVIEWS
 from maquette.errors import MaquetteError, ParameterError
 from maquette.web import state
@@ -97,7 +97,7 @@ def _column(domain: Domain, attribute: Attribute, findings: Sequence[Finding]) -
         "kind": str(attribute.kind),
         "values": attribute.values_in_words,
         "cells": attribute.size,
-        "entry": json.dumps(entry_of(attribute), ensure_ascii=False),
+        "entry": json.dumps(attribute.entry(), ensure_ascii=False),
         "review": (domain.notes.get(REVIEWS) or {}).get(attribute.name),
         "origin": note.get("from") or note.get("what"),
         "receipts": note.get("receipts", []),

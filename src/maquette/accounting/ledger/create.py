@@ -13,9 +13,8 @@ from sqlalchemy import Connection, insert, text
 
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.entry import FORMAT, GENESIS, NEWEST, Row, canonical, digest
+from maquette.accounting.ledger.entry import FORMAT, GENESIS, NEWEST, Row, canonical, digest, next_row
 from maquette.accounting.ledger.receipts import RECEIPT, sync
-from maquette.accounting.ledger.rows import next_row
 from maquette.accounting.ledger.store import (
     APPLICATION_ID,
     MemoryStore,

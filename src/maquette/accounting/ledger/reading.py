@@ -25,11 +25,8 @@ from maquette.accounting.ledger.entry import (
     Envelope,
     Receipt,
     Row,
-    check_words,
-)
-from maquette.accounting.ledger.receipts import ChainState, check
-from maquette.accounting.ledger.rows import (
     check_head,
+    check_words,
     find,
     find_all,
     head_at,
@@ -39,6 +36,7 @@ from maquette.accounting.ledger.rows import (
     reserved,
     to_entry,
 )
+from maquette.accounting.ledger.receipts import ChainState, check
 from maquette.accounting.ledger.schema import Statement
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.verify import verify

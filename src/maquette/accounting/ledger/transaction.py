@@ -19,19 +19,24 @@ from sqlalchemy import Connection, insert, update
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit, epsilon_for_units, percent_of
 from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.entry import Entry, Rate, Receipt, canonical, digest, reserved_note
-from maquette.accounting.ledger.receipts import ChainState, check
-from maquette.accounting.ledger.rows import (
+from maquette.accounting.ledger.entry import (
+    Entry,
+    Rate,
+    Receipt,
+    canonical,
     check_head,
+    digest,
     find_all,
     head_at,
     next_row,
     read_account,
     recent,
     reserved,
+    reserved_note,
     rest_of,
     to_entry,
 )
+from maquette.accounting.ledger.receipts import ChainState, check
 from maquette.accounting.ledger.schema import Statement
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError, RateExceeded
 

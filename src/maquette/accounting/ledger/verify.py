@@ -11,9 +11,20 @@ from sqlalchemy import Connection, and_, bindparam, func, select
 from maquette.accounting.budget import Cost
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.create import genesis_body
-from maquette.accounting.ledger.entry import GENESIS, Receipt, Row, canonical, digest, head_of
+from maquette.accounting.ledger.entry import (
+    GENESIS,
+    Receipt,
+    Row,
+    canonical,
+    digest,
+    find,
+    head_at,
+    head_of,
+    open_envelopes,
+    read_account,
+    unpack,
+)
 from maquette.accounting.ledger.receipts import ChainState
-from maquette.accounting.ledger.rows import find, head_at, open_envelopes, read_account, unpack
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.transaction import Reservation, Transaction
 from maquette.errors import LedgerError
