@@ -306,6 +306,8 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
     request, outcome, key = choice.request, done.outcome, paid.key
     balance = book.balance()
     payments = list(book.entries(kind="reserve", parent=key))
+    assert paid.settlement is not None
+    settled = next(book.entries(after=paid.settlement.sequence - 1))
     result = Release(
         workload=request.queries,
         answers=outcome.answers,
@@ -333,21 +335,14 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
             balance.reserved_units / UNITS,
             book.opened,
         ),
-        receipts=_receipts(book, key),
+        receipts=tuple(
+            Receipt(entry.seq, entry.head)
+            for entry in book.entries(kind="answer")
+            if entry.key.startswith(f"{key}/")
+        ),
         parameters=outcome.parameters | {"key": key},
         notes=(*outcome.notes, *request.queries.notes),
         watermark=watermark,
-        created=_time(book, paid),
+        created=datetime.fromisoformat(settled.created).replace(microsecond=0),
     )
     return with_distance(result)
-
-
-def _time(book: Ledger, paid: Entry) -> datetime:
-    assert paid.settlement is not None
-    entry = next(book.entries(after=paid.settlement.seq - 1))
-    return datetime.fromisoformat(entry.created).replace(microsecond=0)
-
-
-def _receipts(book: Ledger, key: str) -> tuple[Receipt, ...]:
-    answers = (entry for entry in book.entries(kind="answer") if entry.key.startswith(f"{key}/"))
-    return tuple(Receipt(entry.seq, entry.head) for entry in answers)

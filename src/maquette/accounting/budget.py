@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -176,6 +176,14 @@ class Budget:
     thresholds: bool = False
     """Is half of delta kept for values that are found by thresholds, instead of a small share for samplers?"""
 
+    pure: bool = field(init=False, repr=False, compare=False)
+    unit: Unit = field(init=False, repr=False, compare=False)
+    """What the units measure."""
+    total_units: int = field(init=False, repr=False, compare=False)
+    """The whole budget in units, rounded down."""
+    slack_units: int = field(init=False, repr=False, compare=False)
+    """How far samplers may differ from the exact ones, in slack units, rounded down."""
+
     def __post_init__(self) -> None:
         _check.one_of(("zcdp", "gaussian"), accounting=self.accounting)
         _check.positive(epsilon=self.epsilon)
@@ -184,6 +192,7 @@ class Budget:
         _check.fraction_or_zero(delta=self.delta)
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
+        object.__setattr__(self, "pure", self.delta == 0)
         if self.pure:
             object.__setattr__(self, "accounting", "zcdp")
             object.__setattr__(self, "thresholds", False)
@@ -191,28 +200,20 @@ class Budget:
             raise ParameterError(
                 "a budget for values found by thresholds is counted by accounting 'zcdp' only"
             )
+        if self.accounting == "gaussian":
+            unit = Unit.HALF_MU_SQUARED
+            total, slack = _gaussian_units(self.epsilon, self.delta), _ratio_units(self.epsilon)
+        else:
+            unit = Unit.EPSILON if self.pure else Unit.RHO
+            share = THRESHOLD_SHARE if self.thresholds else SLACK_SHARE
+            total = _total_units(self.epsilon, self.delta, share)
+            slack = _slack_units(self.epsilon, self.delta, share)
+        for name, value in (("unit", unit), ("total_units", total), ("slack_units", slack)):
+            object.__setattr__(self, name, value)
         if self.total_units < 1:
             raise ParameterError(
                 f"the budget {self} is below the smallest amount that a ledger counts, {self.unit}={1 / UNITS:g}"
             )
-
-    @property
-    def pure(self) -> bool:
-        return self.delta == 0
-
-    @property
-    def unit(self) -> Unit:
-        """What the units measure."""
-        if self.pure:
-            return Unit.EPSILON
-        return Unit.HALF_MU_SQUARED if self.accounting == "gaussian" else Unit.RHO
-
-    @property
-    def total_units(self) -> int:
-        """The whole budget in units, rounded down."""
-        if self.accounting == "gaussian":
-            return _gaussian_units(self.epsilon, self.delta)
-        return _total_units(self.epsilon, self.delta, self._slack_share)
 
     def row_units(self, rows: int) -> int:
         """The whole budget as the price of looks at single records, in units, rounded down.
@@ -223,17 +224,6 @@ class Budget:
         if units < 1:
             raise ParameterError(f"the budget {self} is too small for {rows} records per person")
         return units
-
-    @property
-    def slack_units(self) -> int:
-        """How far samplers may differ from the exact ones, in slack units, rounded down."""
-        if self.accounting == "gaussian":
-            return _ratio_units(self.epsilon)
-        return _slack_units(self.epsilon, self.delta, self._slack_share)
-
-    @property
-    def _slack_share(self) -> Fraction:
-        return THRESHOLD_SHARE if self.thresholds else SLACK_SHARE
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
@@ -295,6 +285,7 @@ def _gaussian_units(epsilon: float, delta: float) -> int:
     return math.floor(largest * UNITS)
 
 
+@lru_cache(maxsize=256)
 def _ratio_units(epsilon: float) -> int:
     return min(_LARGEST_SLACK, math.floor(exact(epsilon) * RATIO_SHARE * SLACK_UNITS))
 

@@ -20,6 +20,8 @@ from maquette.errors import MechanismError, ParameterError
 
 Rational = int | Fraction
 Selection = Literal["exponential", "permute-and-flip"]
+_WORDS = {"method", "what", "events"}
+"""Fields that are no numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,19 @@ class Event(ABC):
     """The root of all events."""
 
     tag: ClassVar[str]
+    above_zero: ClassVar[tuple[str, ...]] = ()
+    """Fields that must not be 0; no number may be below it."""
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            name, value = f.name, getattr(self, f.name)
+            if name in _WORDS:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
+                raise ParameterError(f"expected {name} as int or Fraction, got {name}={value!r}")
+            if value < 0 or (value == 0 and name in self.above_zero):
+                relation = ">" if name in self.above_zero else ">="
+                raise ParameterError(f"expected {name} {relation} 0, got {name}={value}")
 
     @abstractmethod
     def cost(self, unit: Unit) -> Cost:
@@ -52,11 +67,9 @@ class LaplaceEvent(Event):
     """
 
     tag: ClassVar[str] = "laplace"
+    above_zero: ClassVar[tuple[str, ...]] = ("scale",)
     scale: Rational
     l1: Rational
-
-    def __post_init__(self) -> None:
-        _rational(positive={"scale": self.scale}, other={"l1": self.l1})
 
     def cost(self, unit: Unit) -> Cost:
         return Cost(unit.units_of_pure(Fraction(self.l1) / self.scale))
@@ -74,15 +87,10 @@ class GaussianEvent(Event):
     """
 
     tag: ClassVar[str] = "gaussian"
+    above_zero: ClassVar[tuple[str, ...]] = ("sigma_squared",)
     sigma_squared: Rational
     l2_squared: Rational
     total_variation: Rational = Fraction(0)
-
-    def __post_init__(self) -> None:
-        _rational(
-            positive={"sigma_squared": self.sigma_squared},
-            other={"l2_squared": self.l2_squared, "total_variation": self.total_variation},
-        )
 
     def cost(self, unit: Unit) -> Cost:
         _refuse_pure(unit)
@@ -109,6 +117,7 @@ class SmoothedEvent(Event):
     """
 
     tag: ClassVar[str] = "smoothed"
+    above_zero: ClassVar[tuple[str, ...]] = ("sigma_squared",)
     sigma_squared: Rational
     l2_squared: Rational
     mu_squared: Rational
@@ -116,15 +125,7 @@ class SmoothedEvent(Event):
     log_ratio: Rational
 
     def __post_init__(self) -> None:
-        _rational(
-            positive={"sigma_squared": self.sigma_squared},
-            other={
-                "l2_squared": self.l2_squared,
-                "mu_squared": self.mu_squared,
-                "ripple": self.ripple,
-                "log_ratio": self.log_ratio,
-            },
-        )
+        Event.__post_init__(self)
         if self.mu_squared * self.sigma_squared < self.l2_squared or self.log_ratio < self.ripple:
             raise ParameterError("expected mu_squared >= l2_squared / sigma_squared and log_ratio >= ripple")
 
@@ -151,9 +152,6 @@ class CubeEvent(Event):
     tag: ClassVar[str] = "cube"
     epsilon: Rational
 
-    def __post_init__(self) -> None:
-        _rational(other={"epsilon": self.epsilon})
-
     def cost(self, unit: Unit) -> Cost:
         return Cost(unit.units_of_pure(Fraction(self.epsilon)))
 
@@ -174,7 +172,7 @@ class SelectionEvent(Event):
     method: Selection
 
     def __post_init__(self) -> None:
-        _rational(other={"epsilon": self.epsilon})
+        Event.__post_init__(self)
         _check.one_of(("exponential", "permute-and-flip"), method=self.method)
 
     def cost(self, unit: Unit) -> Cost:
@@ -197,20 +195,14 @@ class SparseEvent(Event):
     """
 
     tag: ClassVar[str] = "sparse"
+    above_zero: ClassVar[tuple[str, ...]] = ("threshold_scale", "test_scale", "cap")
     threshold_scale: Rational
     test_scale: Rational
     cap: Rational
     sensitivity: Rational = 1
 
     def __post_init__(self) -> None:
-        _rational(
-            positive={
-                "threshold_scale": self.threshold_scale,
-                "test_scale": self.test_scale,
-                "cap": self.cap,
-            },
-            other={"sensitivity": self.sensitivity},
-        )
+        Event.__post_init__(self)
         if Fraction(self.cap).denominator != 1:
             raise ParameterError(f"expected cap as a whole number, got cap={self.cap}")
 
@@ -237,9 +229,6 @@ class PureEvent(Event):
     tag: ClassVar[str] = "pure"
     epsilon: Rational
     what: str
-
-    def __post_init__(self) -> None:
-        _rational(other={"epsilon": self.epsilon})
 
     def cost(self, unit: Unit) -> Cost:
         return Cost(unit.units_of_pure(Fraction(self.epsilon)))
@@ -280,7 +269,6 @@ _KINDS: dict[str, type[Event]] = {
 }
 RESERVED = frozenset({"tag"} | {f.name for kind in _KINDS.values() for f in fields(kind)})
 """Names in a ledger entry's body that say what was drawn, and that nothing else may stand under."""
-_WORDS = {"method", "what"}
 
 
 def from_dict(data: Mapping[str, Any]) -> Event:
@@ -313,15 +301,6 @@ def _refuse_pure(unit: Unit) -> None:
         raise MechanismError(
             "Gaussian noise has no finite pure epsilon; give a delta, or choose a mechanism with Laplace noise"
         )
-
-
-def _rational(*, other: Mapping[str, object], positive: Mapping[str, object] | None = None) -> None:
-    for name, value in {**(positive or {}), **other}.items():
-        if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
-            raise ParameterError(f"expected {name} as int or Fraction, got {name}={value!r}")
-        if value < 0 or (value == 0 and name in (positive or {})):
-            relation = ">" if name in (positive or {}) else ">="
-            raise ParameterError(f"expected {name} {relation} 0, got {name}={value}")
 
 
 def _plain(value: object) -> object:

@@ -115,7 +115,8 @@ class Domain:
         return dict(zip(self.names, self.shape, strict=True))
 
     def __getitem__(self, name: str) -> Attribute:
-        return self.attributes[self.index(name)]
+        place = self._places.get(name)
+        return self.attributes[self.index(name) if place is None else place]
 
     def index(self, name: str) -> int:
         """The position of an attribute."""

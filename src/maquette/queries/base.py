@@ -138,7 +138,7 @@ class Queries(ABC):
     @property
     def classes(self) -> tuple[Queries, ...]:
         """The classes of `parts` without their weights."""
-        return tuple(part.queries for part in self.parts)
+        return (self,)
 
     @property
     def denominator(self) -> int:

@@ -55,12 +55,12 @@ class Marginals(TableQueries):
 
     @property
     def count(self) -> int:
-        return sum(self._sizes())
+        return sum(self.domain.cells(margin) for margin in self.margins)
 
     @property
     def slices(self) -> dict[Margin, slice]:
         """Where the answers of each margin stand."""
-        ends = [0, *accumulate(self._sizes())]
+        ends = [0, *accumulate(self.domain.cells(margin) for margin in self.margins)]
         return {m: slice(a, b) for m, a, b in zip(self.margins, ends, ends[1:], strict=False)}
 
     def distinct(self) -> int:
@@ -72,7 +72,7 @@ class Marginals(TableQueries):
         if relation is Relation.ADD_REMOVE:
             distance, largest = len(self.margins), 1
         else:
-            distance = 2 * sum(1 for size in self._sizes() if size > 1)
+            distance = 2 * sum(self.domain.cells(margin) > 1 for margin in self.margins)
             largest = 1 if distance else 0
         return Sensitivity(Fraction(distance), Fraction(distance), Fraction(largest))
 
@@ -133,7 +133,7 @@ class Marginals(TableQueries):
 
     def text(self, index: int) -> str:
         check_index(index, self.count)
-        starts = [0, *accumulate(self._sizes())]
+        starts = [0, *accumulate(self.domain.cells(margin) for margin in self.margins)]
         which = bisect_right(starts, index) - 1
         margin = self.margins[which]
         codes = unravel(index - starts[which], [self.domain[name].size for name in margin])
@@ -147,7 +147,7 @@ class Marginals(TableQueries):
         """By order, as far as margins of one order stand together."""
         groups: list[Group] = []
         start = 0
-        sizes = dict(zip(self.margins, self._sizes(), strict=True))
+        sizes = {margin: self.domain.cells(margin) for margin in self.margins}
         for order, members in groupby(self.margins, key=len):
             stop = start + sum(sizes[margin] for margin in members)
             groups.append(Group(f"{order}-way marginals", start, stop))
@@ -245,7 +245,7 @@ class Binned:
 
     @property
     def bins(self) -> int:
-        return math.prod(self.shape)
+        return math.prod(len(cut) for cut in self.cuts)
 
     @property
     def cells(self) -> int:

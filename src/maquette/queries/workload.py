@@ -46,6 +46,10 @@ class Workload(Queries):
             raise WorkloadError("a union holds no unions; make it with union() or +, which flatten them")
 
     @property
+    def classes(self) -> tuple[Queries, ...]:
+        return tuple(part.queries for part in self.parts)
+
+    @property
     def count(self) -> int:
         return sum(queries.count for queries in self.classes)
 

@@ -64,7 +64,7 @@ def certify(
     Holds when: the table is not empty.
     Cost: nothing for a workload of constant queries, whose answers are exact: nothing is measured.
     """
-    groups = queries.groups() if by_group else (_all(queries),)
+    groups = queries.groups() if by_group else (Group(queries.describe(), 0, queries.count),)
     if shape.distinct(queries) == 0:
         exact = tuple(GroupCertificate(group.name, group.stop - group.start, 0.0, 0.0) for group in groups)
         return Certificate(0.0, beta, 0.0, exact if by_group else ())
@@ -190,15 +190,11 @@ def certify_draw(
     count = records(size, None, beta=beta)
     (bound,) = _bounds(
         measurement,
-        (_all(queries),),
+        (Group(queries.describe(), 0, queries.count),),
         count._replace(least=count.least - rounding),
         beta=beta_for_noise(beta, 1, public=size.public),
     )
     return Certificate(bound.alpha, beta, bound.counts)
-
-
-def _all(queries: Queries) -> Group:
-    return Group(queries.describe(), 0, queries.count)
 
 
 def _bounds(

@@ -116,59 +116,45 @@ FORMAT = 2
 
 def dump(release: Release) -> dict[str, Any]:
     """Everything but the arrays. There is no seed to store: noise comes from the operating system."""
-    return (
-        {
-            "format": 1 if release.listed else 2,
-            "software": {"name": "maquette", "version": release.version},
-            "created": release.created.isoformat(),
-            "watermark": release.watermark,
-            "mechanism": release.mechanism,
-            "relation": str(release.relation),
-            "budget": _budget(release.budget),
-            "exactness": release.exactness,
-            "beta": release.beta,
-            "queries": release.workload.describe(),
-            "attributes": {"measured": list(release.measured), "not measured": list(release.unmeasured)},
-            "answers": {"count": release.workload.count, "denominator": release.answers.denominator},
-            "rows": None if release.database is None else release.database.m,
-            "size": _size(release.size),
-            "guarantee": _guarantee(release.guarantee),
-            "certificate": None if release.certificate is None else asdict(release.certificate),
-            "spending": [asdict(payment) for payment in release.spending],
-            "account": None if release.account is None else asdict(release.account),
-            "receipts": [asdict(receipt) for receipt in release.receipts],
-            "parameters": release.parameters,
-            "notes": list(release.notes),
-        }
-        | _rows_distance(release)
-        | _certificates(release)
-        | _persons(release)
-    )
+    return {
+        "format": 1 if release.listed else 2,
+        "software": {"name": "maquette", "version": release.version},
+        "created": release.created.isoformat(),
+        "watermark": release.watermark,
+        "mechanism": release.mechanism,
+        "relation": str(release.relation),
+        "budget": _budget(release.budget),
+        "exactness": release.exactness,
+        "beta": release.beta,
+        "queries": release.workload.describe(),
+        "attributes": {"measured": list(release.measured), "not measured": list(release.unmeasured)},
+        "answers": {"count": release.workload.count, "denominator": release.answers.denominator},
+        "rows": None if release.database is None else release.database.m,
+        "size": _size(release.size),
+        "guarantee": {k: v for k, v in asdict(release.guarantee).items() if v is not None},
+        "certificate": None if release.certificate is None else asdict(release.certificate),
+        "spending": [asdict(payment) for payment in release.spending],
+        "account": None if release.account is None else asdict(release.account),
+        "receipts": [asdict(receipt) for receipt in release.receipts],
+        "parameters": release.parameters,
+        "notes": list(release.notes),
+    } | _later_parts(release)
 
 
-def _persons(release: Release) -> dict[str, Any]:
-    """Whom the budget protects, where one person has several records: earlier versions know none."""
-    return {} if release.persons is None else {"persons": asdict(release.persons)}
-
-
-def _certificates(release: Release) -> dict[str, Any]:
-    """Certificates of classes, where some were bought: earlier versions know none."""
+def _later_parts(release: Release) -> dict[str, Any]:
+    """What earlier versions do not know: distance of the rows, certificates of classes, persons."""
+    parts: dict[str, Any] = {}
+    if release.rows_distance is not None:
+        parts["rows_distance"] = asdict(release.rows_distance)
     stored = [asdict(certificate) for certificate in release.certificates]
     for one in stored:
         if not one["bounds"]:  # as earlier versions stored them
             del one["bounds"]
-    return {"certificates": stored} if stored else {}
-
-
-def _rows_distance(release: Release) -> dict[str, Any]:
-    """Releases of earlier versions do not say how far their rows lie from the answers."""
-    return {} if release.rows_distance is None else {"rows_distance": asdict(release.rows_distance)}
-
-
-def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
-    """What was asked for is stored where something was: earlier versions know no such fields."""
-    stored = asdict(guarantee)
-    return {name: value for name, value in stored.items() if value is not None}
+    if stored:
+        parts["certificates"] = stored
+    if release.persons is not None:
+        parts["persons"] = asdict(release.persons)
+    return parts
 
 
 def _budget(budget: Budget) -> dict[str, Any]:

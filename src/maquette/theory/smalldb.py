@@ -109,7 +109,7 @@ def nearest(facts: Facts, *, rows: int, n: float | None = None, only: str = LETT
     """
     _check_letters(only)
     _check.whole(rows=rows)
-    exact_n = _exact(n)
+    exact_n = int(n) if n is not None and float(n).is_integer() and n >= 1 else None
     least = [(form.alpha(rows), form.letter) for form in existence.forms(facts, n=exact_n, only=only)]
     if exact_n is not None and "c" in only:
         least.append((existence.itself(rows=rows, n=exact_n), "c"))
@@ -129,7 +129,7 @@ def rows_for(facts: Facts, *, alpha: float, n: float | None = None, only: str = 
     _check.positive(alpha=alpha)
     if alpha >= 1:
         return 1, "a"  # every fraction is within 1
-    exact_n = _exact(n)
+    exact_n = int(n) if n is not None and float(n).is_integer() and n >= 1 else None
     options = [(_rows(form, alpha), form.letter) for form in existence.forms(facts, n=exact_n, only=only)]
     if exact_n is not None and "c" in only:
         options.append((exact_n, "c"))

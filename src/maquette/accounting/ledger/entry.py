@@ -285,8 +285,11 @@ def find_all(connection: Connection, keys: set[str]) -> dict[str, Entry | None]:
             to_entry(reserved),
             payload=payloads.get(key),
             payload_sha256=answers.get(key),
-            answered=_place(rows.get((key, "answer"))),
-            settlement=_place(rows.get((key, "settle"))),
+            **{
+                name: Receipt(int(row["seq"]), str(row["head"]))
+                for name, kind in (("answered", "answer"), ("settlement", "settle"))
+                if (row := rows.get((key, kind))) is not None
+            },
         )
     return entries
 
@@ -312,10 +315,6 @@ def read_payloads(connection: Connection, answers: Mapping[str, str]) -> dict[st
             )
         checked[key] = data
     return checked
-
-
-def _place(row: Row | None) -> Receipt | None:
-    return None if row is None else Receipt(int(row["seq"]), str(row["head"]))
 
 
 def unpack(stored: object) -> bytes | None:

@@ -27,7 +27,6 @@ from maquette.accounting.ledger.entry import (
     Row,
     check_head,
     check_words,
-    find,
     find_all,
     head_at,
     open_envelopes,
@@ -223,7 +222,7 @@ class LedgerReader:
         check_words(key=key)
         self._own_process()
         with self._store.reading() as connection:
-            return find(connection, key)
+            return find_all(connection, {key})[key]
 
     def entries(
         self,

@@ -14,6 +14,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -150,11 +151,7 @@ class SqliteStore(Store):
 
     def _make_engine(self) -> Engine:
         address = _address(self.path, "mode=rw") if self.writable else self._address_to_read()
-
-        def connect() -> sqlite3.Connection:
-            return _connect(address)
-
-        return _sqlite_engine(connect, QueuePool)
+        return _sqlite_engine(partial(_connect, address), QueuePool)
 
     def _address_to_read(self) -> str:
         """Where nothing can be written SQLite may need a log that it cannot make: then the file is all there is.
