@@ -53,7 +53,7 @@ from maquette.results.release import Release as Release
 from maquette.results.statements import Answer as Answer, Certificate as Certificate
 from maquette.sessions import Session as Session
 from maquette.sessions.opening import session as session
-from maquette.tools.candidates import small_databases as small_databases
+from maquette.tools.grow import small_databases as small_databases
 from maquette.tools.choose import choose as choose
 from maquette.tools.grow import grow as grow
 from maquette.tools.sparse_vector import above_threshold as above_threshold

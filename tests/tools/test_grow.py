@@ -12,7 +12,7 @@ from maquette.accounting.budget import UNITS, Budget
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import ParameterError
 from maquette.queries import conjunctions, marginals
-from maquette.tools import candidates
+from maquette.tools import grow
 from maquette.tools import grow as growing
 from support import privacy_loss
 from support.privacy_conformance import TINY
@@ -111,7 +111,7 @@ def test_herded_rows_are_nearer_than_random_ones():
     gaps = weights - weights.mean(axis=1, keepdims=True)
     rng = np.random.default_rng(2)
     for size in (20, 100):
-        picked = candidates.herd(gaps[:, :1000], size)
+        picked = grow.herd(gaps[:, :1000], size)
         assert len(set(picked.tolist())) == size
         ours = np.abs(gaps[:, picked].mean(axis=1)).max()
         others = [np.abs(gaps[:, rng.choice(4000, size)].mean(axis=1)).max() for _ in range(64)]

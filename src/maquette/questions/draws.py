@@ -213,10 +213,10 @@ def rooted(attributes: Margin, edges: tuple[tuple[str, str], ...]) -> list[tuple
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """Any class over few cells: every multiset of m atoms is scored."""
+class ByAtoms:
+    """What classes have in common whose databases are multisets of atoms."""
 
-    kind: ClassVar[str] = "enumeration"
+    kind: ClassVar[str]
     bases: ClassVar[tuple[Base, ...]] = ("flat", "sequence")
     queries: Queries
     atoms: Atoms = field(init=False, compare=False, repr=False)
@@ -240,36 +240,26 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Trellis:
+class Listed(ByAtoms):
+    """Any class over few cells: every multiset of m atoms is scored."""
+
+    kind: ClassVar[str] = "enumeration"
+
+
+@dataclass(frozen=True, slots=True)
+class Trellis(ByAtoms):
     """Any class over few atoms with few queries open at a time, read atom by atom."""
 
     kind: ClassVar[str] = "trellis"
-    bases: ClassVar[tuple[Base, ...]] = ("flat", "sequence")
-    queries: Queries
-    atoms: Atoms = field(init=False, compare=False, repr=False)
     layout: Layout = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "atoms", atoms(self.queries))
+        ByAtoms.__post_init__(self)
         if not readable(self.atoms):
             raise ParameterError(
                 f"the {self.queries.describe()} have too many atoms or queries to be read one by one"
             )
         object.__setattr__(self, "layout", layout(self.atoms))
-
-    @property
-    def span(self) -> Fraction:
-        return Fraction(self.atoms.span, self.atoms.denominator)
-
-    @property
-    def attributes(self) -> Margin:
-        return self.queries.attributes
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "queries": canonical_hash(self.queries)}
-
-    def columns(self, values: list[NDArray[Any]], rng: np.random.Generator) -> Codes:
-        return dict(self.atoms.cells(values[0].astype(np.int64), rng))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -161,15 +161,27 @@ _MEMORY: WeakKeyDictionary[Table, Ledger] = WeakKeyDictionary()
 
 def check_covered(request: Request, book: Ledger, key: str, prepared: Prepared) -> None:
     """Refuse what the ledger cannot pay, before anything is opened or bound."""
-    cost, balance = cost_of(request, book), book.balance()
+    cost = cost_of(request.budget, book)
     if book.find(key) is not None:
         return
     _check_slack(request, book, cost, prepared)
+    check_left(
+        "this release",
+        book,
+        cost,
+        delta=request.budget.delta,
+        advice="; an earlier request can be repeated, which is free",
+    )
+
+
+def check_left(what: str, book: Ledger, cost: Cost, *, delta: float, advice: str = "") -> None:
+    """Refuse what costs more than the ledger has left, and say what fits."""
+    balance = book.balance()
     if cost.units > balance.left_units:
         raise BudgetExceeded(
-            refusal_of("this release", book, cost)
-            + what_fits(book.budget, Cost(balance.left_units, balance.slack_left), delta=request.budget.delta)
-            + "; an earlier request can be repeated, which is free",
+            refusal_of(what, book, cost)
+            + what_fits(book.budget, Cost(balance.left_units, balance.slack_left), delta=delta)
+            + advice,
             unit=book.budget.unit,
             needed=cost.units / UNITS,
             left=balance.left_units / UNITS,
@@ -225,20 +237,25 @@ def reserve(request: Request, book: Ledger, key: str) -> Entry:
     ):  # nobody asked for them by name: the ledger remembers which
         body["classes"] = list(request.bought)
     return book.reserve(
-        key, request=request.digest, tag="release", cost=cost_of(request, book), body=body, envelope=True
+        key,
+        request=request.digest,
+        tag="release",
+        cost=cost_of(request.budget, book),
+        body=body,
+        envelope=True,
     )
 
 
-def cost_of(request: Request, book: Ledger) -> Cost:
-    """The whole budget in what the ledger counts; its share of the slack goes by its share of the total."""
-    if not request.budget.pure and book.budget.pure:
+def cost_of(budget: Budget, book: Ledger) -> Cost:
+    """A whole budget in what the ledger counts; its share of the slack goes by its share of the total."""
+    if not budget.pure and book.budget.pure:
         raise LedgerError(
             f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
             "ledger that was made with one"
         )
-    if not request.budget.pure and book.budget.accounting != request.budget.accounting:
+    if not budget.pure and book.budget.accounting != budget.accounting:
         raise LedgerError(
             f"ledger '{book.name}' was made by another process in the meantime and counts by "
             f"{book.budget.accounting}; ask again"
         )
-    return release_cost(request.budget, book.budget)
+    return release_cost(budget, book.budget)

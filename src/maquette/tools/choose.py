@@ -95,15 +95,7 @@ def choose(
     _check.one_of(_METHODS, method=method)
     _check.fraction(beta=beta)
     listed = _question(table, candidates, score, answers, quantile, workload)
-    payment = Payment(
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        ledger=ledger,
-        total_epsilon=total_epsilon,
-        total_delta=total_delta,
-        key=key,
-    )
+    payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
     sampler = _sampler(method, pure=delta == 0)
     about = {"score": score, "method": sampler, "what": listed.facts}
     with envelope_for(table, payment, tag="choice", about=about) as opened:

@@ -10,32 +10,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.budget import UNITS, Budget, Cost, release_cost, what_fits
+from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded, LedgerError
 from maquette.gate.handle import Table
 from maquette.releasing.payment import (
     accounting_of,
+    check_left,
     close_opened,
+    cost_of,
     open_ledger,
-    refusal_of,
     require_total,
     warn_if_weak,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Payment:
-    """How a tool is paid for: its own budget, and where the ledger is or will be."""
+    """How a tool is paid for, in the order of its arguments: its own budget, and where the ledger is or will be."""
 
     epsilon: float
-    delta: float = 0.0
-    relation: Relation | str = Relation.ADD_REMOVE
-    ledger: Ledger | str | Path | None = None
-    total_epsilon: float | None = None
-    total_delta: float | None = None
-    key: str | None = None
+    delta: float
+    relation: Relation | str
+    ledger: Ledger | str | Path | None
+    total_epsilon: float | None
+    total_delta: float | None
+    key: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +94,8 @@ def envelope_for(table: Table, payment: Payment, *, tag: str, about: Mapping[str
 
 
 def _reserve(book: Ledger, key: str, digest: str, budget: Budget, tag: str, facts: Mapping[str, Any]) -> None:
-    if not budget.pure and book.budget.pure:
-        raise LedgerError(
-            f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta; ask without delta, or use a "
-            "ledger that was made with one"
-        )
-    cost, balance = release_cost(budget, book.budget), book.balance()
-    if book.find(key) is None and cost.units > balance.left_units:
-        fitting = what_fits(book.budget, Cost(balance.left_units, balance.slack_left), delta=budget.delta)
-        raise BudgetExceeded(
-            refusal_of(f"this {tag}", book, cost) + fitting,
-            unit=book.budget.unit,
-            needed=cost.units / UNITS,
-            left=balance.left_units / UNITS,
-        )
+    cost = cost_of(budget, book)
+    if book.find(key) is None:
+        check_left(f"this {tag}", book, cost, delta=budget.delta)
     body = {"ask": tag} | {name: value for name, value in facts.items() if name != "domain"}
     book.reserve(key, request=digest, tag=tag, cost=cost, body=body, envelope=True)

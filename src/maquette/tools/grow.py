@@ -1,19 +1,27 @@
-"""`grow`: a small database row by row, every row chosen privately (SmallDB by m choices instead of one draw).
+"""Small databases near a table: proposed by an earlier release, or grown row by row.
 
+`grow` chooses every row privately (SmallDB by m choices instead of one draw).
 One draw among all small databases is out of reach beyond a few cells, and a draw among proposals is as good as these.
 Row by row is between the two: each step scores the database with one more row by SmallDB's own score, the largest
 error over the workload, and the exponential mechanism (or permute-and-flip) chooses the row. The steps share the
 price. No theorem bounds what a greedy path loses against the best database: a certificate measures it.
+
+`small_databases` proposes candidates for one private draw (SmallDB on a released range). The proposals follow from the
+release, so they cost nothing, and any number of sizes may be tried. The draw among them is the exponential mechanism on
+SmallDB's score; what it loses against the best proposal is its regret. How good the best proposal is, no theorem says
+in advance: a certificate measures it.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maquette import _check
 from maquette.accounting.budget import UNITS
@@ -76,15 +84,7 @@ def grow(
     _check.whole(rows=rows)
     pool = _pool(workload, source)
     facts = {"queries": workload.spec(), "rows": rows, "source": _digest(pool)}
-    payment = Payment(
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        ledger=ledger,
-        total_epsilon=total_epsilon,
-        total_delta=total_delta,
-        key=key,
-    )
+    payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
     with envelope_for(table, payment, tag="choice", about={"score": "row by row", "what": facts}) as opened:
         curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
         whole = opened.budget.row_units(rows_of(table.persons))
@@ -144,3 +144,61 @@ def _digest(pool: SmallDatabase) -> str:
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(codes, dtype="<u4").tobytes())
     return digest.hexdigest()
+
+
+POOL, MAX_ENTRIES = 2000, 2**24
+"""Released rows that one proposal is picked from, and queries times rows that are held for that at most."""
+
+
+def small_databases(
+    release: Release, sizes: Sequence[int], *, each: int = 4, workload: Queries | None = None
+) -> list[SmallDatabase]:
+    """Databases of several sizes out of the rows of a release: `each` of every size, then the rows themselves.
+
+    Every proposal is picked out of random rows of the release, one row at a time, each the one that brings the answers
+    over `workload` (the release's own by default) nearest to those of all released rows in squared distance (herding;
+    Chen, Welling and Smola 2010): its error falls like 1 / size, that of random rows like the root of that. Public:
+    nothing private is looked at.
+    """
+    if release.database is None:
+        raise ParameterError("the release has no rows to propose small databases from; release with rows")
+    _check.whole(each=each)
+    rows, queries = release.database, release.workload if workload is None else workload
+    target = rows.answer(queries).fractions
+    rng = generator(f"{release.parameters.get('key', '')} candidates")
+    proposals: list[SmallDatabase] = []
+    for size in sizes:
+        _check.whole(size=size)
+        if size < rows.m:
+            proposals += [_nearest(rows, size, queries, target, rng) for _ in range(each)]
+    return [*proposals, rows]
+
+
+def _nearest(
+    rows: SmallDatabase, size: int, queries: Queries, target: np.ndarray, rng: np.random.Generator
+) -> SmallDatabase:
+    """`size` of the rows, picked one after the other."""
+    most = max(size, min(POOL, MAX_ENTRIES // max(queries.count, 1)))
+    pool = rng.choice(rows.m, min(rows.m, most), replace=False)
+    columns = {name: codes[pool] for name, codes in rows.columns.items()}
+    picked = pool[herd(_weights(queries, columns, len(pool)) - target[:, None].astype(np.float32), size)]
+    return SmallDatabase({name: codes[picked] for name, codes in rows.columns.items()})
+
+
+def herd(gaps: NDArray[np.float32], size: int) -> NDArray[np.int64]:
+    """The numbers of `size` columns whose sum is small: the next is the one that makes the norm of the sum smallest."""
+    norms = np.einsum("ij,ij->j", gaps, gaps)
+    total = np.zeros(len(gaps), dtype=np.float32)
+    picked = np.empty(size, dtype=np.int64)
+    for place in range(size):
+        scores = 2 * (total @ gaps) + norms
+        scores[picked[:place]] = np.inf
+        picked[place] = int(scores.argmin())
+        total = total + gaps[:, picked[place]]
+    return picked
+
+
+def _weights(queries: Queries, columns: dict[str, NDArray[Any]], count: int) -> NDArray[np.float32]:
+    """The weight of every query (down) on every row (across)."""
+    free = {name: np.zeros(count, dtype=np.uint8) for name in queries.attributes if name not in columns}
+    return np.asarray(queries.columns_of(columns | free) / queries.denominator, dtype=np.float32)

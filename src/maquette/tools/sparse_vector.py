@@ -186,15 +186,7 @@ def above_threshold(
     _check.fraction(beta=beta)
     if isinstance(threshold, bool) or not isinstance(threshold, int):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ParameterError(f"expected threshold as a whole number of records, got {threshold!r}")
-    payment = Payment(
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        ledger=ledger,
-        total_epsilon=total_epsilon,
-        total_delta=total_delta,
-        key=key,
-    )
+    payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
     about = {
         "threshold": threshold,
         "positives": positives,

@@ -123,15 +123,7 @@ def count_stream(
             "a stream goes on with noise of the same kind: give all of them a delta, or none"
         )
     plan = _plan(table.domain, time, condition, pure=delta == 0)
-    payment = Payment(
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        ledger=ledger,
-        total_epsilon=total_epsilon,
-        total_delta=total_delta,
-        key=key,
-    )
+    payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
     about = {
         "time": time,
         "condition": None if condition is None else _query(table.domain, condition).spec(),
