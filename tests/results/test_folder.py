@@ -18,7 +18,7 @@ from maquette.models.histogram import HistogramModel
 from maquette.queries import marginals
 from maquette.questions.measurement import Receipt, Size
 from maquette.questions.noise import Gaussian, Laplace
-from maquette.results import Certificate, Guarantee, Release, answers_file, document, replacing
+from maquette.results import Certificate, Guarantee, Release, document, keys, replacing
 from maquette.results import folder as store
 from support.made_release import toy_release
 
@@ -172,7 +172,7 @@ def full_disk(*_args: object, **_kwargs: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-STEPS = ((answers_file, "write"), (store, "_write_rows"), (replacing, "sync"), (replacing, "move"))
+STEPS = ((keys, "write"), (store, "_write_rows"), (replacing, "sync"), (replacing, "move"))
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step[1])

@@ -9,8 +9,7 @@ import pytest
 
 import maquette as mq
 from maquette.errors import ReleaseError
-from maquette.results.answers_file import check_described
-from maquette.results.keys import answer_tables, key_batches
+from maquette.results.keys import answer_tables, check_described, key_batches
 from support.made_release import toy_domain, toy_release
 
 DOMAIN = toy_domain()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maquette.web.app import public_site
-from maquette.web.catalog import Catalog
+from maquette.web.explore import Catalog
 from support.browser import WIDTHS, chromium, served, tab
 from support.made_release import toy_release
 

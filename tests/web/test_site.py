@@ -11,10 +11,10 @@ import pyarrow.parquet
 import pytest
 
 from maquette.errors import ParameterError, ReleaseError
-from maquette.web import catalog as catalogs
 from maquette.web import explore
+from maquette.web import explore as catalogs
 from maquette.web.app import public_site
-from maquette.web.catalog import Catalog, short_name
+from maquette.web.explore import Catalog, short_name
 from maquette.web.headers import MAX_BODY
 from maquette.web.server import check_address
 from support.browser import served

@@ -71,8 +71,8 @@ def serve(
             raise
         raise ParameterError(f"{NEEDS} ({error.name} is missing)") from None
     from maquette.web import config as configs
-    from maquette.web.catalog import Catalog
     from maquette.web.demo import prepare
+    from maquette.web.explore import Catalog
 
     if demo:
         if places:

@@ -63,7 +63,6 @@ class Barrier:
         self._step = 0
         self._spent = Cost(0)
         self._noise: Noise = self._source()
-        self._prices = Prices(budget.unit, ledger.budget.unit, ledger.relation)
 
     def _source(self) -> Noise:
         return SystemNoise()
@@ -85,6 +84,10 @@ class Barrier:
     def unit(self) -> Unit:
         """What this curator's budget is counted in; its ledger may count otherwise where the budget is pure."""
         return self._budget.unit
+
+    @property
+    def _prices(self) -> Prices:
+        return Prices(self.unit, self._ledger.budget.unit, self.relation)
 
     @property
     def left(self) -> Fraction:

@@ -32,7 +32,7 @@ from maquette.models.histogram import HistogramModel
 from maquette.models.residual import ResidualModel
 from maquette.queries import from_json, to_json
 from maquette.queries.base import Queries
-from maquette.results import answers_file, binding, document, replacing
+from maquette.results import binding, document, keys, replacing
 from maquette.results.release import Release
 from maquette.sculpt.model import SculptModel
 
@@ -172,7 +172,7 @@ def _stored(folder: Path) -> _Stored:
     queries = from_json(Domain.from_dict(domain), json.dumps(workload))
     answers, deviations = None, None
     if manifest["format"] != UNLISTED:
-        answers, deviations = answers_file.read(folder / ANSWERS, queries)
+        answers, deviations = keys.read(folder / ANSWERS, queries)
     return _Stored(
         folder,
         manifest,
@@ -211,7 +211,7 @@ def _checked(stored: _Stored, release: Release, ledger: Ledger | str | Path | No
     else:
         with Ledger.open(ledger) as book:
             checked = binding.check(book, release, stored.digest(), folder=stored.folder)
-    answers_file.check_described(release, stored.folder / ANSWERS)
+    keys.check_described(release, stored.folder / ANSWERS)
     return checked
 
 
@@ -227,7 +227,7 @@ def _write(release: Release, folder: Path, *, report: bool) -> None:
     release.domain.save(folder / DOMAIN)
     (folder / WORKLOAD).write_text(to_json(release.workload), encoding="utf-8")
     if release.listed:
-        answers_file.write(release, folder / ANSWERS)
+        keys.write(release, folder / ANSWERS)
     if release.database is not None:
         _write_rows(release, folder)
     model = None

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from maquette._version import __version__
 from maquette.errors import MaquetteError, RateExceeded
 from maquette.web import site
-from maquette.web.catalog import Catalog
+from maquette.web.explore import Catalog
 from maquette.web.headers import Guard
 from maquette.web.pages import STATIC, Frame, FrameOf, refusal
 from maquette.web.problems import problem, status_of, words_of

@@ -16,7 +16,7 @@ from maquette.accounting.budget import UNITS, percent_of
 from maquette.domain import Domain
 from maquette.errors import MaquetteError, ParameterError
 from maquette.results.select import is_select
-from maquette.web import builder
+from maquette.web import requests
 from maquette.web.access import check_form, service_of, signed_in
 from maquette.web.explore import MAX_TEXT, cell
 from maquette.web.pages import page
@@ -71,7 +71,7 @@ def ask_page(request: Request, table: str, q: Condition = "") -> Response:
     domain = service.domain(table)
     if "build" in request.query_params:
         try:
-            text = builder.condition(domain, _chosen(request))
+            text = requests.condition(domain, _chosen(request))
             return RedirectResponse(f"/t/{table}/ask?{urlencode({'q': text})}", status_code=303)
         except MaquetteError as error:
             problem = words_of(error)
@@ -111,8 +111,8 @@ def _ask_page(
         status=status or (200 if problem is None else 400),
         table=table,
         q=q,
-        fields=builder.fields(domain, share.attributes),
-        words=builder.words(domain, share.attributes),
+        fields=requests.fields(domain, share.attributes),
+        words=requests.words(domain, share.attributes),
         problem=problem,
         forecast=forecast,
         answer=answer,

@@ -20,8 +20,8 @@ from maquette.domain import Domain
 from maquette.errors import KeyReused, MaquetteError, ParameterError, ReleaseError
 from maquette.web import state
 from maquette.web.auth import Door, Pace, Person
-from maquette.web.catalog import Catalog, free_name, short_name
 from maquette.web.config import Config
+from maquette.web.explore import Catalog, free_name, short_name
 from maquette.web.jobs import CANCELLED, DONE, FAILED, RUNNING
 from maquette.web.link import Keeper, Link
 from maquette.web.problems import Forbidden, Missing, words_of

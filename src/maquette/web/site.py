@@ -12,7 +12,7 @@ from maquette.errors import MaquetteError, ReleaseError
 from maquette.results.folder import REPORT
 from maquette.results.release import Release
 from maquette.results.report import column_entries
-from maquette.web import builder, explore
+from maquette.web import explore, requests
 from maquette.web.pages import page
 
 router = APIRouter(include_in_schema=False)
@@ -66,7 +66,7 @@ def tables(request: Request, name: str, by: Names = [], figure: Text = "", where
         figure=figure,
         where=where,
         problem=problem,
-        words=builder.words(release.domain, release.measured),
+        words=requests.words(release.domain, release.measured),
         query="" if shown is None else explore.query_of(shown),
     )
 
@@ -114,7 +114,7 @@ def condition(request: Request, name: str, q: Text = "") -> Response:
         release=release,
         q=q,
         answer=answer,
-        words=builder.words(release.domain, release.measured),
+        words=requests.words(release.domain, release.measured),
         problem=problem,
     )
 
@@ -162,7 +162,7 @@ def sql_file(request: Request, name: str, form: str, q: Text = "") -> Response:
 
 
 def _download(table: Any, name: str, form: str) -> Response:
-    from maquette.web.catalog import short_name
+    from maquette.web.explore import short_name
 
     data = explore.file(table, form)
     headers = {"content-disposition": f'attachment; filename="{short_name(name)}.{form}"'}
