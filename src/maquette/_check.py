@@ -75,7 +75,7 @@ def is_list(value: object) -> TypeGuard[list[Any]]:
 def whole(*, least: int = 1, **values: int) -> None:
     """Each value is a whole number, `least` or more."""
     for name, value in values.items():
-        if not is_whole(value) or value < least:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ParameterError(f"expected {name} to be a whole number >= {least}, got {name}={value!r}")
 
 

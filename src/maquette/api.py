@@ -307,7 +307,7 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
     balance = book.balance()
     payments = list(book.entries(kind="reserve", parent=key))
     assert paid.settlement is not None
-    settled = next(book.entries(after=paid.settlement.sequence - 1))
+    last_entry = next(book.entries(after=paid.settlement.sequence - 1))
     result = Release(
         workload=request.queries,
         answers=outcome.answers,
@@ -343,6 +343,6 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
         parameters=outcome.parameters | {"key": key},
         notes=(*outcome.notes, *request.queries.notes),
         watermark=watermark,
-        created=datetime.fromisoformat(settled.created).replace(microsecond=0),
+        created=datetime.fromisoformat(last_entry.created).replace(microsecond=0),
     )
     return with_distance(result)

@@ -165,7 +165,7 @@ def verify(
         bound = {} if bound_release is None else {"release": bound_release.checked}
         document = {
             "whole": True,
-            "sequence": head.seq,
+            "sequence": head.sequence,
             "head": head.head,
             "receipts": len(receipts),
             "kept": None if nearby_receipt is None else str(nearby_receipt),
@@ -174,7 +174,7 @@ def verify(
         console.say_json(document | bound)
     else:
         listed_receipts = f", {len(receipts)} receipts found" if receipts else ""
-        console.say(f"the ledger is whole: {head.seq} entries{listed_receipts}")
+        console.say(f"the ledger is whole: {head.sequence} entries{listed_receipts}")
         if bound_release is not None:
             console.say(f"the release {release}: {bound_release.facts()['ledger']}")
             console.say(
@@ -183,7 +183,7 @@ def verify(
         beside = (
             "no receipt is kept beside it"
             if nearby_receipt is None
-            else f"the receipt beside it, of entry {nearby_receipt.seq}, agrees"
+            else f"the receipt beside it, of entry {nearby_receipt.sequence}, agrees"
         )
         console.say(f"  {beside}" + (f", and those of {folders} release folders" if folders else ""))
         console.say(f"receipt {head}")
@@ -218,7 +218,7 @@ def recover(location: Location, as_json: AsJson = False) -> None:
         console.say_json(summary | lost)
         return
     console.say(
-        f"lost: entries after {done.agreed.seq}, up to {done.lost.seq}; {share} of the ledger is charged"
+        f"lost: entries after {done.agreed.sequence}, up to {done.lost.sequence}; {share} of the ledger is charged"
     )
     if done.exceeded:
         console.say(

@@ -109,8 +109,8 @@ def check_folders(book: Ledger, location: str, *places: Path) -> int:
         count += 1
         if not book.holds(receipt):
             raise LedgerError(
-                f"the ledger {book.location} lacks entry {receipt.seq}, whose receipt is in {folder}: it was cut back "
-                "or replaced by an older copy after that release; put back the newest copy of the ledger"
+                f"the ledger {book.location} lacks entry {receipt.sequence}, whose receipt is in {folder}: it was cut "
+                "back or replaced by an older copy after that release; put back the newest copy of the ledger"
             )
     return count
 

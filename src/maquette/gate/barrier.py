@@ -176,7 +176,7 @@ class Barrier:
             entry = self._ledger.answer(key, pack(look()))
         if entry.payload is None or entry.answered is None:
             raise LedgerError(f"the ledger did not store the answer to '{key}'; nothing is returned")
-        return unpack(entry.payload), Receipt(entry.answered.seq, entry.answered.head)
+        return unpack(entry.payload), Receipt(entry.answered.sequence, entry.answered.head)
 
     def _charged(self, event: Event) -> Event:
         """What a look costs the ledger: as much as it can tell about one of its neighbours."""

@@ -165,13 +165,8 @@ def check_covered(request: Request, book: Ledger, key: str, prepared: Prepared) 
     if book.find(key) is not None:
         return
     _check_slack(request, book, cost, prepared)
-    check_left(
-        "this release",
-        book,
-        cost,
-        delta=request.budget.delta,
-        advice="; an earlier request can be repeated, which is free",
-    )
+    advice = "; an earlier request can be repeated, which is free"
+    check_left("this release", book, cost, delta=request.budget.delta, advice=advice)
 
 
 def check_left(what: str, book: Ledger, cost: Cost, *, delta: float, advice: str = "") -> None:

@@ -103,7 +103,7 @@ class AuditLog:
             fcntl.flock(self._handle, fcntl.LOCK_EX)
             try:
                 self._catch_up()
-                if self._reached is not None and receipt.seq < self._reached.seq:
+                if self._reached is not None and receipt.sequence < self._reached.sequence:
                     receipt = self._reached
                 fields: dict[str, Any] = {
                     "number": self._number + 1,
@@ -181,16 +181,16 @@ class AuditLog:
             receipt = line.receipt
             if line.prev != prev or line.number != number + 1:
                 raise LedgerError(f"the audit log was cut or reordered before line {number + 1}")
-            if receipt.seq < reached:
+            if receipt.sequence < reached:
                 raise LedgerError(
                     f"line {line.number} of the audit log has an earlier time than the line before it"
                 )
-            if receipt.seq != reached and not ledger.holds(receipt):
+            if receipt.sequence != reached and not ledger.holds(receipt):
                 raise LedgerError(
                     f"line {line.number} of the audit log names an entry that the ledger does not hold: one of the two "
                     "was replaced by another version of itself"
                 )
-            prev, number, reached = line.head, line.number, receipt.seq
+            prev, number, reached = line.head, line.number, receipt.sequence
         return number
 
 

@@ -68,7 +68,7 @@ def _ledger(config: Config, name: str, folder: Path) -> Copy:
     _copy_database(source, target)
     with Ledger.open(target) as ledger:
         end = ledger.verify()
-    return Copy(f"ledger of {name}", f"verified up to entry {end.seq}")
+    return Copy(f"ledger of {name}", f"verified up to entry {end.sequence}")
 
 
 def _domain(config: Config, name: str, folder: Path) -> Copy:

@@ -33,9 +33,9 @@ class Witness:
         receipt = self.read()
         if receipt is not None and not ledger.holds(receipt):
             raise LedgerError(
-                f"the ledger is not the one that {self._path} remembers: entry {receipt.seq} is missing or differs. It "
-                "is an old copy, or another ledger; put the newest copy back, or run maquette ledger recover, which "
-                "goes on with what is lost charged in full, then move that file away"
+                f"the ledger is not the one that {self._path} remembers: entry {receipt.sequence} is missing or "
+                "differs. It is an old copy, or another ledger; put the newest copy back, or run maquette ledger "
+                "recover, which goes on with what is lost charged in full, then move that file away"
             )
 
     def read(self) -> Receipt | None:

@@ -263,11 +263,6 @@ def next_row(kind: str, *, seq: int, prev: str, **values: Any) -> dict[str, Any]
     return row
 
 
-def find(connection: Connection, key: str) -> Entry | None:
-    """The reservation under a key, with its answer and its settling."""
-    return find_all(connection, {key})[key]
-
-
 def find_all(connection: Connection, keys: set[str]) -> dict[str, Entry | None]:
     """The reservations under some keys, None where there is none."""
     entries: dict[str, Entry | None] = dict.fromkeys(keys)

@@ -35,7 +35,7 @@ from maquette.accounting.ledger.entry import (
     reserved,
     to_entry,
 )
-from maquette.accounting.ledger.receipts import ChainState, check
+from maquette.accounting.ledger.receipts import check
 from maquette.accounting.ledger.schema import Statement
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.verify import verify
@@ -74,8 +74,8 @@ class LedgerReader:
             check_head(connection, seq=row["seq"], head=row["head"])
             self._opened = head_at(connection, 1) or ""
             if not recovering:
-                self._check_receipt(connection, row, state)
-        self._behind = state is not None and state.end.seq < row["seq"]
+                check(state, row, partial(head_at, connection), opened=self._opened, location=store.location)
+        self._behind = state is not None and state.end.sequence < row["seq"]
         try:
             relation, persons = from_text(str(row["relation"]))
             self._identity = Identity(
@@ -292,7 +292,7 @@ class LedgerReader:
         """Is the receipt's entry in the chain?"""
         self._own_process()
         with self._store.reading() as connection:
-            return head_at(connection, receipt.seq) == receipt.head
+            return head_at(connection, receipt.sequence) == receipt.head
 
     def receipt(self, entry: Entry | None = None) -> Receipt:
         """The place of an entry (of its answer, if it has one) in the chain; without an entry, the end."""
@@ -310,7 +310,8 @@ class LedgerReader:
         self._own_process()
         state = self._store.last_state()
         with self._store.reading() as connection:
-            self._check_receipt(connection, read_account(connection, location=self.location), state)
+            row = read_account(connection, location=self.location)
+            check(state, row, partial(head_at, connection), opened=self._opened, location=self.location)
             end = verify(connection, location=self.location, receipt=receipt)
             self._store.check_pages(connection)
             return end
@@ -335,9 +336,6 @@ class LedgerReader:
         self._own_process()
         with self._store.reading() as connection:
             return read_account(connection, location=self.location)
-
-    def _check_receipt(self, connection: Connection, row: Row, state: ChainState | None) -> None:
-        check(state, row, partial(head_at, connection), opened=self._opened, location=self.location)
 
     def _own_process(self) -> None:
         """After a fork, use no lock and no connection of the parent."""

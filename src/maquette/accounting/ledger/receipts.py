@@ -54,7 +54,9 @@ class ChainState:
         sparse = [self.end]
         for place, one in enumerate(self.earlier, start=1):
             older = self.earlier[place] if place < len(self.earlier) else None
-            if older is None or new.end.seq - older.seq > 2 * (new.end.seq - sparse[-1].seq):
+            if older is None or new.end.sequence - older.sequence > 2 * (
+                new.end.sequence - sparse[-1].sequence
+            ):
                 sparse.append(one)
         return ChainState(new.opened, new.end, new.spent, new.slack_spent, tuple(sparse))
 
@@ -112,7 +114,7 @@ class ReceiptFile:
             slots = [ChainState.unpack(raw[:SLOT]), ChainState.unpack(raw[SLOT:])]
             whole = [one for one in slots if one is not None]
             if whole or not raw:
-                self._state = max(whole, key=lambda one: one.end.seq, default=None)
+                self._state = max(whole, key=lambda one: one.end.sequence, default=None)
                 self._newest = 0 if self._state is not None and self._state == slots[0] else SLOT
                 self._raw = raw
                 return self._state
@@ -162,21 +164,21 @@ def check(
             f"{Path(location).name}{RECEIPT} away"
         )
     end = state.end
-    if end.seq > account["seq"]:
+    if end.sequence > account["seq"]:
         raise LedgerError(
-            f"the ledger {location} ends at entry {account['seq']}, but its receipt says that entry {end.seq} was "
+            f"the ledger {location} ends at entry {account['seq']}, but its receipt says that entry {end.sequence} was "
             f"written: entries that were paid for are lost, by damage or by an older copy. {_WAY_OUT}"
         )
-    if end.seq < account["seq"]:
-        same = head_at(end.seq) == end.head
+    if end.sequence < account["seq"]:
+        same = head_at(end.sequence) == end.head
     else:
         same = (end.head, state.spent, state.slack_spent) == tuple(
             account[name] for name in ("head", "spent", "slack_spent")
         )
     if not same:
         raise LedgerError(
-            f"the ledger {location} is not the one that its receipt knows: entry {end.seq} or the account was changed "
-            f"or replaced. {_WAY_OUT}"
+            f"the ledger {location} is not the one that its receipt knows: entry {end.sequence} or the account was "
+            f"changed or replaced. {_WAY_OUT}"
         )
 
 

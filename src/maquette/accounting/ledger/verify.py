@@ -17,7 +17,7 @@ from maquette.accounting.ledger.entry import (
     Row,
     canonical,
     digest,
-    find,
+    find_all,
     head_at,
     head_of,
     open_envelopes,
@@ -142,15 +142,15 @@ def verify(connection: Connection, *, location: str, receipt: Receipt | None = N
             raise LedgerError(
                 f"the ledger {location} was tampered with at entry {replay.seq + 1}: {reason}"
             ) from None
-        if receipt is not None and replay.seq == receipt.seq:
+        if receipt is not None and replay.seq == receipt.sequence:
             met = replay.head
     _check_account(replay, account, location)
     _check_payloads(connection, replay, location)
     if receipt is not None and met != receipt.head:
         instead = "another entry" if met else "no entry"
         raise LedgerError(
-            f"the ledger {location} has {instead} in the place of the receipt's entry {receipt.seq}: it was cut back, "
-            "replaced or forked after the receipt was given; find the copy that holds it"
+            f"the ledger {location} has {instead} in the place of the receipt's entry {receipt.sequence}: it was cut "
+            "back, replaced or forked after the receipt was given; find the copy that holds it"
         )
     return Receipt(replay.seq, replay.head)
 
@@ -251,14 +251,16 @@ def recover(store: Store) -> Recovered:
 
 
 def _behind(connection: Connection, state: ChainState, seq: int) -> bool:
-    return state.end.seq > seq or head_at(connection, state.end.seq) != state.end.head
+    return state.end.sequence > seq or head_at(connection, state.end.sequence) != state.end.head
 
 
 def _charge(connection: Connection, transaction: Transaction, state: ChainState) -> Recovered:
     agreed = next(
-        one for one in (*state.earlier, Receipt(1, state.opened)) if head_at(connection, one.seq) == one.head
+        one
+        for one in (*state.earlier, Receipt(1, state.opened))
+        if head_at(connection, one.sequence) == one.head
     )
-    units, slack = connection.execute(_STEPS, {"after": agreed.seq}).one()
+    units, slack = connection.execute(_STEPS, {"after": agreed.sequence}).one()
     owed = Cost(state.spent + int(units), state.slack_spent + int(slack))
     for envelope in reversed(open_envelopes(connection)):
         transaction.settle(envelope.entry.key)
@@ -266,8 +268,8 @@ def _charge(connection: Connection, transaction: Transaction, state: ChainState)
     missing = Cost(max(0, owed.units - reached.spent), max(0, owed.slack - reached.slack_spent))
     cost = Cost(min(missing.units, left.units), min(missing.slack, left.slack))
     body = canonical({"ask": "lost", "receipt": str(state.end), "agreed": str(agreed)})
-    key = f"lost-{state.end.seq}-{state.end.head[:16]}"
-    if (charged := find(connection, key)) is not None:
+    key = f"lost-{state.end.sequence}-{state.end.head[:16]}"
+    if (charged := find_all(connection, {key})[key]) is not None:
         return Recovered(state.end, agreed, Cost(charged.units, charged.slack), exceeded=False)
     transaction.reserve(Reservation(key, digest(body.encode()), "lost", cost, body, None, False))
     return Recovered(state.end, agreed, cost, cost != missing)
