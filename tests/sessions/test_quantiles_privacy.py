@@ -20,8 +20,8 @@ from maquette.gate.curator import Curator
 from maquette.queries.weights import GRID
 from maquette.questions.noise import NoiseRequest
 from maquette.sessions.grouped import read_select
-from maquette.sessions.quantiles import Search
 from maquette.sessions.question import Question, QuestionReader
+from maquette.sessions.sums import Search
 from support.privacy_doubles import table_of
 from support.privacy_statistics import bound_from_below, least_epsilon
 from support.privacy_tally import TallyLedger
