@@ -57,6 +57,7 @@ ENOUGH_ENUMERATED_ROWS = 100
 """Rows from which on enumeration, whose time is fixed, is preferred to a trellis."""
 MAX_CELLS_OF_ATTRIBUTE = 2**14
 """Cells of an attribute whose histogram is drawn."""
+# From here on constants of the predicted time; `python -m benchmarks smalldb` measures draws.
 LEVELS = 50
 """Levels that a draw counts, about."""
 MAX_SECONDS = 3600.0

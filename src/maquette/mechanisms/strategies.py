@@ -29,6 +29,7 @@ from maquette.queries.base import Margin
 from maquette.queries.marginals import Binned, Cuts, table_sensitivity
 from maquette.theory import online
 
+# `python -m benchmarks online` measures what sessions do with these constants.
 ONES_SHARE, TWOS_SHARE = Fraction(1, 8), Fraction(1, 5)
 """Of the price, for tables over one attribute and over two."""
 FAILURES = 0.1

@@ -28,10 +28,11 @@ from typing import Any, Protocol
 
 from maquette.models.hypothesis import Released
 
+# `python -m benchmarks online` measures what sessions do with these constants.
 MIN_SWEEPS, MAX_SWEEPS = 10, 200
 """Sweeps over all answers after each new one; fewer where all fit already."""
-_VISITS = 6000
-_WORK = 2**26
+_VISITS, _WORK = 6000, 2**26
+"""Of one refit at most, beyond the least sweeps: visits to single answers, and records looked at in all of them."""
 SLACK = 0.5
 """A misfit of this many standard deviations is left alone."""
 RIDGE = 0.1
@@ -39,8 +40,11 @@ RIDGE = 0.1
 MAX_MULTIPLIER = 30.0
 """No multiplier goes beyond: exp(30) tells any two records apart."""
 _MAX_STEP = 5.0
+"""By which a multiplier moves at a visit at most."""
 _FLOOR = 1e-9
+"""A misfit below this is rounding."""
 _SECANTS = 4
+"""Steps of the search for a multiplier, at a visit."""
 _MIN_CHANGE = 1e-6
 """A multiplier that would change by less stays."""
 

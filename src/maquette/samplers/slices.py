@@ -26,6 +26,7 @@ Report = Callable[[int], None]
 """Called with how many levels have been counted."""
 
 GROWTH = 1.25
+"""The next counted level over the last one. It decides how long a draw takes, never its law."""
 TAIL = 3.0
 """Bits by which the databases beyond the last counted level may outweigh the rest at first."""
 
