@@ -13,8 +13,7 @@ from maquette.errors import ParameterError
 from maquette.models.answers import Answers
 from maquette.queries.marginals import Binned
 from maquette.questions import answers as scores
-from maquette.questions.answers import check_answers, count_errors, signed_errors
-from maquette.questions.tables import distance_sensitivity
+from maquette.questions.answers import check_answers, count_errors, distance_sensitivity, signed_errors
 from maquette.vault.statistics import distances
 from support.privacy_doubles import histograms, neighbours, table_of
 
