@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -23,6 +24,7 @@ from maquette.queries import (
 )
 from maquette.queries import dimension as dimensions
 from maquette.queries import dimension_interval as intervals
+from maquette.queries.conjunctions import _nth_combination
 from maquette.queries.forms import parse_workload
 from maquette.queries.halfspaces import whole_values
 from maquette.queries.marginals import Binned, Marginals, count_binned
@@ -185,3 +187,10 @@ def test_a_query_found_in_a_class_that_was_left_out_is_followed_to_where_it_is_a
     assert merged.queries.count < workload.count - 2
     rows = {name: np.array(bits) for name, bits in zip("abc", ([0, 1, 1], [1, 0, 0], [0, 0, 1]), strict=True)}
     assert merged.expand(merged.queries.on_rows(rows), 3).tolist() == workload.on_rows(rows).tolist()
+
+
+@pytest.mark.parametrize("size", range(6))
+def test_every_combination_is_found_by_its_place(size):
+    pool = "abcde"
+    expected = [list(one) for one in itertools.combinations(pool, size)]
+    assert [_nth_combination(pool, size, place) for place in range(len(expected))] == expected

@@ -120,8 +120,10 @@ BLOCK = draws.Blocks(((draws.Thresholds("a"), "flat"),))
     [
         (draws.Blocks(((BLOCK, "product"),)), "known structure"),
         (draws.Nested("a", ((0, True),), 2), "runs of whole numbers"),
+        (draws.Nested("a", ((0, 0),), 1), "sets of the 2 cells of 'a'"),
+        (draws.Nested("a", ((0, 1),), 3), "sets of the 2 cells of 'a'"),
     ],
-    ids=["blocks inside blocks", "a truth value for a cell"],
+    ids=["blocks inside blocks", "a truth value for a cell", "too few cells", "too many cells"],
 )
 def test_draws_of_malformed_structures(structure, message):
     with pytest.raises(ParameterError, match=message):
