@@ -86,27 +86,29 @@ def test_many_rows_are_fitted_as_few_first():
     size: Any = Size(int(histogram.sum()), cast("Any", None), Receipt(0, ""))
     found = measurements.from_residuals(domain, model, size, [(0, 1), (0, 2), (1, 2), (0, 1, 2)])
     told: list[float] = []
-    fitted = dense.fit_many(found, m=1003, rng=np.random.default_rng(1), progress=told.append)
-    assert fitted.rows.shape == (1003, 3)
-    assert fitted.all_sweeps.shape == (2006, 3)
-    assert not np.array_equal(fitted.all_sweeps[:1003], fitted.all_sweeps[1003:])
+    fitted = dense.fit_many(found, m=1004, rng=np.random.default_rng(1), progress=told.append)
+    assert fitted.rows.shape == (1004, 3)
+    assert fitted.all_sweeps.shape == (2008, 3)
+    assert not np.array_equal(fitted.all_sweeps[:1004], fitted.all_sweeps[1004:])
     counts = np.zeros(domain.shape)
     np.add.at(counts, tuple(fitted.rows.T), 1)
-    assert np.abs(counts - histogram * (1003 / size.divisor)).max() < 3
+    assert np.abs(counts - histogram * (1004 / size.divisor)).max() < 3
     assert told == sorted(told)
     assert told[-1] == 1.0
 
 
-@pytest.mark.parametrize(("rows", "whole", "expected"), [(500, True, 1), (499, True, 0), (500, False, 0)])
-def test_only_many_rows_of_whole_marginals_are_fitted_so(monkeypatch, rows, whole, expected):
+@pytest.mark.parametrize(("limit", "whole", "expected"), [(500, True, 1), (501, True, 0), (500, False, 0)])
+def test_only_long_fits_of_whole_marginals_are_made_so(monkeypatch, limit, whole, expected):
     calls: list[int] = []
-    monkeypatch.setattr(mechanism, "MANY_ROWS", 500)
+    monkeypatch.setattr(dense, "_LONG", limit)
     monkeypatch.setattr(mechanism, "fit_many", lambda *_, m, **__: calls.append(m))
     monkeypatch.setattr(mechanism.Run, "finish", lambda *_, **__: None)
     monkeypatch.setattr(mechanism, "begin", lambda *_, **__: None)
-    task: Any = SimpleNamespace(rows=rows)
+    task: Any = SimpleNamespace(rows=100)
+    tables = [SimpleNamespace(shape=SimpleNamespace(attributes=names)) for names in ((0, 1), (0, 1, 2))]
+    found: Any = SimpleNamespace(tables=tables)
     nothing: Any = None
-    mechanism.Run(nothing, task, nothing, nothing, lambda *_: None).fit(nothing, dense=whole)
+    mechanism.Run(nothing, task, nothing, nothing, lambda *_: None).fit(found, dense=whole)
     assert len(calls) == expected
 
 

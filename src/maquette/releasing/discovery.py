@@ -349,6 +349,9 @@ def _numbers(
     counts = curator.numbers(name, price=price - first, borders=borders)
     receipts.append(counts.receipt)
     attribute = number_attribute(name, borders, counts.values, counts.noise, is_whole=is_whole)
+    if attribute.cells == 1:
+        text = "too few numbers to tell one from another"
+        return Finding(name, "dropped", None, text, tuple(receipts))
     first_values, last_values = attribute.ends()
     low, high = float(first_values[0]) + 0.0, float(last_values[-1]) + 0.0  # no negative nought
     share = share_inside(borders, counts.values, low, high)

@@ -15,30 +15,36 @@ from maquette.models.residual import ResidualModel
 from maquette.queries.base import Margin
 from maquette.sculpt.measurements import Measurements, prior_variances
 from maquette.sculpt.rows import MIN_GAINS, MORE_SWEEPS, FittedRows, begin, repair, sweep
-from maquette.sculpt.sampler import RowSampler
-from maquette.sculpt.targets import blend, targets_of
+from maquette.sculpt.targets import blend
 from maquette.theory import direct
 
-MANY_ROWS = 100_000
-"""From so many rows on they are fitted as few first."""
-_COPIES, _LAST_SWEEPS = 8, 2
+_LONG = 2.5e8
+"""Pairs of a row and a table from which on a sweep of all rows, some 8 seconds, is one that is worth saving."""
+_COPIES, _LAST_SWEEPS = 4, 2
 """Of every row, and sweeps of all of them: see `fit_many`."""
+
+
+def is_long(measurements: Measurements, *, m: int) -> bool:
+    """Does a sweep of m rows take so long that they are better fitted as few first? By released tables alone."""
+    members = sum(len(table.shape.attributes) for table in measurements.tables)
+    return m * members >= _LONG and not m % _COPIES
 
 
 def fit_many(
     measurements: Measurements, *, m: int, rng: np.random.Generator, progress: Callable[[float], None]
 ) -> FittedRows:
-    """m rows by an eighth of them: the few are swept until they are near the tables, each is taken eight times, and all
+    """m rows by a quarter of them: the few are swept until they are near the tables, each is taken four times, and all
     are swept twice and repaired.
 
     Potentials do not depend on how many rows there are, so the copies begin where the few came to; two sweeps draw them
-    apart. An average over more sweeps, which takes away sampling error, gains hardly anything before a repair.
+    apart. An average over more sweeps, which takes away sampling error, gains little before a repair. Of all triples of
+    adult with 2 * 10^7 records and 250,000 rows this takes 64 processor seconds instead of 117, with the same mean L1
+    (.0276 and .0279) and largest error (.028 points). Of fewer tables, where it is not used, time falls by a quarter
+    and errors of rows grow by 2 to 4 %; with eight copies the largest error grows by a tenth.
     """
-    few = begin(measurements, m=-(-m // _COPIES), rng=rng)
+    few = begin(measurements, m=m // _COPIES, rng=rng)
     sweep(few, min_gains=MIN_GAINS, more=MORE_SWEEPS, progress=lambda share: progress(share / 3))
-    layout, targets = targets_of(measurements, m)
-    rows = np.concatenate([few.rows] * _COPIES)[:m]
-    sampler = RowSampler(layout, targets, rows, rng=rng, integral=few.integral)
+    sampler = few.grown(_COPIES)
     sweeps: list[NDArray[np.uint16]] = []
     for done in range(_LAST_SWEEPS):
         sampler.sweep(min_gain=MIN_GAINS[-1])

@@ -39,7 +39,7 @@ from maquette.questions.measurement import Size
 from maquette.questions.noise import independent
 from maquette.sculpt import allocation, stages, third_order
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
-from maquette.sculpt.dense import MANY_ROWS, dense_outcome, fit_many
+from maquette.sculpt.dense import dense_outcome, fit_many, is_long
 from maquette.sculpt.growth import growth
 from maquette.sculpt.measurements import Measurements, from_residuals
 from maquette.sculpt.model import SculptModel
@@ -179,10 +179,11 @@ class Run:
 
     def fit(self, measurements: Measurements, *, dense: bool = False) -> FittedRows:
         """Rows for tables that are all measured already."""
-        if dense and self.row_count(measurements) >= MANY_ROWS:
+        m = self.row_count(measurements)
+        if dense and is_long(measurements, m=m):
             progress = partial(self.progress, "fitting the synthetic rows")
-            return fit_many(measurements, m=self.row_count(measurements), rng=self.rng, progress=progress)
-        sampler = begin(measurements, m=self.row_count(measurements), rng=self.rng)
+            return fit_many(measurements, m=m, rng=self.rng, progress=progress)
+        sampler = begin(measurements, m=m, rng=self.rng)
         return self.finish(sampler, measurements, MIN_GAINS, dense=dense)
 
     def finish(
