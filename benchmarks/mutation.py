@@ -200,7 +200,9 @@ class Guards:
         self._limit = limit
         self._lines: dict[str, dict[int, set[str]]] = {}
         self._seconds: dict[str, float] = {}
-        files = sorted(folder.glob("*.db"))
+        files = [
+            file for file in sorted(folder.glob("*.db")) if times_file(file).exists()
+        ]  # of runs that ended
         if not files:
             raise SystemExit(f"no *.db in {folder}: run make coverage, or its piece for this package, first")
         for file in files:

@@ -88,3 +88,9 @@ def test_counts_there_are_the_counts_here():
 
 def test_a_moment_without_a_time_is_a_day():
     assert spelled(pa.array([dt.date(2020, 1, 2)])).to_pylist() == ["2020-01-02"]
+
+
+def test_a_column_whose_name_is_a_space_is_read_and_not_offered():
+    table = pa.table({" ": [1, 2], "a": [3, 4]})
+    assert columns_of(table) == {" ": False, "a": True}
+    open_raw(table, [" "])

@@ -20,6 +20,7 @@ from maquette.vault.commitment import LANES, lane_keys
 from maquette.vault.engine import MAX_RECORDS
 from maquette.vault.readers import check_source
 from maquette.vault.task import CountTask, RecordsTask
+from support.local_frame import LocalFrame
 
 DOMAIN = Domain((Attribute("a", Kind.ORDINAL, codes=3), Attribute("b", Kind.ORDINAL, codes=2)))
 HERE = remote.versions()
@@ -198,3 +199,22 @@ def test_a_worker_with_another_version_codes_nothing_and_says_so():
     remote.require_versions(HERE)
     with pytest.raises(RuntimeError, match=f"{remote.OTHER_PACKAGE}2"):
         remote.require_versions(OTHER)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_every_lane_and_the_number_of_records_are_compared_on_every_pass(monkeypatch, parts):
+    monkeypatch.setattr(spark, "storage", lambda: None)
+    table = pa.table({"a": [0, 1, 2, 2, 0, 1], "b": [0, 0, 1, 1, 1, 0]})
+    cut = 6 // parts
+    engine = spark.SparkEngine(
+        DOMAIN,
+        spark.SparkTable(LocalFrame.of([table.slice(i * cut, cut) for i in range(parts)])),
+        progress=None,
+    )
+    digest = engine._digest
+    assert digest is not None
+    assert digest[LANES] == engine.size() == 6
+    for lane in range(LANES + 1):
+        with pytest.raises(SourceError, match="no longer holds"):
+            engine._check(np.array([]), [x + (i == lane) for i, x in enumerate(digest)])
+    assert 0 not in digest[:LANES]  # keyed sums, of 64 bits each
