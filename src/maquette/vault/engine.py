@@ -29,8 +29,8 @@ MAX_RECORDS = 2**32
 """Records of a table. Because of it exact counts times public factors fit into 64 bits (`questions/bounds.py`)."""
 MIN_CELLS_PER_PASS = 2**24
 """Counts that a pass over a table that is not in memory is asked for at least: a pass costs more than they do."""
-LEAST_CELLS_PER_PASS = 2**18
-"""The same under a limit of memory that is smaller than that: 2 MB."""
+LEAST_CELLS_PER_PASS = 2**22
+"""The same under a limit of memory that is smaller than that, 32 MB: all pairs of 14 columns in one pass."""
 ROWS = 2**20
 """Rows that are looked at together: many enough that a large table is not fetched for a few of them."""
 THREADS = 2
