@@ -368,8 +368,8 @@ def affordable_epsilon(ledger: Budget, left: Cost, *, delta: float | None = None
 
 def epsilon_for_units(units: int, unit: Unit, *, delta: float) -> float | None:
     """The same where only the unit of a ledger is known, as in a stored release; its slack is not looked at."""
-    way = accounting_of(unit)
-    return largest_epsilon(lambda epsilon: release_units(Budget(epsilon, delta, way), unit) <= units)
+    accounting = accounting_of(unit)
+    return largest_epsilon(lambda epsilon: release_units(Budget(epsilon, delta, accounting), unit) <= units)
 
 
 def largest_epsilon(fits: Callable[[float], bool]) -> float | None:

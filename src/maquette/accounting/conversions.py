@@ -250,7 +250,7 @@ _MAX_COORDINATES = 10**16
 _GAUSSIAN_DIGITS = decimal.Context(prec=80, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _TWO_PI = Decimal("6.2831853071795864769252867665590057683943387987502116419498891846156328125724")
 _GAUSSIAN_MARGIN = Decimal("1e-45")
-_A_HAIR_MORE = _GAUSSIAN_DIGITS.add(Decimal(1), _GAUSSIAN_MARGIN)
+_ABOVE_ONE = _GAUSSIAN_DIGITS.add(Decimal(1), _GAUSSIAN_MARGIN)
 _SERIES_REACH = 6
 _STEPS = tuple(Decimal(10) ** (-power) for power in range(15, 0, -1))
 """By which parts a guess is moved down until it is proved to be within delta."""
@@ -339,10 +339,10 @@ def _delta_up(mu: Decimal, epsilon: Decimal) -> Decimal:
     near, far = _mills(a.copy_abs()), _GAUSSIAN_DIGITS.subtract(_mills(b), _GAUSSIAN_MARGIN)
     if a >= 0:
         difference = _GAUSSIAN_DIGITS.subtract(_GAUSSIAN_DIGITS.add(near, _GAUSSIAN_MARGIN), far)
-        return _GAUSSIAN_DIGITS.multiply(_GAUSSIAN_DIGITS.multiply(_density(a), difference), _A_HAIR_MORE)
+        return _GAUSSIAN_DIGITS.multiply(_GAUSSIAN_DIGITS.multiply(_density(a), difference), _ABOVE_ONE)
     # Phi(-a) = 1 - phi(a) M(-a)
     both = _GAUSSIAN_DIGITS.add(_GAUSSIAN_DIGITS.subtract(near, _GAUSSIAN_MARGIN), far)
-    return _GAUSSIAN_DIGITS.subtract(_A_HAIR_MORE, _GAUSSIAN_DIGITS.multiply(_density(a), both))
+    return _GAUSSIAN_DIGITS.subtract(_ABOVE_ONE, _GAUSSIAN_DIGITS.multiply(_density(a), both))
 
 
 def _density(x: Decimal) -> Decimal:

@@ -281,7 +281,7 @@ def release(
         "weight": weight,
         "typical_rows": TYPICAL_ROWS if typical_rows is None else typical_rows,
     }
-    way = _accounting(accounting)
+    ledger_accounting = _accounting(accounting)
     started = datetime.now(UTC).replace(microsecond=0)
     request = Request.of(queries, **parameters, persons=Persons.named(person, rows_per_person))
     check_place(place, replace=replace, key=_repeated(ledger, key or request.key))
@@ -308,7 +308,7 @@ def release(
                 ledger=ledger,
                 total_epsilon=total_epsilon,
                 total_delta=total_delta,
-                accounting=way,
+                accounting=ledger_accounting,
                 key=key,
                 progress=tell,
             )

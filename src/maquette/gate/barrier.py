@@ -1,4 +1,4 @@
-"""The barrier. A payer holds the private table: it pays, then looks, then returns a noisy value.
+"""The barrier. It holds the private table: it pays, then looks, then returns a noisy value.
 
 Every question goes through `_ask`: the ledger reserves the cost durably; only then is the table looked at;
 the noisy value is stored in the ledger before it is returned. A question that was asked before under the

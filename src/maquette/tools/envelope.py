@@ -54,8 +54,8 @@ def open_envelope(table: Table, payment: Payment, *, tag: str, about: Mapping[st
     before the table is looked at.
     """
     relation = Relation.named(payment.relation)
-    way = accounting_of(table, payment.ledger) or "zcdp"
-    budget = Budget(payment.epsilon, payment.delta, way)
+    accounting = accounting_of(table, payment.ledger) or "zcdp"
+    budget = Budget(payment.epsilon, payment.delta, accounting)
     warn_if_weak(budget)
     facts = {
         "tool": tag,
@@ -69,7 +69,7 @@ def open_envelope(table: Table, payment: Payment, *, tag: str, about: Mapping[st
     total = Budget(
         budget.epsilon if payment.total_epsilon is None else payment.total_epsilon,
         budget.delta if payment.total_delta is None else payment.total_delta,
-        way,
+        accounting,
     )
     book = open_ledger(table, payment.ledger, relation=relation, budget=total)
     key = payment.key or f"{tag.replace(' ', '-')}-{digest[:20]}"
