@@ -138,7 +138,8 @@ def _changes(tree: ast.Module, place: Any, data: bytes) -> Iterator[tuple[int, i
         match node:
             case ast.Compare(ops=[op], left=left, comparators=[right]) if type(op) in _COMPARED:
                 begin, end = place(left)[1], place(right)[0]
-                yield begin, end, f" {_COMPARED[type(op)]} "
+                middle = data[begin:end].decode()  # with the brackets around either side
+                yield begin, end, re.sub("[<>=!]+", _COMPARED[type(op)], middle, count=1)
             case ast.BinOp(op=op, left=left, right=right) if type(op) in _COMPUTED:
                 middle = data[place(left)[1] : place(right)[0]].decode()
                 if "(" not in middle and ")" not in middle:
@@ -147,8 +148,8 @@ def _changes(tree: ast.Module, place: Any, data: bytes) -> Iterator[tuple[int, i
                 middle = data[place(first)[1] : place(second)[0]].decode()
                 if "(" not in middle and ")" not in middle:
                     yield place(first)[1], place(second)[0], " or " if isinstance(op, ast.And) else " and "
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                yield place(node)[0], place(operand)[0], ""
+            case ast.UnaryOp(op=ast.Not()):
+                yield place(node)[0], place(node)[0] + len("not"), ""
             case ast.Constant(value=bool() as value):
                 yield *place(node), str(not value)
             case ast.Constant(value=int() as value):

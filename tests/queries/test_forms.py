@@ -216,6 +216,15 @@ def test_worst_cases_that_do_not_meet_are_not_added():
     assert asked.exact_sensitivity
 
 
+def test_the_worst_pair_of_records_may_agree_in_an_attribute():
+    """Only records that both have x = 0 and differ in y move both: a pair that differs everywhere moves one of them."""
+    domain = Domain((Attribute("x", Kind.ORDINAL, codes=2), Attribute("y", Kind.ORDINAL, codes=2)))
+    asked = mq.where(domain, "x = 0 AND y = 0") + mq.where(domain, "x = 0 AND y = 1")
+    moved = asked.sensitivity(Relation.REPLACE_ONE)
+    assert (moved.l1, moved.l2_squared, moved.linf) == (2, 2, 1)
+    assert asked.exact_sensitivity
+
+
 def test_what_cannot_be_searched_is_bounded_and_says_so(monkeypatch):
     parts = (mq.where(SURVEY, "age < 50 OR sex = 'Female'"), mq.where(SURVEY, "age >= 50 AND sex = 'Male'"))
     monkeypatch.setattr(sensitivity, "MAX_SEARCH_STEPS", 0)
