@@ -22,6 +22,7 @@ from maquette.sculpt.measurements import Measurements, TableMeasurement
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.rows import average_sweeps, begin, decode, extend, sweep
 from maquette.sculpt.targets import Layout
+from support.pair_scores import pair_scores
 from support.priced import priced
 
 DOMAIN = Domain(
@@ -243,14 +244,16 @@ class Till:
         return [NoisyTable(t, c, v, NOWHERE) for t, c, v in zip(binned, counts, variances, strict=True)]
 
 
-def test_two_looks_never_cost_more_than_their_price():
+@pytest.mark.parametrize("slope", [0.0, 0.1, 0.5])
+def test_two_looks_never_cost_more_than_their_price(slope):
+    """Where a slope is steep, some or all of the tables are seen once."""
     columns = rows(2000)
     table_noise = TableNoise.of(Unit.HALF_MU_SQUARED, Relation.ADD_REMOVE)
     pairs = {(0, 1): 1.0, (0, 2): 1.0, (1, 2): 1.0}
     for units in generator("prices").integers(10**6, 10**8, 60).tolist():
         till = Till(columns)
-        scores = np.array([800.0, 5.0, 5.0])
-        stages.measure_pairs(till, table_noise, found_of(columns), pairs, scores, 10.0, price=units / 10**12)
+        scores = pair_scores([800.0, 5.0, 5.0], noise=10.0, slope=slope)
+        stages.measure_pairs(till, table_noise, found_of(columns), pairs, scores, price=units / 10**12)
         assert 0.999 * units < till.units <= units
 
 

@@ -15,6 +15,7 @@ from maquette.sculpt.allocation import RiskModel, TableNoise, divide_price
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements, TableMeasurement
 from maquette.sculpt.rows import begin, extend, sweep
+from support.pair_scores import pair_scores
 
 N = 20_000
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=2) for i in range(3)))
@@ -123,7 +124,7 @@ def test_a_pair_that_may_hold_the_worst_cell_is_measured(noise, bound, left_out,
     monkeypatch.setattr(stages, "MAX_HIDDEN", bound)
     pairs = {(0, 1): 1.0, (0, 2): 1.0, (1, 2): 1.0}
     curator, found = Listing(), released()
-    scores = np.array([9000.0, 0.0, 9000.0])
+    scores = pair_scores([9000.0, 0.0, 9000.0], noise=noise)
     table_noise = TableNoise.of(Unit.RHO, Relation.ADD_REMOVE)
-    stages.measure_pairs(curator, table_noise, found, pairs, scores, noise, price=1e-4)
+    stages.measure_pairs(curator, table_noise, found, pairs, scores, price=1e-4)
     assert (("x0", "x2") not in curator.margins) == left_out

@@ -48,12 +48,11 @@ _SMALL_UNIVERSE = 2**13
 MAX_WIDTH = 64
 """Attributes of one query up to which the pairs and triples inside are listed; a limit of time."""
 _LIBRARIES, _TABLE, _FEW_TABLES = 350.0, 0.02, 500
-"""Megabytes of Python with its libraries, and of every table beyond a few. The last two are set by hand."""
+"""Megabytes of Python with its libraries, and of every table beyond a few; these set by hand."""
 _NEARER = 4.0
 """How much nearer than random rows fitted ones come; measured by benchmarks/sizes.py (results/sizes.jsonl)."""
 _DEVIATIONS, _SAMPLING = 4.0, 0.5
-"""The rough formula where no two attributes are queried together, or without a delta, which benchmarks/calibrate.py
-did not simulate or too rarely."""
+"""The rough formula for one attribute, or without a delta, which benchmarks/calibrate.py simulated rarely or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +94,11 @@ class RiskModel:
         by_records = max(self.total / deviation**2, 0.0025 * (self.total / deviation) ** 1.5)
         return max(4.0, 4 * signal ** (2 / 3), 2 * signal**0.85, by_records)
 
+    def noise(self, strength: float, mean: float, deviation: float) -> float:
+        """The L1 error of a cell by noise, shrunk to a prior that counts are so far from, in means."""
+        signal = (strength * mean) ** 2 + mean
+        return 0.4 * math.sqrt(signal * deviation**2 / (signal + deviation**2))
+
     def risk(self, score: float, cells: int, price: float) -> float:
         """The expected L1 error of a table, in counts, if it is measured at this price (0: not at all)."""
         n = self.total
@@ -108,11 +112,9 @@ class RiskModel:
             return unexplained(occupied)
         deviation = math.sqrt(self.table_noise.variance(price))
         bins = min(cells, self.max_bins(score, deviation))
-        mean = n / bins
-        signal = (strength * mean) ** 2 + mean
-        noise = bins * math.sqrt(signal * deviation**2 / (signal + deviation**2))
+        noise = bins * self.noise(strength, n / bins, deviation)
         hidden = 0.0 if bins >= cells else score * min(1.0, math.sqrt(8 / bins))
-        return unexplained(occupied) - unexplained(min(bins, occupied)) + 0.4 * noise + 0.5 * hidden
+        return unexplained(occupied) - unexplained(min(bins, occupied)) + noise + 0.5 * hidden
 
 
 def divide_price(

@@ -57,6 +57,7 @@ from maquette.sculpt.rows import (
     sweep,
 )
 from maquette.sculpt.sampler import RowSampler
+from maquette.sculpt.scores import measure_scores
 from maquette.sculpt.stages import BudgetView, DirectPart
 from maquette.sculpt.targets import predict, structural_zeros
 from maquette.sculpt.third_order import candidate_triples
@@ -121,9 +122,10 @@ class Run:
             return measurements, self.fit(measurements)
         if pairs:
             self.progress("measuring two-way tables", 0.05)
-            scores, noise = stages.measure_scores(self.curator, budget, measurements, list(pairs))
+            score_price = budget.part(stages.SCORE_SHARE)
+            scores = measure_scores(self.curator, measurements, list(pairs), price=score_price)
             price = float(budget.left) - third.share * budget.total
-            stages.measure_pairs(self.curator, table_noise, measurements, pairs, scores, noise, price=price)
+            stages.measure_pairs(self.curator, table_noise, measurements, pairs, scores, price=price)
             measurements.reconcile()
         if not third.share:
             return measurements, self.fit(measurements)

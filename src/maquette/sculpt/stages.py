@@ -20,8 +20,9 @@ from maquette.questions.measurement import Measurement, NoisyTable, Size
 from maquette.questions.noise import NoiseRequest
 from maquette.sculpt.allocation import AttributeSets, RiskModel, SetWeights, TableNoise, divide_price
 from maquette.sculpt.bins import Hierarchy, Shape, refine
-from maquette.sculpt.measurements import SCORE_BINS, Measurements, TableMeasurement, total_of
+from maquette.sculpt.measurements import Measurements, TableMeasurement, total_of
 from maquette.sculpt.one_way import smooth_one_way
+from maquette.sculpt.scores import PairScores, finer_bins
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl). Shares are of the whole
 # price unless another is named:
@@ -134,62 +135,56 @@ def leaves_of(tree: Sequence[NoisyTable], total: float) -> NDArray[np.float64]:
     return fit_tree(counts, variances, branches=BRANCHES, total=total, total_variance=0.0)
 
 
-def measure_scores(
-    curator: Curator, budget: BudgetView, measurements: Measurements, pairs: Sequence[tuple[int, ...]]
-) -> tuple[NDArray[np.float64], float]:
-    """How far each pair is from independence, in counts, less what chance alone would give; and the noise in it."""
-    hierarchy = measurements.hierarchy
-    shapes = [Shape(pair, tuple(hierarchy.level_of(a, SCORE_BINS) for a in pair)) for pair in pairs]
-    products = [measurements.product(shape) for shape in shapes]
-    values, law = curator.distances(
-        [hierarchy.table(*shape) for shape in shapes],
-        [np.rint(table).astype(np.int64) for table in products],
-        price=budget.part(SCORE_SHARE),
-    )
-    chance = np.array([math.sqrt(2 / math.pi) * np.sqrt(table).sum() for table in products])
-    return np.asarray(values - chance, dtype=np.float64), law.deviation
-
-
 def measure_pairs(
     curator: Curator,
     table_noise: TableNoise,
     measurements: Measurements,
     pairs: SetWeights,
-    scores: NDArray[np.float64],
-    score_noise: float,
+    scores: PairScores,
     *,
     price: float,
 ) -> None:
     """Two-way tables at the resolution that their noise can bear, the price by the predicted risk.
 
     In two looks: the first, in half the bins, says which cells are heavy; in the second these are refined as far as
-    the noise can bear. Not so for Laplace noise, of which two looks are worth less than one at the price of both.
+    the noise can bear. Not so for Laplace noise, of which two looks are worth less than one at the price of both, nor
+    for tables that are seen in all their cells, or that finer bins are worth more.
     """
     hierarchy, model = measurements.hierarchy, RiskModel(measurements.total, table_noise)
     keys = list(pairs)
-    raised = np.maximum(scores, score_noise / 2)
-    measurements.scores, measurements.score_noise = dict(zip(keys, raised.tolist(), strict=True)), score_noise
+    raised = np.maximum(scores.values, scores.noise / 2)
+    measurements.scores, measurements.score_noise = (
+        dict(zip(keys, raised.tolist(), strict=True)),
+        scores.noise,
+    )
     cells = [hierarchy.cells(pair, (0, 0)) for pair in keys]
-    shares = (1.0,) if table_noise.unit.is_pure else (FIRST_LOOK, 1 - FIRST_LOOK)
-    price -= (len(shares) - 1) / UNITS  # each payment is rounded up to the ledger's grid
+    looks = 1 if table_noise.unit.is_pure else 2
+    price -= (looks - 1) / UNITS  # each payment is rounded up to the ledger's grid
     # a table that is off by s in L1, with the right margins, has no cell that is off by more than s / 4
-    hidden = (np.maximum(scores, 0) + 2 * score_noise) / 4
+    hidden = (np.maximum(scores.values, 0) + 2 * scores.noise) / 4
     required = hidden > MAX_HIDDEN * math.sqrt(table_noise.variance(price / len(keys)))
     prices = divide_price(model, list(raised), cells, list(pairs.values()), price=price, required=required)
     chosen = np.flatnonzero(prices > 0).tolist()
     deviations = [math.sqrt(table_noise.variance(prices[i])) for i in chosen]
     shapes: list[Shape] = []
-    for i, deviation in zip(chosen, deviations, strict=True):
-        max_bins = model.max_bins(float(scores[i]), deviation)
-        if len(shares) > 1:
-            max_bins = max(min(max_bins, FEW_BINS), FIRST_BINS * max_bins)
-        shapes.append(Shape(keys[i], hierarchy.finest_levels(keys[i], max_bins)))
+    twice: list[int] = []
+    for place, (i, deviation) in enumerate(zip(chosen, deviations, strict=True)):
+        max_bins = model.max_bins(float(scores.values[i]), deviation)
+        bins = finer_bins(model, scores, i, deviation=deviation, bins=max_bins)
+        if looks > 1 and bins == max_bins < cells[i]:
+            bins = max(min(max_bins, FEW_BINS), FIRST_BINS * max_bins)
+            twice.append(place)
+        shapes.append(Shape(keys[i], hierarchy.finest_levels(keys[i], bins)))
+    if twice:
+        again = [shapes[place] for place in twice]
+        variances = [table_noise.exact(prices[chosen[place]] * FIRST_LOOK) for place in twice]
+        measure(curator, measurements, again, [measurements.product(shape) for shape in again], variances)
+        refine_heavy(measurements, again, [HEAVY * deviations[place] for place in twice])
+    rest = np.ones(len(chosen))
+    rest[twice] -= FIRST_LOOK
+    variances = [table_noise.exact(prices[i] * part) for i, part in zip(chosen, rest, strict=True)]
     priors = [measurements.product(shape) for shape in shapes]
-    for look, share in enumerate(shares):
-        if look:
-            refine_heavy(measurements, shapes, [HEAVY * deviation for deviation in deviations])
-        variances = [table_noise.exact(prices[i] * share) for i in chosen]
-        measure(curator, measurements, shapes, priors, variances, refined=look > 0)
+    measure(curator, measurements, shapes, priors, variances, refined=bool(twice))
 
 
 def refine_heavy(measurements: Measurements, shapes: Sequence[Shape], max_masses: Sequence[float]) -> None:
