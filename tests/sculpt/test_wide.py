@@ -13,9 +13,11 @@ from benchmarks.families.double import engine_of
 import maquette as mq
 from maquette import api
 from maquette.domain import Attribute, Domain, Kind
+from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_ROOT
 from maquette.queries.marginals import Marginals
 from maquette.sculpt import allocation, rows, sampler
 from maquette.sculpt.bins import Hierarchy, Shape
+from maquette.sculpt.mechanism import SCULPT
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.targets import Layout, Targets
 
@@ -87,6 +89,15 @@ def task_of(queries: Marginals, epsilon: float) -> tuple[allocation.AttributeSet
     )  # fmt: skip
     choice = cells.planning.decide(cells.planning.choose(request), n=10_000)
     return allocation.attribute_sets(queries), choice.prepared.task
+
+
+def test_slack_is_enough_for_one_way_tables_alone():
+    """These take more than whole marginals do: 5 codes each, at epsilon 5."""
+    domain = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=5) for i in range(7)))
+    sets, task = task_of(mq.marginals(domain, k=2), 5.0)
+    alone = RESIDUAL.prepare(allocation.one_way_task(task, sets, task.price)).slack_units(planned=True)
+    assert alone > RESIDUAL_ROOT.prepare(task).slack_units(planned=True)
+    assert SCULPT.prepare(task).slack_units(planned=True) == alone
 
 
 def test_pairs_are_measured_once_the_strongest_dependence_stands_out():

@@ -58,7 +58,7 @@ from maquette.sculpt.rows import (
 )
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.scores import measure_scores
-from maquette.sculpt.stages import BudgetView, DirectPart
+from maquette.sculpt.stages import SCORE_SHARE, BudgetView, DirectPart, part_of
 from maquette.sculpt.targets import predict, structural_zeros
 from maquette.sculpt.third_order import candidate_triples
 
@@ -78,7 +78,6 @@ _MIN_PRICE = Fraction(1, 10**6)
 _SWEEPS = 10
 _VISITS = 1.2e7
 """Pairs of a row and a table that one second visits: by processor seconds in benchmarks/results/sculpt.jsonl."""
-
 NO_GUARANTEE = "no guarantee before the run: the rows come from a search; see the certificate"
 
 
@@ -122,10 +121,9 @@ class Run:
             return measurements, self.fit(measurements)
         if pairs:
             self.progress("measuring two-way tables", 0.05)
-            score_price = budget.part(stages.SCORE_SHARE)
-            scores = measure_scores(self.curator, measurements, list(pairs), price=score_price)
-            price = float(budget.left) - third.share * budget.total
-            stages.measure_pairs(self.curator, table_noise, measurements, pairs, scores, price=price)
+            scores = measure_scores(self.curator, measurements, [*pairs], price=budget.part(SCORE_SHARE))
+            rest = float(budget.left) - third.share * budget.total
+            stages.measure_pairs(self.curator, table_noise, measurements, pairs, scores, price=rest)
             measurements.reconcile()
         if not third.share:
             return measurements, self.fit(measurements)
@@ -313,8 +311,14 @@ class PreparedSculpt(Prepared):
         )
 
     def slack_units(self, *, planned: bool) -> int:
-        """What the residual basis takes, where whole marginals are measured."""
-        return RESIDUAL_ROOT.prepare(self.task, n=self.n).slack_units(planned=planned)
+        """What the residual basis takes of whole marginals, or of one-way tables alone, after the number of records."""
+        task = self.task
+        private = task.relation is not Relation.REPLACE_ONE
+        left = task.price - part_of(task.price, stages.SIZE_SHARE * private)
+        plans = [RESIDUAL_ROOT.prepare(allocation.residual_task(task, left), n=self.n)]
+        if self._sets.pairs:
+            plans.append(RESIDUAL.prepare(allocation.one_way_task(task, self._sets, left), n=self.n))
+        return max(plan.slack_units(planned=planned) for plan in plans)
 
     def _with_rows(self, *, n: int) -> Task:
         """The same task with its number of rows, where a small one is asked for."""

@@ -80,7 +80,12 @@ class BudgetView:
 
     def part(self, share: float) -> Fraction:
         """A share of the whole price, on the grid, never more than is left."""
-        return min(Fraction(math.floor(self.total * share * UNITS), UNITS), self.left)
+        return min(part_of(self._price, share), self.left)
+
+
+def part_of(price: Fraction, share: float) -> Fraction:
+    """A share of a price, on the ledger's grid."""
+    return Fraction(math.floor(float(price) * share * UNITS), UNITS)
 
 
 def measure_one_way(
