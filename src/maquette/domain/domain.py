@@ -115,8 +115,7 @@ class Domain:
         return dict(zip(self.names, self.shape, strict=True))
 
     def __getitem__(self, name: str) -> Attribute:
-        place = self._places.get(name)
-        return self.attributes[self.index(name) if place is None else place]
+        return self.attributes[self.index(name)]
 
     def index(self, name: str) -> int:
         """The position of an attribute."""
