@@ -17,6 +17,7 @@ from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, sum_margin
 from maquette.queries.counting import projected_axes, shift_squared
 from maquette.queries.marginals import Binned
+from maquette.questions.answers import without_overlap
 from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.measurement import Measurement, NoisyCounts, NoisyTable, Receipt, Residual, Size
@@ -138,16 +139,17 @@ class FakeCurator:
         *,
         count: int,
         price: Fraction,
+        related: bool = False,
     ) -> tuple[int, ...]:
         self._pay("select tables", price)
         step = self.unit.selection_epsilon(price / count)
         scores = self._distances(binned, references) - penalties
         noisy = scores * float(step) / (2 * self._shift()) + self._rng.gumbel(size=len(scores))
         chosen: list[int] = []
-        for place in np.argsort(-noisy):
-            margin = set(binned[place].margin)
-            if len(chosen) < count and all(len(margin & set(binned[i].margin)) < 2 for i in chosen):
-                chosen.append(int(place))
+        left = np.argsort(-noisy).tolist()
+        while left and len(chosen) < count:
+            chosen.append(left[0])
+            left = without_overlap(binned, left, chosen[-1], related=related)
         return tuple(chosen)
 
     def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:

@@ -398,7 +398,8 @@ def _distances(rng: Rng) -> Arguments:
 def _select_tables(rng: Rng) -> Arguments:
     asked = _distances(rng)
     count = len(asked["binned"]) if isinstance(asked["binned"], (list, tuple)) else 2
-    return asked | {"penalties": array(rng, count), "count": pick(rng, [1, 2, 3, odd(rng), whole(rng)])}
+    few = pick(rng, [1, 2, 3, odd(rng), whole(rng)])
+    return asked | {"penalties": array(rng, count), "count": few, "related": bool(rng.integers(2))}
 
 
 def _select(rng: Rng) -> Arguments:

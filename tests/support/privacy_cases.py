@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -275,11 +276,11 @@ def _distances(curator: Any) -> Any:
     return curator.distances(TABLES, _references(), price=_price(curator))
 
 
-def _select_tables(curator: Any) -> Any:
+def _select_tables(curator: Any, *, related: bool = False) -> Any:
     penalties = np.array([2, 0, -1])
     # no round number: a loss that equals its charge would drown in the last digit of its logarithm
     price = _price(curator) * Fraction(6, 7)
-    return curator.select_tables(TABLES, _references(), penalties, count=2, price=price)
+    return curator.select_tables(TABLES, _references(), penalties, count=2, price=price, related=related)
 
 
 QUESTION_CASES = [
@@ -291,6 +292,7 @@ QUESTION_CASES = [
     Case("distances, rho", CONCENTRATED, _distances),
     Case("select tables, pure", PURE, _select_tables),
     Case("select tables, rho", CONCENTRATED, _select_tables),
+    Case("select related tables, rho", CONCENTRATED, partial(_select_tables, related=True)),
     Case("judge thresholds, pure", PURE, _judged(Thresholds("a"), "tree", [0, 1, 1])),
     Case("judge intervals, rho", CONCENTRATED, _judged(Intervals("a"), "tree", [0, 2])),
     Case(

@@ -285,8 +285,11 @@ class Curator(Barrier):
         *,
         count: int,
         price: Fraction,
+        related: bool = False,
     ) -> tuple[int, ...]:
         """Up to `count` tables far from their references, less a public penalty, no two of them sharing two attributes.
+
+        With `related` two may share some, but not all of the smaller one's.
 
         Guarantee: `price` for all choices together, as in `Prices.choices`.
         """
@@ -297,11 +300,13 @@ class Curator(Barrier):
 
         def look() -> list[Counts]:
             scores = distances(self._engine, binned, references) - penalties
-            return [plan.choose(self._noise, scores, binned)]
+            return [plan.choose(self._noise, scores, binned, related=related)]
 
         request = {"ask": "select tables", "penalties": penalties.tolist()} | tables_request(
             binned, references
         )
+        if related:
+            request["related"] = True
         ((chosen,), _) = self._ask(plan.event, request, look)
         return tuple(int(i) for i in chosen)
 

@@ -80,8 +80,8 @@ class ChoicePlan:
     scale: float
     method: events.Selection
 
-    def choose(self, source: Noise, scores: Counts, tables: Sequence[Binned]) -> Counts:
-        """Choose one after the other; a chosen table bars those that share two attributes with it.
+    def choose(self, source: Noise, scores: Counts, tables: Sequence[Binned], *, related: bool) -> Counts:
+        """Choose one after the other; a chosen table bars those that overlap with it (`without_overlap`).
 
         Which tables are barred follows from the released choices alone.
         """
@@ -91,7 +91,7 @@ class ChoicePlan:
             if not left:
                 break
             choices.append(left[source.select(scores[left], scale=self.scale, method=self.method)])
-            left = without_overlap(tables, left, choices[-1])
+            left = without_overlap(tables, left, choices[-1], related=related)
         return np.array(choices, dtype=np.int64)
 
 

@@ -95,8 +95,9 @@ class Curator(Protocol):
         *,
         count: int,
         price: Fraction,
+        related: bool = False,
     ) -> tuple[int, ...]:
-        """Up to `count` tables far from their references, no two of them sharing two attributes."""
+        """Up to `count` tables far from their references, no two of them sharing two attributes; `related` may."""
         ...
 
     def select(self, queries: Queries, answers: Answers, *, price: Fraction, signed: bool = False) -> int:

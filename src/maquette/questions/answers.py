@@ -235,10 +235,21 @@ def distance_sensitivity(tables: int, relation: Relation) -> Sensitivity:
     return Sensitivity(tables * each, tables * each**2, each)
 
 
-def without_overlap(tables: Sequence[Binned], left: Sequence[int], chosen: int) -> list[int]:
-    """The numbers in `left` of tables that do not share two attributes with a chosen one."""
+def without_overlap(
+    tables: Sequence[Binned], left: Sequence[int], chosen: int, *, related: bool
+) -> list[int]:
+    """The numbers in `left` of tables that do not share two attributes with a chosen one.
+
+    With `related` they may, unless all attributes of the one are among those of the other.
+    """
     attributes = set(tables[chosen].margin)
-    return [i for i in left if len(attributes & set(tables[i].margin)) < 2]
+    remaining: list[int] = []
+    for i in left:
+        others = set(tables[i].margin)
+        most = min(len(attributes), len(others)) if related else 2
+        if len(attributes & others) < most:
+            remaining.append(i)
+    return remaining
 
 
 # Residuals of a noisy table, in whole numbers: what is stored of it, and what is handed out.

@@ -151,8 +151,7 @@ class Run:
     ) -> RowSampler:
         """Two rounds, each of which chooses tables by what the rows so far get wrong.
 
-        The second can hardly gain more than the first did. Where a second look at the pairs is worth more than
-        that, it gets what is left.
+        The second can hardly gain more than the first: where a further look at the pairs would, it gets the rest.
         """
         triples = self.triples(_comparable(measurements.total), measurements)
         candidates = [*triples, *self.sets.pairs]
@@ -165,6 +164,7 @@ class Run:
                 candidates,
                 partial(predict, measurements, sampler.rows),
                 price=budget.left if last else budget.left * stages.FIRST_ROUND,
+                last=last,
             )
             if last:
                 break

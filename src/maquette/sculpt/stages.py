@@ -30,7 +30,9 @@ SIZE_SHARE = 0.005
 SCORE_SHARE = 0.03
 MAX_HIDDEN = 4.0
 """Deviations at an equal share of the price that a cell may lie off if its pair is not measured."""
-TABLES_PER_ROUND = 4
+TABLES_PER_ROUND, LAST_TABLES = 4, 8
+"""Tables of a round, and of the last. Its tables may share two attributes: what three or four columns have in common is
+in all triples of them (tuning half of benchmarks/families, 3@1: the largest error on clique-2 falls to 0.27 times)."""
 FIRST_ROUND = Fraction(3, 10)
 """Of what the rounds may spend; what it measures decides about the rest."""
 _SELECTION_SHARE = 0.15
@@ -212,11 +214,14 @@ def measure_worst(
     price: Fraction,
     count: int = TABLES_PER_ROUND,
     selection: float = _SELECTION_SHARE,
+    last: bool = False,
 ) -> float:
     """One round: choose the tables that the rows get most wrong, at several resolutions, and measure them.
 
-    Returns by how many counts the rows were off in them, summed up, less what noise and chance give.
+    As many as `count`, or `LAST_TABLES` if it is the `last` round, in which tables of some common attributes may be
+    chosen. Returns by how many counts the rows were off in them, summed up, less what noise and chance give.
     """
+    count = LAST_TABLES if last else count
     selection_price = Fraction(math.floor(price * selection * UNITS), UNITS)
     rest = float(price - selection_price)
     deviation = math.sqrt(table_noise.variance(rest / count))
@@ -235,6 +240,7 @@ def measure_worst(
         penalties,
         count=count,
         price=selection_price,
+        related=last,
     )
     variance = table_noise.exact(rest / len(chosen))
     worst = [shapes[i] for i in chosen]
