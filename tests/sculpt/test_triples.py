@@ -110,9 +110,9 @@ def asked_tables(monkeypatch):
     asked = []
     plain = running.stages.measure_worst
 
-    def noted(curator, table_noise, measurements, candidates, predict, *, price):
+    def noted(curator, table_noise, measurements, candidates, predict, **how):
         asked.append(list(candidates))
-        return plain(curator, table_noise, measurements, candidates, predict, price=price)
+        return plain(curator, table_noise, measurements, candidates, predict, **how)
 
     monkeypatch.setattr(running.stages, "measure_worst", noted)
     return asked

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -253,7 +254,12 @@ def test_a_head_that_never_ends_is_dropped():
                     sent += 4010
                 except OSError:
                     is_open = False
-        assert not is_open
+            if (
+                is_open
+            ):  # all of it may still wait in the system's buffers; a read ends when the server hangs up
+                with suppress(ConnectionError):
+                    while plug.recv(4096):
+                        pass
 
 
 def test_a_body_that_never_ends_is_refused(monkeypatch):
