@@ -85,16 +85,16 @@ def test_many_rows_are_fitted_as_few_first():
     model: Any = Exact(domain, histogram)
     size: Any = Size(int(histogram.sum()), cast("Any", None), Receipt(0, ""))
     found = measurements.from_residuals(domain, model, size, [(0, 1), (0, 2), (1, 2), (0, 1, 2)])
-    told: list[float] = []
-    fitted = dense.fit_many(found, m=1004, rng=np.random.default_rng(1), progress=told.append)
+    shares: list[float] = []
+    fitted = dense.fit_many(found, m=1004, rng=np.random.default_rng(1), progress=shares.append)
     assert fitted.rows.shape == (1004, 3)
     assert fitted.all_sweeps.shape == (2008, 3)
     assert not np.array_equal(fitted.all_sweeps[:1004], fitted.all_sweeps[1004:])
     counts = np.zeros(domain.shape)
     np.add.at(counts, tuple(fitted.rows.T), 1)
     assert np.abs(counts - histogram * (1004 / size.divisor)).max() < 3
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
 
 
 @pytest.mark.parametrize(("limit", "whole", "expected"), [(500, True, 1), (501, True, 0), (500, False, 0)])

@@ -19,7 +19,7 @@ import pytest
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, SourceError
 from maquette.vault.engine import MemoryEngine, StreamEngine
-from maquette.vault.readers import open_engine
+from maquette.vault.readers import open_engine, public_name
 from maquette.vault.sources import ArrowTable
 
 DOMAIN = Domain(
@@ -327,3 +327,11 @@ def test_a_lazy_frame_that_is_not_local_is_not_collected():
     frame = nw.from_native(duckdb.sql("SELECT 1 AS a")).with_columns(b=nw.lit(1))
     with pytest.raises(SourceError, match="lazy frame of duckdb is not collected"):
         open_engine(frame, Domain((Attribute("a", Kind.ORDINAL, codes=3),)))
+
+
+def test_a_table_has_the_name_of_its_file_and_a_dot_that_of_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert public_name(Path("data") / ".people.csv", None) == ".people.csv"
+    assert public_name(".", None) == tmp_path.name
+    assert public_name("..", None) == tmp_path.parent.name
+    assert public_name("/", None) == "/"

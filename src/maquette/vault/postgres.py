@@ -296,7 +296,7 @@ def is_connection(source: object) -> bool:
 
 
 class AdbcTable(Source):
-    """A table or one SELECT, run anew on every pass over the connection that was passed."""
+    """A table or one SELECT, run again on every pass over the connection that was passed."""
 
     def __init__(self, connection: Any, *, table: str | None, query: str | None) -> None:
         if (table is None) == (query is None):

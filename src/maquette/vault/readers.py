@@ -264,14 +264,15 @@ def public_name(source: object, table: str | None) -> str:
     elif is_files(source):
         public = f"{len(source)} files"
     else:
-        is_path = isinstance(source, (str, Path))  # "." and ".." have no name of their own
-        public = (
-            (Path(source).name.strip(".") or Path(source).resolve().name or "/")
-            if is_path
-            else type(source).__name__
-        )
+        public = _file_name(source) if isinstance(source, (str, Path)) else type(source).__name__
     return public if table is None else f"{public}:{table}"
 
 
 def _is_address(source: object) -> TypeGuard[str]:
     return isinstance(source, str) and ("://" in source or spark.is_place(source))
+
+
+def _file_name(path: str | Path) -> str:
+    """The last part of a path; "." and ".." have none of their own and take that of the folder they mean."""
+    name = Path(path).name
+    return name if name not in ("", "..") else Path(path).resolve().name or "/"
