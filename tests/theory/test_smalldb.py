@@ -466,16 +466,4 @@ def test_the_closed_form():
     assert close(smalldb.closed_form(n=1e6, **terms), 0.0657871250)
     leading = 1.5 * 1e6 ** (2 / 3) * (2 * math.log(256) * math.log(2000)) ** (1 / 3)
     extra = 2 * (math.log(256) + math.log(20))
-    assert smalldb.closed_form_counts(n=1e6, **terms) == pytest.approx(leading + extra)
-
-
-def test_counts_by_a_released_size_pay_for_its_error():
-    known = facts(16, 100)
-    terms = {"rows": 60, "epsilon": 1, "beta": 0.05, "only": "a"}
-    certain = smalldb.counts_from_released_size(known, size=1e5, size_error=0, **terms)
-    assert certain == pytest.approx(21089.24810, abs=1e-4)
-    uncertain = smalldb.counts_from_released_size(known, size=1e5, size_error=10, **terms)
-    alpha = existence.sampling(rows=60, log_queries=math.log(100))
-    assert uncertain == pytest.approx(certain + 10 * alpha + 10)
-    with pytest.raises(ParameterError, match="size_error"):
-        smalldb.counts_from_released_size(known, size=1e5, size_error=-1, **terms)
+    assert 1e6 * smalldb.closed_form(n=1e6, **terms) == pytest.approx(leading + extra)

@@ -36,7 +36,6 @@ def test_growth():
     ("d", "n", "alpha", "rows"), [(1, 10**4, 0.1, 496), (2, 10**6, 0.1, 1382), (10, 10**6, 0.05, 24749)]
 )
 def test_rows_by_the_support_form(d, n, alpha, rows):
-    assert lower.support_rows(alpha=alpha, vc=d, points=n) == rows
     assert (
         lower.support_error(rows=rows, vc=d, points=n)
         <= alpha
@@ -120,9 +119,7 @@ def test_relative_usefulness_follows_from_the_proposition():
 def test_the_published_exponent_doubles_the_requirement():
     known = Facts(universe=64, log_queries=3.0)
     ours = roth.relative_records(known, eta=0.1, epsilon=1, beta=0.05)
-    published = roth.relative_records(
-        known, eta=0.1, epsilon=1, beta=0.05, exponent=roth.ROTH_PUBLISHED_EXPONENT
-    )
+    published = roth.relative_records(known, eta=0.1, epsilon=1, beta=0.05, exponent=0.25)
     assert published.n == pytest.approx(2 * ours.n)
     with pytest.raises(ParameterError, match="exponent"):
         roth.relative_records(known, eta=0.1, epsilon=1, beta=0.05, exponent=1.0)
@@ -149,7 +146,6 @@ def test_records_of_the_textbook_variants():
     terms = setting()
     assert textbook.records_exact(terms, alpha=0.1) == pytest.approx(612995.489531, abs=1e-5)
     assert textbook.records_printed(terms, alpha=0.1) == pytest.approx(624858.589334, abs=1e-5)
-    assert textbook.records_weak(terms, alpha=0.1) == pytest.approx(4903125.111210, abs=1e-5)
 
 
 def test_the_textbook_error_at_a_tenth():
@@ -168,8 +164,6 @@ def test_each_error_inverts_its_records():
     assert textbook.error_exact(612995.489531, terms) == pytest.approx(0.1, rel=1e-9)
     assert textbook.error_printed(624858.589334, terms) == pytest.approx(0.1, rel=1e-9)
     assert textbook.error_weak(4903125.111210, terms) >= 0.1  # halves are not the best split
-    exact = next(v for v in textbook.VARIANTS if v.error is textbook.error_exact)
-    assert textbook.records_whole(terms, exact, alpha=0.1) == 612996
 
 
 def test_the_printed_form_holds_below_one_and_says_nothing_above():

@@ -248,17 +248,6 @@ def linear_laplace(*, scale: float, coefficients: NDArray[np.float64], beta: flo
 # How far a noisy number of records lies from the true one.
 
 
-def size_laplace(*, epsilon: float, beta: float) -> float:
-    """|released - n| for continuous Laplace noise at this epsilon, except with probability beta.
-
-    Accuracy: ln(1/beta) / epsilon, exactly.
-    Holds when: add/remove-one; the noise is continuous.
-    """
-    _check.positive(epsilon=epsilon)
-    _check.fraction(beta=beta)
-    return -math.log(beta) / epsilon
-
-
 def size_geometric(*, scale: float, beta: float) -> float:
     """|released - n| for the two-sided geometric law of this scale, except with probability beta.
 
@@ -313,16 +302,6 @@ def shifted_error(*, noise: float, shift: float, size_error: float = 0.0) -> flo
     Holds when: always; `shift` is public, computed after the fact.
     """
     return noise + shift + size_error
-
-
-def sampling_error(*, log_queries: float, rows: int, beta: float) -> float:
-    """Largest change of any fraction when m rows are drawn from the weights, except with probability beta.
-
-    Accuracy: sqrt(ln(2k/beta) / (2m)) (Hoeffding and union).
-    """
-    _check.whole(rows=rows)
-    _check.fraction(beta=beta)
-    return math.sqrt((math.log(2 / beta) + log_queries) / (2 * rows))
 
 
 def projection_rmse(*, n: int, rho: float, queries: float, log_universe: float) -> float:

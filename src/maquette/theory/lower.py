@@ -139,12 +139,6 @@ def support_error(*, rows: int, vc: int, points: int) -> float:
     return math.sqrt((math.log(2) + log_growth(vc=vc, points=points)) / (2 * rows))
 
 
-def support_rows(*, alpha: float, vc: int, points: int) -> int:
-    """Rows that suffice for the error alpha by the support form: ceil(ln(2 G(d, s)) / (2 alpha^2))."""
-    _check.positive(alpha=alpha)
-    return math.ceil((math.log(2) + log_growth(vc=vc, points=points)) / (2 * alpha**2))
-
-
 def free_error(*, rows: int, vc: int) -> float:
     """Error that m sampled rows can reach, whatever n and |X| are (existence, form e).
 

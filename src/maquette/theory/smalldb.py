@@ -262,48 +262,6 @@ def closed_form(*, n: float, epsilon: float, log_universe: float, log_queries: f
     return leading + 2 * (log_universe - math.log(beta)) / scale
 
 
-def counts_from_released_size(
-    facts: Facts,
-    *,
-    rows: int,
-    size: float,
-    size_error: float,
-    epsilon: float,
-    beta: float,
-    base: Base = "multisets",
-    only: str = LETTERS,
-) -> float:
-    """Error in counts when the fractions are multiplied by a released, noisy size.
-
-    Accuracy: (size + t) alpha_m + (2D/epsilon) (ln|R_m| + ln(1/beta)) + t, where t = `size_error` bounds |size - n|.
-    Holds when: add/remove-one; fails with probability beta plus that of the bound on the size. m must not depend on the
-        true n.
-    """
-    _check.positive(epsilon=epsilon)
-    if not size_error >= 0:
-        raise ParameterError(f"expected size_error >= 0, got size_error={size_error!r}")
-    bound = error(
-        facts,
-        rows=rows,
-        n=1,
-        epsilon=epsilon,
-        beta=beta,
-        n_public=False,
-        base=base,
-        only=only.replace("c", ""),
-    )
-    return max(size + size_error, 0.0) * bound.existence + bound.selection + size_error
-
-
-def closed_form_counts(
-    *, n: float, epsilon: float, log_universe: float, log_queries: float, beta: float
-) -> float:
-    """The closed form in counts: 1.5 n^(2/3) (2 ln|X| ln(2k) / epsilon)^(1/3) + 2 (ln|X| + ln(1/beta)) / epsilon."""
-    return n * closed_form(
-        n=n, epsilon=epsilon, log_universe=log_universe, log_queries=log_queries, beta=beta
-    )
-
-
 def _log_range(facts: Facts, rows: int, base: Base) -> float:
     return _LOG_RANGES[base](universe=facts.universe, rows=rows)
 
@@ -388,7 +346,6 @@ def _check_letters(only: str) -> None:
 
 ROTH_EXPONENT = 0.5
 """The constant in exp(-c epsilon err); valid and best."""
-ROTH_PUBLISHED_EXPONENT = 0.25
 
 
 def relative_records(

@@ -24,7 +24,7 @@ THEOREMS = (
     Theorem(
         "SmallDB: some m rows are near every table, by sampling (Chernoff and union bound)",
         BLR,
-        ("existence.sampling", "existence.sampling_rows", "direct.sampling_error"),
+        ("existence.sampling", "existence.sampling_rows"),
     ),
     Theorem(
         "Other small databases: rounding, the table itself, quantiles, covers, disjoint attributes",
@@ -60,8 +60,6 @@ THEOREMS = (
             "smalldb.rows_for",
             "smalldb.best",
             "smalldb.closed_form",
-            "smalldb.closed_form_counts",
-            "smalldb.counts_from_released_size",
         ),
     ),
     Theorem("Records that SmallDB needs", BLR, ("smalldb.records", "smalldb.records_at")),
@@ -79,9 +77,7 @@ THEOREMS = (
             "textbook.counts_printed",
             "textbook.counts_corrected",
             "textbook.rows_weak",
-            "textbook.records_weak",
             "textbook.error_weak",
-            "textbook.records_whole",
         ),
     ),
     Theorem(
@@ -93,7 +89,7 @@ THEOREMS = (
     Theorem(
         "Sampling with a VC dimension instead of ln k",
         "Vapnik and Chervonenkis 1971; constants derived here",
-        ("lower.support_error", "lower.support_rows", "lower.free_error", "lower.free_rows"),
+        ("lower.support_error", "lower.free_error", "lower.free_rows"),
     ),
     Theorem(
         "A cover by the fat-shattering dimension",
@@ -124,7 +120,6 @@ THEOREMS = (
             "draws.laplace_one_sided",
             "draws.log_failure",
             "direct.laplace",
-            "direct.size_laplace",
             "direct.size_geometric",
         ),
     ),

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maquette import _check
-from maquette.theory.search import records as records_for
 
 Status = Literal["exact", "loose", "wrong"]
 
@@ -123,16 +122,11 @@ def rows_weak(*, alpha: float, log_queries: float) -> int:
     return math.ceil(8 * log_queries / alpha**2)
 
 
-def records_weak(setting: Setting, *, alpha: float) -> float:
-    """`rows_weak` run at alpha/2: n >= 128 L / (epsilon alpha^3) + 4 b / (epsilon alpha)."""
-    _check.positive(alpha=alpha)
-    return 128 * setting.product / (setting.epsilon * alpha**3) + 4 * setting.failure / (
-        setting.epsilon * alpha
-    )
-
-
 def error_weak(n: float, setting: Setting) -> float:
-    """(256 L / (epsilon n))^(1/3) + 8 b / (epsilon n): `records_weak` with n split in halves."""
+    """(256 L / (epsilon n))^(1/3) + 8 b / (epsilon n), for the m of `rows_weak`.
+
+    Run at alpha/2 it needs n >= 128 L / (epsilon alpha^3) + 4 b / (epsilon alpha), of which each term gets half.
+    """
     scale = setting.epsilon * n
     return (256 * setting.product / scale) ** (1 / 3) + 8 * setting.failure / scale
 
@@ -150,8 +144,3 @@ VARIANTS = (
     Variant("counts, as printed", "wrong", "divides by n twice", counts_printed, in_counts=True),
     Variant("counts, corrected", "loose", "n times the printed error", counts_corrected, in_counts=True),
 )
-
-
-def records_whole(setting: Setting, variant: Variant, *, alpha: float) -> int | None:
-    """The smallest n at which a variant prints alpha or less."""
-    return records_for(lambda n: variant.error(n, setting), alpha=alpha)
