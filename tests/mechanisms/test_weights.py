@@ -10,11 +10,10 @@ from maquette.accounting.budget import Unit
 from maquette.domain import Relation
 from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms.base import MECHANISMS, Task
-from maquette.mechanisms.rounds import learn
 from maquette.mechanisms.weights import MW, MWEM, MultiplicativeWeights, Mwem
 from maquette.queries import marginals, prefixes, union, weights, where
 from support.fake_curator import FakeCurator
-from support.online_universe import lumpy, random_box, universe
+from support.online_universe import lumpy, universe
 
 DOMAIN = universe(4, 4, 3)
 PRICES = {Unit.EPSILON: Fraction(1), Unit.RHO: Fraction(1, 40)}
@@ -146,21 +145,3 @@ def test_a_release_through_the_gate(name, tmp_path):
     assert np.abs(release.answers.fractions - truth).max() <= release.guarantee.alpha
     assert release.exactness == "exact"
     assert sum(s.amount for s in release.spending) <= mq.Budget(1.0, 1e-6).total_units / 1e12 + 1e-12
-
-
-@pytest.mark.slow
-def test_a_public_lesson_keeps_its_bound():
-    domain = universe(8, 8)
-    rng = np.random.default_rng(5)
-    columns = {"x0": rng.binomial(7, 0.2, 400), "x1": rng.binomial(7, 0.7, 400)}
-    questions = [random_box(domain, rng) for _ in range(400)]
-    lesson = learn(domain, columns, questions, gap=0.05)
-    assert 0 < len(lesson.corrected) <= lesson.most
-    assert lesson.most == int(np.log(64) / (2 * 0.05**2))
-    # asked again, it is corrected less often
-    again = [q for q in questions if abs(lesson.hypothesis.answer(q)[0] - q.on_rows(columns)[0] / 400) > 0.05]
-    assert len(again) < len(lesson.corrected)
-    with pytest.raises(ParameterError, match="gap"):
-        learn(domain, columns, questions, gap=0.0)
-    with pytest.raises(MechanismError, match="cells"):
-        learn(universe(2**14, 2**14), columns, [], gap=0.1)

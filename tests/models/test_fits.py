@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError
-from maquette.models.answers import database, generator, largest_remainder, sample, systematic
+from maquette.models.answers import database, generator, largest_remainder, systematic
 from maquette.models.fits import (
     answer_histogram,
     can_map,
@@ -216,13 +216,6 @@ def test_systematic_rounding_does_not_starve_light_cells():
     weights = np.concatenate([np.full(100, 10.4), np.full(400, 0.25)])
     assert largest_remainder(weights, 1140)[100:].sum() == 40
     assert abs(systematic(weights, 1140)[100:].sum() - 100) <= 1
-
-
-def test_sampling_follows_the_weights():
-    counts = sample(np.array([[1.0, 3.0], [0.0, 4.0]]), 8000, rng=np.random.default_rng(0))
-    assert counts.sum() == 8000
-    assert counts[1, 0] == 0
-    assert counts.ravel() / 8000 == pytest.approx([1 / 8, 3 / 8, 0, 1 / 2], abs=0.03)
 
 
 def test_rows_have_the_counts_they_were_made_from():

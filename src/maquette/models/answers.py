@@ -184,12 +184,6 @@ def systematic(weights: NDArray[Any], m: int) -> NDArray[np.int64]:
     return counts.astype(np.int64).reshape(np.shape(weights))
 
 
-def sample(weights: NDArray[Any], m: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Counts of m rows drawn independently from the normalised weights."""
-    _check.whole(m=m)
-    return rng.multinomial(m, _normalised(weights)).astype(np.int64).reshape(np.shape(weights))
-
-
 def even_steps(weights: NDArray[Any], m: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
     """m cells, flat, at even steps through the running total of the weights, from a random start.
 

@@ -22,8 +22,6 @@ from maquette.web import protocol
 from maquette.web.protocol import WorkerGone
 
 CALL_SECONDS = 300.0
-START_SECONDS = 600.0
-"""How long a table may take to open."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 """Seconds before a worker is started again."""
 MAX_CALLS = 8

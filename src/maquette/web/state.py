@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -228,7 +228,3 @@ def _careful(connection: Any, _record: Any) -> None:
         except sqlite3.OperationalError:
             time.sleep(_PAUSE)
     connection.execute("PRAGMA journal_mode=WAL")
-
-
-def names(rows: Sequence[dict[str, Any]], column: str) -> list[Any]:
-    return [row[column] for row in rows]
