@@ -10,7 +10,7 @@ import pytest
 
 from maquette.errors import LedgerError
 from maquette.web.audit import BEFORE_LEDGER, AuditLog
-from maquette.web.witness import Witness
+from maquette.web.ledger import Witness
 from support.ledger_cases import create, pay
 
 

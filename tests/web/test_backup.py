@@ -11,8 +11,8 @@ import pytest
 from maquette.accounting.ledger import Ledger
 from maquette.errors import LedgerError, ParameterError
 from maquette.web import config as configs
-from maquette.web.backup import backup
 from maquette.web.holder import Holder
+from maquette.web.ledger import backup
 from support.web_service import write_config
 
 ROOT = Path(__file__).parents[2]

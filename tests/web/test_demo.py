@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from maquette.web.demo import prepare
+from maquette.web.config import prepare_demo
 from maquette.web.holder import Holder
 
 
 def test_every_analyst_of_the_demonstration_has_a_hundred_useful_questions(tmp_path):
-    config = prepare(tmp_path)
+    config = prepare_demo(tmp_path)
     holder = Holder(config, "people")
     try:
         for who, error in (("anna", 0.015), ("bert", 0.03)):
@@ -19,4 +19,4 @@ def test_every_analyst_of_the_demonstration_has_a_hundred_useful_questions(tmp_p
             assert 100 * forecast["cost"] <= forecast["left"]
     finally:
         holder.close()
-    assert prepare(tmp_path).settings == config.settings  # what is there goes on
+    assert prepare_demo(tmp_path).settings == config.settings  # what is there goes on

@@ -12,7 +12,7 @@ import pytest
 from maquette.errors import LedgerError
 from maquette.web import config as configs
 from maquette.web.holder import Holder
-from maquette.web.problems import status_of, words_of
+from maquette.web.pages import status_of, words_of
 from support.web_service import write_config
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from fastapi import Request
 import maquette as mq
 from maquette.accounting.ledger import Ledger
 from maquette.errors import LedgerError, SourceError
-from maquette.web import headers, server
+from maquette.web import server
 from maquette.web.app import service_site
 from support.browser import served
 from support.web_service import running, write_config
@@ -189,8 +189,8 @@ def test_replies_to_questions_leave_on_the_tick(monkeypatch):
     async def sleep(seconds: float) -> None:
         sleeps.append(seconds)
 
-    monkeypatch.setattr(headers.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(headers.asyncio, "sleep", sleep)
+    monkeypatch.setattr(server.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(server.asyncio, "sleep", sleep)
 
     def reply_after(seconds: float, path: str) -> None:
         async def app(scope, receive, send) -> None:
@@ -202,7 +202,7 @@ def test_replies_to_questions_leave_on_the_tick(monkeypatch):
             return
 
         scope = {"type": "http", "method": "POST", "path": path, "headers": [(b"host", b"localhost")]}
-        asyncio.run(headers.Guard(app, hosts=["localhost"], tick=0.025)(scope, nothing, nothing))
+        asyncio.run(server.Guard(app, hosts=["localhost"], tick=0.025)(scope, nothing, nothing))
 
     for took in (0.001, 0.0249, 0.026, 0.9):
         reply_after(took, "/api/v1/tables/people/questions")
@@ -263,7 +263,7 @@ def test_a_head_that_never_ends_is_dropped():
 
 
 def test_a_body_that_never_ends_is_refused(monkeypatch):
-    monkeypatch.setattr(headers, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.2)
     with served(bare_site()) as home:
         url = httpx.URL(home)
         with socket.create_connection((url.host, url.port)) as plug:

@@ -13,8 +13,7 @@ import pytest
 
 from maquette.errors import BudgetExceeded
 from maquette.web import link as links
-from maquette.web.link import Link
-from maquette.web.protocol import WorkerGone
+from maquette.web.link import Link, WorkerGone
 
 Reply = Callable[[dict[str, Any]], Awaitable[bytes]]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from maquette.web import charts
-from maquette.web.headers import POLICY
 from maquette.web.pages import STATIC, template
+from maquette.web.server import POLICY
 
 VENDOR = STATIC / "vendor"
 VERSIONS = json.loads((VENDOR / "versions.json").read_text(encoding="utf-8"))

@@ -15,8 +15,7 @@ from maquette.web import explore
 from maquette.web import explore as catalogs
 from maquette.web.app import public_site
 from maquette.web.explore import Catalog, short_name
-from maquette.web.headers import MAX_BODY
-from maquette.web.server import check_address
+from maquette.web.server import MAX_BODY, check_address
 from support.browser import served
 from support.made_release import toy_release
 

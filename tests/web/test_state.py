@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from maquette.errors import LedgerError
 from maquette.web import state
-from maquette.web.problems import status_of
+from maquette.web.pages import status_of
 from maquette.web.state import State
 
 OLD = Path(__file__).parents[1] / "support" / "state_format_1.sql"

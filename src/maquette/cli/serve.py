@@ -71,13 +71,14 @@ def serve(
             raise
         raise ParameterError(f"{NEEDS} ({error.name} is missing)") from None
     from maquette.web import config as configs
-    from maquette.web.demo import prepare
     from maquette.web.explore import Catalog
 
     if demo:
         if places:
             raise ParameterError("--demo brings its own table; leave the other places out")
-        _serve_tables(prepare(output), host, port, name or [], behind_tls=behind_tls, browser=browser)
+        _serve_tables(
+            configs.prepare_demo(output), host, port, name or [], behind_tls=behind_tls, browser=browser
+        )
         return
     if not places:
         raise ParameterError("expected a configuration, release folders, or --demo")
@@ -148,7 +149,7 @@ def backup(
       maquette backup census.toml -o backups/2026-11-17
     """
     from maquette.web import config as configs
-    from maquette.web.backup import backup as copy_all
+    from maquette.web.ledger import backup as copy_all
 
     for one in copy_all(configs.load(configuration), output):
         console.say(f"{one.what}: {one.detail}")
@@ -220,11 +221,9 @@ def _door(configuration: Path) -> Generator[Door]:
     """The tokens of a service, while it runs or not."""
     from maquette.web import config as configs
     from maquette.web.auth import Door
-    from maquette.web.server import only_for_owner
     from maquette.web.state import State
 
     config = configs.load(configuration)
-    only_for_owner(config.state)
     store = State.at(config.state, config.settings.database)
     try:
         yield Door(config, store)

@@ -16,10 +16,9 @@ from maquette._version import __version__
 from maquette.errors import MaquetteError, RateExceeded
 from maquette.web import site
 from maquette.web.explore import Catalog
-from maquette.web.headers import Guard
-from maquette.web.pages import STATIC, Frame, FrameOf, refusal
-from maquette.web.problems import problem, status_of, words_of
-from maquette.web.protocol import WorkerGone
+from maquette.web.link import WorkerGone
+from maquette.web.pages import STATIC, Frame, FrameOf, problem, refusal, status_of, words_of
+from maquette.web.server import Guard
 from maquette.web.service import Service
 
 if TYPE_CHECKING:

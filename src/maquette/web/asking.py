@@ -19,8 +19,7 @@ from maquette.results.select import is_select
 from maquette.web import requests
 from maquette.web.access import check_form, service_of, signed_in
 from maquette.web.explore import MAX_TEXT, cell
-from maquette.web.pages import page
-from maquette.web.problems import status_of, words_of
+from maquette.web.pages import page, status_of, words_of
 
 router = APIRouter(include_in_schema=False)
 Condition = Annotated[str, Query(max_length=MAX_TEXT)]

@@ -248,3 +248,49 @@ def _problems(settings: Settings) -> list[str]:
     if len(set(ledgers)) < len(ledgers):
         problems.append("tables: each needs a ledger of its own")
     return problems
+
+
+# The service over a made-up table, in one command: a folder with the table, its domain, and a
+# configuration.
+
+
+DEMO = """\
+title = "maquette, a demonstration"
+state = "state"
+
+[tables.people]
+source = "people.csv"
+domain = "people.domain.json"
+epsilon = 4.0
+delta = 1e-9
+about = "A made-up census of 20,000 people. Its rows describe no real people."
+
+[people.stella]
+role = "steward"
+
+[people.anna]
+role = "analyst"
+[people.anna.tables.people]
+epsilon = 1.0
+questions = 100
+alpha = 0.015
+
+[people.bert]
+role = "analyst"
+[people.bert.tables.people]
+epsilon = 0.5
+questions = 100
+alpha = 0.03
+"""
+
+
+def prepare_demo(folder: Path) -> Config:
+    """Everything that the demonstration needs; what is there from before goes on."""
+    from maquette import demo
+
+    if not (folder / "people.csv").exists():
+        demo.write(folder)
+    path = folder / "serve.toml"
+    if not path.exists():
+        path.write_text(DEMO, encoding="utf-8")
+    return load(path, is_demo=True)

@@ -19,8 +19,7 @@ from maquette.errors import MaquetteError, ParameterError
 from maquette.web import state
 from maquette.web.access import check_form, service_of, signed_in
 from maquette.web.jobs import RUNNING
-from maquette.web.pages import page
-from maquette.web.problems import status_of, words_of
+from maquette.web.pages import page, status_of, words_of
 from maquette.web.requests import DiscoveryRequest
 from maquette.web.service import OPEN
 from maquette.web.steward import Csrf, is_discovery

@@ -26,11 +26,10 @@ from maquette.results.folder import load, write_text
 from maquette.sessions.grouped import SessionTable
 from maquette.sessions.opening import session
 from maquette.sessions.session import Session
-from maquette.web.account import MAX_PAGE, Account
 from maquette.web.audit import AuditLog
 from maquette.web.config import ANALYST, Config, ShareSettings
 from maquette.web.jobs import Jobs
-from maquette.web.witness import Witness
+from maquette.web.ledger import MAX_PAGE, Account, Witness
 
 MAX_ANSWERS = 10_000
 DIRECT_LIMITS = {True: 500, False: 100}

@@ -1,4 +1,4 @@
-"""The front's side of a worker: starts it, starts it again when it ends, and asks it over a pool of connections."""
+"""Between front and worker: the front starts it, and again when it ends, and asks it over a pool of connections."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from maquette.errors import ParameterError
-from maquette.web import protocol
-from maquette.web.protocol import WorkerGone
+from maquette import errors
+from maquette.errors import BudgetExceeded, MaquetteError, ParameterError, RateExceeded, UselessAnswer
 
 CALL_SECONDS = 300.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
@@ -62,8 +61,8 @@ class Link:
         if connection is None:
             return None
         try:
-            protocol.send(connection[1], message)
-            reply = protocol.receive(connection[1])
+            send(connection[1], message)
+            reply = receive(connection[1])
         except (OSError, ValueError):
             reply = None
         if reply is None:
@@ -173,8 +172,8 @@ class Wires:
             reply = None
             try:
                 async with asyncio.timeout(CALL_SECONDS):
-                    wire[1].write(protocol.pack(message))
-                    reply = protocol.unpack(await wire[0].readline())
+                    wire[1].write(pack(message))
+                    reply = unpack(await wire[0].readline())
             except (OSError, ValueError):
                 reply = None
             finally:
@@ -193,7 +192,7 @@ class Wires:
         until = time.monotonic() + WAIT_SECONDS
         while True:
             try:
-                return await asyncio.open_unix_connection(self._place, limit=protocol.MAX_LINE)
+                return await asyncio.open_unix_connection(self._place, limit=MAX_LINE)
             except OSError:
                 if time.monotonic() > until:
                     return None
@@ -262,7 +261,7 @@ def _result(reply: dict[str, Any] | None) -> Any:
     if reply is None:
         raise WorkerGone("the process that holds the table is being started again; ask once more in a moment")
     if "error" in reply:
-        raise protocol.unpack_error(reply["error"])
+        raise unpack_error(reply["error"])
     return reply["result"]
 
 
@@ -285,3 +284,65 @@ def _close(connection: _Connection) -> None:
             one.close()
         except OSError:
             continue
+
+
+# What front and worker say to each other: one JSON object per line over a local socket, and errors by
+# name.
+
+
+MAX_LINE = 16 << 20
+
+
+class WorkerGone(MaquetteError):
+    """The process that holds the table is not there at the moment; it is being started again."""
+
+
+class WorkerFailed(MaquetteError):
+    """The process that holds the table met an error that nobody foresaw. Its text stays there."""
+
+
+def pack(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=True).encode() + b"\n"
+
+
+def unpack(line: bytes) -> dict[str, Any] | None:
+    """The message of a line; None where the other side has gone."""
+    if not line.endswith(b"\n"):
+        return None
+    message = json.loads(line)
+    return message if isinstance(message, dict) else None
+
+
+def send(stream: BinaryIO, message: dict[str, Any]) -> None:
+    stream.write(pack(message))
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> dict[str, Any] | None:
+    """The next message; None where the other side has gone."""
+    return unpack(stream.readline(MAX_LINE))
+
+
+def pack_error(error: Exception) -> dict[str, Any]:
+    """An error of the library with its numbers; of any other only that there was one."""
+    if not isinstance(error, MaquetteError):
+        return {"kind": "WorkerFailed", "text": "internal error in the process that holds the table"}
+    more = {
+        name: getattr(error, name)
+        for name in ("unit", "needed", "left", "seconds", "error")
+        if hasattr(error, name)
+    }
+    return {"kind": type(error).__name__, "text": str(error), "more": more}
+
+
+def unpack_error(packed: dict[str, Any]) -> MaquetteError:
+    """The same error on the other side."""
+    kind, text, more = str(packed.get("kind")), str(packed.get("text")), packed.get("more") or {}
+    if kind == "BudgetExceeded":
+        return BudgetExceeded(text, unit=more["unit"], needed=more["needed"], left=more["left"])
+    if kind == "RateExceeded":
+        return RateExceeded(text, seconds=more["seconds"])
+    if kind == "UselessAnswer":
+        return UselessAnswer(text, error=more["error"])
+    known_kind = getattr(errors, kind, None) or {"WorkerGone": WorkerGone}.get(kind, WorkerFailed)
+    return known_kind(text)

@@ -1,26 +1,39 @@
-"""Pages out of templates: every value is escaped, one that is missing is an error, and refusals are pages too."""
+"""Pages out of templates, where every value is escaped and one that is missing is an error; and refusals."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from maquette import __version__
+from maquette.errors import (
+    BudgetExceeded,
+    KeyReused,
+    LedgerError,
+    MaquetteError,
+    RateExceeded,
+    ReleaseError,
+    SourceError,
+)
 from maquette.results import wording
 from maquette.web import charts
+from maquette.web.link import WorkerFailed, WorkerGone
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 STATIC = Path(__file__).parent / "static"
+log = logging.getLogger("maquette.web")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +87,56 @@ def _environment() -> Environment:
         points=wording.points, day=day, percent=wording.percent, chance=wording.chance, big=wording.big
     )
     return environment
+
+
+# Refusals: their status, what a reader sees of them, and problem+json (RFC 9457). Without a value of any
+# table.
+
+
+class Missing(MaquetteError):
+    """It is not there, or not for this person."""
+
+
+class Forbidden(MaquetteError):
+    """It is there, and this person may not do it."""
+
+
+STATUS: tuple[tuple[type[MaquetteError], int], ...] = (
+    (BudgetExceeded, 402),
+    (RateExceeded, 429),
+    (KeyReused, 422),
+    (Forbidden, 403),
+    (Missing, 404),
+    (ReleaseError, 404),
+    (LedgerError, 503),
+    (SourceError, 503),
+    (WorkerGone, 503),
+    (WorkerFailed, 500),
+)
+
+
+def status_of(error: MaquetteError) -> int:
+    """The HTTP status of an error."""
+    return next((status for kind, status in STATUS if isinstance(error, kind)), 400)
+
+
+def words_of(error: MaquetteError) -> str:
+    """What a reader sees. What a ledger or the table says names files and keys: for the steward's log."""
+    what = next((name for kind, name in _HIDDEN if isinstance(error, kind)), None)
+    if what is None or status_of(error) != 503:
+        return str(error)
+    log.error("%s: %s", what, error)
+    return f"the {what} cannot be used at the moment; what was paid is stored. Tell the steward"
+
+
+_HIDDEN = ((LedgerError, "ledger"), (SourceError, "table"))
+
+
+def problem(status: int, detail: str, **more: Any) -> JSONResponse:
+    """One refusal: what kind it is, and what to do about it."""
+    try:
+        title = HTTPStatus(status).phrase
+    except ValueError:
+        title = "Error"
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail} | more
+    return JSONResponse(body, status_code=status, media_type="application/problem+json")

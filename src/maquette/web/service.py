@@ -23,12 +23,10 @@ from maquette.web.auth import Door, Pace, Person
 from maquette.web.config import Config
 from maquette.web.explore import Catalog, free_name, short_name
 from maquette.web.jobs import CANCELLED, DONE, FAILED, RUNNING
-from maquette.web.link import Keeper, Link
-from maquette.web.problems import Forbidden, Missing, words_of
-from maquette.web.protocol import WorkerGone
+from maquette.web.link import Keeper, Link, WorkerGone
+from maquette.web.pages import Forbidden, Missing, words_of
 from maquette.web.requests import DiscoveryRequest, ReleaseRequest
-from maquette.web.server import only_for_owner
-from maquette.web.state import State
+from maquette.web.state import State, only_for_owner
 
 KEY = "web:"
 """What the keys of questions from pages and programs begin with in the ledger."""
@@ -46,7 +44,6 @@ class Service:
     def __init__(
         self, config: Config, links: Mapping[str, Link], *, keepers: Mapping[str, Keeper] | None = None
     ) -> None:
-        only_for_owner(config.state)
         self.config = config
         self.links = dict(links)
         self.keepers = dict(keepers or {})

@@ -5,7 +5,9 @@ No value of a table is here, and no token: of a token only its scrypt digest, of
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -105,7 +107,8 @@ class State:
 
     @classmethod
     def at(cls, folder: Path, url: str | None = None) -> State:
-        """In a folder, or in a PostgreSQL database."""
+        """In a folder that is made for its owner only, or in a PostgreSQL database."""
+        only_for_owner(folder)
         if url is not None:
             return cls(
                 create_engine(url.replace("postgresql://", "postgresql+psycopg://", 1), pool_pre_ping=True)
@@ -228,3 +231,9 @@ def _careful(connection: Any, _record: Any) -> None:
         except sqlite3.OperationalError:
             time.sleep(_PAUSE)
     connection.execute("PRAGMA journal_mode=WAL")
+
+
+def only_for_owner(folder: Path) -> None:
+    """A folder that nobody else may enter."""
+    os.makedirs(folder, exist_ok=True)
+    os.chmod(folder, stat.S_IRWXU)

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, cast
 
 from maquette.errors import MaquetteError
 from maquette.web import config as configs
-from maquette.web import protocol
+from maquette.web import link
 from maquette.web.holder import Holder
 from maquette.web.undeclared import UndeclaredTable, open_holder
 
@@ -35,14 +35,14 @@ class Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         while True:
             try:
-                message = protocol.receive(cast("BinaryIO", self.rfile))
+                message = link.receive(cast("BinaryIO", self.rfile))
             except (OSError, ValueError):
                 return
             if message is None:
                 return
             reply = cast("Server", self.server).answer(message)
             try:
-                protocol.send(cast("BinaryIO", self.wfile), reply)
+                link.send(cast("BinaryIO", self.wfile), reply)
             except OSError:
                 return
 
@@ -62,10 +62,10 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         try:
             return {"result": self._holder.call(str(message.get("call")), dict(message.get("with") or {}))}
         except MaquetteError as error:
-            return {"error": protocol.pack_error(error)}
+            return {"error": link.pack_error(error)}
         except Exception as error:
             log.error("internal error: %s in call %r", type(error).__name__, str(message.get("call"))[:40])
-            return {"error": protocol.pack_error(error)}
+            return {"error": link.pack_error(error)}
 
 
 def main(arguments: list[str]) -> int:

@@ -12,7 +12,7 @@ from maquette.web.access import service_of
 from maquette.web.api.base import Limit, ReleaseName, Who
 from maquette.web.api.values import ReleaseAnswer, ReleaseFacts, Releases, Result
 from maquette.web.auth import Person
-from maquette.web.problems import Missing
+from maquette.web.pages import Missing
 
 router = APIRouter()
 

@@ -11,7 +11,7 @@ import pytest
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.sessions.question import Past
-from maquette.web import job
+from maquette.web import jobs
 from maquette.web.holder import Holder
 
 DOMAIN = Domain((Attribute("x", Kind.ORDINAL, codes=16),))
@@ -25,7 +25,7 @@ def released(codes: list[int], progress) -> None:
 
 @pytest.mark.parametrize("codes", [[0] * 40, list(range(16)) * 2])
 def test_the_levels_of_a_draw_are_for_the_holder_and_not_for_the_service(codes, capsys):
-    released(codes, job._Stages())
+    released(codes, jobs._Stages())
     said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert said == [{"stage": "drawing a small database", "share": share} for share in (0, 1000)]
     heard: list[str] = []
