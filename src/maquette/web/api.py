@@ -110,15 +110,13 @@ Limit = Annotated[int, Query(ge=1, le=500, description="Items of a page.")]
 def _facts(described: dict[str, Any], service: Any) -> TableFacts:
     domain = service.domain(described["name"])
     records = described["records"]
-    return TableFacts(
-        name=described["name"],
-        about=described["about"],
-        relation=described["relation"],
-        columns=[Column(name=a.name, kind=a.kind, cells=a.size) for a in domain],
-        records=None if records is None else records["value"],
-        records_public=bool(records and records["is_public"]),
-        standing=described["standing"],
-        domain=described["domain"],
+    return TableFacts.model_validate(
+        described
+        | {
+            "columns": [Column(name=a.name, kind=a.kind, cells=a.size) for a in domain],
+            "records": None if records is None else records["value"],
+            "records_public": bool(records and records["is_public"]),
+        }
     )
 
 
@@ -248,19 +246,7 @@ def answer_release(
     q: Annotated[str, Query(min_length=1, max_length=explore.MAX_TEXT)],
 ) -> ReleaseAnswer:
     """The share of the records that meet a condition. Costs nothing."""
-    answer = _release(request, who, name).answer(q)
-    return ReleaseAnswer(
-        query=answer.query,
-        value=answer.value,
-        count=answer.count,
-        error=answer.error,
-        low=answer.low,
-        high=answer.high,
-        confidence=answer.confidence,
-        source=answer.source,
-        statement=answer.statement,
-        notes=list(answer.notes),
-    )
+    return ReleaseAnswer.model_validate(_release(request, who, name).answer(q), from_attributes=True)
 
 
 def _result(table: Any) -> Result:
@@ -327,18 +313,8 @@ def folder_of_release(request: Request, who: Who, name: ReleaseName) -> Response
 
 
 def _job(request: Request, row: dict[str, Any]) -> Job:
-    return Job(
-        id=row["id"],
-        number=row["number"],
-        table=row["table"],
-        person=row["person"],
-        state=row["state"],
-        stage=row["stage"],
-        share=row["share"] / 1000,
-        why=row["why"],
-        published=bool(row["published"]),
-        release=service_of(request).release_of_job(row["id"]),
-    )
+    release = service_of(request).release_of_job(row["id"])
+    return Job.model_validate(row | {"share": row["share"] / 1000, "release": release})
 
 
 @router.post(

@@ -97,23 +97,6 @@ class Forecast(BaseModel):
     new_questions: int | None = Field(default=None, description="Cells that were not answered before.")
 
 
-class Answer(BaseModel):
-    query: str
-    value: float
-    error: float
-    low: float
-    high: float
-    beta: float
-    holds_for: str
-    kind: Literal["free", "cached", "paid"]
-    cost: float
-    left: float
-    total: float
-    unit: str
-    receipt: str | None
-    notes: list[str]
-
-
 class CellAnswer(BaseModel):
     """The answer behind one cell of a SELECT."""
 
@@ -128,6 +111,14 @@ class CellAnswer(BaseModel):
     unit: str
     receipt: str | None
     notes: list[str]
+
+
+class Answer(CellAnswer):
+    """The answer to one question."""
+
+    low: float
+    high: float
+    total: float
 
 
 class SessionResult(BaseModel):
