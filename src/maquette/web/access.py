@@ -7,11 +7,11 @@ from typing import Annotated
 from urllib.parse import quote, urlsplit
 
 from fastapi import APIRouter, Form, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
 from maquette.web.auth import BrowserSession, Person
-from maquette.web.pages import page
+from maquette.web.pages import page, redirect
 from maquette.web.service import Service
 
 router = APIRouter(include_in_schema=False)
@@ -96,7 +96,7 @@ def is_same_site(request: Request) -> bool:
 
 @router.get("/login", response_class=HTMLResponse)
 def login_page(request: Request, to: str = "/") -> Response:
-    return page(request, "login.html.j2", to=to, problem=None, is_demo=service_of(request).config.is_demo)
+    return page(request, "login.html.j2", to=to, is_demo=service_of(request).config.is_demo)
 
 
 @router.post("/login", response_class=HTMLResponse)
@@ -134,7 +134,7 @@ def _enter(request: Request, person: Person, to: str) -> Response:
     service.door.close_browser(request.cookies.get(name))
     cookie = service.door.open_browser(person)
     service.record_sign_in(person, "signed in")
-    response = RedirectResponse(local(to), status_code=303)
+    response = redirect(local(to))
     response.set_cookie(
         name, cookie, path="/", httponly=True, samesite="strict", secure=service.config.is_secure,
         max_age=3600 * service.config.settings.session_hours,
@@ -147,7 +147,7 @@ def logout(request: Request, csrf: Annotated[str, Form()] = "") -> Response:
     check_form(request, csrf)
     name = cookie_name(request)
     service_of(request).door.close_browser(request.cookies.get(name))
-    response = RedirectResponse("/login", status_code=303)
+    response = redirect("/login")
     response.delete_cookie(name, path="/", secure=service_of(request).config.is_secure, httponly=True)
     return response
 
@@ -158,7 +158,7 @@ def to_sign_in(request: Request) -> Response:
     to = f"?to={quote(path, safe='/')}" if request.method == "GET" and path != "/" else ""
     if is_partial(request):  # a part of a page cannot be the page to sign in; the browser goes there
         return Response(status_code=401, headers={"hx-redirect": "/login"})
-    return RedirectResponse(f"/login{to}", status_code=303)
+    return redirect(f"/login{to}")
 
 
 def is_partial(request: Request) -> bool:

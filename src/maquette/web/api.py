@@ -354,15 +354,7 @@ def change_job(
     request: Request, who: Who, job: JobName, action: Literal["cancel", "resume", "publish", "hide"]
 ) -> Job:
     """Cancel or resume a job; publish its release to the analysts of the table, or hide it."""
-    service = service_of(request)
-    match action:
-        case "cancel":
-            row = service.cancel(who, job)
-        case "resume":
-            row = service.resume(who, job)
-        case _:
-            row = service.publish(who, job, is_public=action == "publish")
-    return _job(request, row)
+    return _job(request, service_of(request).change_job(who, job, action))
 
 
 # The ledger of a table and the log of who did what. Stewards only.

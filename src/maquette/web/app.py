@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, RedirectResponse
+from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
@@ -17,7 +17,7 @@ from maquette.errors import MaquetteError, RateExceeded
 from maquette.web import site
 from maquette.web.explore import Catalog
 from maquette.web.link import WorkerGone
-from maquette.web.pages import STATIC, Frame, FrameOf, problem, refusal, status_of, words_of
+from maquette.web.pages import STATIC, Frame, FrameOf, problem, redirect, refusal, status_of, words_of
 from maquette.web.server import Guard
 from maquette.web.service import Service
 
@@ -39,7 +39,7 @@ def public_site(catalog: Catalog, *, title: str = "maquette", hosts: Sequence[st
 
     @app.get("/", include_in_schema=False)
     def start() -> Response:
-        return RedirectResponse("/releases" if len(names) != 1 else f"/r/{names[0]}", status_code=303)
+        return redirect("/releases" if len(names) != 1 else f"/r/{names[0]}")
 
     return app
 

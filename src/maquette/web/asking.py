@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 
 from maquette.accounting.budget import UNITS, percent_of
 from maquette.domain import Domain
@@ -19,7 +19,7 @@ from maquette.results.select import is_select
 from maquette.web import requests
 from maquette.web.access import check_form, service_of, signed_in
 from maquette.web.explore import MAX_TEXT, cell
-from maquette.web.pages import page, status_of, words_of
+from maquette.web.pages import page, redirect, status_of, words_of
 
 router = APIRouter(include_in_schema=False)
 Condition = Annotated[str, Query(max_length=MAX_TEXT)]
@@ -71,7 +71,7 @@ def ask_page(request: Request, table: str, q: Condition = "") -> Response:
     if "build" in request.query_params:
         try:
             text = requests.condition(domain, _chosen(request))
-            return RedirectResponse(f"/t/{table}/ask?{urlencode({'q': text})}", status_code=303)
+            return redirect(f"/t/{table}/ask?{urlencode({'q': text})}")
         except MaquetteError as error:
             problem = words_of(error)
     elif q:
@@ -107,7 +107,7 @@ def _ask_page(
     return page(
         request,
         "ask.html.j2",
-        status=status or (200 if problem is None else 400),
+        status=status,
         table=table,
         q=q,
         fields=requests.fields(domain, share.attributes),
@@ -160,7 +160,7 @@ def buy_size(
     """Buy the number of records alone, which every forecast needs."""
     person, service = check_form(request, csrf), service_of(request)
     service.asking_link(person, table).call("buy_size", who=person.name, role=person.role)
-    return RedirectResponse(f"/t/{table}/ask?{urlencode({'q': q})}", status_code=303)
+    return redirect(f"/t/{table}/ask?{urlencode({'q': q})}")
 
 
 @router.get("/t/{table}/history", response_class=HTMLResponse)

@@ -9,20 +9,21 @@ from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import APIRouter, Form, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
 from maquette.domain import Attribute, Domain
 from maquette.domain.file import Finding, check
 from maquette.domain.review import COLUMNS, REVIEWS
-from maquette.errors import MaquetteError, ParameterError
+from maquette.errors import MaquetteError
 from maquette.web import state
 from maquette.web.access import check_form, service_of, signed_in
 from maquette.web.jobs import RUNNING
-from maquette.web.pages import page, status_of, words_of
-from maquette.web.requests import DiscoveryRequest
+from maquette.web.link import Link
+from maquette.web.pages import page, redirect, status_of, words_of
+from maquette.web.requests import DiscoveryRequest, invalid
 from maquette.web.service import OPEN
-from maquette.web.steward import Csrf, is_discovery
+from maquette.web.steward import Csrf, is_discovery, start_job
 
 router = APIRouter(include_in_schema=False)
 KINDS = (
@@ -46,7 +47,7 @@ def domain_page(request: Request, table: str, fit: bool = False) -> Response:
     forecast, problem = None, None
     if "epsilon" in request.query_params:
         try:
-            wish = _wish(request.query_params, link.call("describe").get("header", []))
+            wish = _wish(request.query_params, link)
             forecast = link.call("forecast_discovery", request=wish.model_dump())
         except MaquetteError as error:
             problem = words_of(error)
@@ -60,7 +61,7 @@ def _domain_page(
     report: dict[str, Any] | None = None,
     forecast: dict[str, Any] | None = None,
     problem: str | None = None,
-    status: int = 400,
+    status: int | None = None,
 ) -> Response:
     person, service = signed_in(request), service_of(request)
     facts = service.steward_link(person, table).call("describe")
@@ -69,7 +70,7 @@ def _domain_page(
     return page(
         request,
         "domain.html.j2",
-        status=200 if problem is None else status,
+        status=status,
         table=table,
         facts=facts,
         stage=facts["stage"],
@@ -116,8 +117,9 @@ def _running(request: Request, table: str) -> dict[str, Any] | None:
     return next((row for row in rows if is_discovery(row)), None)
 
 
-def _wish(values: Any, header: list[str]) -> DiscoveryRequest:
+def _wish(values: Any, link: Link) -> DiscoveryRequest:
     """The discovery that a form describes: the number of a column stands for its name."""
+    header = link.call("describe").get("header", [])
     columns = {name: values.get(f"k{i}") for i, name in enumerate(header) if values.get(f"k{i}")}
     try:
         return DiscoveryRequest.model_validate(
@@ -128,8 +130,7 @@ def _wish(values: Any, header: list[str]) -> DiscoveryRequest:
             }
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ParameterError(f"{'.'.join(str(one) for one in first['loc'])}: {first['msg']}") from None
+        raise invalid(error) from None
 
 
 @router.post("/t/{table}/domain/confirm", response_class=HTMLResponse)
@@ -173,21 +174,11 @@ def _change(request: Request, table: str, csrf: str, call: str, **arguments: Any
     except MaquetteError as error:
         service.steward_link(person, table)
         return _domain_page(request, table, problem=words_of(error), status=status_of(error))
-    return RedirectResponse(f"/t/{table}/domain", status_code=303)
+    return redirect(f"/t/{table}/domain")
 
 
 @router.post("/t/{table}/discover")
 async def discover(request: Request, table: str) -> Response:
-    form = await request.form()
-    return await anyio.to_thread.run_sync(_discover, request, table, form)
-
-
-def _discover(request: Request, table: str, form: Any) -> Response:
     """Pay for a discovery, as a job."""
-    person, service = check_form(request, str(form.get("csrf", ""))), service_of(request)
-    header = service.steward_link(person, table).call("describe").get("header", [])
-    key = str(form.get("key", ""))
-    if not 8 <= len(key) <= 100:
-        raise ParameterError("expected a key of 8 to 100 characters")
-    row = service.start_job(person, table, _wish(form, header), key=key)
-    return RedirectResponse(f"/jobs/{row['id']}", status_code=303)
+    form = await request.form()
+    return await anyio.to_thread.run_sync(start_job, request, table, form, lambda link: _wish(form, link))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from maquette import __version__
@@ -51,11 +51,24 @@ class Frame:
 FrameOf = Callable[[Request], Frame]
 
 
-def page(request: Request, template_name: str, /, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page by the name of its template."""
+def page(
+    request: Request,
+    template_name: str,
+    /,
+    *,
+    problem: str | None = None,
+    status: int | None = None,
+    **values: Any,
+) -> HTMLResponse:
+    """A page by the name of its template; one that says what did not work has status 400 unless another is given."""
     frame: Frame = request.app.state.frame_of(request)
-    text = template(template_name).render(frame=frame, path=request.url.path, **values)
-    return HTMLResponse(text, status_code=status)
+    text = template(template_name).render(frame=frame, path=request.url.path, problem=problem, **values)
+    return HTMLResponse(text, status_code=status or (200 if problem is None else 400))
+
+
+def redirect(path: str) -> RedirectResponse:
+    """To another page, which the browser then gets."""
+    return RedirectResponse(path, status_code=303)
 
 
 def refusal(request: Request, status: int, why: str) -> HTMLResponse:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maquette.domain import Attribute, Domain
 from maquette.errors import ParameterError, WorkloadError
@@ -69,6 +69,12 @@ class ReleaseRequest(BaseModel):
     def arguments(self) -> dict[str, Any]:
         """What `maquette.release` takes besides table and queries."""
         return {"epsilon": self.epsilon, "delta": self.delta, "beta": self.beta, "mechanism": self.mechanism}
+
+
+def invalid(error: ValidationError) -> ParameterError:
+    """What is wrong with a form, in words."""
+    first = error.errors()[0]
+    return ParameterError(f"{'.'.join(str(one) for one in first['loc'])}: {first['msg']}")
 
 
 MAX_CHECKS = 16

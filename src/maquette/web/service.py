@@ -270,6 +270,18 @@ class Service:
         self.require_steward(person)
         return self.store.rows(state.job, after=after, limit=limit, newest=True)
 
+    def change_job(self, person: Person, job: str, action: str) -> dict[str, Any]:
+        """Cancel or resume a job; publish its release to the analysts of the table, or hide it."""
+        match action:
+            case "cancel":
+                return self.cancel(person, job)
+            case "resume":
+                return self.resume(person, job)
+            case "publish" | "hide":
+                return self.publish(person, job, is_public=action == "publish")
+            case _:
+                raise ParameterError(f"there is no action '{action}'")
+
     def cancel(self, person: Person, job: str) -> dict[str, Any]:
         row = self.job(person, job)
         if row["state"] == RUNNING:

@@ -57,7 +57,6 @@ def tables(request: Request, name: str, by: Names = [], figure: Text = "", where
     return page(
         request,
         "explore.html.j2",
-        status=200 if problem is None else 400,
         name=name,
         release=release,
         figures=explore.figures(release),
@@ -85,7 +84,6 @@ def statement(request: Request, name: str, q: Text = "") -> Response:
     return page(
         request,
         "sql.html.j2",
-        status=200 if problem is None else 400,
         name=name,
         release=release,
         q=q,
@@ -109,7 +107,6 @@ def condition(request: Request, name: str, q: Text = "") -> Response:
     return page(
         request,
         "answer.html.j2",
-        status=200 if problem is None else 400,
         name=name,
         release=release,
         q=q,

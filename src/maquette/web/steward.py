@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
 import anyio
 from fastapi import APIRouter, Form, Query, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import ValidationError
 
 from maquette.accounting.budget import Unit
@@ -20,8 +20,9 @@ from maquette.web.access import check_form, is_partial, service_of, signed_in
 from maquette.web.asking import part
 from maquette.web.config import ANALYST
 from maquette.web.jobs import RUNNING
-from maquette.web.pages import page
-from maquette.web.requests import ReleaseRequest
+from maquette.web.link import Link
+from maquette.web.pages import page, redirect
+from maquette.web.requests import DiscoveryRequest, ReleaseRequest, invalid
 
 router = APIRouter(include_in_schema=False)
 Csrf = Annotated[str, Form()]
@@ -36,10 +37,6 @@ ENTRY_WORDS = {
 """Entries of the chain that pay for nothing."""
 EVENT_SECONDS = 0.5
 MAX_EVENTS = 7200
-
-
-def to(path: str) -> Response:
-    return RedirectResponse(path, status_code=303)
 
 
 # --- plan and release -----------------------------------------------------------------------------------------------
@@ -64,8 +61,7 @@ def _read(values: Any) -> ReleaseRequest:
     try:
         return _request(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ParameterError(f"{'.'.join(str(one) for one in first['loc'])}: {first['msg']}") from None
+        raise invalid(error) from None
     except ValueError:
         raise ParameterError("expected numbers in the fields for numbers") from None
 
@@ -93,7 +89,6 @@ def plan_page(
     return page(
         request,
         "plan.html.j2",
-        status=200 if problem is None else 400,
         table=table,
         domain=domain,
         ledger=ledger,
@@ -117,16 +112,19 @@ def plan_page(
 @router.post("/t/{table}/release")
 async def release(request: Request, table: str) -> Response:
     form = await request.form()
-    return await anyio.to_thread.run_sync(_release, request, table, form)
+    return await anyio.to_thread.run_sync(start_job, request, table, form, lambda _: _read(form))
 
 
-def _release(request: Request, table: str, form: Any) -> Response:
+def start_job(
+    request: Request, table: str, form: Any, wish: Callable[[Link], ReleaseRequest | DiscoveryRequest]
+) -> Response:
+    """Begin what a form describes as a job, if the form is from this session."""
     person, service = check_form(request, str(form.get("csrf", ""))), service_of(request)
     key = str(form.get("key", ""))
     if not 8 <= len(key) <= 100:
         raise ParameterError("expected a key of 8 to 100 characters")
-    row = service.start_job(person, table, _read(form), key=key)
-    return to(f"/jobs/{row['id']}")
+    row = service.start_job(person, table, wish(service.steward_link(person, table)), key=key)
+    return redirect(f"/jobs/{row['id']}")
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------
@@ -186,16 +184,8 @@ def words_of_value(value: Any) -> str:
 
 @router.post("/jobs/{job}/{action}")
 def job_action(request: Request, job: str, action: str, csrf: Csrf = "") -> Response:
-    person, service = check_form(request, csrf), service_of(request)
-    if action == "cancel":
-        service.cancel(person, job)
-    elif action == "resume":
-        service.resume(person, job)
-    elif action in ("publish", "hide"):
-        service.publish(person, job, is_public=action == "publish")
-    else:
-        raise ParameterError(f"there is no action '{action}'")
-    return to(f"/jobs/{job}")
+    service_of(request).change_job(check_form(request, csrf), job, action)
+    return redirect(f"/jobs/{job}")
 
 
 def events(request: Request, person: Any, job: str) -> Response:
@@ -292,7 +282,7 @@ def settle(
 ) -> Response:
     person, service = check_form(request, csrf), service_of(request)
     service.steward_link(person, table).call("settle", key=key, who=person.name)
-    return to(f"/t/{table}/ledger")
+    return redirect(f"/t/{table}/ledger")
 
 
 # --- people ------------------------------------------------------------------------------------------
@@ -309,7 +299,6 @@ def _people_page(request: Request, *, token: str | None = None, problem: str | N
     return page(
         request,
         "people.html.j2",
-        status=200 if problem is None else 400,
         people=service.config.settings.people,
         tokens=service.store.rows(state.token),
         token=token,
@@ -344,4 +333,4 @@ def revoke(request: Request, token: str, csrf: Csrf = "") -> Response:
     service.require_steward(person)
     service.door.revoke(token)
     service.record_sign_in(person, "revoked a token")
-    return to("/people")
+    return redirect("/people")
