@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import maquette as mq
-from maquette.cli.completion import LineEditor, completions, hint, with_hint
-from maquette.cli.prompt import COMMANDS, HELP
+from maquette.cli.prompt import COMMANDS, HELP, LineEditor, completions, hint, with_hint
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from support.cli_files import call, refused, write_domain, write_table

@@ -1,7 +1,8 @@
-"""`maquette answer` and `maquette report`: reading a finished release."""
+"""`maquette answer`, `report`, `table`, `sql`, `export`, `replicates` and `plot`: what is taken out of a release."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +10,11 @@ from typing import Annotated
 import typer
 
 from maquette.cli import console
-from maquette.cli.completion import with_hint
 from maquette.cli.options import AsJson
-from maquette.errors import WorkloadError
+from maquette.cli.prompt import with_hint
+from maquette.errors import ParameterError, WorkloadError
 
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Folder = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
 PaidBy = Annotated[
     str | None,
@@ -25,6 +27,11 @@ PaidBy = Annotated[
 def register(app: typer.Typer) -> None:
     app.command("answer")(answer)
     app.command("report")(report)
+    app.command("table")(table)
+    app.command("sql")(sql)
+    app.command("export")(export)
+    app.command("replicates")(replicates)
+    app.command("plot")(plot)
 
 
 def answer(
@@ -78,3 +85,157 @@ def report(
     target = output if output is not None else folder / REPORT
     load(folder, ledger=ledger).report(target)
     console.say(f"wrote {target}")
+
+
+def plot(
+    folder: Folder,
+    names: Annotated[list[str], typer.Argument(metavar="ATTRIBUTE [ATTRIBUTE]", help="What to show.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="The file to write: .html (the default), .png, .svg or .json.",
+        ),
+    ] = None,
+    ledger: PaidBy = None,
+) -> None:
+    """Draw one attribute of a release as bars with their errors, or two as a heat map. Costs nothing.
+
+    \b
+    Example:
+      maquette plot people.maquette region sex -o region-sex.html
+    """
+    from maquette.results.folder import load
+
+    chart = load(folder, ledger=ledger).plot(*names)
+    place = output or Path(re.sub(r"[^\w-]+", "_", "-".join(names)) + ".html")
+    console.say(f"wrote {chart.save(place)}")
+
+
+def table(
+    folder: Folder,
+    names: Annotated[list[str] | None, typer.Argument(metavar="ATTRIBUTE...", help="To group by.")] = None,
+    values: Annotated[
+        str | None,
+        typer.Option(
+            "--values", help="What to show: count(*), share(), sum(x), mean(x), median(x), quantile(x, 0.9)."
+        ),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", help="Count only records that meet this condition.")
+    ] = None,
+    ledger: PaidBy = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """A table of figures from a release, each with its error. Costs nothing and needs no access to the table.
+
+    \b
+    Example:
+      maquette table people.maquette region --values "mean(age)" --where "sex = 'female'"
+    """
+    from maquette.results.folder import load
+
+    result = load(folder, ledger=ledger).table(*(names or ()), values=values, where=where)
+    _show(result, as_csv=as_csv, as_json=as_json)
+
+
+def sql(
+    folder: Folder,
+    statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT over one table.")],
+    ledger: PaidBy = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a SELECT from a release: counts, shares, sums, means and quantiles by groups, each with its error.
+
+    \b
+    Example:
+      maquette sql people.maquette "select region, count(*), avg(age) from people group by region order by 2 desc"
+    """
+    from maquette.results.folder import load
+
+    _show(load(folder, ledger=ledger).sql(statement), as_csv=as_csv, as_json=as_json)
+
+
+def export(
+    folder: Folder,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
+    csv: Annotated[bool, typer.Option("--csv", help="CSV files (the default).")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Parquet files.")] = False,
+    xlsx: Annotated[bool, typer.Option("--xlsx", help="One Excel workbook.")] = False,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--table", metavar="A,B", help="A table as a file of its own; repeatable."),
+    ] = None,
+    all_tables: Annotated[
+        bool, typer.Option("--all-tables", help="Every table of one and of two attributes that was measured.")
+    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
+    ledger: PaidBy = None,
+) -> None:
+    """Write a release as plain files: rows, answers and tables with their errors, a dictionary of the columns.
+
+    \b
+    Example:
+      maquette export people.maquette -o people-files --csv --table region,sex
+    """
+    from maquette.results.export import export as write
+    from maquette.results.folder import load
+
+    release = load(folder, ledger=ledger)
+    chosen = [tuple(part.strip() for part in text.split(",")) for text in tables or ()]
+    if any(not all(names) for names in chosen):
+        raise ParameterError("expected --table with attributes joined by commas, such as --table region,sex")
+    if all_tables:
+        chosen = list(dict.fromkeys([*chosen, *release.small_tables()]))
+    forms = [form for form, is_wanted in (("csv", csv), ("parquet", parquet), ("xlsx", xlsx)) if is_wanted]
+    place = write(release, output, forms=forms or ["csv"], tables=chosen, replace=replace)  # pyright: ignore[reportArgumentType]
+    written = sorted(path for path in place.rglob("*") if path.is_file())
+    console.say(f"wrote {place}: {len(written)} files")
+    for path in written:
+        console.say(f"  {path.relative_to(place)}  {path.stat().st_size:,} bytes")
+
+
+def replicates(
+    folder: Folder,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
+    count: Annotated[int, typer.Option("-k", "--count", help="How many sets of rows.")] = 20,
+    ledger: PaidBy = None,
+) -> None:
+    """Further sets of rows, each fitted to the released tables with as much noise again: for standard errors.
+
+    \b
+    Example:
+      maquette replicates people.maquette -k 20 -o people-replicates
+    """
+    from maquette.results.folder import load
+
+    sets = load(folder, ledger=ledger).replicates(count)
+    place = sets.save(output)
+    console.say(
+        f"wrote {place}: {count} files of {sets.databases[0].m:,} rows; docs/replicates.md has the rule"
+    )
+
+
+def _show(result: object, *, as_csv: bool, as_json: bool) -> None:
+    import io
+
+    import pyarrow.csv
+
+    from maquette.results.export import plain_texts
+    from maquette.results.tables import ResultTable
+
+    assert isinstance(result, ResultTable)
+    if as_json:
+        console.say_json({"rows": result.to_pylist(), "notes": list(result.notes)})
+    elif as_csv:
+        buffer = io.BytesIO()
+        pyarrow.csv.write_csv(plain_texts(result.arrow), buffer)
+        console.say(buffer.getvalue().decode().rstrip("\n"))
+        for note in result.notes:
+            typer.echo(note, err=True)
+    else:
+        console.say(repr(result))

@@ -13,17 +13,13 @@ from maquette.cli import (
     bound,
     choose,
     console,
-    demo,
     dimension,
     domain,
-    evaluate,
-    export,
     learn,
     ledger,
-    plot,
+    plan,
     release,
     serve,
-    source,
 )
 from maquette.cli.console import Guarded
 
@@ -36,22 +32,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(domain.app, name="domain")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(audit.app, name="audit")
-app.add_typer(source.app, name="source")
-release.register(app)
-answer.register(app)
-export.register(app)
-plot.register(app)
-ask.register(app)
-choose.register(app)
-evaluate.register(app)
-bound.register(app)
-dimension.register(app)
-demo.register(app)
-learn.register(app)
-serve.register(app)
+for name, group in (
+    ("domain", domain.app),
+    ("ledger", ledger.app),
+    ("audit", audit.app),
+    ("source", domain.places),
+):
+    app.add_typer(group, name=name)
+for part in (plan, release, answer, ask, choose, audit, bound, dimension, learn, serve):
+    part.register(app)
 
 
 def _say_version(is_wanted: bool = True) -> None:

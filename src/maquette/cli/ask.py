@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maquette.cli import console
-from maquette.cli.completion import with_hint
 from maquette.cli.console import complain
 from maquette.cli.options import (
     AsJson,
@@ -33,7 +32,7 @@ from maquette.cli.options import (
     TotalEpsilon,
     open_table,
 )
-from maquette.cli.prompt import Prompt, describe, document, say_budget
+from maquette.cli.prompt import Prompt, describe, document, say_budget, with_hint
 from maquette.cli.release import check_ledger
 from maquette.errors import BudgetExceeded, MaquetteError, ParameterError, UselessAnswer, WorkloadError
 

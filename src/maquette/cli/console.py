@@ -1,4 +1,4 @@
-"""What commands print: text or JSON on stdout, progress on stderr."""
+"""What commands print and draw: text or JSON on stdout, progress on stderr, plots as files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
 
-from maquette.errors import MaquetteError, MaquetteWarning
+from maquette.errors import MaquetteError, MaquetteWarning, ParameterError, ReleaseError
 
 if TYPE_CHECKING:
     from maquette.releasing.stages import ExpectedStage
@@ -58,6 +59,26 @@ def bar(share: float, reserved: float = 0.0, *, width: int = 40) -> str:
     full = round(width * min(max(share, 0.0), 1.0))
     waiting = round(width * min(max(share + reserved, 0.0), 1.0)) - full
     return "█" * full + "▒" * waiting + "░" * (width - full - waiting)
+
+
+PLOT_KINDS = (".svg", ".png", ".html", ".json")
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a kind of file that cannot be written, before anything is computed."""
+    if path.suffix not in PLOT_KINDS:
+        raise ParameterError(f"expected a plot file that ends in {', '.join(PLOT_KINDS)}, got {path.name}")
+
+
+def write_plot(specification: dict[str, Any], path: Path, *, title: str) -> None:
+    """A Vega-Lite specification as a file of the kind that its name says."""
+    from maquette.results.charts import Chart
+
+    check_plot(path)
+    try:
+        Chart(specification, title).save(path)
+    except ReleaseError as error:
+        raise ParameterError(f"cannot write the plot to {str(error).removeprefix('cannot write ')}") from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`maquette learn`: short tours of the theory in the terminal, on made-up numbers."""
+"""`maquette learn` and `maquette demo`: tours in the terminal, of the theory and of a release, on made-up numbers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from maquette.cli import bound_plot, console
+from maquette.cli import console
+from maquette.cli.options import Quiet
 from maquette.errors import ParameterError
 
 
 def register(app: typer.Typer) -> None:
+    app.command("demo")(demo)
     app.command("learn")(learn)
 
 
@@ -77,7 +79,7 @@ def learn(
         raise ParameterError(f"expected a topic, one of {', '.join(TOURS)}, got {topic!r}")
     tour = TOURS[topic]
     if plot is not None:
-        bound_plot.check_place(plot)
+        console.check_plot(plot)
     if animate is not None and not (tour.is_run and animate.suffix == ".svg"):
         runs = ", ".join(name for name, one in TOURS.items() if one.is_run)
         raise ParameterError(f"expected a file that ends in .svg, for one of the topics {runs}")
@@ -108,7 +110,8 @@ def _draw(shown: Any, tour: Tour, *, plot: Path | None, animate: Path | None) ->
     from maquette.lessons import animation, picture
 
     if plot is not None:
-        bound_plot.write(picture(shown, title=tour.title or tour.about), plot)
+        title = tour.title or tour.about
+        console.write_plot(picture(shown, title=title), plot, title=title)
         console.say(f"wrote {plot}")
     if animate is not None:
         try:
@@ -337,3 +340,43 @@ TOURS = {
         ),
     ),
 }
+
+
+# `maquette demo`: the whole way of the data in under a minute.
+
+
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to work in.")] = Path(
+        "demo-output"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Invent a census table, release it, ask the release questions and write the report.
+
+    \b
+    Example:
+      maquette demo -o demo-output
+    """
+    from maquette import demo as show
+    from maquette.results import wording
+    from maquette.results.folder import REPORT
+
+    console.say("1. An invented table of 20,000 people, and the domain that declares its columns")
+    source, declared = show.write(output)
+    console.say(f"   {source}\n   {declared}")
+    console.say(f"2. All 1-, 2- and 3-way marginals for epsilon = {show.EPSILON:g}, delta = {show.DELTA:g}")
+    with console.progress(quiet=quiet) as tell:
+        result = show.release(source, declared, progress=tell)
+        place = result.save(output / "people.maquette")
+    console.say(f"   {result.headline}")
+    console.facts(result.facts(), indent="   ")
+    console.say(
+        "3. Questions to the release, which cost nothing more (the table is invented, so true values can be shown)"
+    )
+    for question in show.QUESTIONS:
+        console.say(f"   {question}")
+        console.say(f"      {result.answer(question)}; truth {wording.percent(show.truth(question))}")
+    console.say("4. The same by hand")
+    console.say(f"   maquette answer {place} \"age >= 60 and work = 'retired'\"")
+    console.say(f"   maquette ledger show {output / show.LEDGER}")
+    console.say(f"The report, for a browser: {place / REPORT}")

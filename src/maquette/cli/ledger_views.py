@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maquette.cli.bound_plot import check_place, rendered
+from maquette.cli import console
 from maquette.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
@@ -19,12 +19,7 @@ ASIDE, LOOKED = "spent and reserved", "spent on looks at the table"
 
 def draw(book: Ledger, path: Path) -> None:
     """Write the plot in the form that the file's name asks for."""
-    check_place(path)
-    content = rendered(specification(book), path.suffix)
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise ParameterError(f"cannot write the plot to {path}: {error.strerror}") from None
+    console.write_plot(specification(book), path, title=f"Ledger '{book.name}'")
 
 
 def points(book: Ledger) -> list[dict[str, Any]]:

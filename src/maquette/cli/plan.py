@@ -1,27 +1,167 @@
-"""A plan in the terminal: what will be used is marked, and what cannot be used is folded away.
-
-With the option --online it says what sessions can promise, from public numbers only.
-"""
+"""`maquette plan`: mechanisms ranked by their error, or what sessions can promise; from public numbers only."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from maquette.cli import console
+import typer
+
+from maquette.cli import console, options
 from maquette.errors import ParameterError
 
 if TYPE_CHECKING:
+    from maquette.accounting.budget import Budget
     from maquette.domain import Domain
     from maquette.mechanisms.base import ClassForecast, Forecast
     from maquette.queries.base import Queries
+    from maquette.releasing.planning import Requirement
     from maquette.releasing.ranking import Plan
 
 MARK = "→"
 """Beside the mechanism that a release takes by itself."""
 _HEAD = ("", "mechanism", "guaranteed", "expected", "stated by", "time", "memory", "rows", "remark")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("plan")(plan)
+
+
+def plan(
+    domain: options.DomainFile,
+    n: Annotated[
+        int | None, typer.Option("--n", help="Number of records of the table, a public figure.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget. Without a delta, pure differential privacy.")
+    ] = None,
+    delta: options.Delta = 0.0,
+    beta: options.Beta = 0.05,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Target error: computes the --n or --epsilon it needs; give the other one."),
+    ] = None,
+    relation: options.RelationName = "add-remove",
+    marginals: options.MarginalOrders = None,
+    prefixes: options.PrefixNames = None,
+    ranges: options.RangeNames = None,
+    where: options.Predicates = None,
+    classes: options.ClassWords = None,
+    workload: options.WorkloadFile = None,
+    weight: options.WeightName = None,
+    rows_per_person: Annotated[
+        int, typer.Option(metavar="K", help="Protect persons of whom at most K records count.")
+    ] = 1,
+    ledger: Annotated[
+        str | None, typer.Option(help="A ledger, to see how much of it such a release would take.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also list the mechanisms that cannot do this, and why.")
+    ] = False,
+    online: Annotated[
+        bool, typer.Option("--online", help="For a session: error against the number of questions.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Rank the mechanisms by their error, from public inputs only. Spends nothing, opens no table.
+
+    \b
+    Example:
+      maquette plan --domain people.domain.json --marginals 3 --n 20000 --epsilon 1 --delta 1e-9
+      maquette plan --domain people.domain.json --online --n 20000 --epsilon 1
+    """
+    from maquette.accounting.budget import Budget
+    from maquette.domain import Domain
+    from maquette.releasing.planning import plan as make_plan
+    from maquette.releasing.planning import required
+
+    if online:
+        say_online(domain, n=n, epsilon=epsilon, delta=delta, beta=beta, alpha=alpha, as_json=as_json)
+        return
+    queries = options.read_workload(
+        Domain.load(domain),
+        marginals=marginals,
+        prefixes=prefixes,
+        ranges=ranges,
+        where=where,
+        workload=workload,
+        classes=classes,
+    )
+    public = {"delta": delta, "relation": relation, "beta": beta, "rows_per_person": rows_per_person}
+    if alpha is not None:
+        if (n is None) == (epsilon is None):
+            raise ParameterError(
+                "with --alpha give exactly one of --n and --epsilon; the other one is computed"
+            )
+        _say_required(required(queries, alpha=alpha, n=n, epsilon=epsilon, **public), as_json=as_json)
+        return
+    if n is None or epsilon is None:
+        raise ParameterError("a plan needs --n and --epsilon (or --alpha and one of them)")
+    ranked = make_plan(queries, n=n, epsilon=epsilon, weight=weight, **public)
+    if as_json:
+        share = {} if ledger is None else {"ledger": _share(ledger, Budget(epsilon, delta))}
+        console.say_json(ranked.to_dict() | share)
+        return
+    say_plan(ranked, queries, every=every)
+    if ledger is not None:
+        _say_share(ledger, Budget(epsilon, delta))
+
+
+def _share(location: str, budget: Budget) -> dict[str, Any]:
+    """What a release with this budget takes of a ledger, and the epsilon that would fit at its delta, for scripts."""
+    from maquette.accounting.budget import Cost, affordable_epsilon, release_cost
+    from maquette.accounting.ledger import Ledger
+
+    with Ledger.open(location) as book:
+        balance = book.balance()
+        rest = Cost(balance.left_units, balance.slack_left)
+        payable = budget.pure or not book.budget.pure
+        cost = (
+            release_cost(replace(budget, accounting=book.budget.accounting), book.budget) if payable else None
+        )
+        return {
+            "name": book.name,
+            "takes": None if cost is None else cost.units / balance.total_units,
+            "left": balance.left_units / balance.total_units,
+            "affordable_epsilon": affordable_epsilon(book.budget, rest),
+            "affordable_delta": book.budget.delta,
+        }
+
+
+def _say_share(location: str, budget: Budget) -> None:
+    """How much of a ledger a release with this budget takes, and whether it is there."""
+    from maquette.accounting.budget import Cost, percent_of, release_cost, what_fits
+    from maquette.accounting.ledger import Ledger
+
+    with Ledger.open(location) as book:
+        if not budget.pure and book.budget.pure:
+            console.say(f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta")
+            return
+        balance = book.balance()
+        cost = release_cost(replace(budget, accounting=book.budget.accounting), book.budget)
+        rest = Cost(balance.left_units, balance.slack_left)
+        share, left = (percent_of(u, balance.total_units) for u in (cost.units, balance.left_units))
+        fits = "" if cost.units <= rest.units else f": {what_fits(book.budget, rest, delta=budget.delta)}"
+        console.say(f"It takes {share} of ledger '{book.name}', of which {left} is left{fits}.")
+
+
+def _say_required(requirements: Sequence[Requirement], *, as_json: bool) -> None:
+    if as_json:
+        console.say_json([asdict(one) for one in requirements])
+        return
+    rows = [
+        (
+            one.mechanism,
+            "–" if one.n is None else f"{one.n:,}",
+            "–" if one.epsilon is None else f"{one.epsilon:g}",
+            one.refusal or ("out of reach" if one.n is None or one.epsilon is None else ""),
+        )
+        for one in requirements
+    ]
+    console.table(("mechanism", "n", "epsilon", "remark"), rows, right=(1, 2))
 
 
 def say_plan(plan: Plan, queries: Queries, *, every: bool) -> None:
