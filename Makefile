@@ -41,11 +41,15 @@ system:  ## what tests need of the system (Chromium, Java), installed where it i
 demo: $(READY)  ## a release from a generated table, its answers and its report
 	$(BIN)/maquette demo
 
+# Bytecode is kept, even where PYTHONDONTWRITEBYTECODE is set: compiling the package and the tests anew costs every
+# process ten seconds.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile
+
 quick: $(READY)  ## unit tests, for use while working
-	$(BIN)/python -m pytest -n 2 --dist loadfile --quick
+	$(PYTEST) --quick
 
 test: $(READY) system  ## the whole test suite; the tests of a file run in one process
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST)
 
 # In pieces, each of which is kept until a source or a test changes: a run that was broken off goes on. A piece also has
 # which test ran through which line, and how long it took (benchmarks/mutation.py chooses its tests by that).

@@ -7,6 +7,8 @@ code: examples and noise follow from a test's name, and the tests of a file run 
 
 from __future__ import annotations
 
+import gc
+import os
 import re
 from collections.abc import Generator
 from pathlib import Path
@@ -14,6 +16,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Before numpy is loaded: processes of tests share the cores, and threads of linear algebra that wait for one another
+# cost a hundred times what a small product of matrices does.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from support.repeatable import STREAM
 
@@ -56,6 +62,16 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, objec
 def _draws_as_production(node: pytest.Item | pytest.Collector) -> bool:
     """Is the noise itself what is tested?"""
     return node.get_closest_marker("privacy") is not None or SAMPLERS in node.path.parents
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: Python's collector of cycles need not look at it again after every few tests."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

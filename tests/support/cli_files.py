@@ -7,13 +7,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from typer import testing
 from typer.testing import CliRunner
 
 from maquette.cli.app import app
 from support.made_release import toy_domain
+
+testing._get_command = cache(testing._get_command)
+"""Commands are built from their functions once, not for every call: that takes longer than most of them do."""
 
 CANARY = "CANARY7f3a"
 """Stands in the rows as an odd value; no output may ever contain it."""

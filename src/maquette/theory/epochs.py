@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from maquette import _check
@@ -173,6 +174,7 @@ def _epochs(unit: str, reach: float, k: int, beta: float, cap: int, epochs: int)
     )
 
 
+@lru_cache(maxsize=256)
 def _cheapest(width: float, cap: int, k: int, epochs: int, beta: float) -> tuple[float, float]:
     """The cheapest epsilons of an epoch's threshold and tests whose noise stays within `width`, at chance beta."""
 
