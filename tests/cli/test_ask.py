@@ -106,7 +106,7 @@ def test_the_prompt_writes_synthetic_rows(desk, tmp_path):
 
 def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
     from maquette.cli import ask as asking
-    from maquette.cli import prompt
+    from maquette.cli import options, prompt
 
     lines = iter(["sex = 'Male'", "sex = 'Male'", "sex = 'Male'", ":quit"])
     agreed = iter([False, True, False, True])  # not the size; the size but not the question; the question
@@ -116,7 +116,16 @@ def test_a_terminal_shows_the_price_and_asks_before_it_pays(desk, monkeypatch):
     said: list[str] = []
     monkeypatch.setattr(prompt.console, "say", lambda text="": said.append(text))
     _, ledger, table, domain = desk
-    asking.ask(str(table), domain=domain, epsilon=2.0, alpha=0.2, ledger=str(ledger), quiet=True)
+    asking.ask(
+        source=str(table),
+        domain=domain,
+        privacy=options.Privacy(2.0),
+        payer=options.Payer(str(ledger)),
+        place=options.Place(),
+        persons=options.Persons(),
+        alpha=0.2,
+        quiet=True,
+    )
     assert sum("(paid)" in line for line in said) == 1
     assert next(agreed, None) is None
     assert any("of the session's budget left" in line for line in said)

@@ -65,7 +65,7 @@ def test_the_promised_commands_are_there():
 def test_every_command_helps_with_an_example(words):
     ended = call(*words, "--help")
     assert ended.code == 0
-    assert "Example:" in ended.out
+    assert "\n  Example:\n    maquette " in ended.out  # on lines of its own, not run into a paragraph
     assert f"maquette {' '.join(words)}" in ended.out.split("Example:")[1]
 
 

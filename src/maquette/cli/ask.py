@@ -13,24 +13,15 @@ from maquette.cli import console
 from maquette.cli.console import complain
 from maquette.cli.options import (
     AsJson,
-    Beta,
-    Delimiter,
-    Delta,
     DomainFile,
-    Encoding,
-    Epsilon,
-    LedgerPlace,
     Memory,
-    PersonColumn,
+    Payer,
+    Persons,
+    Place,
+    Privacy,
     Quiet,
-    RelationName,
-    RowsPerPerson,
     Source,
-    TableName,
-    TableQuery,
-    TotalDelta,
-    TotalEpsilon,
-    open_table,
+    grouped,
 )
 from maquette.cli.prompt import Prompt, describe, document, say_budget, with_hint
 from maquette.cli.release import check_ledger
@@ -47,13 +38,14 @@ AT_ONCE = 64
 
 
 def register(app: typer.Typer) -> None:
-    app.command("ask")(ask)
+    app.command("ask")(grouped(ask))
 
 
 def ask(
+    *,
     source: Source,
     domain: DomainFile,
-    epsilon: Epsilon,
+    privacy: Privacy,
     predicates: Annotated[
         list[str] | None,
         typer.Argument(
@@ -73,8 +65,6 @@ def ask(
             "--file", "-f", help="A file of SQL conditions and SELECTs, one per line; # starts a comment."
         ),
     ] = None,
-    delta: Delta = 0.0,
-    beta: Beta = 0.05,
     alpha: Annotated[
         float | None,
         typer.Option(help="The error that every answer may have; by default one that suits the budget."),
@@ -94,10 +84,7 @@ def ask(
         typer.Option("--allow-useless", help="Pay even for answers with an error of 50 points or more."),
     ] = False,
     any_error: Annotated[bool, typer.Option("--any-error", hidden=True)] = False,
-    relation: RelationName = "add-remove",
-    ledger: LedgerPlace = None,
-    total_epsilon: TotalEpsilon = None,
-    total_delta: TotalDelta = None,
+    payer: Payer,
     analyst: Annotated[
         str | None,
         typer.Option(
@@ -116,13 +103,9 @@ def ask(
     forecast: Annotated[
         bool, typer.Option("--forecast", help="Only show what the questions would cost.")
     ] = False,
-    delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
+    place: Place,
     memory: Memory = None,
-    table: TableName = None,
-    query: TableQuery = None,
-    person: PersonColumn = None,
-    rows_per_person: RowsPerPerson = None,
+    persons: Persons,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -156,39 +139,23 @@ def ask(
         )
     allow_useless = allow_useless or any_error
     declared = Domain.load(domain)
-    Budget(epsilon, delta)
-    Relation.named(relation)
+    Budget(privacy.epsilon, privacy.delta)
+    Relation.named(privacy.relation)
     check.one_of(MECHANISMS, mechanism=mechanism)
     start = None if prior is None else load(prior)
     texts = _questions(declared, [*(predicates or []), *(sql or [])], file)
-    if ledger is not None:
-        check_ledger(ledger, Path(ledger))
+    if payer.ledger is not None:
+        check_ledger(payer.ledger, Path(payer.ledger))
     with console.progress(quiet=quiet) as tell:
-        handle = open_table(
-            source,
-            declared,
-            delimiter=delimiter,
-            encoding=encoding,
-            table=table,
-            query=query,
-            tell=tell,
-            person=person,
-            rows_per_person=rows_per_person,
-            memory=memory,
-        )
+        handle = place.open(source, declared, tell, memory=memory, **asdict(persons))
         opened = session(
             handle,
-            epsilon=epsilon,
-            delta=delta,
-            beta=beta,
+            **asdict(privacy),
+            **asdict(payer),
             alpha=alpha,
             mechanism=mechanism,
             queries=queries,
             budget_for_all=budget_for_all or lasting,
-            relation=relation,
-            ledger=ledger,
-            total_epsilon=total_epsilon,
-            total_delta=total_delta,
             analyst=analyst,
             share=share,
             prior=start,

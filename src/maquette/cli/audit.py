@@ -14,14 +14,12 @@ from maquette.cli.options import (
     AsJson,
     Delimiter,
     Delta,
-    Encoding,
     Memory,
+    Place,
     Quiet,
     RelationName,
-    TableName,
-    TableQuery,
     file_name,
-    open_table,
+    grouped,
 )
 from maquette.errors import ParameterError
 
@@ -41,7 +39,7 @@ REFUTES = (
 
 
 def register(root: typer.Typer) -> None:
-    root.command("evaluate")(evaluate)
+    root.command("evaluate")(grouped(evaluate))
 
 
 @app.callback()
@@ -197,17 +195,15 @@ SUFFIX = ".evaluation-not-private.html"
 
 
 def evaluate(
+    *,
     folder: Folder,
     source: Annotated[str, typer.Argument(metavar="TABLE", help="The private table that it was made from.")],
     domain: Annotated[
         Path | None,
         typer.Option("--domain", "-d", help="The domain file. Default: the domain of the release."),
     ] = None,
-    delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
+    place: Place,
     memory: Memory = None,
-    table: TableName = None,
-    query: TableQuery = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help=f"The page with plots. Default: TABLE{SUFFIX}."),
@@ -234,36 +230,28 @@ def evaluate(
 
     release = load(folder, ledger=ledger)
     payer = ledger if ledger is not None else payer_beside(folder, release)
-    place = output if output is not None else Path(f"{file_name(source, table)}{SUFFIX}")
+    target = output if output is not None else Path(f"{file_name(source, place.table)}{SUFFIX}")
     if page:
-        check_page_place(place)
+        check_page_place(target)
     if page and output is None:
-        check_default_page_place(place)
+        check_default_page_place(target)
     declared = release.domain if domain is None else Domain.load(domain)
+    persons = {}
+    if release.persons is not None:
+        persons = {"person": release.persons.column, "rows_per_person": release.persons.rows}
     with console.progress(quiet=quiet) as tell:
-        handle = open_table(
-            source,
-            declared,
-            delimiter=delimiter,
-            encoding=encoding,
-            table=table,
-            query=query,
-            tell=tell,
-            person=None if release.persons is None else release.persons.column,
-            rows_per_person=None if release.persons is None else release.persons.rows,
-            memory=memory,
-        )
+        handle = place.open(source, declared, tell, memory=memory, **persons)
         tell("comparing with the truth", 0.0)
         evaluation = compare(release, handle, ledger=payer)
         tell("comparing with the truth", 1.0)
         if page:
-            write_page(evaluation, place)
+            write_page(evaluation, target)
     if as_json:
-        console.say_json(evaluation.to_dict() | {"page": str(place) if page else None})
+        console.say_json(evaluation.to_dict() | {"page": str(target) if page else None})
         return
     _say(evaluation)
     if page:
-        console.say(f"wrote {place}: keep it as you keep the table")
+        console.say(f"wrote {target}: keep it as you keep the table")
 
 
 def _say(evaluation: Evaluation) -> None:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("bound")(bound)
+    app.command("bound")(options.grouped(bound))
 
 
 def bound(
+    *,
     n: Annotated[str, typer.Option("--n", help="Number of records of the table, a public figure.")],
     epsilon: options.Epsilon,
     delta: options.Delta = 0.0,
@@ -44,12 +45,7 @@ def bound(
     domain: Annotated[
         Path | None, typer.Option("--domain", "-d", help="A domain file, with queries as in `plan`.")
     ] = None,
-    marginals: options.MarginalOrders = None,
-    prefixes: options.PrefixNames = None,
-    ranges: options.RangeNames = None,
-    where: options.Predicates = None,
-    classes: options.ClassWords = None,
-    workload: options.WorkloadFile = None,
+    workload: options.Workload,
     alpha: Annotated[
         float | None,
         typer.Option(help="Also print how many records, which epsilon, how many queries this error allows."),
@@ -81,15 +77,7 @@ def bound(
     if domain is not None:
         if universe is not None or queries is not None or shape is not None:
             raise ParameterError("give either --domain with queries, or --universe and --queries, not both")
-        class_of_queries = options.read_workload(
-            Domain.load(domain),
-            marginals=marginals,
-            prefixes=prefixes,
-            ranges=ranges,
-            where=where,
-            workload=workload,
-            classes=classes,
-        )
+        class_of_queries = workload.read(Domain.load(domain))
         from maquette.theory.existence import facts_of
 
         facts = facts_of(class_of_queries, vc=vc)

@@ -10,24 +10,16 @@ import typer
 from maquette.cli import console
 from maquette.cli.options import (
     AsJson,
-    Beta,
     ClassWords,
-    Delimiter,
-    Delta,
     DomainFile,
-    Encoding,
-    Epsilon,
-    LedgerPlace,
+    Payer,
+    Place,
     Predicates,
+    Privacy,
     Quiet,
-    RelationName,
     Source,
-    TableName,
-    TableQuery,
-    TotalDelta,
-    TotalEpsilon,
-    open_table,
-    read_workload,
+    Workload,
+    grouped,
 )
 from maquette.errors import BudgetExceeded, ParameterError
 
@@ -38,15 +30,16 @@ Key = Annotated[str | None, typer.Option(help="The name in the ledger; the same 
 
 
 def register(app: typer.Typer) -> None:
-    app.command("choose")(choose)
-    app.command("above")(above)
-    app.command("stream")(stream)
+    app.command("choose")(grouped(choose))
+    app.command("above")(grouped(above))
+    app.command("stream")(grouped(stream))
 
 
 def choose(
+    *,
     source: Source,
     domain: DomainFile,
-    epsilon: Epsilon,
+    privacy: Privacy,
     where: Predicates = None,
     classes: ClassWords = None,
     attribute: Annotated[
@@ -57,27 +50,19 @@ def choose(
         float | None, typer.Option(help="Choose the cell at which this share of the records is reached.")
     ] = None,
     method: Annotated[str, typer.Option(help="auto, permute-and-flip, exponential or noisy-max.")] = "auto",
-    delta: Delta = 0.0,
-    beta: Beta = 0.05,
-    relation: RelationName = "add-remove",
-    ledger: LedgerPlace = None,
-    total_epsilon: TotalEpsilon = None,
-    total_delta: TotalDelta = None,
+    payer: Payer,
     key: Key = None,
-    delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
-    table: TableName = None,
-    query: TableQuery = None,
+    place: Place,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Choose privately: the query that counts most among several, or the cell of a quantile.
 
-    \\b
+    \b
     Example:
-      maquette choose people.csv --domain people.domain.json --epsilon 0.5 --ledger people.ledger \\\\
+      maquette choose people.csv --domain people.domain.json --epsilon 0.5 --ledger people.ledger \\
         --class points:region
-      maquette choose people.csv --domain people.domain.json --epsilon 0.5 --ledger people.ledger \\\\
+      maquette choose people.csv --domain people.domain.json --epsilon 0.5 --ledger people.ledger \\
         --attribute age --quantile 0.5
     """
     from maquette.domain import Domain
@@ -88,32 +73,17 @@ def choose(
         raise ParameterError("a quantile needs both --attribute and --quantile")
     candidates: Any = attribute
     if attribute is None:
-        candidates = read_workload(
-            declared,
-            marginals=None,
-            prefixes=None,
-            ranges=None,
-            where=where,
-            workload=None,
-            classes=classes,
-        )
+        candidates = Workload(where=where, classes=classes).read(declared)
     with console.progress(quiet=quiet) as tell:
-        handle = open_table(
-            source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
-        )
+        handle = place.open(source, declared, tell)
         chosen = make(
             handle,
             candidates,
             score="count" if quantile is None else "quantile",
             quantile=quantile,
-            epsilon=epsilon,
-            delta=delta,
             method=method,  # pyright: ignore[reportArgumentType]
-            beta=beta,
-            relation=relation,
-            ledger=ledger,
-            total_epsilon=total_epsilon,
-            total_delta=total_delta,
+            **asdict(privacy),
+            **asdict(payer),
             key=key,
         )
     if as_json:
@@ -123,9 +93,10 @@ def choose(
 
 
 def above(
+    *,
     source: Source,
     domain: DomainFile,
-    epsilon: Epsilon,
+    privacy: Privacy,
     predicates: Annotated[
         list[str], typer.Argument(metavar="PREDICATE...", help="SQL conditions, in order.")
     ],
@@ -133,17 +104,9 @@ def above(
     positives: Annotated[int, typer.Option(help="How many questions may be above it.")] = 1,
     values: Annotated[bool, typer.Option("--values", help="Noisy counts of those above.")] = False,
     questions: Annotated[int, typer.Option(help="How many questions the statement is for.")] = 1000,
-    delta: Delta = 0.0,
-    beta: Beta = 0.05,
-    relation: RelationName = "add-remove",
-    ledger: LedgerPlace = None,
-    total_epsilon: TotalEpsilon = None,
-    total_delta: TotalDelta = None,
+    payer: Payer,
     key: Key = None,
-    delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
-    table: TableName = None,
-    query: TableQuery = None,
+    place: Place,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -152,9 +115,9 @@ def above(
     Only answers above the threshold use up the budget, which is reserved at the start. The same command again goes on
     with the same stream and asks its questions again.
 
-    \\b
+    \b
     Example:
-      maquette above people.csv --domain people.domain.json --epsilon 1 --ledger people.ledger --threshold 500 \\\\
+      maquette above people.csv --domain people.domain.json --epsilon 1 --ledger people.ledger --threshold 500 \\
         --positives 2 "age < 20" "age between 20 and 40" "age > 60"
     """
     from maquette.domain import Domain
@@ -163,22 +126,15 @@ def above(
     declared = Domain.load(domain)
     _check_readable(declared, predicates)
     with console.progress(quiet=quiet) as tell:
-        handle = open_table(
-            source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
-        )
+        handle = place.open(source, declared, tell)
         stream = above_threshold(
             handle,
             threshold=threshold,
-            epsilon=epsilon,
-            delta=delta,
             positives=positives,
             values=values,
             questions=questions,
-            beta=beta,
-            relation=relation,
-            ledger=ledger,
-            total_epsilon=total_epsilon,
-            total_delta=total_delta,
+            **asdict(privacy),
+            **asdict(payer),
             key=key,
         )
     outcomes: list[dict[str, Any]] = []
@@ -205,24 +161,17 @@ def above(
 
 
 def stream(
+    *,
     source: Source,
     domain: DomainFile,
-    epsilon: Epsilon,
+    privacy: Privacy,
     time: Annotated[str, typer.Option(help="The ordered attribute whose cells are the steps of time.")],
     condition: Annotated[
         str | None, typer.Option("--where", help="Count the records of this SQL condition only.")
     ] = None,
-    delta: Delta = 0.0,
-    beta: Beta = 0.05,
-    relation: RelationName = "add-remove",
-    ledger: LedgerPlace = None,
-    total_epsilon: TotalEpsilon = None,
-    total_delta: TotalDelta = None,
+    payer: Payer,
     key: Key = None,
-    delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
-    table: TableName = None,
-    query: TableQuery = None,
+    place: Place,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -230,7 +179,7 @@ def stream(
 
     The same command again shows the stored counts and costs nothing.
 
-    \\b
+    \b
     Example:
       maquette stream visits.csv --domain visits.domain.json --epsilon 1 --ledger visits.ledger --time day
     """
@@ -239,20 +188,13 @@ def stream(
 
     declared = Domain.load(domain)
     with console.progress(quiet=quiet) as tell:
-        handle = open_table(
-            source, declared, delimiter=delimiter, encoding=encoding, table=table, query=query, tell=tell
-        )
+        handle = place.open(source, declared, tell)
         counts = count_stream(
             handle,
             time,
             condition=condition,
-            epsilon=epsilon,
-            delta=delta,
-            beta=beta,
-            relation=relation,
-            ledger=ledger,
-            total_epsilon=total_epsilon,
-            total_delta=total_delta,
+            **asdict(privacy),
+            **asdict(payer),
             key=key,
         )
     if as_json:

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maquette.cli import console
-from maquette.cli.options import (
-    AsJson,
-    ClassWords,
-    MarginalOrders,
-    Predicates,
-    PrefixNames,
-    RangeNames,
-    WorkloadFile,
-    read_workload,
-)
+from maquette.cli.options import AsJson, Workload, grouped
 from maquette.errors import WorkloadError
 
 if TYPE_CHECKING:
@@ -30,19 +21,15 @@ MAX_SHOWN = 16
 
 
 def register(app: typer.Typer) -> None:
-    app.command("dimension")(dimension)
+    app.command("dimension")(grouped(dimension))
 
 
 def dimension(
+    *,
     domain: Annotated[
         Path | None, typer.Option("--domain", "-d", help="The domain file: the declared public schema.")
     ] = None,
-    marginals: MarginalOrders = None,
-    prefixes: PrefixNames = None,
-    ranges: RangeNames = None,
-    where: Predicates = None,
-    classes: ClassWords = None,
-    workload: WorkloadFile = None,
+    workload: Workload,
     matrix: Annotated[
         Path | None, typer.Option(help="A CSV file of weights instead: a line per query, a column per cell.")
     ] = None,
@@ -74,15 +61,7 @@ def dimension(
     elif domain is None:
         raise WorkloadError("a dimension needs --domain with queries, or --matrix")
     else:
-        queries = read_workload(
-            Domain.load(domain),
-            marginals=marginals,
-            prefixes=prefixes,
-            ranges=ranges,
-            where=where,
-            workload=workload,
-            classes=classes,
-        )
+        queries = workload.read(Domain.load(domain))
     result = dimension_interval(queries, gamma, effort=effort)
     if as_json:
         console.say_json(_document(queries, result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,14 +15,14 @@ from maquette.cli.options import (
     Delta,
     Encoding,
     Epsilon,
-    PersonColumn,
+    Persons,
+    Place,
     RelationName,
-    RowsPerPerson,
     Source,
-    TableName,
     TableQuery,
     TotalDelta,
     TotalEpsilon,
+    grouped,
 )
 from maquette.errors import DomainError, ParameterError
 
@@ -31,15 +32,14 @@ app = typer.Typer(
 
 
 @app.command("draft")
+@grouped
 def draft(
+    *,
     source: Annotated[str, typer.Argument(metavar="TABLE", help="The private table.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write; stdout if absent.")
     ] = None,
-    delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
-    table: TableName = None,
-    query: TableQuery = None,
+    place: Place,
     na_values: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,9 +60,7 @@ def draft(
     from maquette.gate.handle import draft as draft_domain
     from maquette.results.folder import write_text
 
-    domain = draft_domain(
-        source, delimiter=delimiter, encoding=encoding, table=table, query=query, na_values=na_values or ()
-    )
+    domain = draft_domain(source, **asdict(place), na_values=na_values or ())
     if output is None:
         console.say(to_text(domain).rstrip())
         return
@@ -172,7 +170,9 @@ def check(
 
 
 @app.command("discover")
+@grouped
 def discover(
+    *,
     source: Source,
     epsilon: Epsilon,
     ledger: Annotated[
@@ -200,8 +200,7 @@ def discover(
         list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Leave it out; repeatable.")
     ] = None,
     relation: RelationName = "add-remove",
-    person: PersonColumn = None,
-    rows_per_person: RowsPerPerson = None,
+    persons: Persons,
     total_epsilon: TotalEpsilon = None,
     total_delta: TotalDelta = None,
     na_values: Annotated[
@@ -210,10 +209,7 @@ def discover(
             "--na", metavar="TEXT", help="A text that means missing, instead of the usual; repeatable."
         ),
     ] = None,
-    delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
-    table: TableName = None,
-    query: TableQuery = None,
+    place: Place,
     key: Annotated[
         str | None, typer.Option(help="A name for this run in the ledger; a new key pays again.")
     ] = None,
@@ -253,15 +249,11 @@ def discover(
         columns=columns,
         na_values=MISSING_WORDS if na_values is None else na_values,
         relation=relation,
-        person=person,
-        rows_per_person=rows_per_person,
+        **asdict(persons),
         total_epsilon=total_epsilon,
         total_delta=total_delta,
         key=key,
-        table=table,
-        query=query,
-        delimiter=delimiter,
-        encoding=encoding,
+        **asdict(place),
     )
     write_text(output, to_text(result.domain))
     if as_json:
@@ -286,12 +278,10 @@ def place_group() -> None:
 
 
 @places.command("check")
+@grouped
 def check_place(
     source: Source,
-    delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
-    table: TableName = None,
-    query: TableQuery = None,
+    place: Place,
     as_json: AsJson = False,
 ) -> None:
     """Open a table without reading its records, and warn of what its reader could do besides reading.
@@ -305,14 +295,14 @@ def check_place(
     """
     from maquette.gate.handle import check_source
 
-    place = check_source(source, table=table, query=query, delimiter=delimiter, encoding=encoding)
+    facts = check_source(source, **asdict(place))
     if as_json:
         console.say_json(
-            {"source": place.description, "columns": place.columns, "warnings": list(place.warnings)}
+            {"source": facts.description, "columns": facts.columns, "warnings": list(facts.warnings)}
         )
         return
-    console.say(f"{place.description}: {place.columns} columns")
-    for warning in place.warnings:
+    console.say(f"{facts.description}: {facts.columns} columns")
+    for warning in facts.warnings:
         console.say(f"warning: {warning}")
-    if not place.warnings:
+    if not facts.warnings:
         console.say("nothing to warn of")

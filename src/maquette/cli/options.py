@@ -1,10 +1,14 @@
-"""Options that several commands share, with one wording."""
+"""Options that several commands share, with one wording, alone and in groups."""
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -82,39 +86,42 @@ ClassWords = Annotated[
 WorkloadFile = Annotated[Path | None, typer.Option("--workload", help="A workload file (JSON).")]
 
 
-def read_workload(
-    domain: Domain,
-    *,
-    marginals: list[int] | None,
-    prefixes: list[str] | None,
-    ranges: list[str] | None,
-    where: list[str] | None,
-    workload: Path | None,
-    classes: list[str] | None = None,
-) -> Queries:
-    """The union of everything that was asked for on the command line."""
-    from maquette import queries as q
+@dataclass(frozen=True)
+class Workload:
+    """The queries of a command."""
 
-    parts: list[Queries] = []
-    if any(order < 1 for order in marginals or []):
-        raise WorkloadError("expected --marginals 1 or more: a marginal has at least one attribute")
-    if marginals:
-        parts.append(q.marginals(domain, marginals[0] if len(marginals) == 1 else marginals))
-    parts += [q.prefixes(domain, name) for name in prefixes or []]
-    parts += [q.ranges(domain, *(n.strip() for n in names.split(","))) for names in ranges or []]
-    if where:
-        parts.append(q.exact_predicates(domain, where))
-        for said in dict.fromkeys(said for text in where for said in q.where(domain, text).cuts):
-            complain(f"note: {said}; it is asked as two queries, one for each side")
-    parts += [q.parse_workload(domain, [word]) for word in classes or []]
-    if workload is not None:
-        parts.append(q.load(domain, workload))
-    if not parts:
-        raise WorkloadError(
-            "there are no queries; give at least one of --marginals K, --prefixes ATTR, --ranges A[,B], "
-            '--where "...", --class WORD, --workload FILE'
-        )
-    return parts[0] if len(parts) == 1 else q.union(*parts)
+    marginals: MarginalOrders = None
+    prefixes: PrefixNames = None
+    ranges: RangeNames = None
+    where: Predicates = None
+    classes: ClassWords = None
+    workload: WorkloadFile = None
+
+    def read(self, domain: Domain) -> Queries:
+        """The union of everything that was asked for on the command line."""
+        from maquette import queries as q
+
+        parts: list[Queries] = []
+        orders = self.marginals or []
+        if any(order < 1 for order in orders):
+            raise WorkloadError("expected --marginals 1 or more: a marginal has at least one attribute")
+        if orders:
+            parts.append(q.marginals(domain, orders[0] if len(orders) == 1 else orders))
+        parts += [q.prefixes(domain, name) for name in self.prefixes or []]
+        parts += [q.ranges(domain, *(n.strip() for n in names.split(","))) for names in self.ranges or []]
+        if self.where:
+            parts.append(q.exact_predicates(domain, self.where))
+            for said in dict.fromkeys(said for text in self.where for said in q.where(domain, text).cuts):
+                complain(f"note: {said}; it is asked as two queries, one for each side")
+        parts += [q.parse_workload(domain, [word]) for word in self.classes or []]
+        if self.workload is not None:
+            parts.append(q.load(domain, self.workload))
+        if not parts:
+            raise WorkloadError(
+                "there are no queries; give at least one of --marginals K, --prefixes ATTR, --ranges A[,B], "
+                '--where "...", --class WORD, --workload FILE'
+            )
+        return parts[0] if len(parts) == 1 else q.union(*parts)
 
 
 # How commands open the private table and choose its ledger: options with one wording, one call.
@@ -164,31 +171,78 @@ def file_name(source: str, table: str | None) -> str:
     return re.sub(r"[^\w.-]+", "-", table or (Path(source[6:]).stem if is_path else "") or "query")
 
 
-def open_table(
-    source: str,
-    declared: Domain,
-    *,
-    delimiter: str,
-    encoding: str,
-    table: str | None,
-    query: str | None,
-    tell: Progress,
-    person: str | None = None,
-    rows_per_person: int | None = None,
-    memory: int | None = None,
-) -> Table:
-    """The table behind its barrier, with progress while it is read."""
-    from maquette.gate import handle
+@dataclass(frozen=True)
+class Place:
+    """How a table is read, and which one inside a database."""
 
-    return handle.open(
-        source,
-        domain=declared,
-        delimiter=delimiter,
-        encoding=encoding,
-        table=table,
-        query=query,
-        person=person,
-        rows_per_person=rows_per_person,
-        memory_limit=None if memory is None else memory * 10**6,
-        progress=lambda share: tell("reading the table", share),
-    )
+    delimiter: Delimiter = ","
+    encoding: Encoding = "utf-8"
+    table: TableName = None
+    query: TableQuery = None
+
+    def open(
+        self, source: str, declared: Domain, tell: Progress, *, memory: int | None = None, **persons: Any
+    ) -> Table:
+        """The table behind its barrier, with progress while it is read; `persons` says whose rows they are."""
+        from maquette.gate import handle
+
+        return handle.open(
+            source,
+            domain=declared,
+            **asdict(self),
+            **persons,
+            memory_limit=None if memory is None else memory * 10**6,
+            progress=lambda share: tell("reading the table", share),
+        )
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What an answer may cost, and what is said of its error."""
+
+    epsilon: Epsilon
+    delta: Delta = 0.0
+    beta: Beta = 0.05
+    relation: RelationName = "add-remove"
+
+
+@dataclass(frozen=True)
+class Payer:
+    """The ledger that pays, and the totals of a new one."""
+
+    ledger: LedgerPlace = None
+    total_epsilon: TotalEpsilon = None
+    total_delta: TotalDelta = None
+
+
+@dataclass(frozen=True)
+class Persons:
+    """Who is protected, where a person may have several rows."""
+
+    person: PersonColumn = None
+    rows_per_person: RowsPerPerson = None
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for Typer: a parameter that is a group of options stands for all of them, in its place."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        of_group = inspect.signature(groups[name]).parameters if name in groups else {name: parameter}
+        kinds = get_type_hints(groups[name], include_extras=True) if name in groups else hints
+        parameters += [
+            one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kinds[option])
+            for option, one in of_group.items()
+        ]
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        members = {
+            name: kind(**{one.name: values.pop(one.name) for one in fields(kind)})
+            for name, kind in groups.items()
+        }
+        command(**values, **members)
+
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    return run

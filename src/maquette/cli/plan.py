@@ -27,10 +27,11 @@ _HEAD = ("", "mechanism", "guaranteed", "expected", "stated by", "time", "memory
 
 
 def register(app: typer.Typer) -> None:
-    app.command("plan")(plan)
+    app.command("plan")(options.grouped(plan))
 
 
 def plan(
+    *,
     domain: options.DomainFile,
     n: Annotated[
         int | None, typer.Option("--n", help="Number of records of the table, a public figure.")
@@ -45,12 +46,7 @@ def plan(
         typer.Option(help="Target error: computes the --n or --epsilon it needs; give the other one."),
     ] = None,
     relation: options.RelationName = "add-remove",
-    marginals: options.MarginalOrders = None,
-    prefixes: options.PrefixNames = None,
-    ranges: options.RangeNames = None,
-    where: options.Predicates = None,
-    classes: options.ClassWords = None,
-    workload: options.WorkloadFile = None,
+    workload: options.Workload,
     weight: options.WeightName = None,
     rows_per_person: Annotated[
         int, typer.Option(metavar="K", help="Protect persons of whom at most K records count.")
@@ -81,15 +77,7 @@ def plan(
     if online:
         say_online(domain, n=n, epsilon=epsilon, delta=delta, beta=beta, alpha=alpha, as_json=as_json)
         return
-    queries = options.read_workload(
-        Domain.load(domain),
-        marginals=marginals,
-        prefixes=prefixes,
-        ranges=ranges,
-        where=where,
-        workload=workload,
-        classes=classes,
-    )
+    queries = workload.read(Domain.load(domain))
     public = {"delta": delta, "relation": relation, "beta": beta, "rows_per_person": rows_per_person}
     if alpha is not None:
         if (n is None) == (epsilon is None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,12 +16,8 @@ from maquette.cli.ledger import paid_so_far
 from maquette.cli.ledger_views import check_folders
 from maquette.cli.options import (
     Accounting,
-    LedgerPlace,
     Source,
-    TotalDelta,
-    TotalEpsilon,
     file_name,
-    open_table,
 )
 from maquette.errors import ParameterError
 
@@ -30,27 +27,18 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("release")(release)
+    app.command("release")(options.grouped(release))
 
 
 def release(
+    *,
     source: Source,
     domain: options.DomainFile,
-    epsilon: options.Epsilon,
-    delta: options.Delta = 0.0,
-    beta: options.Beta = 0.05,
-    relation: options.RelationName = "add-remove",
+    privacy: options.Privacy,
     mechanism: Annotated[str, typer.Option(help="A mechanism by name, or auto.")] = "auto",
-    marginals: options.MarginalOrders = None,
-    prefixes: options.PrefixNames = None,
-    ranges: options.RangeNames = None,
-    where: options.Predicates = None,
-    classes: options.ClassWords = None,
-    workload: options.WorkloadFile = None,
+    workload: options.Workload,
     weight: options.WeightName = None,
-    ledger: LedgerPlace = None,
-    total_epsilon: TotalEpsilon = None,
-    total_delta: TotalDelta = None,
+    payer: options.Payer,
     accounting: Accounting = None,
     rows: Annotated[
         str | None,
@@ -83,13 +71,9 @@ def release(
         str | None,
         typer.Option(help="A name for this run. The same key costs nothing again, a new key pays again."),
     ] = None,
-    delimiter: options.Delimiter = ",",
-    encoding: options.Encoding = "utf-8",
+    place: options.Place,
     memory: options.Memory = None,
-    table: options.TableName = None,
-    query: options.TableQuery = None,
-    person: options.PersonColumn = None,
-    rows_per_person: options.RowsPerPerson = None,
+    persons: options.Persons,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The release folder. Default: TABLE.maquette.")
     ] = None,
@@ -115,23 +99,12 @@ def release(
     from maquette.results.folder import check_place
 
     declared = Domain.load(domain)
-    queries = options.read_workload(
-        declared,
-        marginals=marginals,
-        prefixes=prefixes,
-        ranges=ranges,
-        where=where,
-        workload=workload,
-        classes=classes,
-    )
-    place = output if output is not None else default_folder(source, table)
+    queries = workload.read(declared)
+    folder = output if output is not None else default_folder(source, place.table)
     # a table may take minutes to read: what can be refused before is refused before
     parameters: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "relation": relation,
+        **asdict(privacy),
         "mechanism": _with_target(mechanism, alpha),
-        "beta": beta,
         "certificate": _certificate(certificate),
         "groups": groups,
         "rows": _rows(rows),
@@ -141,41 +114,30 @@ def release(
     }
     ledger_accounting = _accounting(accounting)
     started = datetime.now(UTC).replace(microsecond=0)
-    request = Request.of(queries, **parameters, persons=Persons.named(person, rows_per_person))
-    check_place(place, replace=replace, key=_repeated(ledger, key or request.key))
-    check_ledger(ledger, place)
+    request = Request.of(
+        queries, **parameters, persons=Persons.named(persons.person, persons.rows_per_person)
+    )
+    check_place(folder, replace=replace, key=_repeated(payer.ledger, key or request.key))
+    check_ledger(payer.ledger, folder)
     try:
         with console.progress(quiet=quiet) as watcher:
             tell = _with_files(watcher, source, queries.count)
-            handle = open_table(
-                source,
-                declared,
-                delimiter=delimiter,
-                encoding=encoding,
-                table=table,
-                query=query,
-                tell=tell,
-                person=person,
-                rows_per_person=rows_per_person,
-                memory=memory,
-            )
+            handle = place.open(source, declared, tell, memory=memory, **asdict(persons))
             result = make_release(
                 handle,
                 queries,
                 **parameters,
-                ledger=ledger,
-                total_epsilon=total_epsilon,
-                total_delta=total_delta,
+                **asdict(payer),
                 accounting=ledger_accounting,
                 key=key,
                 progress=tell,
             )
             tell("writing the release", 0.0)
-            result.save(place, replace=replace)
+            result.save(folder, replace=replace)
     except KeyboardInterrupt as stopped:
-        _say_interrupted(ledger, drawing=str(stopped))
+        _say_interrupted(payer.ledger, drawing=str(stopped))
         raise typer.Exit(INTERRUPTED) from None
-    _say_release(result, place, is_repeat=result.created < started, as_json=as_json)
+    _say_release(result, folder, is_repeat=result.created < started, as_json=as_json)
 
 
 READ_SECONDS, WRITE_SECONDS = 1.5e-8, 3e-7
