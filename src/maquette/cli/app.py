@@ -43,6 +43,14 @@ for part in (plan, release, answer, ask, choose, audit, bound, dimension, learn,
     part.register(app)
 
 
+def leave_only(names: list[str]) -> None:
+    """Of all commands only these, where there are such: typer builds every one before it runs one."""
+    commands = [command for command in app.registered_commands if command.name in names]
+    groups = [group for group in app.registered_groups if group.name in names]
+    if commands or groups:
+        app.registered_commands, app.registered_groups = commands, groups
+
+
 def _say_version(is_wanted: bool = True) -> None:
     from maquette import __version__
 

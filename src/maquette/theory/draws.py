@@ -333,10 +333,10 @@ def gaussian_two_sided(log_p: float) -> float:
 
 def _gaussian_steps(sigma: float, log_p: float) -> int:
     """The smallest whole j (bounded from above beyond `_ENUMERATE`) with P(|z| > j) <= p; log_p may be 0."""
-    upper = max(0, math.ceil(gaussian_two_sided(log_p) * (1 + 1e-12)))
-    upper = max(upper, math.ceil(sigma * gaussian_two_sided(log_p) * (1 + 1e-12)))
     if sigma > _ENUMERATE:
-        return upper
+        return max(0, math.ceil(sigma * gaussian_two_sided(log_p) * (1 + 1e-12)))
+    # no smaller than j: P(|N(0,1)| > t) <= exp(-t^2 / 2), and the discrete tail is below the continuous one
+    upper = math.ceil(max(sigma, 1.0) * math.sqrt(-2 * log_p))
     last = upper + math.ceil(40 * sigma) + 2
     logs = -(np.arange(last + 1, dtype=float) ** 2) / (2 * sigma**2)
     terms = np.exp(logs)
