@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from maquette.models import ratio
+from maquette.models import histogram as ratio
 
 RUNS = 4000
 

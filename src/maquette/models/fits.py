@@ -230,7 +230,7 @@ def fit_squares(
     """The non-negative histogram of this total whose answers are closest in (weighted) squared distance.
 
     Accuracy: Gaussian noise projected this way has a mean-square error free of the number of queries (Nikolov,
-        Talwar and Zhang 2013; `theory.postprocess.projection_rmse`), as far as the rounds have converged.
+        Talwar and Zhang 2013; `theory.direct.projection_rmse`), as far as the rounds have converged.
     Cost: two passes over the map per round (accelerated projected gradient, restarted when it turns back).
     """
     cells = math.prod(queries.shape)

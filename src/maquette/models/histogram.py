@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
-from maquette.models import ratio
 from maquette.models.answers import law_of, margin_of, size_of, table_of
 from maquette.models.fits import MAX_MATRIX_CELLS, cell_weights
 from maquette.queries.base import Margin, Queries
@@ -24,6 +23,12 @@ SIZE_SHARE = 0.1
 
 Box = Mapping[str, Sequence[int]]
 """For each attribute the codes that are counted; attributes left out are not restricted."""
+
+Ends = tuple[float, float]
+"""The lowest and the highest share that the noise allows."""
+
+_ROUNDS = 3
+"""How often an interval is narrowed by what it says of its own ends."""
 
 
 class Estimate(NamedTuple):
@@ -76,22 +81,20 @@ class HistogramModel:
 
         Accuracy: except with probability beta, for all of the `among` queries together that may be asked so.
         """
-        if query.count != 1 or not self.covers(query.attributes):
-            return None
-        weights = query_weights(query)
+        weights = query_weights(query) if self.covers(query.attributes) else None
         if weights is None:
             return None
         count, total = self.answer(weights, margin=query.attributes), float(self.size.divisor)
         value = count.value / total
-        return value, ratio.error_of(value, self._ends(weights, count, beta=beta, among=among))
+        return value, error_of(value, self._ends(weights, count, beta=beta, among=among))
 
-    def _ends(self, weights: NDArray[np.float64], count: Estimate, *, beta: float, among: int) -> ratio.Ends:
+    def _ends(self, weights: NDArray[np.float64], count: Estimate, *, beta: float, among: int) -> Ends:
         """Between which the share lies: the error of the total is in the count by the query's share of the cells."""
         inside, _ = self._sums(weights)
         share, total = inside / self.cells.size, float(self.size.divisor)
         if isinstance(self.noise, Gaussian) and not isinstance(self.size.noise, Laplace):
             of_total = 0.0 if self.size.noise is None else self.size.noise.variance
-            return ratio.ends_by_variance(
+            return ends_by_variance(
                 count.value,
                 total,
                 of_count=count.deviation**2,
@@ -101,7 +104,7 @@ class HistogramModel:
             )
         groups = [(inside, 1 - share), (self.cells.size - inside, share)]
         noise = beta * (1 if self.size.public else 1 - SIZE_SHARE) / among
-        return ratio.ends_by_bounds(
+        return ends_by_bounds(
             count.value,
             total,
             noise=self.noise.sum_quantile(groups, beta=noise),
@@ -160,8 +163,8 @@ def box_factor(domain: Domain, name: str, codes: Sequence[int]) -> NDArray[np.fl
 
 
 def query_weights(query: Queries) -> NDArray[np.float64] | None:
-    """The weights of one query over its own attributes, or None if those have too many cells."""
-    if query.domain.cells(query.attributes) > MAX_MATRIX_CELLS:
+    """The weights of one query over its own attributes; None for several, or if those have too many cells."""
+    if query.count != 1 or query.domain.cells(query.attributes) > MAX_MATRIX_CELLS:
         return None
     return cell_weights(query)[0].reshape([query.domain[name].size for name in query.attributes])
 
@@ -173,3 +176,56 @@ def size_tail(size: Size, beta: float) -> float:
 
 def _others(attributes: Margin, margin: Margin) -> tuple[int, ...]:
     return tuple(i for i, name in enumerate(attributes) if name not in margin)
+
+
+# The share c / n of a count among the records, where both are only known up to noise.
+#
+# The share f = c / n is a fixed number, so count - f total is noise around 0 whatever f is: all f for
+# which it is not larger than noise can be are the interval (Fieller 1954). Dividing by a total that is
+# itself off then needs no chance to fail of its own, and what the noise of the count and of the total
+# have in common cancels.
+
+
+def ends_by_variance(
+    count: float, total: float, *, of_count: float, of_total: float, common: float, beta: float
+) -> Ends:
+    """Ends between which a share lies, by the variances of Gaussian noise and what they have in `common`.
+
+    Accuracy: except with probability beta. count - f total is a sum of independent sub-Gaussian draws of variance
+        v = of_count - 2 f common + f^2 of_total, so that it lies within z sqrt(v), z^2 = 2 ln(2 / beta). The f with
+        (count - f total)^2 <= z^2 v lie between the roots of a quadratic if total^2 > z^2 of_total; else f may be
+        anything.
+    """
+    z_squared = 2 * math.log(2 / beta)
+    square = total**2 - z_squared * of_total
+    if total <= 0 or square <= 0:
+        return 0.0, 1.0
+    middle = (count * total - z_squared * common) / square
+    rest = (count**2 - z_squared * of_count) / square
+    reach = math.sqrt(max(middle**2 - rest, 0.0))
+    return _inside(middle - reach), _inside(middle + reach)
+
+
+def ends_by_bounds(count: float, total: float, *, noise: float, size_error: float, lean: float) -> Ends:
+    """The same for noise that is only known to be small: count - f total is within noise + |lean - f| size_error.
+
+    Accuracy: wherever that is true. `lean` is how much of the error of the total is in the count.
+    """
+    if total <= 0:
+        return 0.0, 1.0
+    low, high = 0.0, 1.0
+    for _ in range(_ROUNDS):
+        reach = noise + max(abs(lean - low), abs(high - lean)) * size_error
+        low, high = max(low, (count - reach) / total), min(high, (count + reach) / total)
+        if low > high:  # the noise was larger than its bound: the nearest share
+            low = high = _inside(count / total)
+    return low, high
+
+
+def error_of(value: float, ends: Ends) -> float:
+    """How far a stated share lies from the farther end."""
+    return max(value - ends[0], ends[1] - value)
+
+
+def _inside(share: float) -> float:
+    return min(max(share, 0.0), 1.0)

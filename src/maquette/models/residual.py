@@ -18,9 +18,16 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import ReleaseError, WorkloadError
-from maquette.models import ratio
 from maquette.models.answers import amount, amounts_of, margin_of, size_of, table_of
-from maquette.models.histogram import Box, Estimate, box_factor, query_weights, weights_over
+from maquette.models.histogram import (
+    Box,
+    Estimate,
+    box_factor,
+    ends_by_variance,
+    error_of,
+    query_weights,
+    weights_over,
+)
 from maquette.queries.base import Margin, Queries
 from maquette.questions.measurement import Residual, Size
 
@@ -149,14 +156,12 @@ class ResidualModel:
 
         Accuracy: except with probability beta, for all of the `among` queries together that may be asked so.
         """
-        if query.count != 1 or not self.covers(query.attributes):
-            return None
-        weights = query_weights(query)
+        weights = query_weights(query) if self.covers(query.attributes) else None
         if weights is None:
             return None
         count, total = self.answer(weights, margin=query.attributes), float(self.size.divisor)
         value, of_total = count.value / total, self.variances[()]
-        ends = ratio.ends_by_variance(
+        ends = ends_by_variance(
             count.value,
             total,
             of_count=count.deviation**2,
@@ -164,7 +169,7 @@ class ResidualModel:
             common=float(weights.mean()) * of_total,
             beta=beta / among,
         )
-        return value, ratio.error_of(value, ends)
+        return value, error_of(value, ends)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The parts that are stored: JSON and arrays."""

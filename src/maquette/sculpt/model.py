@@ -11,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.models import ratio
 from maquette.models.answers import amounts_of, binned_of, size_of, table_of, whole
-from maquette.models.histogram import SIZE_SHARE, query_weights, size_tail
+from maquette.models.histogram import (
+    SIZE_SHARE,
+    Ends,
+    ends_by_bounds,
+    ends_by_variance,
+    error_of,
+    query_weights,
+    size_tail,
+)
 from maquette.queries.base import Columns, Margin, Queries
 from maquette.queries.marginals import Binned, count_binned
 from maquette.questions.measurement import NoisyTable, Size
@@ -92,18 +99,16 @@ class SculptModel:
         middle = float((weights * table.shares).sum())
         low, high = self._ends(table, weights, beta=beta, among=among)
         value = min(max(middle, low), high)
-        return value, ratio.error_of(value, (low, high))
+        return value, error_of(value, (low, high))
 
-    def _ends(
-        self, table: MeasuredTable, weights: NDArray[np.float64], *, beta: float, among: int
-    ) -> ratio.Ends:
+    def _ends(self, table: MeasuredTable, weights: NDArray[np.float64], *, beta: float, among: int) -> Ends:
         """The shares that the noise of one table and of the total allow; a table of one attribute is in the total."""
         total, error = self.total(beta=beta)
         count = float((weights * table.counts).sum())
         if not self.pure:
             of_total = self._variance_of_total
             own = len(table.bins.margin) == 1 and self.size.noise is not None
-            return ratio.ends_by_variance(
+            return ends_by_variance(
                 count,
                 total,
                 of_count=table.variance * float((weights**2).sum()),
@@ -116,7 +121,7 @@ class SculptModel:
         groups = [(float(count), float(size)) for size, count in zip(sizes, counts, strict=True)]
         law = law_of_variance(table.variance, pure=True)
         noise = law.sum_quantile(groups, beta=share) if groups else 0.0
-        return ratio.ends_by_bounds(count, total, noise=noise, size_error=error, lean=0.0)
+        return ends_by_bounds(count, total, noise=noise, size_error=error, lean=0.0)
 
     def total(self, *, beta: float) -> tuple[float, float]:
         """The number of records and how far it may be off, out of the share of beta set aside for it.
