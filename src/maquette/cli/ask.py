@@ -23,7 +23,7 @@ from maquette.cli.options import (
     Source,
     grouped,
 )
-from maquette.cli.prompt import Prompt, describe, document, say_budget, with_hint
+from maquette.cli.prompt import Prompt, describe, document, say_answer, say_budget, with_hint
 from maquette.cli.release import check_ledger
 from maquette.errors import BudgetExceeded, MaquetteError, ParameterError, UselessAnswer, WorkloadError
 
@@ -275,19 +275,12 @@ def _answers(opened: Session, texts: list[str], *, allow_useless: bool) -> list[
 
 def _say(text: str, answer: Outcome, *, total: float, as_json: bool) -> int:
     """One answer, table or refusal; its exit code."""
-    from maquette.results.tables import ResultTable
     from maquette.sessions import Refusal
 
     if isinstance(answer, Refusal):
         complain(f"{text}: {answer}")
         return answer.exit_code
-    if as_json:
-        return 0
-    console.say(text)
-    if isinstance(answer, ResultTable):
-        console.say(repr(answer))
-    else:
-        console.say(f"  {describe(answer, total=total)}")
-        for note in answer.notes:
-            console.say(f"  note: {note}")
+    if not as_json:
+        console.say(text)
+        say_answer(answer, total=total)
     return 0

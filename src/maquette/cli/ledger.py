@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maquette.cli import console
+from maquette.cli import console, options
 from maquette.cli.ledger_views import check_folders
-from maquette.cli.options import (
-    AsJson,
-    Delta,
-    DomainFile,
-    Epsilon,
-    PersonColumn,
-    RelationName,
-    RowsPerPerson,
-)
+from maquette.cli.options import AsJson, Delta, DomainFile, Epsilon, RelationName
 from maquette.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -33,7 +25,9 @@ Location = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, or a po
 
 
 @app.command("create")
+@options.grouped
 def create(
+    *,
     location: Location,
     domain: DomainFile,
     epsilon: Epsilon,
@@ -45,8 +39,7 @@ def create(
             help="How a delta is counted: gaussian (least noise for releases) or zcdp (least for sessions)."
         ),
     ] = "gaussian",
-    person: PersonColumn = None,
-    rows_per_person: RowsPerPerson = None,
+    persons: options.Persons,
     name: Annotated[
         str | None, typer.Option(help="Name of the ledger. Default: the name of the file.")
     ] = None,
@@ -74,7 +67,7 @@ def create(
         relation=between,
         domain_fingerprint=Domain.load(domain).fingerprint,
         name=name or (Path(location).stem if "://" not in location else "ledger"),
-        persons=Persons.named(person, rows_per_person),
+        persons=Persons.named(persons.person, persons.rows_per_person),
     ) as book:
         if as_json:
             console.say_json(_summary(book))

@@ -17,11 +17,11 @@ from maquette.cli.console import complain
 from maquette.errors import BudgetExceeded, MaquetteError, ParameterError, UselessAnswer
 
 if TYPE_CHECKING:
+    from maquette.domain import Attribute, Domain
     from maquette.sessions import Forecast, Refusal, Session, SessionAnswer
     from maquette.sessions.grouped import SessionTable
 
     Outcome = SessionAnswer | SessionTable | Refusal
-    from maquette.domain import Attribute, Domain
 
 HELP = """PREDICATE            ask this question; you see its price first
 SELECT ...           counts by groups, such as select sex, count(*) from t group by sex
@@ -74,6 +74,18 @@ def describe(outcome: SessionAnswer | Forecast, *, total: float) -> str:
         many = f"{outcome.questions:,} questions, {outcome.new_questions:,} of them new, "
         left = f"; {_part(outcome.left, total)} is left"
     return f"{many}{_FORECASTS[outcome.kind]}{price}{error}{left}"
+
+
+def say_answer(answer: SessionAnswer | SessionTable, *, total: float) -> None:
+    """An answer with its notes, or a table."""
+    from maquette.results.tables import ResultTable
+
+    if isinstance(answer, ResultTable):
+        console.say(repr(answer))
+        return
+    console.say(f"  {describe(answer, total=total)}")
+    for note in answer.notes:
+        console.say(f"  note: {note}")
 
 
 def _part(amount: float, total: float, *, up: bool = False) -> str:
@@ -147,7 +159,6 @@ class Prompt:
 
     def _ask(self, text: str) -> None:
         from maquette.results.select import is_select
-        from maquette.results.tables import ResultTable
 
         forecast = self._session.forecast(text, allow_useless=self._allow_useless)
         if self._interactive and forecast.kind == "size" and forecast.refusal is None:
@@ -165,12 +176,7 @@ class Prompt:
         if self._as_json:
             console.say_json(document(answer))
             return
-        if isinstance(answer, ResultTable):
-            console.say(repr(answer))
-        else:
-            console.say(f"  {describe(answer, total=self._session.total)}")
-            for note in answer.notes:
-                console.say(f"  note: {note}")
+        say_answer(answer, total=self._session.total)
         if self._interactive:
             say_budget(self._session)
 

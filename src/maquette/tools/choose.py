@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 
 from maquette import _check
-from maquette.accounting.budget import UNITS
-from maquette.domain import Relation, rows_of
+from maquette.domain import Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
@@ -100,7 +98,7 @@ def choose(
     about = {"score": score, "method": sampler, "what": listed.facts}
     with envelope_for(table, payment, tag="choice", about=about) as opened:
         curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
-        price = Fraction(opened.budget.row_units(rows_of(table.persons)), UNITS)
+        price = opened.price
         if listed.question is None:
             index = curator.select(listed.queries, listed.answers, price=price)
         else:

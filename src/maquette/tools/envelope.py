@@ -7,12 +7,13 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.budget import Budget
+from maquette.accounting.budget import UNITS, Budget
 from maquette.accounting.ledger import Ledger
-from maquette.domain import Relation
+from maquette.domain import Relation, rows_of
 from maquette.gate.handle import Table
 from maquette.releasing.payment import (
     accounting_of,
@@ -45,6 +46,12 @@ class Envelope:
     book: Ledger
     key: str
     budget: Budget
+    units: int
+    """What one record may cost: the budget, divided by the records of a person."""
+
+    @property
+    def price(self) -> Fraction:
+        return Fraction(self.units, UNITS)
 
 
 def open_envelope(table: Table, payment: Payment, *, tag: str, about: Mapping[str, Any]) -> Envelope:
@@ -79,7 +86,7 @@ def open_envelope(table: Table, payment: Payment, *, tag: str, about: Mapping[st
     except BaseException:
         close_opened(book, table, place=payment.ledger)
         raise
-    return Envelope(book, key, budget)
+    return Envelope(book, key, budget, budget.row_units(rows_of(table.persons)))
 
 
 @contextmanager

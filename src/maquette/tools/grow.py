@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from maquette import _check
 from maquette.accounting.budget import UNITS
-from maquette.domain import Relation, rows_of
+from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
@@ -87,7 +87,7 @@ def grow(
     payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
     with envelope_for(table, payment, tag="choice", about={"score": "row by row", "what": facts}) as opened:
         curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
-        whole = opened.budget.row_units(rows_of(table.persons))
+        whole = opened.units
         price = Fraction(whole // rows, UNITS)
         if not price:
             raise ParameterError(f"the budget cannot be divided among {rows:,} rows; ask for fewer")

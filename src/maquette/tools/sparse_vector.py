@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from maquette import _check
-from maquette.accounting.budget import UNITS, Unit
-from maquette.domain import Domain, Relation, rows_of
+from maquette.accounting.budget import Unit
+from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded, ParameterError
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
@@ -196,9 +196,8 @@ def above_threshold(
     }
     envelope = open_envelope(table, payment, tag="sparse vector", about=about)
     curator = OnlineCurator(table, envelope.book, key=envelope.key, budget=envelope.budget)
-    price = Fraction(envelope.budget.row_units(rows_of(table.persons)), UNITS)
     plan = plan_stream(
-        price,
+        envelope.price,
         envelope.budget.unit,
         threshold=threshold,
         positives=positives,

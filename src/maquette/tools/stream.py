@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -20,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
-from maquette.accounting.budget import UNITS
-from maquette.domain import Domain, Relation, rows_of
+from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
@@ -131,7 +129,7 @@ def count_stream(
     }
     with envelope_for(table, payment, tag="count stream", about=about) as opened:
         curator = Curator(table, opened.book, key=opened.key, budget=opened.budget)
-        price = Fraction(opened.budget.row_units(rows_of(table.persons)), UNITS)
+        price = opened.price
         measurement = curator.measure(plan.weights, noise=NoiseRequest.at(price, opened.budget.unit))
     law, start = independent(measurement.noise), 0.0 if after is None else after.counts[-1]
     counts = plan.running @ np.asarray(measurement.counts, dtype=np.float64) + start
