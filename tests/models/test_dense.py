@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maquette.errors import MaquetteError, ParameterError, WorkloadError
-from maquette.models.dense import Dense
+from maquette.models.dense import Dense, Target
 from maquette.models.hypothesis import Released, hypothesis_for
 from maquette.queries import boxes, marginals, prefixes, union
 from support.online_universe import entropy, exact, kinds_of_query, lumpy, random_box, universe
@@ -44,7 +44,7 @@ def test_one_step_of_multiplicative_weights_as_in_the_specification():
 
 
 def test_the_projection_as_in_the_specification():
-    moved = hypothesis_for(FOUR).project(HALF, 0.9)
+    moved = hypothesis_for(FOUR).project([Target(HALF, 0.9)])
     assert moved.weights == pytest.approx([0.45, 0.45, 0.05, 0.05])
     table = np.array([0.7, 0.2, 0.1, 0.0])
     drop = entropy(table, hypothesis_for(FOUR).weights) - entropy(table, moved.weights)
@@ -58,12 +58,12 @@ def test_projections_reach_the_shrunk_target_and_lose_the_promised_entropy(width
         start = hypothesis_for(DOMAIN)
         truth, own = exact(queries, table)[0], start.answer(queries)[0]
         noisy = truth + width * math.copysign(0.9, truth - own)
-        moved = start.project(queries, noisy, width=width)
+        moved = start.project([Target(queries, noisy, width)])
         gap = abs(noisy - own) - width
         assert abs(moved.answer(queries)[0] - own) == pytest.approx(max(gap, 0), abs=1e-9)
         drop = entropy(table, start.weights) - entropy(table, moved.weights)
         assert drop >= 2 * max(gap, 0) ** 2 - 1e-12
-        assert start.project(queries, own + width / 2, width=width) is start or not width
+        assert start.project([Target(queries, own + width / 2, width)]) is start or not width
 
 
 def test_updates_leave_the_old_hypothesis_alone():
@@ -71,7 +71,7 @@ def test_updates_leave_the_old_hypothesis_alone():
     before = start.cells.copy()
     query = kinds_of_query(DOMAIN)[0]
     start.step(query, 1.0, step=0.3)
-    start.project(query, 0.9)
+    start.project([Target(query, 0.9)])
     start.refit([Released(query, 0.9, 0.01)])
     assert np.array_equal(start.cells, before)
 
@@ -146,7 +146,7 @@ def test_synthetic_rows_answer_like_the_hypothesis_and_repeat():
         released_for(universe(3, 4, 5), lumpy(DOMAIN, 7), 0, seed=1)
     )
     query = boxes(DOMAIN, [{"x0": (0, 1), "x1": (2, 2)}])
-    moved = found.project(query, 0.7)
+    moved = found.project([Target(query, 0.7)])
     rows = moved.synthetic(2000, key="a")
     assert rows.m == 2000
     assert set(rows.columns) == {"x0", "x1"}

@@ -7,6 +7,7 @@ import pytest
 
 from maquette.errors import ParameterError
 from maquette.models.answers import SmallDatabase
+from maquette.models.dense import Target
 from maquette.models.hypothesis import LOG_MIXING, MIXING, Prior, Released, hypothesis_for
 from maquette.models.version_space import VersionSpace, lower_median, version_space_for
 from maquette.queries import where
@@ -65,7 +66,7 @@ def test_guesses_start_at_the_released_answers_and_learn_from_there(kind):
 def test_a_step_and_a_projection_keep_the_start():
     start = hypothesis_for(DOMAIN, prior=Prior.of(DOMAIN, rows(DOMAIN)))
     question = where(DOMAIN, "x0 = 1")
-    for moved in (start.step(question, 1.0, step=0.2), start.project(question, 0.9)):
+    for moved in (start.step(question, 1.0, step=0.2), start.project([Target(question, 0.9)])):
         assert moved.refit([]).digest() == start.digest()
 
 

@@ -32,7 +32,6 @@ def test_a_whole_log_verifies_and_pages(tmp_path, ledger):
     assert log.verify(ledger) == 5
     assert [line.number for line in log.newest(limit=2)] == [5, 4]
     assert [line.number for line in log.newest(limit=2, before=4)] == [3, 2]
-    assert log.newest(who="bert") == []
 
 
 def test_a_log_may_begin_before_its_ledger(tmp_path, ledger):

@@ -119,7 +119,7 @@ class PreparedMwem(PreparedRounds):
             targets.append(Target(query, value, width))
             released.append(Released(query, value, noise.deviation / size.divisor))
             # newest first: its projection is the one that the bound counts on
-            now = now.project_all(targets[::-1], passes=_REPLAYS)
+            now = now.project(targets[::-1], passes=_REPLAYS)
         assert best is not None
         return _Learnt(best[1], best[2], best[0], tuple(released))
 

@@ -132,16 +132,13 @@ class Dense:
         share = float(self.answer(queries)[0])
         return self._tilted(queries, math.copysign(step, value - share), "step")
 
-    def project(self, queries: Queries, value: float, *, width: float = 0.0) -> Dense:
-        """The closest distribution, in relative entropy, whose answer is `value` shrunk by `width` towards its own.
+    def project(self, targets: Sequence[Target], *, passes: int = 1) -> Dense:
+        """Project to one target after the other, several times over: to the closest distribution, in relative entropy,
+        whose answer is the target's value shrunk by its width towards the own answer.
 
-        Accuracy: relative entropy to the table falls by 2 (|value - answer| - width)^2 at least, where value is
-            within `width` of the table's answer. Nothing moves if it is within `width` of this one's.
+        Accuracy: each lowers the relative entropy to the table by 2 (|value - answer| - width)^2 at least, where value
+            is within `width` of the table's answer. Nothing moves if it is within `width` of this one's.
         """
-        return self.project_all([Target(queries, value, width)])
-
-    def project_all(self, targets: Sequence[Target], *, passes: int = 1) -> Dense:
-        """Project to one target after the other, several times over; each projection lowers the relative entropy."""
         table = Table(self.cells.copy(), self.total)
         compiled = [self._compiled(target.queries) for target in targets]
         changes = False

@@ -163,15 +163,9 @@ class AuditLog:
                 except (ValueError, TypeError):
                     raise LedgerError(f"line {place} of the audit log was edited") from None
 
-    def newest(
-        self, *, before: int | None = None, limit: int = 50, who: str | None = None
-    ) -> list[AuditLine]:
+    def newest(self, *, before: int | None = None, limit: int = 50) -> list[AuditLine]:
         """The last lines, the newest first."""
-        chosen = [
-            line
-            for line in self.lines()
-            if (before is None or line.number < before) and (who is None or line.who == who)
-        ]
+        chosen = [line for line in self.lines() if before is None or line.number < before]
         return chosen[::-1][:limit]
 
     def verify(self, ledger: Ledger) -> int:

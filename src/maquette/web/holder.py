@@ -314,8 +314,8 @@ class Holder:
         self._log(who, "steward", "settled", {"key": key})
         return {"key": key}
 
-    def audit(self, before: int | None = None, limit: int = 50, who: str | None = None) -> dict[str, Any]:
-        lines = self._audit.newest(before=before, limit=min(limit, MAX_PAGE) + 1, who=who)
+    def audit(self, before: int | None = None, limit: int = 50) -> dict[str, Any]:
+        lines = self._audit.newest(before=before, limit=min(limit, MAX_PAGE) + 1)
         page = lines[: min(limit, MAX_PAGE)]
         return {
             "items": [asdict(line) for line in page],
