@@ -65,6 +65,13 @@ def _pause_collection() -> None:
     event.register("numba:compile", Pause())
 
 
-def njit(**options: Any) -> Callable[[Callable[P, R]], Kernel[P, R]]:
-    """The decorator, with the options of `numba.njit`."""
-    return lambda function: Kernel(function, options)
+def njit(*, plain: bool = False, **options: Any) -> Callable[[Callable[P, R]], Kernel[P, R]]:
+    """The decorator, with the options of `numba.njit`.
+
+    `plain` loops make no array and write no expression of whole arrays (slices that are views may be taken): what
+    numba does for these is left out, which takes an eighth off their compiling. It refuses a loop that makes one.
+    """
+    if plain:
+        options |= {"_nrt": False, "no_rewrites": True}
+    # nobody takes the address of a kernel, which a wrapper of its own would be compiled for
+    return lambda function: Kernel(function, {"no_cfunc_wrapper": True, **options})

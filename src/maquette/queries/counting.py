@@ -181,23 +181,23 @@ def _count_block(
                 _tally_weighted(tables[index], flat, columns[margins[index][-1]], shapes[index][-1], weights)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, plain=True)
 def _extend(flat: Any, column: Any, size: Any) -> None:
-    for i in range(flat.shape[0]):
+    for i in range(len(flat)):
         flat[i] = flat[i] * np.uint32(size) + np.uint32(column[i])
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, plain=True)
 def _tally(table: Any, flat: Any, column: Any, size: Any) -> None:
     stride = np.uint64(size)
-    for i in range(flat.shape[0]):
+    for i in range(len(flat)):
         table[np.uint64(flat[i]) * stride + np.uint64(column[i])] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, plain=True)
 def _tally_weighted(table: Any, flat: Any, column: Any, size: Any, weights: Any) -> None:
     stride = np.uint64(size)
-    for i in range(flat.shape[0]):
+    for i in range(len(flat)):
         table[np.uint64(flat[i]) * stride + np.uint64(column[i])] += weights[i]
 
 

@@ -68,12 +68,12 @@ def largest_gap(table: ClassTable, gap: Integers) -> int:
         lines, cells = _with_sums(lines, family)
     ordered = np.ascontiguousarray(lines).reshape([*shape, lines.shape[-1]])
     by_place, line = np.zeros(cells, dtype=np.int64), np.zeros(ordered.shape[2], dtype=np.int64)
-    plane, in_first, in_second = (
+    plane, first_signs, second_signs = (
         np.zeros_like(ordered[0]),
-        *(np.zeros(k, dtype=np.bool_) for k in ordered.shape[:2]),
+        *(np.ones(k, dtype=np.int64) for k in ordered.shape[:2]),
     )
     one_by_one = _largest(
-        ordered, walks[0], walks[1], int(family.kind), plane, line, in_first, in_second, by_place
+        ordered, walks[0], walks[1], int(family.kind), plane, line, first_signs, second_signs, by_place
     )
     return max(int(one_by_one), int(by_place.max()))
 
@@ -102,7 +102,7 @@ _NO_AXIS = np.zeros(1, dtype=np.int64)
 _WHOLE, _ONE, _SIDE, _RANGE = int(Kind.WHOLE), int(Kind.ONE), int(Kind.SIDE), int(Kind.RANGE)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, plain=True)
 def _largest(
     gap: Any,
     first: Any,
@@ -110,106 +110,91 @@ def _largest(
     kind: Any,
     plane: Any,
     line: Any,
-    in_first: Any,
-    in_second: Any,
+    first_signs: Any,
+    second_signs: Any,
     by_place: Any,
 ) -> Any:
     """Walk along the first axis, for every set there along the second, for every set there look along the third.
 
     `plane` is the sum of gap[i] over the cells i that are in the set of the first axis, `line` the sum of its rows
-    over the set of the second. A step turns one cell over: its part is added or taken away. Lines of comparisons, which
-    take most of the time, are compared place by place (`_compare`, into `by_place`), the others one by one, and the
-    largest of those is returned. `plane`, `line`, `in_first`, `in_second` and `by_place` come as zeros: to make them
-    here would take half of the time of compiling.
+    over the set of the second. A step turns one cell over: its part is added or taken away, as its sign says. `plane`,
+    `line` and `by_place` come as zeros, signs as ones: to make them here would take half of the time of compiling.
+
+    Along a line: `above` is what the cells behind the declared ones (other values, null) add at most where they are
+    taken, `below` what they take away. A line of comparisons, which take most of the time, holds the sums of its
+    sets, the last of which is that of all declared cells; what a set leaves of it is a set too. A sum takes at most
+    `more` with the cells behind, the negative of a sum at most `less`; the largest absolute sums are kept by place, in
+    `by_place`. Other lines hold their cells, and `high` and `low` are the largest and the smallest sum over sets of
+    declared ones. Intervals, or all but one, are differences of running totals (Kadane).
+
+    Returned is the largest sum that is not in `by_place`. One function and no calls of others, nor of `max`: every
+    further one is compiled apart and again where it is used.
     """
-    rows, length, cells = gap.shape[1], gap.shape[2], by_place.shape[0]
-    largest = np.int64(0)
-    is_compared = kind in (_SIDE, _ONE)
-    for step in first:
+    (_, rows, length), cells = gap.shape, len(by_place)
+    zero = np.int64(
+        0
+    )  # a bare 0 has a type of its own, and the types of the loop would be inferred once more
+    largest = zero
+    for s in range(len(first)):
+        step = first[s]
         i = step if step >= 0 else ~step
-        sign = -1 if in_first[i] else 1
-        in_first[i] = not in_first[i]
+        sign = first_signs[i]
+        first_signs[i] = -sign
         for j in range(rows):
             for k in range(length):
                 plane[j, k] += sign * gap[i, j, k]
         if step < 0:
             continue
         for k in range(length):
-            line[k] = 0
+            line[k] = zero
         for j in range(rows):
-            in_second[j] = False
-        for turn in second:
+            second_signs[j] = 1
+        for u in range(len(second)):
+            turn = second[u]
             j = turn if turn >= 0 else ~turn
-            side = -1 if in_second[j] else 1
-            in_second[j] = not in_second[j]
+            side = second_signs[j]
+            second_signs[j] = -side
             for k in range(length):
                 line[k] += side * plane[j, k]
-            if turn >= 0:
-                one = _compare(by_place, line) if is_compared else _along(line, cells, kind)
-                largest = max(largest, one)
-    return largest
-
-
-@numba.njit(cache=True, nogil=True)
-def _compare(by_place: Any, line: Any) -> Any:
-    """Raise the largest absolute sum by place of a line that holds the sums of its sets; that of no set is returned.
-
-    The last sum is that of all declared cells; what a set leaves of it is a set too. A sum takes at most `more` with
-    the cells behind them (other values, null), and the negative of a sum at most `less`.
-    """
-    cells = by_place.shape[0]
-    above = below = np.int64(0)
-    for k in range(cells, line.shape[0]):
-        above += max(line[k], 0)
-        below += max(-line[k], 0)
-    total = line[cells - 1]
-    more, less = max(above, below - total), max(above + total, below)
-    for k in range(cells):
-        by_place[k] = max(by_place[k], max(line[k] + more, less - line[k]))
-    return max(more, less)
-
-
-@numba.njit(cache=True, nogil=True)
-def _along(line: Any, cells: Any, kind: Any) -> Any:
-    """The largest absolute sum over the sets of one family along a line, in one pass.
-
-    `high` and `low` are the largest and the smallest sum over sets of declared cells; the cells behind them (other
-    values, null) are taken where they help: `above` is what they add at most, `below` what they take away.
-    """
-    above = below = np.int64(0)
-    for k in range(cells, line.shape[0]):
-        if line[k] > 0:
-            above += line[k]
-        else:
-            below -= line[k]
-    if kind == _WHOLE:
-        total = above - below
-        for k in range(cells):
-            total += line[k]
-        return abs(total)
-    if kind == _RANGE:
-        high, low = _intervals(line, cells)
-    else:
-        high = low = np.int64(0)
-        for k in range(cells):
-            if line[k] > 0:
-                high += line[k]
+            if turn < 0:
+                continue
+            above = below = high = total = zero
+            for k in range(cells, length):
+                if line[k] > 0:
+                    above += line[k]
+                else:
+                    below -= line[k]
+            if kind == _SIDE or kind == _ONE:
+                total = line[cells - 1]
+                more = above if above > below - total else below - total
+                less = below if below > above + total else above + total
+                for k in range(cells):
+                    value = line[k]
+                    one = value + more if value + more > less - value else less - value
+                    by_place[k] = one if one > by_place[k] else by_place[k]
+                one, other = more, less
+            elif kind == _RANGE:
+                lowest = highest = low = zero
+                for k in range(cells):
+                    total += line[k]
+                    high = high if high > total - lowest else total - lowest
+                    low = low if low < total - highest else total - highest
+                    lowest = lowest if lowest < total else total
+                    highest = highest if highest > total else total
+                one = (high if high > total - low else total - low) + above
+                other = below - (low if low < total - high else total - high)
             else:
-                low += line[k]
-    return max(high + above, below - low)
-
-
-@numba.njit(cache=True, nogil=True)
-def _intervals(line: Any, cells: Any) -> Any:
-    """Largest and smallest sum over an interval or over all but one (Kadane): differences of running totals."""
-    total = lowest = highest = best = worst = np.int64(0)
-    for k in range(cells):
-        total += line[k]
-        best = max(best, total - lowest)
-        worst = min(worst, total - highest)
-        lowest = min(lowest, total)
-        highest = max(highest, total)
-    return max(best, total - worst), min(worst, total - best)
+                for k in range(cells):
+                    total += line[k]
+                    high += line[k] if line[k] > 0 else zero
+                if kind == _WHOLE:
+                    one = total + above - below
+                    other = -one
+                else:
+                    one, other = high + above, below - (total - high)
+            one = one if one > other else other
+            largest = one if one > largest else largest
+    return largest
 
 
 # A released distribution by its tables: what the errors of a class of questions are measured against.

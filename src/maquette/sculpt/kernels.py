@@ -44,6 +44,9 @@ _P0, _P1, _P2, _P3, _P4, _P5 = map(
     np.float32, (1.0, 0.69315449, 0.24014182, 0.05586034, 0.00894959, 0.00189375)
 )
 """2^x for x in [0, 1) within 10^-7: the polynomial that interpolates it in Chebyshev points."""
+_BIAS, _MANTISSA = np.int32(127), np.int32(23)
+_NOTHING, _UNIT = np.float32(0.0), 1.0 / (1 << 24)
+_SHIFT_1, _SHIFT_2, _SHIFT_3, _DROPPED = map(np.uint64, (13, 7, 17, 40))
 
 
 class Scratch(NamedTuple):
@@ -69,6 +72,8 @@ class Scratch(NamedTuple):
     """Where lines begin, by the codes of either other attribute; the two are added up."""
     lines: NDArray[np.float32]
     """(pieces, LANES) Potentials along one attribute, and their gains."""
+    values: NDArray[np.float32]
+    """The same memory, flat."""
 
 
 def scratch_of(layout: Layout) -> Scratch:
@@ -91,6 +96,7 @@ def scratch_of(layout: Layout) -> Scratch:
     orders = np.zeros(d, dtype=np.int64)
     np.maximum.at(orders, owner, members[:, ORDER])
     powers = np.empty(widest + LANES, dtype=np.int32)
+    lines = np.zeros((int(np.bincount(owner, pieces).max(initial=0)), LANES), dtype=np.float32)
     return Scratch(
         widths=widths,
         logs=np.empty((depth, widest + LANES), dtype=np.float32),
@@ -103,7 +109,8 @@ def scratch_of(layout: Layout) -> Scratch:
         ).astype(np.int32),
         begins=np.empty(int(tables.max(initial=0)), dtype=np.int32),
         line_at=np.concatenate([by_first, by_second]).astype(np.int32),
-        lines=np.zeros((int(np.bincount(owner, pieces).max(initial=0)), LANES), dtype=np.float32),
+        lines=lines,
+        values=lines.reshape(-1),
     )
 
 
@@ -121,7 +128,7 @@ def _line_starts(
     return at, starts[owner] + steps[owner] * bins
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, plain=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def draw_values(
     rows: Any,
     attribute_order: Any,
@@ -142,6 +149,7 @@ def draw_values(
     begins: Any,
     line_at: Any,
     lines: Any,
+    values: Any,
     part_pointers: Any,
     part_members: Any,
     part_bins: Any,
@@ -155,7 +163,7 @@ def draw_values(
     `depths` (d), `bins` (d, levels) and `parents` are those of `LevelMaps`; `pointers` and `members` the layout's;
     `part_pointers`, `part_members`, `part_bins`, `starts` and `runs` those of `PartialTables`. `potentials`
     (cells) are log-potentials, kept up to date; `gains` (cells) is by how much one more row in a cell lowers its
-    potential. `widths` to `lines` are those of `Scratch`. `seed` starts a 64-bit xorshift generator.
+    potential. `widths` to `values` are those of `Scratch`. `seed` starts a 64-bit xorshift generator.
 
     One attribute at a time, so that its tables stay in the processor's cache for all rows. They are copied into
     `lines`: a run of potentials along the attribute in pieces of what is added at once, and their gains behind it.
@@ -166,34 +174,43 @@ def draw_values(
     proportion to the exponential. Where the value changes, the row leaves a cell and enters another in every such
     table.
     """
-    state = seed
-    for w in range(attribute_order.shape[0]):
-        a = attribute_order[w]
-        depth, size, count = depths[a], bins[a, 0], pointers[a + 1] - pointers[a]
-        pieces, start = 0, pointers[a]
+    zero, state, finest = np.int64(0), seed, logs[0]
+    for turn in range(
+        2 * len(attribute_order)
+    ):  # every attribute twice: its lines are copied, and copied back
+        a, is_end = attribute_order[turn >> 1], turn & 1
+        start, count, size = pointers[a], pointers[a + 1] - pointers[a], bins[a, 0]
+        at = zero
         for q in range(start, start + count):
             t = members[q]
-            width = widths[a, t[LEVEL]]
+            step = LANES * widths[a, t[LEVEL]]
+            own, length = t[CELL_OWN], t[SIZE]
             for j in range(t[SECOND_SIZE]):
                 for i in range(t[FIRST_SIZE]):
                     cell = t[CELL] + t[CELL_FIRST] * i + t[CELL_SECOND] * j
-                    for x in range(t[SIZE]):
-                        lines[pieces + (x >> 2), x & 3] = potentials[cell + t[CELL_OWN] * x]
-                        lines[pieces + width + (x >> 2), x & 3] = gains[cell + t[CELL_OWN] * x]
-                    pieces += 2 * width
-        for v in range(rows.shape[0]):
+                    for x in range(at, at + length):
+                        if is_end:
+                            potentials[cell] = values[x]
+                        else:
+                            values[x] = potentials[cell]
+                            values[x + step] = gains[cell]
+                        cell += own
+                    at += 2 * step
+        if is_end:
+            continue
+        depth, part_start, part_end = depths[a], part_pointers[a], part_pointers[a + 1]
+        for v in range(len(rows)):
             row = rows[v]
             for q in range(count):
                 begins[q] = line_at[places[start + q, 0] + row[places[start + q, 1]]]
             if orders[a] > 2:
                 for q in range(count):
                     begins[q] += line_at[places[start + q, 2] + row[places[start + q, 3]]]
-            first = 0
+            first = zero
             for level in range(depth):
-                last = group_ends[a, level]
-                width = widths[a, level]
-                for piece in range(width):
-                    s0 = s1 = s2 = s3 = np.float32(0.0)
+                last, sums = group_ends[a, level], logs[level]
+                for piece in range(widths[a, level]):
+                    s0 = s1 = s2 = s3 = _NOTHING
                     for q in range(first, last):
                         p = begins[q] + piece
                         s0 += lines[p, 0]
@@ -201,62 +218,55 @@ def draw_values(
                         s2 += lines[p, 2]
                         s3 += lines[p, 3]
                     x = LANES * piece
-                    logs[level, x], logs[level, x + 1], logs[level, x + 2], logs[level, x + 3] = (
-                        s0,
-                        s1,
-                        s2,
-                        s3,
-                    )
+                    sums[x] = s0
+                    sums[x + 1] = s1
+                    sums[x + 2] = s2
+                    sums[x + 3] = s3
                 first = last
-            for q in range(part_pointers[a], part_pointers[a + 1]):
+            for q in range(part_start, part_end):
                 t = part_members[q]
                 line = t[LINES] + row[t[OTHER]]
                 for r in range(starts[line], starts[line + 1]):
                     for x in range(runs[r, 0], runs[r, 1]):
-                        logs[0, x] += potentials[runs[r, 2]]
+                        finest[x] += potentials[runs[r, 2]]
             for level in range(depth - 2, -1, -1):
                 for x in range(bins[a, level]):
                     logs[level, x] += logs[level + 1, parents[a, level, x]]
-            top = logs[0, 0]
+            top = finest[0]
             for x in range(1, size):
-                top = logs[0, x] if logs[0, x] > top else top
+                top = finest[x] if finest[x] > top else top
             for x in range(size):  # exp as a power of two by its bits and a polynomial, many at once
-                log = (logs[0, x] - top) * _LOG2_E
+                log = (finest[x] - top) * _LOG2_E
                 log = log if log > _LEAST_LOG2 else _LEAST_LOG2
                 whole = np.floor(log)
                 part = log - whole
-                powers[x] = (np.int32(whole) + np.int32(127)) << np.int32(23)
-                logs[0, x] = _P0 + part * (_P1 + part * (_P2 + part * (_P3 + part * (_P4 + part * _P5))))
-            total = np.float32(0.0)
+                powers[x] = (np.int32(whole) + _BIAS) << _MANTISSA
+                finest[x] = _P0 + part * (_P1 + part * (_P2 + part * (_P3 + part * (_P4 + part * _P5))))
+            total = _NOTHING
             for x in range(size):
-                total += logs[0, x] * factors[x]
-                logs[0, x] = total
-            state ^= state << np.uint64(13)
-            state ^= state >> np.uint64(7)
-            state ^= state << np.uint64(17)
-            point = np.float32((state >> np.uint64(40)) * (1.0 / (1 << 24))) * total
-            new = 0
-            while new < size - 1 and logs[0, new] <= point:
+                total += finest[x] * factors[x]
+                finest[x] = total
+            state ^= state << _SHIFT_1
+            state ^= state >> _SHIFT_2
+            state ^= state << _SHIFT_3
+            point = np.float32((state >> _DROPPED) * _UNIT) * total
+            new, old = zero, zero + row[a]
+            while new < size - 1 and finest[new] <= point:
                 new += 1
-            old = np.int64(row[a])
             if new == old:
                 continue
-            old_bin, new_bin = old, np.int64(new)
-            first = 0
+            old_bin, new_bin = old, new
+            first = zero
             for level in range(depth):
+                last, step = group_ends[a, level], LANES * widths[a, level]
                 if old_bin != new_bin:
-                    width = widths[a, level]
-                    for q in range(first, group_ends[a, level]):
-                        p = np.int64(begins[q])
-                        lines[p + (old_bin >> 2), old_bin & 3] += lines[
-                            p + width + (old_bin >> 2), old_bin & 3
-                        ]
-                        lines[p + (new_bin >> 2), new_bin & 3] -= lines[
-                            p + width + (new_bin >> 2), new_bin & 3
-                        ]
-                first = group_ends[a, level]
-                old_bin, new_bin = np.int64(parents[a, level, old_bin]), np.int64(parents[a, level, new_bin])
-            for q in range(part_pointers[a], part_pointers[a + 1]):
+                    for q in range(first, last):
+                        p = LANES * begins[q]
+                        values[p + old_bin] += values[p + step + old_bin]
+                        values[p + new_bin] -= values[p + step + new_bin]
+                first = last
+                old_bin, new_bin = zero + parents[a, level, old_bin], zero + parents[a, level, new_bin]
+            for q in range(part_start, part_end):
                 t = part_members[q]
                 line = t[BINS] + t[OTHER_STEP] * row[t[OTHER]]
                 old_cell = part_bins[line + t[OWN_STEP] * old]
@@ -268,19 +278,54 @@ def draw_values(
                 if new_cell >= 0:
                     potentials[new_cell] -= gains[new_cell]
             row[a] = new
-        pieces = 0
-        for q in range(count):
-            t = members[pointers[a] + q]
-            for j in range(t[SECOND_SIZE]):
-                for i in range(t[FIRST_SIZE]):
-                    cell = t[CELL] + t[CELL_FIRST] * i + t[CELL_SECOND] * j
-                    for x in range(t[SIZE]):
-                        potentials[cell + t[CELL_OWN] * x] = lines[pieces + (x >> 2), x & 3]
-                    pieces += 2 * widths[a, t[LEVEL]]
 
 
-@numba.njit(cache=True, nogil=True)
 def swap_pass(
+    rows: NDArray[Any],
+    receivers: NDArray[np.int64],
+    donors: NDArray[np.int64],
+    choices: NDArray[np.int64],
+    blocks: NDArray[np.bool_],
+    maps: NDArray[Any],
+    pointers: NDArray[np.int64],
+    members: NDArray[np.int32],
+    part_pointers: NDArray[np.int64],
+    part_members: NDArray[np.int64],
+    part_bins: NDArray[np.int32],
+    residual: NDArray[np.float64],
+    precisions: NDArray[np.float64],
+) -> None:
+    """One proposal for every row: take the values of a block of columns from another row.
+
+    `rows` (m, d) are row codes, changed in place; proposal i gives row `receivers[i]` the block `choices[i]` of row
+    `donors[i]` (m each). `blocks` (blocks, d) says which attributes a block holds. `maps`, `pointers`, `members` are
+    the layout's, `part_pointers`, `part_members`, `part_bins` those of its partial tables. `residual` (cells) is the
+    wanted minus the current count, kept up to date; `precisions` (cells) is the weight of each squared residual.
+    """
+    tables = len(members) + len(part_members)
+    _swap_pass(
+        rows,
+        receivers,
+        donors,
+        choices,
+        blocks,
+        maps,
+        pointers,
+        members,
+        part_pointers,
+        part_members,
+        part_bins,
+        residual,
+        precisions,
+        np.empty(rows.shape[1], dtype=np.bool_),
+        np.empty(rows.shape[1], dtype=rows.dtype),
+        np.empty(tables, dtype=np.int64),
+        np.empty(tables, dtype=np.int64),
+    )
+
+
+@numba.njit(cache=True, nogil=True, plain=True)
+def _swap_pass(
     rows: Any,
     receivers: Any,
     donors: Any,
@@ -294,76 +339,76 @@ def swap_pass(
     part_bins: Any,
     residual: Any,
     precisions: Any,
+    differs: Any,
+    proposal: Any,
+    left: Any,
+    entered: Any,
 ) -> None:
-    """One proposal for every row: take the values of a block of columns from another row.
-
-    `rows` (m, d) are row codes, changed in place; proposal i gives row `receivers[i]` the block `choices[i]` of row
-    `donors[i]` (m each). `blocks` (blocks, d) says which attributes a block holds. `maps`, `pointers`, `members` are
-    the layout's, `part_pointers`, `part_members`, `part_bins` those of its partial tables. `residual` (cells) is the
-    wanted minus the current count, kept up to date; `precisions` (cells) is the weight of each squared residual.
-
-    One step adds up how the weighted sum of squared residuals would change over all tables that hold an attribute of
+    """One step adds up how the weighted sum of squared residuals would change over all tables that hold an attribute of
     the block in which the two rows differ, each table once, and makes the change if that is negative.
+
+    The last four are working memory: in which attributes (d) the row would change, the row as it would be (d), and
+    the cells (tables) that it would leave and enter.
     """
-    differs = np.empty(rows.shape[1], dtype=np.bool_)
-    changed = np.empty((members.shape[0] + part_members.shape[0], 2), dtype=np.int64)
-    d = rows.shape[1]
-    for v in range(receivers.shape[0]):
+    zero, d = np.int64(0), len(differs)
+    for v in range(len(receivers)):
         row, other, block = rows[receivers[v]], rows[donors[v]], blocks[choices[v]]
         for a in range(d):
             differs[a] = block[a] and row[a] != other[a]
-        change, count = 0.0, 0
+            proposal[a] = other[a] if block[a] else row[a]
+        change, count = 0.0, zero
         for a in range(d):
             if not differs[a]:
                 continue
             for q in range(pointers[a], pointers[a + 1]):
                 t = members[q]
                 first, second, order = t[FIRST], t[SECOND], t[ORDER]
-                with_first = order > 1 and differs[first]
-                with_second = order > 2 and differs[second]
-                if (with_first and first < a) or (with_second and second < a):
+                if order > 1 and first < a and differs[first]:
                     continue  # this table was counted from an earlier attribute of the block
-                stride = np.int64(t[CELL_OWN])
-                old = t[CELL] + stride * maps[t[MAP] + row[a]]
-                new = t[CELL] + stride * maps[t[MAP] + other[a]]
+                if order > 2 and second < a and differs[second]:
+                    continue
+                at, step = t[MAP], t[CELL_OWN]
+                old = t[CELL] + step * maps[at + row[a]]
+                new = t[CELL] + step * maps[at + proposal[a]]
                 if order > 1:
-                    stride = np.int64(t[CELL_FIRST])
-                    old += stride * maps[t[FIRST_MAP] + row[first]]
-                    new += stride * maps[t[FIRST_MAP] + (other[first] if with_first else row[first])]
+                    at, step = t[FIRST_MAP], t[CELL_FIRST]
+                    old += step * maps[at + row[first]]
+                    new += step * maps[at + proposal[first]]
                 if order > 2:
-                    stride = np.int64(t[CELL_SECOND])
-                    old += stride * maps[t[SECOND_MAP] + row[second]]
-                    new += stride * maps[t[SECOND_MAP] + (other[second] if with_second else row[second])]
+                    at, step = t[SECOND_MAP], t[CELL_SECOND]
+                    old += step * maps[at + row[second]]
+                    new += step * maps[at + proposal[second]]
                 if old == new:
                     continue
                 change += precisions[old] * (1 + 2 * residual[old]) + precisions[new] * (
                     1 - 2 * residual[new]
                 )
-                changed[count, 0], changed[count, 1] = old, new
+                left[count] = old
+                entered[count] = new
                 count += 1
             for q in range(part_pointers[a], part_pointers[a + 1]):
                 t = part_members[q]
                 b = t[OTHER]
-                if differs[b] and b < a:
+                if b < a and differs[b]:
                     continue
-                old = part_bins[t[BINS] + t[OWN_STEP] * row[a] + t[OTHER_STEP] * row[b]]
-                new_other = other[b] if differs[b] else row[b]
-                new = part_bins[t[BINS] + t[OWN_STEP] * other[a] + t[OTHER_STEP] * new_other]
-                if old == new:
+                at, own_step, other_step = t[BINS], t[OWN_STEP], t[OTHER_STEP]
+                old_cell = part_bins[at + own_step * row[a] + other_step * row[b]]
+                new_cell = part_bins[at + own_step * proposal[a] + other_step * proposal[b]]
+                if old_cell == new_cell:
                     continue
-                if old >= 0:
-                    change += precisions[old] * (1 + 2 * residual[old])
-                if new >= 0:
-                    change += precisions[new] * (1 - 2 * residual[new])
-                changed[count, 0], changed[count, 1] = old, new
+                if old_cell >= 0:
+                    change += precisions[old_cell] * (1 + 2 * residual[old_cell])
+                if new_cell >= 0:
+                    change += precisions[new_cell] * (1 - 2 * residual[new_cell])
+                left[count] = old_cell
+                entered[count] = new_cell
                 count += 1
         if count == 0 or change >= 0:
             continue
         for i in range(count):
-            if changed[i, 0] >= 0:  # a partial table leaves most of its cells open
-                residual[changed[i, 0]] += 1.0
-            if changed[i, 1] >= 0:
-                residual[changed[i, 1]] -= 1.0
+            if left[i] >= 0:  # a partial table leaves most of its cells open
+                residual[left[i]] += 1.0
+            if entered[i] >= 0:
+                residual[entered[i]] -= 1.0
         for a in range(d):
-            if differs[a]:
-                row[a] = other[a]
+            row[a] = proposal[a]

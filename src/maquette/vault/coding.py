@@ -151,30 +151,30 @@ class Coder:
         return self._rule(values).astype(self.dtype)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, plain=True)
 def look_up(values: Any, low: Any, table: Any, codes: Any, is_shift: bool) -> bool:
     """Codes of whole numbers by their distance from the lowest; False if one is not in the table.
 
     Blocks that stay in the innermost cache: a branch for every value would keep both loops from running on vectors.
     """
     first = table[0]
-    for start in range(0, values.shape[0], 2048):
+    for start in range(0, len(values), 2048):
         part, cells = values[start : start + 2048], codes[start : start + 2048]
-        if _any_outside(part, low, np.uint64(table.shape[0])):
+        if _any_outside(part, low, np.uint64(len(table))):
             return False
         if is_shift:
-            for i in range(part.shape[0]):
+            for i in range(len(part)):
                 cells[i] = np.uint64(part[i] - low) + np.uint64(first)
         else:
-            for i in range(part.shape[0]):
+            for i in range(len(part)):
                 cells[i] = table[np.uint64(part[i] - low)]
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, plain=True)
 def _any_outside(values: Any, low: Any, size: Any) -> bool:
     outside = False
-    for i in range(values.shape[0]):
+    for i in range(len(values)):
         outside |= np.uint64(values[i] - low) >= size  # a number below the lowest is beyond all of them
     return outside
 

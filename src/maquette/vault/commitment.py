@@ -128,43 +128,44 @@ def _mac(salt: bytes, message: bytes) -> bytes:
     return hmac.new(salt, message, hashlib.sha256).digest()
 
 
-@numba.njit(cache=True, nogil=True)
+_INITIAL_A, _INITIAL_B = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)
+_INITIAL_C, _INITIAL_D = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
+_LAST = np.uint64(0xFF)
+_13, _16, _17, _21, _32, _43, _47, _48, _51 = map(np.uint64, (13, 16, 17, 21, 32, 43, 47, 48, 51))
+
+
+@numba.njit(cache=True, nogil=True, plain=True)
 def add_records(words: Any, keys: Any, sums: Any) -> None:
     """Add SipHash-2-4 of every column of `words`, under each key, to that key's sum modulo 2^64."""
-    length = np.uint64((8 * words.shape[0]) % 256) << np.uint64(56)
-    for lane in range(keys.shape[0]):
-        total = sums[lane]
-        for row in range(words.shape[1]):
-            a = keys[lane, 0] ^ np.uint64(0x736F6D6570736575)
-            b = keys[lane, 1] ^ np.uint64(0x646F72616E646F6D)
-            c = keys[lane, 0] ^ np.uint64(0x6C7967656E657261)
-            d = keys[lane, 1] ^ np.uint64(0x7465646279746573)
-            for i in range(words.shape[0] + 1):
-                word = words[i, row] if i < words.shape[0] else length
+    per_record, records = words.shape
+    length = np.uint64((8 * per_record) % 256) << np.uint64(56)
+    for lane in range(len(keys)):
+        total, low, high = sums[lane], keys[lane, 0], keys[lane, 1]
+        for row in range(records):
+            a, b, c, d = low ^ _INITIAL_A, high ^ _INITIAL_B, low ^ _INITIAL_C, high ^ _INITIAL_D
+            for i in range(per_record + 1):
+                word = words[i, row] if i < per_record else length
                 d ^= word
-                a, b, c, d = _round(*_round(a, b, c, d))
+                for _ in range(2):
+                    a, b, c, d = _round(a, b, c, d)
                 a ^= word
-            c ^= np.uint64(0xFF)
-            a, b, c, d = _round(*_round(*_round(*_round(a, b, c, d))))
+            c ^= _LAST
+            for _ in range(4):
+                a, b, c, d = _round(a, b, c, d)
             total += a ^ b ^ c ^ d
         sums[lane] = total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(nogil=True, plain=True, no_cpython_wrapper=True)
 def _round(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
     a += b
     c += d
-    b = _turn(b, np.uint64(13)) ^ a
-    d = _turn(d, np.uint64(16)) ^ c
-    a = _turn(a, np.uint64(32))
+    b = ((b << _13) | (b >> _51)) ^ a
+    d = ((d << _16) | (d >> _48)) ^ c
+    a = (a << _32) | (a >> _32)
     c += b
     a += d
-    b = _turn(b, np.uint64(17)) ^ c
-    d = _turn(d, np.uint64(21)) ^ a
-    return a, b, _turn(c, np.uint64(32)), d
-
-
-@numba.njit(cache=True, nogil=True)
-def _turn(word: Any, bits: Any) -> Any:
-    """Rotate to the left. `bits` is of the word's type: one compiled function for all of them."""
-    return (word << bits) | (word >> (np.uint64(64) - bits))
+    b = ((b << _17) | (b >> _47)) ^ c
+    d = ((d << _21) | (d >> _43)) ^ a
+    c = (c << _32) | (c >> _32)
+    return a, b, c, d

@@ -41,7 +41,6 @@ MAX_RECORD_BYTES = 2**23
 """Bytes after which a record is cut; the rest of its line is ignored."""
 
 _QUOTE, _LF, _CR, _SPACE = 34, 10, 13, 32
-_NEED_MORE, _IMPROPER = -1, -2
 
 
 def cut(
@@ -57,8 +56,9 @@ def cut(
     starts = np.zeros((count, rows), dtype=np.int32)
     ends = np.zeros((count, rows), dtype=np.int32)
     doubled = np.zeros((count, rows), dtype=np.bool_)
-    limits = (MAX_RECORD_BYTES, MAX_QUOTED_BYTES)
-    records, used, going_on = _cut(data, final, delimiter, limits, slots, starts, ends, doubled)
+    records, used, going_on = _cut(
+        data, final, delimiter, MAX_RECORD_BYTES, MAX_QUOTED_BYTES, slots, starts, ends, doubled
+    )
     fields = [
         _gather(data, starts[i, :records], ends[i, :records], doubled[i, :records]) for i in range(count)
     ]
@@ -76,129 +76,112 @@ def _gather(data: Any, starts: Any, ends: Any, doubled: Any) -> ArrowArray:
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, plain=True)
 def _copy(data: Any, starts: Any, ends: Any, doubled: Any, offsets: Any, values: Any) -> None:
-    position = 0
-    for row in range(starts.shape[0]):
-        i = starts[row]
-        while i < ends[row]:
+    position = zero = np.int64(0)
+    for row in range(len(starts)):
+        i, end, skips = zero + starts[row], ends[row], doubled[row]
+        while i < end:
             values[position] = data[i]
             position += 1
-            i += 2 if doubled[row] and data[i] == _QUOTE else 1
+            i += 2 if skips and data[i] == _QUOTE else 1
         offsets[row + 1] = position
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, plain=True)
 def _cut(
     data: Any,
     final: bool,
     delimiter: int,
-    limits: tuple[int, int],
+    longest_record: int,
+    longest_quoted: int,
     slots: Any,
     starts: Any,
     ends: Any,
     doubled: Any,
 ) -> tuple[int, int, bool]:
-    size = data.shape[0]
-    row = 0
-    # a bare 0 has a type of its own, for which numba would compile the functions below once more
-    begin: Any = np.int64(0)
+    """How many records there are, where what is left begins, and whether the last record was cut.
+
+    One function: each one that it would call is compiled apart, and once more within it.
+    """
+    size = len(data)
+    # a bare 0 has a type of its own, and so has False: the types of the loop would be inferred once more for each
+    zero, line_feed, no = np.int64(0), np.int64(_LF), np.bool_(False)
+    row = begin = zero
     while begin < size:
-        blank = _blank(data, begin, final)
-        if blank == _NEED_MORE:
-            break
-        if blank > 0:
-            begin += blank
+        if data[begin] == _LF:  # a blank line
+            begin += 1
             continue
-        stop = min(size, begin + limits[0])
-        complete = final or stop == begin + limits[0]
-        place = begin
-        column = 0
-        while True:
-            start, end, place, twice = _field(data, place, stop, complete, delimiter, limits[1])
-            if place == _NEED_MORE:
-                return row, begin, False
-            if column < slots.shape[0] and slots[column] >= 0:
-                starts[slots[column], row] = start
-                ends[slots[column], row] = end
-                doubled[slots[column], row] = twice
-            column += 1
-            if place == stop or data[place] == _LF:
+        if data[begin] == _CR:
+            if begin + 1 == size:
+                if final:
+                    begin += 1
                 break
+            if data[begin + 1] == _LF:
+                begin += 2
+                continue
+        stop = begin + longest_record
+        complete = final or stop <= size
+        stop = stop if stop < size else size
+        place, column = begin, zero
+        while True:  # one field each, up to the place of the delimiter or line end after it
+            start, close, after, twice = place, zero, zero, no
+            first = place
+            while first < stop and data[first] == _SPACE:
+                first += 1
+            if first < stop and data[first] == _QUOTE:  # is there a quote that properly closes it?
+                inside = first + 1
+                while inside < stop and inside - first <= longest_quoted:
+                    if data[inside] == _QUOTE:
+                        if inside + 1 == stop or data[inside + 1] != _QUOTE:
+                            break
+                        twice = not no
+                        inside += 1
+                    inside += 1
+                if inside >= stop:
+                    if not complete:
+                        return row, begin, no
+                elif inside - first <= longest_quoted:
+                    after, mark = inside + 1, delimiter
+                    while after < stop and data[after] == _SPACE:
+                        after += 1
+                    if after < stop and data[after] == _CR:
+                        after += 1
+                        mark = line_feed
+                    if after == stop:
+                        if not complete:
+                            return row, begin, no
+                        close = inside
+                    elif data[after] == _LF or data[after] == mark:
+                        close = inside
+            if close > 0:
+                start, end, place = first + 1, close, after
+            else:
+                twice = no
+                while place < stop and data[place] != delimiter and data[place] != _LF:
+                    place += 1
+                if place == stop and not complete:
+                    return row, begin, no
+                end = place
+            is_last = place == stop or data[place] == _LF
+            if close == 0 and is_last and end > start and data[end - 1] == _CR:
+                end -= 1
+            if column < len(slots) and slots[column] >= 0:
+                slot = slots[column]
+                starts[slot, row] = start
+                ends[slot, row] = end
+                doubled[slot, row] = twice
+            if is_last:
+                break
+            column += 1
             place += 1
         row += 1
         while place < size and data[place] != _LF:  # a record that was cut: the rest of its line is no record
             place += 1
         if place == size:
-            return row, size, True
+            return row, size, not no
         begin = place + 1
-    return row, begin, False
-
-
-@numba.njit(cache=True, nogil=True)
-def _blank(data: Any, place: int, final: bool) -> int:
-    """How long the blank line at `place` is; 0 if there is none."""
-    if data[place] == _LF:
-        return 1
-    if data[place] == _CR:
-        if place + 1 == data.shape[0]:
-            return 1 if final else _NEED_MORE
-        if data[place + 1] == _LF:
-            return 2
-    return 0
-
-
-@numba.njit(cache=True, nogil=True)
-def _field(
-    data: Any, begin: int, stop: int, complete: bool, delimiter: int, longest: int
-) -> tuple[int, int, int, bool]:
-    """Start and end of the field at `begin`, the place of the delimiter or line end after it, doubled quotes?"""
-    first = begin
-    while first < stop and data[first] == _SPACE:
-        first += 1
-    if first < stop and data[first] == _QUOTE:
-        close, after, twice = _close(data, first, stop, complete, delimiter, longest)
-        if close == _NEED_MORE:
-            return 0, 0, _NEED_MORE, False
-        if close != _IMPROPER:
-            return first + 1, close, after, twice
-    place = begin
-    while place < stop and data[place] != delimiter and data[place] != _LF:
-        place += 1
-    if place == stop and not complete:
-        return 0, 0, _NEED_MORE, False
-    at_line_end = place == stop or data[place] == _LF
-    end = place - 1 if at_line_end and place > begin and data[place - 1] == _CR else place
-    return begin, end, place, False
-
-
-@numba.njit(cache=True, nogil=True)
-def _close(
-    data: Any, opening: int, stop: int, complete: bool, delimiter: int, longest: int
-) -> tuple[int, int, bool]:
-    """The quote that properly closes the one at `opening`, the place after the field, doubled quotes inside?"""
-    twice = False
-    place = opening + 1
-    while place < stop and place - opening <= longest:
-        if data[place] != _QUOTE:
-            place += 1
-        elif place + 1 < stop and data[place + 1] == _QUOTE:
-            twice = True
-            place += 2
-        else:
-            after = place + 1
-            while after < stop and data[after] == _SPACE:
-                after += 1
-            if after < stop and data[after] == _CR:
-                after += 1
-                if after < stop and data[after] != _LF:
-                    return _IMPROPER, 0, False
-            if after == stop:
-                return (place, after, twice) if complete else (_NEED_MORE, 0, False)
-            if data[after] == _LF or data[after] == delimiter:
-                return place, after, twice
-            return _IMPROPER, 0, False
-    return (_NEED_MORE if place >= stop and not complete else _IMPROPER), 0, False
+    return row, begin, no
 
 
 BLOCK = 2**23
