@@ -87,3 +87,27 @@ def test_the_collector_rests_while_a_loop_is_compiled(enabled: bool):
         gc.enable()
         event.unregister("numba:compile", look)
     assert seen == [False]
+
+
+@numba.njit(plain=True)
+def sum_of_rows(table: Any) -> Any:
+    total = np.int64(0)
+    for i in range(len(table)):
+        row = table[i]
+        for j in range(len(row)):
+            total += row[j]
+    return total
+
+
+@numba.njit(plain=True)
+def length_of_new(size: int) -> int:
+    return len(np.empty(size))
+
+
+def test_a_plain_loop_takes_views_and_is_refused_if_it_makes_an_array():
+    """Without what counts the users of an array, one that is made could not be freed."""
+    assert sum_of_rows(np.arange(6).reshape(2, 3)) == 15
+    from numba.core.errors import TypingError
+
+    with pytest.raises(TypingError, match="array passed into the function as argument"):
+        length_of_new(3)

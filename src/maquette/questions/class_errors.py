@@ -63,18 +63,16 @@ def largest_gap(table: ClassTable, gap: Integers) -> int:
     shape = [1, 1, *(gap.shape[axis] for axis in others)][-2:]
     family = table.families[inner]
     lines = gap.transpose([*others, inner])
-    cells = family.cells
+    cells, kind = family.cells, int(family.kind)
     if family.kind in (Kind.ONE, Kind.SIDE):
-        lines, cells = _with_sums(lines, family)
+        (lines, cells), kind = _with_sums(lines, family), _SUMS
     ordered = np.ascontiguousarray(lines).reshape([*shape, lines.shape[-1]])
     by_place, line = np.zeros(cells, dtype=np.int64), np.zeros(ordered.shape[2], dtype=np.int64)
     plane, first_signs, second_signs = (
         np.zeros_like(ordered[0]),
         *(np.ones(k, dtype=np.int64) for k in ordered.shape[:2]),
     )
-    one_by_one = _largest(
-        ordered, walks[0], walks[1], int(family.kind), plane, line, first_signs, second_signs, by_place
-    )
+    one_by_one = _largest(ordered, walks[0], walks[1], kind, plane, line, first_signs, second_signs, by_place)
     return max(int(one_by_one), int(by_place.max()))
 
 
@@ -99,7 +97,8 @@ def _with_sums(lines: Integers, family: Family) -> tuple[Integers, int]:
 
 _NO_AXIS = np.zeros(1, dtype=np.int64)
 """The walk along an axis of one cell: put it in, and stop."""
-_WHOLE, _ONE, _SIDE, _RANGE = int(Kind.WHOLE), int(Kind.ONE), int(Kind.SIDE), int(Kind.RANGE)
+_WHOLE, _RANGE, _SUMS = int(Kind.WHOLE), int(Kind.RANGE), -1
+"""What a line is: the cells of families of these kinds, those of any other set, or sums of cells."""
 
 
 @numba.njit(cache=True, nogil=True, plain=True)
@@ -164,7 +163,7 @@ def _largest(
                     above += line[k]
                 else:
                     below -= line[k]
-            if kind == _SIDE or kind == _ONE:
+            if kind == _SUMS:
                 total = line[cells - 1]
                 more = above if above > below - total else below - total
                 less = below if below > above + total else above + total

@@ -106,7 +106,9 @@ def _cut(
     """
     size = len(data)
     # a bare 0 has a type of its own, and so has False: the types of the loop would be inferred once more for each
-    zero, line_feed, no = np.int64(0), np.int64(_LF), np.bool_(False)
+    zero: Any = np.int64(0)
+    line_feed: Any = np.int64(_LF)
+    no: Any = np.bool_(False)
     row = begin = zero
     while begin < size:
         if data[begin] == _LF:  # a blank line
