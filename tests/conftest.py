@@ -64,10 +64,15 @@ def _draws_as_production(node: pytest.Item | pytest.Collector) -> bool:
     return node.get_closest_marker("privacy") is not None or SAMPLERS in node.path.parents
 
 
-def pytest_collection_finish() -> None:
-    """What is loaded by now stays: Python's collector of cycles need not look at it again after every few tests."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is loaded here stays: Python's collector of cycles need not look at it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_sessionfinish() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ def facts(ledger: Ledger) -> list[object]:
     return [rows, balance.spent_units, balance.reserved_units, balance.left_units]
 
 
+@pytest.mark.law
 @settings(max_examples=60, deadline=None)
 @given(st.lists(CALLS, min_size=1, max_size=12))
 def test_a_group_equals_the_sequence(calls):

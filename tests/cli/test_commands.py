@@ -15,7 +15,7 @@ from typer.main import get_command
 import maquette as mq
 from maquette.accounting.ledger import Ledger, Receipt
 from maquette.accounting.ledger.verify import Replay
-from maquette.cli.app import app
+from maquette.cli.app import app, leave_only
 from maquette.cli.console import bar
 from support.cli_files import CANARY, Desk, call, desk, write_table
 
@@ -59,6 +59,20 @@ def _names() -> list[tuple[str, ...]]:
 
 def test_the_promised_commands_are_there():
     assert set(COMMANDS) <= set(_names())
+
+
+@pytest.mark.parametrize(
+    ("word", "left"), [("answer", {("answer",)}), ("domain", {n for n in _names() if n[0] == "domain"})]
+)
+def test_a_process_builds_only_the_command_that_it_runs(monkeypatch, word, left):
+    everything = _names()
+    for kind in ("registered_commands", "registered_groups"):
+        monkeypatch.setattr(app, kind, getattr(app, kind))
+    for other in ([], ["--help"], ["no such command"]):
+        leave_only(other)
+        assert _names() == everything
+    leave_only([word])
+    assert set(_names()) == left
 
 
 @pytest.mark.parametrize("words", _names(), ids=" ".join)
@@ -336,10 +350,13 @@ SLOW_TO_LOAD = {"duckdb", "jinja2", "numba", "opendp", "pandas", "polars", "rich
 
 
 @pytest.mark.slow
-def test_an_answer_and_the_ledger_load_only_what_they_need(made):
+def test_an_answer_and_the_ledger_load_only_what_they_need(made, tmp_path):
     answering = loaded_by("answer", made.place, "age >= 40")
     assert {"pyarrow", "sqlalchemy", "sqlglot"} <= answering
     assert not answering & SLOW_TO_LOAD
+    other = desk(tmp_path)
+    assert other.release("--delta", 1e-9, "--mechanism", "residual").code == 0
+    assert not loaded_by("answer", other.place, "age >= 40") & SLOW_TO_LOAD
     showing = loaded_by("ledger", "show", made.ledger)
     assert "sqlalchemy" in showing
     assert not showing & (SLOW_TO_LOAD | {"pyarrow", "sqlglot", "maquette.results.release"})

@@ -104,6 +104,7 @@ def columns_of(n: int) -> dict[str, list[int]]:
     return {a.name: rng.integers(0, a.cells, n).tolist() for a in DOMAIN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "met"), [(0.1, False), (50.0, True)])
 def test_a_release_says_whether_its_target_is_guaranteed(epsilon, met, tmp_path):
     table = mq.open(columns_of(2000), domain=DOMAIN)

@@ -135,6 +135,7 @@ def test_the_truth_lies_between_the_ends(seed):
     assert checked > 100
 
 
+@pytest.mark.slow
 def test_half_of_the_error_would_be_noticed():
     """The argument is sharp: with half the bound the truth is missed somewhere."""
     assert any(half_is_missed(np.random.default_rng(seed)) for seed in range(12))

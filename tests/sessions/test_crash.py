@@ -165,6 +165,7 @@ def test_a_worker_that_is_not_killed_or_killed_elsewhere_fails_the_round(folder,
         replace(here, visit=1).check(empty, found)
 
 
+@pytest.mark.slow
 def test_the_check_catches_an_answer_that_was_shown_before_it_was_stored(folder, child):
     desk = Desk(folder, "x", "tests")
     die(child, desk.location, desk.journal, Round("tests", "before-answer", 3), 1, broken=True)
@@ -172,6 +173,7 @@ def test_the_check_catches_an_answer_that_was_shown_before_it_was_stored(folder,
         desk.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_processes_on_one_session_agree_and_pay_once(folder, child, kind):
     location, journal = new_ledger(folder)

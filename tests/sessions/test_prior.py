@@ -61,6 +61,7 @@ def test_a_wrong_prior_is_never_believed(monkeypatch):
     assert outside <= 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"mechanism": "median"}, {"budget_for_all": True}])
 def test_sessions_whose_budget_lasts_count_the_start(monkeypatch, options):
     options = {"epsilon": 4.0, "queries": 64, "alpha": None} | options

@@ -275,6 +275,7 @@ def test_a_sum_that_is_charged_too_little_is_seen(monkeypatch):
     assert found > paid
 
 
+@pytest.mark.slow
 def test_a_bound_that_forgets_an_end_is_seen(monkeypatch):
     """A planted bug: the middle of a wide cell taken for its values."""
     real = Scale.numerators

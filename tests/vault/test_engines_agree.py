@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.queries.counting import count_margins
 from maquette.queries.predicates import where
+from maquette.vault import remote
 from maquette.vault import tables as tables_of
 from maquette.vault.engine import Engine, MemoryEngine, StreamEngine
 from maquette.vault.raw import RawTable, open_raw
@@ -27,6 +29,15 @@ from maquette.vault.spark_raw import SparkRows
 from maquette.vault.tables import plan_tables
 from support.hostile_tables import all_looks, cut, every_value, tables
 from support.local_frame import LocalFrame
+
+
+@pytest.fixture(scope="module", autouse=True)
+def versions_that_are_read_once() -> Iterator[None]:
+    """Every job of every part asks for the versions of its machine; here they are all the same."""
+    here = remote.versions()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote, "versions", lambda: here)
+        yield
 
 
 def parquet_files(folder: Path, domain: Domain, parts: list[pa.Table], limit: int | None) -> Engine:

@@ -57,6 +57,7 @@ def run(work: Awaitable[Any]) -> Any:
     return asyncio.run(bounded())
 
 
+@pytest.mark.slow
 def test_ten_thousand_open_questions_go_over_few_connections_each_to_its_asker(tmp_path):
     async def work() -> tuple[list[int], Worker]:
         async with Worker(tmp_path / "s", echo) as worker:

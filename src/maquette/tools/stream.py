@@ -168,15 +168,15 @@ def _plan(domain: Domain, time: str, condition: Queries | str | None, *, pure: b
         raise WorkloadError(
             f"a stream has up to {MAX_STEPS:,} steps, and '{time}' has {steps:,}; declare wider ones"
         )
+    query = None if condition is None else _query(domain, condition)
+    if query is not None and (time in query.attributes or query.count != 1 or query.denominator != 1):
+        raise WorkloadError(f"expected one condition that counts records, on other attributes than '{time}'")
+    if query is not None and size * domain.cells(query.attributes) > MAX_CELLS:
+        raise WorkloadError(f"steps and condition look at more than {MAX_CELLS:,} cells; use wider steps")
     rows, running = tree(steps) if pure else _root(steps)
     over_time = np.pad(rows, ((0, 0), (0, size - steps)))  # missing times are counted in no step
-    if condition is None:
+    if query is None:
         return _Plan(weights(domain, over_time, attributes=[time]), running)
-    query = _query(domain, condition)
-    if time in query.attributes or query.count != 1 or query.denominator != 1:
-        raise WorkloadError(f"expected one condition that counts records, on other attributes than '{time}'")
-    if size * domain.cells(query.attributes) > MAX_CELLS:
-        raise WorkloadError(f"steps and condition look at more than {MAX_CELLS:,} cells; use wider steps")
     inside = np.asarray(cell_weights(query), dtype=np.float64)
     order = [time, *query.attributes]
     return _Plan(weights(domain, np.kron(over_time, inside), attributes=order), running)
