@@ -26,7 +26,10 @@ from maquette.errors import BudgetExceeded, ParameterError
 if TYPE_CHECKING:
     from maquette.domain import Domain
 
-Key = Annotated[str | None, typer.Option(help="The name in the ledger; the same name repeats or goes on.")]
+Key = Annotated[
+    str | None,
+    typer.Option(help="A name for this run in the ledger; the same name repeats it or continues it."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -102,8 +105,10 @@ def above(
     ],
     threshold: Annotated[int, typer.Option(help="The threshold, a number of records.")],
     positives: Annotated[int, typer.Option(help="How many questions may be above it.")] = 1,
-    values: Annotated[bool, typer.Option("--values", help="Noisy counts of those above.")] = False,
-    questions: Annotated[int, typer.Option(help="How many questions the statement is for.")] = 1000,
+    values: Annotated[
+        bool, typer.Option("--values", help="Also show a noisy count for each answer above.")
+    ] = False,
+    questions: Annotated[int, typer.Option(help="How many questions the stated accuracy covers.")] = 1000,
     payer: Payer,
     key: Key = None,
     place: Place,

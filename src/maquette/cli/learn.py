@@ -342,7 +342,7 @@ TOURS = {
 }
 
 
-# `maquette demo`: the whole way of the data in under a minute.
+# `maquette demo`: from a table to a release and its report, in under a minute.
 
 
 def demo(

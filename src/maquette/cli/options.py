@@ -46,11 +46,17 @@ Memory = Annotated[
     ),
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="The table inside a database.")]
-TableQuery = Annotated[str | None, typer.Option("--query", help="A query on a database, instead of a table.")]
+TableQuery = Annotated[
+    str | None, typer.Option("--query", help="An SQL query on the database, instead of a table.")
+]
 
 PersonColumn = Annotated[
     str | None,
-    typer.Option("--person", metavar="COLUMN", help="Whose row it is: protects persons with several rows."),
+    typer.Option(
+        "--person",
+        metavar="COLUMN",
+        help="The column that says whose row it is, to protect people with several rows.",
+    ),
 ]
 RowsPerPerson = Annotated[
     int | None,
