@@ -280,6 +280,7 @@ def place_group() -> None:
 @places.command("check")
 @grouped
 def check_place(
+    *,
     source: Source,
     place: Place,
     as_json: AsJson = False,

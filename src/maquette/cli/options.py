@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -234,13 +234,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        of_group = inspect.signature(groups[name]).parameters if name in groups else {name: parameter}
-        kinds = get_type_hints(groups[name], include_extras=True) if name in groups else hints
-        parameters += [
-            one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kinds[option])
-            for option, one in of_group.items()
-        ]
+    for name, one in inspect.signature(command).parameters.items():
+        parameters += _options_of(groups[name]) if name in groups else [one.replace(annotation=hints[name])]
 
     @wraps(command)
     def run(**values: Any) -> None:
@@ -251,4 +246,14 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         command(**values, **members)
 
     run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {}  # they are in the signature, evaluated; Typer would evaluate them once more
     return run
+
+
+@cache
+def _options_of(group: Any) -> list[inspect.Parameter]:
+    kinds = get_type_hints(group, include_extras=True)
+    return [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kinds[name])
+        for name, one in inspect.signature(group).parameters.items()
+    ]
