@@ -7,6 +7,7 @@ code: examples and noise follow from a test's name, and the tests of a file run 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
@@ -42,6 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         config.option.markexpr = " and ".join(f"not {kind}" for kind in NOT_QUICK)
+    if hasattr(config, "workerinput"):
+        atexit.register(os._exit, 0)  # after all others: taking thousands of modules apart takes seconds
 
 
 @pytest.hookimpl(wrapper=True)
