@@ -27,6 +27,8 @@ from support.online_cases import book
 from support.online_child import BEFORE_REPLY, EPSILON, KINDS, opened, question
 from support.online_rounds import RANDOM, Round, Seen, plan, seen
 
+pytestmark = pytest.mark.slow  # processes of their own
+
 ROUNDS = int(os.environ.get("MAQUETTE_CRASH_ROUNDS", "48"))
 PER_LEDGER = 20
 POINTS = {*get_args(crash_points.Point), BEFORE_REPLY}
@@ -130,7 +132,6 @@ def desks_in(folder: Path, name: str) -> dict[str, Desk]:
     return {kind: Desk(folder, name, kind) for kind in KINDS}
 
 
-@pytest.mark.slow
 def test_kills_at_every_point_lose_double_and_change_nothing(folder, child):
     planned = list(plan(ROUNDS))
     died: Counter[str] = Counter()
@@ -165,7 +166,6 @@ def test_a_worker_that_is_not_killed_or_killed_elsewhere_fails_the_round(folder,
         replace(here, visit=1).check(empty, found)
 
 
-@pytest.mark.slow
 def test_the_check_catches_an_answer_that_was_shown_before_it_was_stored(folder, child):
     desk = Desk(folder, "x", "tests")
     die(child, desk.location, desk.journal, Round("tests", "before-answer", 3), 1, broken=True)
@@ -173,7 +173,6 @@ def test_the_check_catches_an_answer_that_was_shown_before_it_was_stored(folder,
         desk.check()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_processes_on_one_session_agree_and_pay_once(folder, child, kind):
     location, journal = new_ledger(folder)
@@ -189,7 +188,6 @@ def test_two_processes_on_one_session_agree_and_pay_once(folder, child, kind):
         assert far // 4 <= steps["epoch"] <= far // 4 + 1
 
 
-@pytest.mark.slow
 def test_two_processes_in_two_sessions_of_one_ledger_keep_its_total_and_share_answers(folder, child):
     location, journal = new_ledger(folder)
     halves = [list(range(24)), list(range(23, -1, -1))]
