@@ -152,6 +152,11 @@ class Config:
         source = self.settings.tables[name].source
         return source if "://" in source else str(self.place(source))
 
+    def reading(self, name: str) -> dict[str, Any]:
+        """How those records are read: arguments of whatever opens them."""
+        table = self.settings.tables[name]
+        return {"table": table.table, "delimiter": table.delimiter, "encoding": table.encoding}
+
     def domain(self, name: str) -> Path:
         return self.place(self.settings.tables[name].domain)
 

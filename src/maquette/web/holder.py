@@ -50,9 +50,7 @@ class Holder:
             config.source(name),
             domain=self._domain,
             name=name,
-            table=settings.table,
-            delimiter=settings.delimiter,
-            encoding=settings.encoding,
+            **config.reading(name),
         )
         self._ledger = open_ledger(
             self._table,
@@ -337,9 +335,7 @@ class Holder:
         report = fit_report(
             self._config.source(self._name),
             domain=self._domain,
-            table=self._settings.table,
-            delimiter=self._settings.delimiter,
-            encoding=self._settings.encoding,
+            **self._config.reading(self._name),
         )
         return report.to_dict()
 

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,6 @@ class JobStatus:
     why: str = ""
     key: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "state": self.state,
-            "stage": self.stage,
-            "share": self.share,
-            "why": self.why,
-            "key": self.key,
-        }
-
 
 class Jobs:
     """The jobs of one table, which run one after another would; as many at once as are started."""
@@ -57,7 +48,7 @@ class Jobs:
         with self._mutex:
             status = self._statuses.get(job)
             if status is not None and status.state == RUNNING:
-                return status.to_dict()
+                return asdict(status)
             process = subprocess.Popen(
                 [sys.executable, "-m", "maquette.web.jobs"],
                 stdin=subprocess.PIPE,
@@ -72,7 +63,7 @@ class Jobs:
             self._processes[job] = process
             self._statuses[job] = JobStatus(RUNNING, "starting")
             threading.Thread(target=self._follow, args=(job, process), daemon=True).start()
-            return self._statuses[job].to_dict()
+            return asdict(self._statuses[job])
 
     def _follow(self, job: str, process: subprocess.Popen[bytes]) -> None:
         """Take in what a job says until it ends."""
@@ -96,7 +87,7 @@ class Jobs:
         """None for a job that was not started since this worker was."""
         with self._mutex:
             status = self._statuses.get(job)
-            return None if status is None else status.to_dict()
+            return None if status is None else asdict(status)
 
     def is_running(self, key: str) -> bool:
         with self._mutex:
@@ -116,7 +107,7 @@ class Jobs:
         if process is not None:
             process.terminate()
             process.wait(10)
-        return self.status(job) or JobStatus(CANCELLED).to_dict()
+        return self.status(job) or asdict(JobStatus(CANCELLED))
 
     def stop(self) -> None:
         """With the worker: its jobs end too, and go on when it is back."""
@@ -177,9 +168,7 @@ def _discover(config: Config, order: dict[str, Any]) -> None:
         total_epsilon=settings.epsilon,
         total_delta=settings.delta,
         key=f"job-{order['job']}",
-        table=settings.table,
-        delimiter=settings.delimiter,
-        encoding=settings.encoding,
+        **config.reading(order["table"]),
     )
     place = config.proposal(order["table"])
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -200,9 +189,7 @@ def _release(config: Config, order: dict[str, Any]) -> None:
         config.source(order["table"]),
         domain=domain,
         name=order["table"],
-        table=settings.table,
-        delimiter=settings.delimiter,
-        encoding=settings.encoding,
+        **config.reading(order["table"]),
     )
     release = api.release(
         table,

@@ -139,14 +139,8 @@ class UndeclaredTable:
 
     def _columns(self) -> dict[str, bool]:
         """The header, which is public structure: names, and whether a column can be declared at all."""
-        settings = self._settings
-        return raw_columns(
-            self._config.source(self._name),
-            table=settings.table,
-            query=None,
-            delimiter=settings.delimiter,
-            encoding=settings.encoding,
-        )
+        config, name = self._config, self._name
+        return raw_columns(config.source(name), query=None, **config.reading(name))
 
     def forecast_discovery(self, request: dict[str, Any]) -> dict[str, Any]:
         """What a discovery would cost and see. Spends and looks at nothing."""
