@@ -69,7 +69,7 @@ def njit(*, plain: bool = False, **options: Any) -> Callable[[Callable[P, R]], K
     """The decorator, with the options of `numba.njit`.
 
     `plain` loops make no array and write no expression of whole arrays (slices that are views may be taken): what
-    numba does for these is left out, which takes an eighth off their compiling. It refuses a loop that makes one.
+    numba does for these is left out, and compiled sooner. It refuses a loop that makes one.
     """
     if plain:
         options |= {"_nrt": False, "no_rewrites": True}

@@ -51,7 +51,10 @@ def differences(
 
 
 def lost(found: Any, stored: Any, where: str = "") -> list[str]:
-    """What was public and is not any more: names, parameters in order and defaults, options. New ones may come."""
+    """What was public and is not any more: names, parameters in order and defaults, options. New ones may come.
+
+    Arguments of a command keep their order; its options (lists of spellings) are given by name, in any order.
+    """
     if isinstance(stored, dict) and isinstance(found, dict):
         gone = [f"{where}/{name} is gone" for name in stored.keys() - found.keys()]
         return gone + [
@@ -62,8 +65,12 @@ def lost(found: Any, stored: Any, where: str = "") -> list[str]:
     if isinstance(stored, str) and isinstance(found, str):
         stored, found = stored.strip("()").split(", "), found.strip("()").split(", ")
     if isinstance(stored, list) and isinstance(found, list):
-        rest = iter(found)
-        return [f"{where}: {one!r} is gone or stands elsewhere" for one in stored if one not in rest]
+        rest = iter([one for one in found if not isinstance(one, list)])
+        return [
+            f"{where}: {one!r} is gone or stands elsewhere"
+            for one in stored
+            if one not in (found if isinstance(one, list) else rest)
+        ]
     return [] if found == stored else [f"{where}: {found!r}, not {stored!r}"]
 
 
@@ -162,6 +169,9 @@ def test_public_names_and_options_are_the_same():
     assert not told, "\n".join(told[:20])
     assert lost({"a": "(x, *, y=2)"}, {"a": "(x, *, y=1)"})
     assert lost({"a": ["--x"]}, {"a": ["--x", "--y"]})
+    assert lost({"a": [["--x"]]}, {"a": [["--x"], ["--y"]]})
+    assert lost({"a": ["<x>", "<y>"]}, {"a": ["<y>", "<x>"]})
+    assert not lost({"a": [["--x"], "<z>", ["--y"]]}, {"a": [["--y"], ["--x"], "<z>"]})
     assert lost({}, {"a": "value"})
 
 
