@@ -26,7 +26,7 @@ from maquette.vault import engine as engines
 from maquette.vault import sources
 from maquette.vault.engine import MemoryEngine, StreamEngine
 from maquette.vault.readers import open_engine
-from maquette.vault.tables import TableCache
+from maquette.vault.counting import TableCache
 
 DOMAIN = Domain(
     (
@@ -214,7 +214,7 @@ def test_the_codes_decide_between_memory_and_stream():
 @pytest.mark.parametrize("stored", ["memory", "file", "frame"])
 def test_tables_beyond_the_limit_are_counted_in_several_passes(tmp_path, monkeypatch, stored):
     monkeypatch.setattr(engines, "LEAST_CELLS_PER_PASS", 16)
-    monkeypatch.setattr("maquette.vault.tables.COVER_CELLS", 1)
+    monkeypatch.setattr("maquette.vault.counting.COVER_CELLS", 1)
     source, limit = rows_of(300), 0
     if stored == "memory":
         limit = 1800

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.queries.counting import count_margins
 from maquette.queries.predicates import where
+from maquette.vault import counting as tables_of
 from maquette.vault import remote
-from maquette.vault import tables as tables_of
+from maquette.vault.counting import plan_tables
 from maquette.vault.engine import Engine, MemoryEngine, StreamEngine
 from maquette.vault.raw import RawTable, open_raw
 from maquette.vault.readers import open_engine
 from maquette.vault.spark import SparkEngine, SparkTable
 from maquette.vault.spark_raw import SparkRows
-from maquette.vault.tables import plan_tables
 from support.hostile_tables import all_looks, cut, every_value, tables
 from support.local_frame import LocalFrame
 

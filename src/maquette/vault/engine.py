@@ -20,7 +20,7 @@ from maquette.queries.marginals import Binned
 from maquette.vault.coding import Coder, coders
 from maquette.vault.commitment import in_order, is_in_order, lane_keys, seal
 from maquette.vault.source import Source, changed
-from maquette.vault.tables import MANY_ROWS, MAX_KEPT_CELLS, TableCache, plan_tables, summed
+from maquette.vault.counting import MANY_ROWS, MAX_KEPT_CELLS, TableCache, plan_tables, summed
 from maquette.vault.task import BinnedTask, Coded, CountTask, Integers, RecordsTask, Task, whole
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from maquette.vault.commitment import LANES, is_in_order, lane_keys, packed_word
 from maquette.vault.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, Steps, merged
 from maquette.vault.remote_persons import BoundBlocks, KeyRecords, keyed_schema
 from maquette.vault.source import Batch, Source, changed
-from maquette.vault.tables import TableCache
+from maquette.vault.counting import TableCache
 from maquette.vault.task import Coded, Integers, RecordsTask, Task, whole
 
 PREFIXES = ("spark:", "sc://")
