@@ -29,7 +29,7 @@ from maquette.questions.weighting import Weighting
 from maquette.samplers.check import MAX_NESTING
 from maquette.samplers.noise import SystemNoise
 from maquette.vault import engine as vault
-from maquette.vault import statistics
+from maquette.vault.loading import StreamEngine
 from support.privacy_doubles import LooseEngine, Untouchable, columns_of, ledger_for, set_aside
 
 DOMAIN = Domain(
@@ -255,7 +255,7 @@ def test_the_largest_public_numbers_leave_exact_scores():
     counts = np.array([bounds.RECORDS, 0, 0])
     references = np.array([-(bounds.SUMMANDS - 2), 1, -1])
     public_tables.check_references([LINE], [references])
-    (found,) = statistics._distances([counts], [references])
+    (found,) = vault._distances([counts], [references])
     assert int(found) == bounds.RECORDS + bounds.SUMMANDS
     assert int((np.array([found]) - np.array([-bounds.SUMMANDS]))[0]) == bounds.RECORDS + 2 * bounds.SUMMANDS
     assert bounds.RECORDS + 2 * bounds.SUMMANDS <= bounds.EXACT
@@ -316,7 +316,7 @@ def test_a_stream_of_more_records_is_refused_on_its_first_pass(monkeypatch, tmp_
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "1,1\n" * 4, encoding="utf-8")
     engine = open_engine(path, SMALL, memory_limit=0)
-    assert isinstance(engine, vault.StreamEngine)
+    assert isinstance(engine, StreamEngine)
     monkeypatch.setattr(vault, "MAX_RECORDS", 3)
     with pytest.raises(SourceError, match="at most 3 records"):
         engine.commitment(b"salt")

@@ -20,7 +20,7 @@ from maquette.questions import bounds
 from maquette.questions.draws import Candidates, Draw, DrawnDatabase, Thresholds
 from maquette.questions.measurement import Receipt
 from maquette.samplers import check
-from maquette.vault import statistics
+from maquette.vault import engine as vault
 from support.gate_arguments import STRATEGIES, TABLES, methods
 from support.gate_fuzz import fuzz
 from support.gate_world import BUDGETS, DOMAIN, Pair, draws_on_tape
@@ -106,8 +106,8 @@ def _more_noise_for_more_records(patch: pytest.MonkeyPatch) -> None:
 
 
 def _twice_the_score(patch: pytest.MonkeyPatch) -> None:
-    real = statistics.count_errors
-    patch.setattr(statistics, "count_errors", lambda *args: 2 * real(*args))
+    real = vault.count_errors
+    patch.setattr(vault, "count_errors", lambda *args: 2 * real(*args))
 
 
 CATALOGUE = {

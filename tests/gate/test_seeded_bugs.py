@@ -35,7 +35,7 @@ from maquette.releasing import request
 from maquette.samplers.laws import SystemBits
 from maquette.samplers.noise import SystemNoise
 from maquette.vault import engine as vault
-from maquette.vault import statistics
+from maquette.vault import loading
 from maquette.vault.engine import MemoryEngine
 from support import privacy_checks as checks
 from support.privacy_cases import CONCENTRATED, PURE, pairs
@@ -257,7 +257,7 @@ def _tame_or_wild(curator):
 
 @bug("a score of sensitivity 2 charged as 1", checks.exactly("largest error by group, pure"))
 def _(patch):
-    changed(patch, statistics, "count_errors", lambda real: lambda *args: 2 * real(*args))
+    changed(patch, vault, "count_errors", lambda real: lambda *args: 2 * real(*args))
 
 
 @bug("groups charged as one largest error", checks.exactly("largest error by group, rho"))
@@ -275,19 +275,19 @@ def _(patch):
     def wrong(counts, released, denominator):
         return denominator * counts - 3 * int(counts.sum()) * released
 
-    patch.setattr(statistics, "gaps", wrong)
+    patch.setattr(vault, "gaps", wrong)
 
 
 @bug("the error over a class with a doubled weight", checks.exactly("class errors, pure"))
 def _(patch):
-    changed(patch, statistics, "largest_error", lambda real: lambda *args: 2 * real(*args))
+    changed(patch, vault, "largest_error", lambda real: lambda *args: 2 * real(*args))
 
 
 @bug("weights of errors above 1", checks.exactly("weighted class errors, pure"))
 def _(patch):
     changed(
         patch,
-        statistics,
+        vault,
         "weigh",
         lambda real: lambda error, weight, whole: real(2 * error, weight, whole=whole),
     )
@@ -295,9 +295,7 @@ def _(patch):
 
 @bug("weights turned over", checks.exactly("weighted class errors, rho"))
 def _(patch):
-    changed(
-        patch, statistics, "weigh", lambda real: lambda error, weight, whole: real(error, whole, whole=weight)
-    )
+    changed(patch, vault, "weigh", lambda real: lambda error, weight, whole: real(error, whole, whole=weight))
 
 
 def _shares_above_one(curator):
@@ -400,7 +398,7 @@ def _(patch):
 @bug("the certificate without noise", checks.exactly("largest error, pure"))
 def _(patch):
     def largest_error(self, queries, answers, *, groups=None, price):
-        errors = statistics.errors_of(self._engine, queries, answers)
+        errors = vault.errors_of(self._engine, queries, answers)
         return NoisyCounts(np.array([errors.max()]), law_at(price, unit=self.unit), Receipt(1, "0" * 64))
 
     patch.setattr(Curator, "largest_error", largest_error)
@@ -630,8 +628,8 @@ def _(patch):
 
         return load
 
-    changed(patch, vault, "load", make)
-    patch.setattr("maquette.vault.readers.load", vault.load)
+    changed(patch, loading, "load", make)
+    patch.setattr("maquette.vault.readers.load", loading.load)
 
 
 @bug("the release compares itself with the true answers", checks.replayed("histogram-laplace"))

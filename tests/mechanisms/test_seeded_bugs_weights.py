@@ -8,7 +8,7 @@ from maquette.domain import Relation
 from maquette.gate import prices
 from maquette.mechanisms.weights import MultiplicativeWeights, Mwem, PreparedMwem, PreparedWeights
 from maquette.theory import multiplicative
-from maquette.vault import statistics
+from maquette.vault import engine as vault
 from support import privacy_checks as checks
 from support.privacy_cases import DELTA, steps
 from support.privacy_conformance import mechanism_case
@@ -23,8 +23,8 @@ MEASURING = checks.of_case(mechanism_case("mwem", queries=steps, delta=DELTA, us
 
 def sensitivity_of_two(patch):
     """Scores in half counts, charged as counts."""
-    real = statistics.signed_errors
-    patch.setattr(statistics, "signed_errors", lambda *args: 2 * real(*args))
+    real = vault.signed_errors
+    patch.setattr(vault, "signed_errors", lambda *args: 2 * real(*args))
 
 
 def monotone(patch):

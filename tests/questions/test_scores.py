@@ -14,7 +14,7 @@ from maquette.models.answers import Answers
 from maquette.queries.marginals import Binned
 from maquette.questions import answers as scores
 from maquette.questions.answers import check_answers, count_errors, distance_sensitivity, signed_errors
-from maquette.vault.statistics import distances
+from maquette.vault.engine import distances
 from support.privacy_doubles import histograms, neighbours, table_of
 
 

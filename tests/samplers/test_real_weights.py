@@ -114,7 +114,7 @@ def test_a_weighted_table_answers_as_its_records_weigh(queries):
     expected = queries.on_rows(columns, weights=weights_of(columns))
     assert held.answer(queries).tolist() == np.asarray(expected).tolist()
     assert held.size() == weights_of(columns).sum()
-    codes, sums = held.values("age")
+    codes, sums = held.distinct("age")
     assert dict(zip(codes.tolist(), sums.tolist(), strict=True)) == {
         c: s for c in range(17) if (s := int(weights_of(columns)[columns["age"] == c].sum()))
     }

@@ -119,7 +119,7 @@ def all_looks(engine: Any) -> dict[str, Any]:
     margins = [m for k in range(3) for m in itertools.combinations(small, k)]
     looks: dict[str, Any] = {"size": engine.size(), "commitment": engine.commitment(b"salt")}
     looks |= {f"margin {m}": table.tolist() for m, table in engine.margins(margins).items()}
-    looks |= {f"values {name}": [array.tolist() for array in engine.values(name)] for name in domain.names}
+    looks |= {f"values {name}": [array.tolist() for array in engine.distinct(name)] for name in domain.names}
     binned = [Binned((name,), ((0, 1),)) for name in small if domain[name].size > 1]
     if binned:
         looks["binned"] = [counts.tolist() for counts in engine.binned(binned)]

@@ -20,7 +20,7 @@ from maquette.queries.marginals import Binned
 from maquette.releasing import planning
 from maquette.releasing.request import Request
 from maquette.samplers.noise import SystemNoise
-from maquette.vault.statistics import distances
+from maquette.vault.engine import distances
 
 SMALL = [
     (kind, v) for kind in generators.KINDS for v in range(6) if generators.records(kind, v) in (500, 8_000)

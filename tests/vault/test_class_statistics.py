@@ -13,8 +13,9 @@ import pytest
 
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.classes import CLASSES
-from maquette.vault import statistics
-from maquette.vault.engine import MemoryEngine, StreamEngine
+from maquette.vault import engine as vault
+from maquette.vault.engine import MemoryEngine
+from maquette.vault.loading import StreamEngine
 from maquette.vault.readers import open_engine
 from support.class_cases import TINY, largest
 
@@ -62,19 +63,19 @@ def test_a_stream_and_memory_give_the_same_statistic(n, form, tmp_path, monkeypa
     records = table(n)
     memory = open_engine(records, TINY)
     assert isinstance(memory, MemoryEngine)
-    found = statistics.largest_errors(memory, asked)
-    assert found.tolist() == statistics.largest_errors(stream(tmp_path, records, form), asked).tolist()
+    found = vault.largest_errors(memory, asked)
+    assert found.tolist() == vault.largest_errors(stream(tmp_path, records, form), asked).tolist()
     counts = np.zeros(TINY.shape, dtype=np.int64)
     np.add.at(counts, tuple(records[name].to_numpy() for name in TINY.names), 1)
     assert found.tolist() == [
         ceil(round(largest(name, TINY, counts, shares / DENOMINATOR), 9)) for name in NAMES
     ]
     monkeypatch.setattr(MemoryEngine, "cells_per_pass", 1)  # table by table
-    assert found.tolist() == statistics.largest_errors(memory, asked).tolist()
+    assert found.tolist() == vault.largest_errors(memory, asked).tolist()
 
 
 def test_another_table_would_be_noticed(tmp_path):
     asked, _ = question()
-    one = statistics.largest_errors(open_engine(table(400), TINY), asked)
-    other = statistics.largest_errors(stream(tmp_path, table(401), "csv"), asked)
+    one = vault.largest_errors(open_engine(table(400), TINY), asked)
+    other = vault.largest_errors(stream(tmp_path, table(401), "csv"), asked)
     assert one.tolist() != other.tolist()

@@ -17,10 +17,10 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import LedgerError
 from maquette.gate.curator import Curator
-from maquette.vault import commitment, task
+from maquette.vault import commitment, counting
+from maquette.vault.counting import RecordsTask
 from maquette.vault.engine import MemoryEngine
 from maquette.vault.readers import open_engine
-from maquette.vault.task import RecordsTask
 
 DOMAIN = Domain(
     (
@@ -118,7 +118,7 @@ def test_four_lanes_have_four_keys(monkeypatch):
         seen.append(keys.copy())
         plain(words, keys, sums)
 
-    monkeypatch.setattr(task, "add_records", look)
+    monkeypatch.setattr(counting, "add_records", look)
     engine_of([(0, 1, 2)]).commitment(b"s")
     engine_of([(0, 1, 2)]).commitment(b"t")
     assert seen[0].shape == (4, 2)

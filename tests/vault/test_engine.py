@@ -24,9 +24,10 @@ from maquette.queries.weights import weights
 from maquette.queries.workload import union
 from maquette.vault import engine as engines
 from maquette.vault import sources
-from maquette.vault.engine import MemoryEngine, StreamEngine
-from maquette.vault.readers import open_engine
 from maquette.vault.counting import TableCache
+from maquette.vault.engine import MemoryEngine
+from maquette.vault.loading import StreamEngine
+from maquette.vault.readers import open_engine
 
 DOMAIN = Domain(
     (
@@ -131,7 +132,7 @@ def test_memory_and_stream_agree_wherever_the_rows_are_cut(n: int, seed: int, ba
             for margin in margins:
                 gone = tuple(i for i, name in enumerate(DOMAIN.names) if name not in margin)
                 assert (tables[margin] == expected.sum(axis=gone)).all()
-            codes, counts = engine.values("a")
+            codes, counts = engine.distinct("a")
             assert (expected.sum(axis=(1, 2))[codes] == counts).all()
             assert counts.sum() == n
             answers = engine.answer(Pairs())
@@ -195,7 +196,6 @@ def test_engines_show_nothing_private_and_cannot_be_copied(limit):
     assert not hasattr(small, "__dict__")
     assert {name for name in dir(small) if not name.startswith("_")} == {
         "answer", "binned", "cells_per_pass", "commitment", "distinct", "domain", "fold", "in_order", "margins", "size",
-        "values",
     }  # fmt: skip
 
 

@@ -22,7 +22,8 @@ from maquette.queries.predicates import where
 from maquette.vault import counting as tables_of
 from maquette.vault import remote
 from maquette.vault.counting import plan_tables
-from maquette.vault.engine import Engine, MemoryEngine, StreamEngine
+from maquette.vault.engine import Engine, MemoryEngine
+from maquette.vault.loading import StreamEngine
 from maquette.vault.raw import RawTable, open_raw
 from maquette.vault.readers import open_engine
 from maquette.vault.spark import SparkEngine, SparkTable

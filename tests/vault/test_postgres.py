@@ -23,7 +23,8 @@ from maquette.cli.app import app
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import ParameterError, SourceError
 from maquette.vault import postgres
-from maquette.vault.engine import MemoryEngine, StreamEngine
+from maquette.vault.engine import MemoryEngine
+from maquette.vault.loading import StreamEngine
 from maquette.vault.readers import open_engine
 from support.hostile_tables import COLUMNS, all_looks, cut, every_value, tables
 from support.ledger_postgres import new_database
@@ -123,7 +124,7 @@ LOOKS = {
     "size": lambda engine: engine.size(),
     "margins": lambda engine: engine.margins([("a", "b")])["a", "b"].tolist(),
     "commitment": lambda engine: engine.commitment(b"s"),
-    "values": lambda engine: engine.values("a")[1].tolist(),
+    "values": lambda engine: engine.distinct("a")[1].tolist(),
 }
 
 

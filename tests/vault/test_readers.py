@@ -18,7 +18,8 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, SourceError
-from maquette.vault.engine import MemoryEngine, StreamEngine
+from maquette.vault.engine import MemoryEngine
+from maquette.vault.loading import StreamEngine
 from maquette.vault.readers import open_engine, public_name
 from maquette.vault.sources import ArrowTable
 

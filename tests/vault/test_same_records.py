@@ -19,7 +19,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import SourceError
 from maquette.queries.marginals import marginals
 from maquette.vault import delimited, sources
-from maquette.vault.engine import StreamEngine
+from maquette.vault.loading import StreamEngine
 from maquette.vault.readers import open_engine, open_source
 
 DOMAIN = Domain((Attribute("a", Kind.ORDINAL, codes=5), Attribute("b", Kind.ORDINAL, codes=5)))
@@ -36,7 +36,7 @@ def connection():
 LOOKS = {
     "size": lambda engine: engine.size(),
     "margins": lambda engine: engine.margins([("b",)])[("b",)].tolist(),
-    "values": lambda engine: engine.values("a")[1].tolist(),
+    "values": lambda engine: engine.distinct("a")[1].tolist(),
     "answer": lambda engine: engine.answer(marginals(DOMAIN, k=2)).tolist(),
     "commitment": lambda engine: engine.commitment(b"s"),
 }

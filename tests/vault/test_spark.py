@@ -22,9 +22,9 @@ import maquette as mq
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import SourceError
 from maquette.vault import remote, spark
+from maquette.vault.counting import CountTask
 from maquette.vault.raw import open_raw
 from maquette.vault.readers import open_engine
-from maquette.vault.task import CountTask
 from support.hostile_tables import all_looks, cut, every_value, tables
 from support.spark_cluster import PATHS, Cluster
 

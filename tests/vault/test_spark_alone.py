@@ -17,9 +17,9 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, SourceError
 from maquette.vault import remote, spark
 from maquette.vault.commitment import LANES, lane_keys
+from maquette.vault.counting import CountTask, RecordsTask
 from maquette.vault.engine import MAX_RECORDS
 from maquette.vault.readers import check_source
-from maquette.vault.task import CountTask, RecordsTask
 from support.local_frame import LocalFrame
 
 DOMAIN = Domain((Attribute("a", Kind.ORDINAL, codes=3), Attribute("b", Kind.ORDINAL, codes=2)))
@@ -147,7 +147,7 @@ def test_a_job_that_failed_says_why_and_quotes_no_record(said, words):
 
 def test_too_many_records_and_records_in_an_order_are_refused():
     engine = spark.SparkEngine.__new__(spark.SparkEngine)
-    engine._domain = DOMAIN
+    engine.domain = DOMAIN
     engine._description, engine._versions, engine._digest = "Spark query", HERE, None
     none = np.array([], dtype=np.int64)
     engine._check(none, [0] * LANES + [MAX_RECORDS])

@@ -58,8 +58,8 @@ from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight
 from maquette.samplers.draw import error_of, join_words, run, split_words, total_weight
 from maquette.samplers.noise import add_noise
+from maquette.vault.engine import distances, errors_of, largest_by_part, largest_errors
 from maquette.vault.raw import RawTable
-from maquette.vault.statistics import distances, errors_of, largest_by_part, largest_errors
 
 Watch = Callable[[int], None]
 STAYS_CHARGED = (

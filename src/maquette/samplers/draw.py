@@ -143,7 +143,7 @@ def window_step(decay: Fraction) -> int:
 
 def column_of(engine: TableCounts, attribute: str, *, cells: int | None = None) -> Column:
     """The records of one attribute, in its declared cells or in the first so many."""
-    codes, counts = engine.values(attribute)
+    codes, counts = engine.distinct(attribute)
     declared = engine.domain[attribute]
     return Column.of(codes, counts, cells=declared.cells if cells is None else cells, size=declared.size)
 

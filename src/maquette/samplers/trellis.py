@@ -212,7 +212,7 @@ class TableCounts(Protocol):
         """The number of records, or their total weight over the grid."""
         ...
 
-    def values(self, name: str) -> tuple[NDArray[Any], Integers]:
+    def distinct(self, name: str) -> tuple[NDArray[Any], Integers]:
         """The distinct codes of one attribute, increasing, and how many records have each."""
         ...
 
@@ -242,7 +242,7 @@ class WeightedTable:
         """The total weight."""
         return int(self.margins([()])[()])
 
-    def values(self, name: str) -> tuple[NDArray[Any], Integers]:
+    def distinct(self, name: str) -> tuple[NDArray[Any], Integers]:
         """Cells of one attribute that hold any weight, increasing, and how much."""
         table = self.margins([(name,)])[(name,)]
         cells = np.flatnonzero(table)

@@ -51,7 +51,9 @@ def is_in_order(like: str | None) -> bool:
 
 def lane_keys(salt: bytes) -> Words:
     """The keys of the four lanes. They do not tell the salt."""
-    lanes = [_mac(salt, f"maquette records, lane {lane}".encode())[:16] for lane in range(LANES)]
+    lanes = [
+        hmac.digest(salt, f"maquette records, lane {lane}".encode(), "sha256")[:16] for lane in range(LANES)
+    ]
     return np.frombuffer(b"".join(lanes), "<u8").reshape(LANES, 2).astype(np.uint64)
 
 
@@ -61,7 +63,7 @@ def seal(domain: Domain, salt: bytes, sums: Words, n: int) -> str:
     `sums` are those of `add_records` over all of them, under the keys of the lanes.
     """
     sealed = f"maquette table\n{domain.fingerprint}\n{n}\n".encode()
-    return MULTISET + _mac(salt, sealed + sums.astype("<u8").tobytes()).hex()
+    return MULTISET + hmac.digest(salt, sealed + sums.astype("<u8").tobytes(), "sha256").hex()
 
 
 def in_order(domain: Domain, batches: Iterable[Coded], salt: bytes) -> str:
@@ -122,10 +124,6 @@ def _layout(domain: Domain) -> list[tuple[int, int, int]]:
         (word, after - free[word], (attribute.size - 1).bit_length())
         for attribute, (word, after) in zip(domain, places, strict=True)
     ]
-
-
-def _mac(salt: bytes, message: bytes) -> bytes:
-    return hmac.new(salt, message, hashlib.sha256).digest()
 
 
 _INITIAL_A, _INITIAL_B = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)

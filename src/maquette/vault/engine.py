@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,18 +9,30 @@ from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.errors import SourceError
 from maquette.queries.base import Margin, Queries, TableQueries
-from maquette.queries.marginals import Binned
-from maquette.vault.coding import Coder, coders
+from maquette.queries.marginals import Binned, pieces
+from maquette.questions.answers import Answers, count_errors, signed_errors
+from maquette.questions.class_errors import WHOLE, ClassQuestion, gaps, largest_error, weigh
+from maquette.questions.classes import ClassTable
 from maquette.vault.commitment import in_order, is_in_order, lane_keys, seal
-from maquette.vault.source import Source, changed
-from maquette.vault.counting import MANY_ROWS, MAX_KEPT_CELLS, TableCache, plan_tables, summed
-from maquette.vault.task import BinnedTask, Coded, CountTask, Integers, RecordsTask, Task, whole
+from maquette.vault.counting import (
+    MANY_ROWS,
+    MAX_KEPT_CELLS,
+    BinnedTask,
+    Coded,
+    CountTask,
+    Integers,
+    RecordsTask,
+    TableCache,
+    Task,
+    plan_tables,
+    summed,
+    whole,
+)
 
 T = TypeVar("T")
 
@@ -44,15 +55,11 @@ class Engine(ABC):
     question of the gate is written once over these two, here.
     """
 
-    __slots__ = ("__weakref__", "_domain", "_tables")
+    __slots__ = ("__weakref__", "_tables", "domain")
 
     def __init__(self, domain: Domain) -> None:
-        self._domain = domain
+        self.domain = domain
         self._tables: TableCache | None = None
-
-    @property
-    def domain(self) -> Domain:
-        return self._domain
 
     @property
     @abstractmethod
@@ -99,19 +106,15 @@ class Engine(ABC):
         counts: dict[Binned, Integers] = {}
         bins = list(dict.fromkeys(table.ungrouped for table in tables))
         for some in in_passes(bins, lambda table: table.bins, self.cells_per_pass):
-            counts |= zip(some, self.fold(BinnedTask(self._domain, tuple(some))), strict=True)
+            counts |= zip(some, self.fold(BinnedTask(self.domain, tuple(some))), strict=True)
         return [table.folded(counts[table.ungrouped]) for table in tables]
-
-    def values(self, name: str) -> tuple[NDArray[np.uint64], Integers]:
-        """The distinct codes of one attribute, increasing, and how many records have each."""
-        return self.distinct(name)
 
     def commitment(self, salt: bytes, *, like: str | None = None) -> str:
         """A keyed digest of the multiset of coded records, or by the scheme of `like` if that is an older one."""
         if is_in_order(like):
-            return in_order(self._domain, self.in_order(), salt)
-        sums, n = self.fold(RecordsTask(self._domain, lane_keys(salt)))
-        return seal(self._domain, salt, sums, int(n[0]))
+            return in_order(self.domain, self.in_order(), salt)
+        sums, n = self.fold(RecordsTask(self.domain, lane_keys(salt)))
+        return seal(self.domain, salt, sums, int(n[0]))
 
     def _counts(
         self, margins: Sequence[Margin], classes: tuple[Queries, ...]
@@ -123,17 +126,17 @@ class Engine(ABC):
         if order and not missing and not classes:
             return cached, []
         most = min(self.cells_per_pass, MIN_CELLS_PER_PASS)
-        source = plan_tables(self._domain, missing, rows=self._rows(), most=most)
+        source = plan_tables(self.domain, missing, rows=self._rows(), most=most)
         counts: dict[Margin, Integers] = {}
         answers: list[Integers] = []
         wide = list(dict.fromkeys(source.values()))
-        for i, some in enumerate(in_passes(wide, self._domain.cells, self.cells_per_pass) or [[]]):
-            sums = self.fold(CountTask(self._domain, tuple(some), () if i else classes))
+        for i, some in enumerate(in_passes(wide, self.domain.cells, self.cells_per_pass) or [[]]):
+            sums = self.fold(CountTask(self.domain, tuple(some), () if i else classes))
             tables = dict(zip(some, sums, strict=False))
             if not i:
                 answers = sums[len(some) :]
             for margin in (m for m in missing if source[m] in tables):
-                table = tables[source[margin]].reshape([self._domain[name].size for name in source[margin]])
+                table = tables[source[margin]].reshape([self.domain[name].size for name in source[margin]])
                 counts[margin] = summed(table, source[margin], margin)
         if cache:
             cache.add(counts)
@@ -148,7 +151,7 @@ class Engine(ABC):
         return None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._domain!r})"
+        return f"{type(self).__name__}({self.domain!r})"
 
     def __reduce__(self) -> NoReturn:
         raise SourceError("a private table cannot be copied or pickled; open it again where it is needed")
@@ -173,7 +176,7 @@ class BatchEngine(Engine):
         return merged(np.unique(batch[name], return_counts=True) for batch in self._batches([name]))
 
     def in_order(self) -> Iterator[Coded]:
-        return self._batches(self._domain.names)
+        return self._batches(self.domain.names)
 
 
 def in_passes(tables: Sequence[T], cells_of: Callable[[T], int], most: int) -> list[list[T]]:
@@ -211,9 +214,9 @@ class MemoryEngine(BatchEngine):
         super().__init__(domain)
         self._columns = {name: _frozen(columns[name]) for name in domain.names}
         self._room = room
-        _check_records(self._rows())
+        check_records(self._rows())
         if self._rows() >= MANY_ROWS:
-            self._tables = TableCache(domain, cells=_kept_cells(room))
+            self._tables = TableCache(domain, cells=kept_cells(room))
 
     @property
     def cells_per_pass(self) -> int:
@@ -223,7 +226,7 @@ class MemoryEngine(BatchEngine):
         return min(most, max(LEAST_CELLS_PER_PASS, self._room // (16 * THREADS)))
 
     def _rows(self) -> int:
-        return len(self._columns[self._domain.names[0]])
+        return len(self._columns[self.domain.names[0]])
 
     def fold(self, task: Task) -> list[NDArray[Any]]:
         """Each thread adds up the batches that it takes; whole numbers may be added in any order."""
@@ -257,158 +260,75 @@ class MemoryEngine(BatchEngine):
             yield {name: self._columns[name][start : start + ROWS] for name in names}
 
 
-class StreamEngine(BatchEngine):
-    """A source that is read and coded again on every pass, a batch at a time; every pass sees the same records.
-
-    A file notices by itself that it was changed. Of any other source (a database that others write to, a query that
-    picks its rows at random, a data frame that is changed in place) every pass reads whole records and compares their
-    multiset with that of the opening, by a digest under a key of this engine's own; a pass over others gives no result.
-    """
-
-    __slots__ = ("_cells", "_coders", "_keys", "_seal", "_source")
-
-    def __init__(self, domain: Domain, source: Source, *, cells: int, room: int | None = None) -> None:
-        """`cells` are counted at once; `room` is a limit on the bytes of tables, as in memory."""
-        super().__init__(domain)
-        self._source = source
-        self._coders = coders(domain)
-        self._cells = cells
-        self._keys = lane_keys(secrets.token_bytes(32))
-        self._seal: list[Any] | None = None
-        tables = TableCache(domain, cells=_kept_cells(room))
-        self._tables = tables if source.is_unchanged() else None
-        if not source.notices_changes:
-            for _ in self._same_records():
-                pass
-
-    @property
-    def cells_per_pass(self) -> int:
-        return self._cells
-
-    def _table_cache(self) -> TableCache | None:
-        return self._tables if self._tables and self._source.is_unchanged() else None
-
-    def _batches(self, names: Sequence[str]) -> Iterator[Coded]:
-        return self._coded(names) if self._source.notices_changes else self._same_records()
-
-    def _same_records(self) -> Iterator[Coded]:
-        """Whole records, and after the last of them the comparison with the first pass."""
-        records = RecordsTask(self._domain, self._keys)
-        sums = records.zeros()
-        for batch in self._coded(self._domain.names):
-            records.add(sums, batch)
-            yield batch
-        state = [array.tolist() for array in sums]
-        if self._seal is None:
-            self._seal = state
-        if state != self._seal:
-            raise changed(self._source.description)
-
-    def _coded(self, names: Sequence[str]) -> Iterator[Coded]:
-        pending: list[Coded] = []
-        rows = total = 0
-        for raw, _ in self._source.batches(names):
-            pending.append({name: self._coders[name].code(raw[name]) for name in names})
-            rows += len(pending[-1][names[0]])
-            total += len(pending[-1][names[0]])
-            _check_records(total)
-            if rows >= ROWS:
-                yield _stacked(pending, names)
-                pending, rows = [], 0
-        if rows:
-            yield _stacked(pending, names)
-
-
-def load(
-    source: Source, domain: Domain, *, memory_limit: int | None, progress: Callable[[float], None] | None
-) -> Engine:
-    """Code the whole source into memory, or fall back to streaming as soon as the codes outgrow the limit.
-
-    A source that will be streamed is read to its end all the same: what is wrong with it (damage, another encoding, a
-    failing cast) shows when it is opened, before anything is paid for. Of a limit that was set codes take half at most,
-    and tables that are counted and kept an eighth, or half where no codes are kept; the rest is for what a release
-    makes of them (`releasing/planning.py`).
-    """
-    limit = psutil.virtual_memory().available // 4 if memory_limit is None else memory_limit // 2
-    coding = coders(domain)
-    row_bytes = sum(coder.dtype.itemsize for coder in coding.values())
-    rows = min(source.likely_rows, limit // row_bytes + 1)  # more would be streamed
-    columns = {name: _Column(coder, rows) for name, coder in coding.items()}
-    tell = Steps(progress)
-    nbytes = 0
-    for raw, share in source.batches(domain.names):
-        if nbytes <= limit:
-            for name, coder in coding.items():
-                nbytes += columns[name].add(coder.code(raw[name]))
-        if nbytes > limit:
-            columns.clear()
-        tell(share)
-    tell(1.0)
-    if nbytes > limit:
-        least = MIN_CELLS_PER_PASS if memory_limit is None else LEAST_CELLS_PER_PASS
-        return StreamEngine(
-            domain, source, cells=max(least, limit // 16), room=None if memory_limit is None else limit
-        )
-    source.close()
-    codes = {name: column.codes for name, column in columns.items()}
-    return MemoryEngine(domain, codes, room=None if memory_limit is None else memory_limit // 8)
-
-
-class Steps:
-    """Tells the progress in steps of 5 %, so that the number of calls says nothing about the table."""
-
-    def __init__(self, progress: Callable[[float], None] | None) -> None:
-        self._progress = progress
-        self._step = 0
-
-    def __call__(self, share: float) -> None:
-        while self._progress is not None and share * 20 >= self._step <= 20:
-            self._progress(self._step / 20)
-            self._step += 1
-
-
-def _kept_cells(room: int | None) -> int:
+def kept_cells(room: int | None) -> int:
     """Cells of four bytes that are kept for later questions, in half of the room for tables."""
     return MAX_KEPT_CELLS if room is None else min(MAX_KEPT_CELLS, max(LEAST_CELLS_PER_PASS, room // 8))
 
 
-def _check_records(rows: int) -> None:
+def check_records(rows: int) -> None:
     """For the owner who opens a table: no question is answered before its rows were passed over once."""
     if rows > MAX_RECORDS:
         raise SourceError(f"expected a table of at most {MAX_RECORDS:,} records; split it or take a sample")
-
-
-class _Column:
-    """Codes that grow in place: room is doubled column by column, and room that is not used takes no memory."""
-
-    def __init__(self, coder: Coder, rows: int) -> None:
-        """`rows` are those that there seem to be: room for so many is made at once."""
-        self._room = np.empty(rows, dtype=coder.dtype)
-        self._rows = 0
-
-    @property
-    def codes(self) -> NDArray[Any]:
-        return self._room[: self._rows]
-
-    def add(self, codes: NDArray[Any]) -> int:
-        """How many bytes they take."""
-        end = self._rows + len(codes)
-        if end > len(self._room):
-            room = np.empty(max(end, 2 * self._rows), dtype=self._room.dtype)
-            room[: self._rows] = self.codes
-            self._room = room
-        self._room[self._rows : end] = codes
-        self._rows = end
-        return codes.nbytes
-
-
-def _stacked(batches: Sequence[Coded], names: Sequence[str]) -> Coded:
-    if len(batches) == 1:
-        return batches[0]
-    return {name: np.concatenate([batch[name] for batch in batches]) for name in names}
 
 
 def _frozen(column: NDArray[Any]) -> NDArray[Any]:
     view = column.view()
     view.flags.writeable = False
     return view
+
+
+def errors_of(
+    engine: Engine, queries: Queries, answers: Answers, *, signed: bool = False
+) -> NDArray[np.int64]:
+    """The error of every released answer in whole counts (`questions/answers.py`)."""
+    score = signed_errors if signed else count_errors
+    return score(engine.answer(queries), queries.denominator, answers, engine.size())
+
+
+def largest_by_part(
+    engine: Engine, queries: Queries, answers: Answers, parts: Sequence[tuple[int, int]]
+) -> NDArray[np.int64]:
+    """The largest error in each part; a long class is counted piece by piece."""
+    largest = np.zeros(len(parts), dtype=np.int64)
+    for begin, piece in pieces(queries, most=engine.cells_per_pass):
+        end = begin + piece.count
+        errors = errors_of(engine, piece, Answers(answers.numerators[begin:end], answers.denominator))
+        for i, (start, stop) in enumerate(parts):
+            inside = errors[max(start - begin, 0) : max(stop - begin, 0)]
+            largest[i] = max(largest[i], inside.max(initial=0))
+    return largest
+
+
+def largest_errors(engine: Engine, question: ClassQuestion) -> NDArray[np.int64]:
+    """The largest weighted |count - n share| of every class, rounded up: see `questions/class_errors.py` for why one
+    record moves each of them by at most 1."""
+    largest = [0] * len(question.names)
+    for margins in in_passes(list(question.by_margin), engine.domain.cells, engine.cells_per_pass):
+        for margin, counts in engine.margins(margins).items():
+            shares = question.shares[margin].astype(np.int64, copy=False).reshape(counts.shape)
+            gap = gaps(counts, shares, question.denominator)
+            errors: dict[ClassTable, int] = {}  # classes have tables in common
+            for place, table, weight in question.by_margin[margin]:
+                if table not in errors:
+                    errors[table] = largest_error(table, gap, question.denominator)
+                largest[place] = max(largest[place], weigh(errors[table], weight, whole=WHOLE))
+    return np.array(largest, dtype=np.int64)
+
+
+def distances(
+    engine: Engine, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """The L1 distance in counts of every table to its public reference."""
+    public = iter(references)
+    parts = [
+        _distances(engine.binned(batch), [next(public) for _ in batch])
+        for batch in in_passes(binned, lambda table: table.bins, engine.cells_per_pass)
+    ]
+    return np.concatenate(parts)
+
+
+def _distances(
+    counts: Sequence[NDArray[np.int64]], references: Sequence[NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    pairs = zip(counts, references, strict=True)
+    return np.array([np.abs(c - r).sum() for c, r in pairs], dtype=np.int64)

@@ -17,7 +17,8 @@ from maquette.errors import ParameterError, SourceError
 from maquette.vault import postgres, sources, spark, workbooks
 from maquette.vault.arrow import pa
 from maquette.vault.delimited import DelimitedFile
-from maquette.vault.engine import Engine, load
+from maquette.vault.engine import Engine
+from maquette.vault.loading import load
 from maquette.vault.persons import PersonRows, check_person
 from maquette.vault.source import Joined, Partition, Source, SourceCheck, check_fit
 from maquette.vault.sources import ArrowFile, ArrowTable, ParquetFile, from_columns, from_native, from_records

@@ -20,7 +20,7 @@ from maquette.domain import Domain
 from maquette.vault.arrow import pa
 from maquette.vault.coding import code_type, coders
 from maquette.vault.commitment import LANES
-from maquette.vault.task import Coded, RecordsTask, Task
+from maquette.vault.counting import Coded, RecordsTask, Task
 
 BLOCK_ROWS = 2**20
 """Rows of a block at most: as many as are counted at a time."""

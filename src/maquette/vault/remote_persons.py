@@ -18,10 +18,10 @@ from maquette.domain import Domain
 from maquette.vault.arrow import pa
 from maquette.vault.coding import coders
 from maquette.vault.commitment import pack, packed_words, unpack
+from maquette.vault.counting import RecordsTask
 from maquette.vault.persons import PENDING, Words, ids_of, missing_words, ranks, shuffled
 from maquette.vault.remote import BLOCK_ROWS, block, require_versions, stacked
 from maquette.vault.spellings import hashed, spelled
-from maquette.vault.task import RecordsTask
 
 KEYS = ("person", "more", "place")
 """Columns before those of the record: 128 bits for the person, 64 for the place of the record."""

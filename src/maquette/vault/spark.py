@@ -25,11 +25,11 @@ from maquette.queries.base import Margin, Queries
 from maquette.vault import remote
 from maquette.vault.arrow import ArrowType, pa
 from maquette.vault.commitment import LANES, is_in_order, lane_keys, packed_words
-from maquette.vault.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, Steps, merged
+from maquette.vault.counting import Coded, Integers, RecordsTask, TableCache, Task, whole
+from maquette.vault.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, merged
+from maquette.vault.loading import Steps
 from maquette.vault.remote_persons import BoundBlocks, KeyRecords, keyed_schema
 from maquette.vault.source import Batch, Source, changed
-from maquette.vault.counting import TableCache
-from maquette.vault.task import Coded, Integers, RecordsTask, Task, whole
 
 PREFIXES = ("spark:", "sc://")
 """How a place in Spark begins: `spark:PATH`, `spark:` with a table or query, `spark://host:port`, `sc://host:port`."""
@@ -153,7 +153,7 @@ class SparkEngine(Engine):
 
     def _coded(self, raw: Any, persons: Persons | None) -> Any:
         """Blocks of coded records; with persons, of those that count, after a shuffle that brings each together."""
-        domain, versions = self._domain, self._versions
+        domain, versions = self.domain, self._versions
         records = RecordsTask(domain, lane_keys(secrets.token_bytes(32)))
         if persons is None:
             return raw.mapInArrow(remote.CodeBlocks(domain, records, versions), remote.block_schema(domain))
@@ -167,13 +167,13 @@ class SparkEngine(Engine):
 
     def fold(self, task: Task) -> list[NDArray[Any]]:
         sums = task.zeros()
-        parts = self._run(remote.FoldBlocks(self._domain, task, self._versions), task.names)
+        parts = self._run(remote.FoldBlocks(self.domain, task, self._versions), task.names)
         for part, cells, values in parts:
             np.add.at(sums[part], cells, values.view(sums[part].dtype))
         return sums
 
     def distinct(self, name: str) -> tuple[NDArray[np.uint64], Integers]:
-        parts = self._run(remote.CountBlocks(self._domain, name, self._versions), (name,))
+        parts = self._run(remote.CountBlocks(self.domain, name, self._versions), (name,))
         return merged((codes.view(np.uint64), counts) for _, codes, counts in parts)
 
     def in_order(self) -> NoReturn:
@@ -205,7 +205,7 @@ class SparkEngine(Engine):
         return tables, by_class
 
     def _is_small(self, part: Queries) -> bool:
-        return bool(part.attributes) and self._domain.cells(part.attributes) <= MAX_CELLS_OF_ROWS
+        return bool(part.attributes) and self.domain.cells(part.attributes) <= MAX_CELLS_OF_ROWS
 
     def _run(self, job: Callable[..., Any], names: Sequence[str]) -> list[remote.Triple]:
         """The sums of all partitions, after the records that they are of were compared with those of the opening."""
