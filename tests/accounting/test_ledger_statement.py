@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import bindparam, create_engine, insert, select, update
 
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.schema import Statement
+from maquette.accounting.ledger.entry import Statement
 from support.ledger_cases import create, pay
 
 _entry = schema.entry.c

@@ -237,7 +237,9 @@ def test_a_history_rewritten_with_new_hashes_is_found_by_a_receipt(copy, seq):
 )
 def test_a_rewritten_history_must_still_follow_the_rules(copy, seq, change, reason, monkeypatch):
     """New hashes do not help where the entries themselves break a rule."""
-    monkeypatch.setattr(schema, "check", lambda *_, **__: None)  # what comes after it is tested here
+    monkeypatch.setattr(
+        "maquette.accounting.ledger.create.check_schema", lambda *_, **__: None
+    )  # what comes after it is tested here
     with closing(sqlite3.connect(copy)) as connection:
         connection.row_factory = sqlite3.Row
         rows = [dict(row) for row in connection.execute("SELECT * FROM entry ORDER BY seq")]
@@ -262,7 +264,9 @@ def test_a_rewritten_history_must_still_follow_the_rules(copy, seq, change, reas
 
 def test_an_index_that_hides_a_reservation_is_found(copy, monkeypatch):
     """Whoever damages the index by which keys are found could have a key charged twice."""
-    monkeypatch.setattr(schema, "check", lambda *_, **__: None)  # it would see the other table
+    monkeypatch.setattr(
+        "maquette.accounting.ledger.create.check_schema", lambda *_, **__: None
+    )  # it would see the other table
     tamper(
         copy,
         "CREATE TABLE other AS SELECT * FROM entry",

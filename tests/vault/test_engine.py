@@ -23,7 +23,7 @@ from maquette.queries.predicates import where
 from maquette.queries.weights import weights
 from maquette.queries.workload import union
 from maquette.vault import engine as engines
-from maquette.vault import sources
+from maquette.vault import loading, sources
 from maquette.vault.counting import TableCache
 from maquette.vault.engine import MemoryEngine
 from maquette.vault.loading import StreamEngine
@@ -213,7 +213,8 @@ def test_the_codes_decide_between_memory_and_stream():
 
 @pytest.mark.parametrize("stored", ["memory", "file", "frame"])
 def test_tables_beyond_the_limit_are_counted_in_several_passes(tmp_path, monkeypatch, stored):
-    monkeypatch.setattr(engines, "LEAST_CELLS_PER_PASS", 16)
+    for module in (engines, loading):
+        monkeypatch.setattr(module, "LEAST_CELLS_PER_PASS", 16)
     monkeypatch.setattr("maquette.vault.counting.COVER_CELLS", 1)
     source, limit = rows_of(300), 0
     if stored == "memory":

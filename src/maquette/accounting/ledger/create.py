@@ -1,15 +1,27 @@
-"""How a ledger comes into being: whole or not at all, and only once at a place."""
+"""How a ledger comes into being: whole or not at all, and only once at a place.
+
+Triggers keep its tables append-only, in both dialects. `check_schema` compares a database with what was installed.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, insert, text
+from sqlalchemy import (
+    CheckConstraint,
+    Connection,
+    UniqueConstraint,
+    create_engine,
+    insert,
+    text,
+)
 
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import schema
@@ -71,7 +83,7 @@ def genesis_body(row: Row) -> dict[str, Any]:
 
 
 def _write_first_entry(connection: Connection, identity: Identity) -> None:
-    schema.install(connection)
+    install(connection)
     budget = identity.budget
     row: dict[str, Any] = {
         "id": 1,
@@ -176,3 +188,154 @@ def _already_exists(path: Path) -> LedgerError:
     return LedgerError(
         f"there is a file at {path} already; open it if it is this table's ledger, or name another"
     )
+
+
+_TABLES = ("account", "entry", "payload")
+_FIXED = "id, format, name, unit, epsilon, delta, relation, domain_fingerprint, salt, total, slack_total"
+
+
+def install(connection: Connection) -> None:
+    """Create tables and triggers, inside the caller's transaction."""
+    schema.metadata.create_all(connection, checkfirst=False)
+    statements = _sqlite_triggers() if connection.dialect.name == "sqlite" else _postgres_triggers()
+    for statement in statements:
+        connection.exec_driver_sql(statement)
+
+
+def check_schema(connection: Connection, *, location: str) -> None:
+    """Refuse a database with anything else in it than was installed: a trigger or view can change what is counted."""
+    if connection.dialect.name == "sqlite":
+        shape, reference = _sqlite_shape(connection), _installed()
+    else:
+        shape, reference = _postgres_shape(connection), _POSTGRES
+    for name in sorted(shape.keys() | reference.keys()):
+        if shape.get(name) != reference.get(name):
+            how = "lacks" if name not in shape else "has another" if name in reference else "has a foreign"
+            raise LedgerError(
+                f"the ledger {location} {how} {' '.join(name)}: its database was changed, and what it counts cannot be "
+                "trusted; restore a backup and check it against a receipt"
+            )
+
+
+Shape = dict[tuple[str, ...], object]
+"""What is in a database: kind and name, and how it is defined."""
+
+
+def _sqlite_shape(connection: Connection) -> Shape:
+    rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return {
+        (str(kind), str(name)): (table, None if sql is None else re.sub(r"[\s\"]+", "", str(sql)).lower())
+        for kind, name, table, sql in rows
+        if not str(name).startswith("sqlite_stat")  # what ANALYZE leaves
+    }
+
+
+@cache
+def _installed() -> Shape:
+    """What `install` makes, as this database itself tells it."""
+    engine = create_engine("sqlite://")
+    try:
+        with engine.begin() as connection:
+            install(connection)
+            return _sqlite_shape(connection)
+    finally:
+        engine.dispose()
+
+
+_ROW, _BEFORE, _DELETE, _UPDATE, _TRUNCATE = 1, 2, 8, 16, 32
+
+
+_BODY = "BEGIN RAISE EXCEPTION 'the ledger is append-only'; END"
+
+
+_POSTGRES: Shape = {
+    **{("table", name): tuple(sorted(schema.metadata.tables[name].columns.keys())) for name in _TABLES},
+    **{
+        ("trigger", f"{t}_append_only"): (t, "O", _ROW | _BEFORE | _UPDATE | _DELETE, _BODY)
+        for t in _TABLES[1:]
+    },
+    **{("trigger", f"{t}_no_truncate"): (t, "O", _BEFORE | _TRUNCATE, _BODY) for t in _TABLES},
+    ("trigger", "account_no_delete"): ("account", "O", _ROW | _BEFORE | _DELETE, _BODY),
+    ("trigger", "account_fixed"): ("account", "O", _ROW | _BEFORE | _UPDATE, _BODY),
+    **{
+        ("check", str(constraint.name)): table
+        for table in _TABLES
+        for constraint in schema.metadata.tables[table].constraints
+        if isinstance(constraint, (CheckConstraint, UniqueConstraint))
+    },
+}
+
+
+def _postgres_shape(connection: Connection) -> Shape:
+    columns: dict[str, list[str]] = {}
+    for table, column in connection.exec_driver_sql(_COLUMNS):
+        columns.setdefault(table, []).append(column)
+    shape: Shape = {("table", table): tuple(sorted(names)) for table, names in columns.items()}
+    for name, table, enabled, kind, body in connection.exec_driver_sql(_TRIGGERS):
+        shape["trigger", name] = (table, enabled, kind, body.strip())
+    for name, table in connection.exec_driver_sql(_CONSTRAINTS):
+        shape["check", name] = table
+    for (name,) in connection.exec_driver_sql(_RULES):
+        shape["rule", name] = name
+    return shape
+
+
+_COLUMNS = """
+SELECT table_name, column_name FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name IN ('account', 'entry', 'payload')"""
+
+
+_TRIGGERS = """
+SELECT t.tgname, c.relname, t.tgenabled::text, t.tgtype, p.prosrc
+FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_proc p ON p.oid = t.tgfoid
+WHERE NOT t.tgisinternal AND n.nspname = current_schema() AND c.relname IN ('account', 'entry', 'payload')"""
+
+
+_CONSTRAINTS = """
+SELECT k.conname, c.relname
+FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE k.contype IN ('c', 'u') AND n.nspname = current_schema() AND c.relname IN ('account', 'entry', 'payload')"""
+
+
+_RULES = """
+SELECT r.rulename
+FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = current_schema() AND c.relname IN ('account', 'entry', 'payload')"""
+
+
+def _sqlite_triggers() -> list[str]:
+    refuse = "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
+    written = [
+        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} {refuse}"
+        for table in ("entry", "payload")
+        for verb in ("UPDATE", "DELETE")
+    ]
+    return [
+        *written,
+        f"CREATE TRIGGER account_no_delete BEFORE DELETE ON account {refuse}",
+        f"CREATE TRIGGER account_fixed BEFORE UPDATE OF {_FIXED} ON account {refuse}",
+    ]
+
+
+def _postgres_triggers() -> list[str]:
+    function = (
+        "CREATE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$"
+    )
+    refuse = "EXECUTE FUNCTION ledger_refuse()"
+    written = [
+        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE ON {table} FOR EACH ROW {refuse}"
+        for table in ("entry", "payload")
+    ]
+    emptied = [
+        f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table} FOR EACH STATEMENT {refuse}"
+        for table in ("account", "entry", "payload")
+    ]
+    return [
+        function,
+        *written,
+        *emptied,
+        f"CREATE TRIGGER account_no_delete BEFORE DELETE ON account FOR EACH ROW {refuse}",
+        f"CREATE TRIGGER account_fixed BEFORE UPDATE OF {_FIXED} ON account FOR EACH ROW {refuse}",
+    ]

@@ -1,22 +1,27 @@
-"""What the ledger hands out: entries, receipts and the balance."""
+"""Entries, the hash chain that they form, and how they are read from the database."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import (
+    Connection,
+    Executable,
+    bindparam,
+    select,
+)
+from sqlalchemy.dialects import sqlite
 
 from maquette import _check
-from maquette.accounting.budget import Cost, percent_of
 from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.schema import Statement
 from maquette.errors import LedgerError, ParameterError
 from maquette.receipt import Receipt
 
@@ -79,14 +84,6 @@ class Rate:
         _check.whole(seconds=self.seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """An open envelope and what no step of it was charged: settling it gives that back."""
-
-    entry: Entry
-    left: Cost
-
-
 class EntryHead(NamedTuple):
     """Where a reservation stands and what it belongs to."""
 
@@ -96,34 +93,6 @@ class EntryHead(NamedTuple):
     tag: str
 
 
-@dataclass(frozen=True, slots=True)
-class Balance:
-    """The account at one moment; amounts in units and slack units."""
-
-    total_units: int
-    spent_units: int
-    """Everything that is not left: charged by steps, or reserved."""
-    slack_total: int
-    slack_spent: int
-    head: Receipt
-    reserved_units: int
-    """The part of it that open envelopes hold and no step was charged; settling them gives it back."""
-    slack_reserved: int
-
-    @property
-    def left_units(self) -> int:
-        return self.total_units - self.spent_units
-
-    @property
-    def charged_units(self) -> int:
-        """What was paid for steps, for good."""
-        return self.spent_units - self.reserved_units
-
-    @property
-    def slack_left(self) -> int:
-        return self.slack_total - self.slack_spent
-
-
 def check_words(**values: object) -> None:
     """Each value is a short text that can be stored and shown."""
     for name, value in values.items():
@@ -131,16 +100,6 @@ def check_words(**values: object) -> None:
             raise ParameterError(
                 f"expected {name} as 1 to 200 printable characters, got {name}={_check.shown(value)}"
             )
-
-
-def reserved_note(units: int, total: int) -> str:
-    """What a refusal says about reserved amounts, if there are any, in percent of the ledger."""
-    if not units:
-        return ""
-    return (
-        f" ({percent_of(units, total)} more is reserved by releases or sessions that have not ended; maquette ledger "
-        "settle gives back what they do not need)"
-    )
 
 
 # The hash chain: each entry's head covers every one of its fields and the head before it.
@@ -194,6 +153,72 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+# Statements that are put into words once. SQLAlchemy takes longer to run one than SQLite does, and a ledger runs many.
+#
+# For SQLite the text goes to the driver as it is, with its values in order; elsewhere SQLAlchemy runs the clause. What
+# comes back is the same: rows as dictionaries.
+
+_SQLITE = sqlite.dialect(paramstyle="qmark")
+
+
+class Statement:
+    """One clause with named values; a `bindparam(..., expanding=True)` takes a list."""
+
+    def __init__(self, clause: Any, *, many: str | None = None, columns: Sequence[str] | None = None) -> None:
+        """`many` names the value that is a list; `columns` are those that an update sets."""
+        self._clause: Executable = clause
+        self._many = many
+        self._columns = None if columns is None else list(columns)
+        self._texts: dict[int, tuple[str, tuple[str, ...], dict[str, Any]]] = {}
+        """For a number of values in the list: text, names of its values in order, values that are part of it."""
+
+    def rows(self, connection: Connection, **values: Any) -> list[dict[str, Any]]:
+        """All rows by the names of their columns."""
+        if connection.dialect.name != "sqlite":
+            result = connection.execute(self._clause, values).mappings()
+            return [dict(cast("Mapping[str, Any]", row)) for row in result]
+        cursor = self._run(connection, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def tuples(self, connection: Connection, **values: Any) -> list[tuple[Any, ...]]:
+        """All rows, in the order of their columns."""
+        if connection.dialect.name != "sqlite":
+            return [tuple(row) for row in connection.execute(self._clause, values)]
+        return self._run(connection, values).fetchall()
+
+    def write(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert or update, once for each of the rows."""
+        if connection.dialect.name != "sqlite":
+            connection.execute(self._clause, [dict(row) for row in rows])
+            return
+        text, names, _ = self._text(0)
+        driver(connection).executemany(text, ([row[name] for name in names] for row in rows))
+
+    def _run(self, connection: Connection, values: dict[str, Any]) -> sqlite3.Cursor:
+        members: Sequence[Any] = () if self._many is None else values[self._many]
+        text, names, fixed = self._text(len(members))
+        named = fixed | values | {f"{self._many}_{i}": one for i, one in enumerate(members, start=1)}
+        return driver(connection).execute(text, [named[name] for name in names])
+
+    def _text(self, size: int) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+        if size not in self._texts:
+            clause, fixed = cast("Any", self._clause), dict[str, Any]()
+            if self._many is None:
+                compiled = clause.compile(dialect=_SQLITE, column_keys=self._columns)
+                fixed = dict(compiled.params)
+            else:
+                clause = clause.params({self._many: list(range(size))})
+                compiled = clause.compile(dialect=_SQLITE, compile_kwargs={"render_postcompile": True})
+            self._texts[size] = (str(compiled), tuple(compiled.positiontup or ()), fixed)
+        return self._texts[size]
+
+
+def driver(connection: Connection) -> sqlite3.Connection:
+    """The connection of SQLite's own driver, inside the same transaction."""
+    return cast("sqlite3.Connection", connection.connection.dbapi_connection)
+
+
 # built once: making a statement costs more than running it
 _entry, _payload = schema.entry.c, schema.payload.c
 _LAST = Statement(select(schema.entry).order_by(_entry.seq.desc()).limit(1))
@@ -202,12 +227,6 @@ _BY_KEY = Statement(
 )
 _PAYLOADS = Statement(
     select(schema.payload).where(_payload.key.in_(bindparam("keys", expanding=True))), many="keys"
-)
-_RECENT = Statement(
-    select(_entry.created)
-    .where(_entry.parent == bindparam("parent"))
-    .order_by(_entry.seq.desc())
-    .limit(bindparam("most"))
 )
 _ACCOUNT = Statement(select(schema.account))
 _LOCKED_ACCOUNT = Statement(select(schema.account).with_for_update())
@@ -289,12 +308,6 @@ def find_all(connection: Connection, keys: set[str]) -> dict[str, Entry | None]:
     return entries
 
 
-def recent(connection: Connection, parent: str, *, since: str, most: int) -> list[str]:
-    """Of the last `most` reservations inside an envelope, when those after a time were made; the newest first."""
-    rows = _RECENT.tuples(connection, parent=parent, most=most)
-    return [str(created) for (created,) in rows if str(created) > since]
-
-
 def read_payloads(connection: Connection, answers: Mapping[str, str]) -> dict[str, bytes]:
     """The stored answers of some keys, checked against their hashes in the chain."""
     if not answers:
@@ -322,6 +335,9 @@ def unpack(stored: object) -> bytes | None:
 
 def to_entry(row: Row) -> Entry:
     try:
+        body = json.loads(row["body"])
+        if not isinstance(body, dict):
+            raise TypeError("body")
         return Entry(
             seq=int(row["seq"]),
             kind=row["kind"],
@@ -332,7 +348,7 @@ def to_entry(row: Row) -> Entry:
             units=int(row["units"]),
             slack=int(row["slack"]),
             envelope=bool(row["envelope"]),
-            body=_body_of(row["body"]),
+            body=cast("dict[str, Any]", body),
             payload_sha256=row["payload_sha256"],
             prev=str(row["prev"]),
             head=str(row["head"]),
@@ -342,13 +358,6 @@ def to_entry(row: Row) -> Entry:
         raise LedgerError(
             f"entry {row['seq']!s:.40} of the ledger was edited and cannot be read; run maquette ledger verify"
         ) from None
-
-
-def _body_of(text: Any) -> dict[str, Any]:
-    body = json.loads(text)
-    if not isinstance(body, dict):
-        raise ValueError("body")
-    return cast("dict[str, Any]", body)
 
 
 def check_head(connection: Connection, *, seq: int, head: str) -> None:
@@ -363,63 +372,3 @@ def check_head(connection: Connection, *, seq: int, head: str) -> None:
             f"the end of the ledger's chain is broken at entry {seq}: it was cut or edited; "
             "run maquette ledger verify, or restore a backup and check it against a receipt"
         )
-
-
-# What open envelopes still hold: reserved for their steps, not charged by any, and given back when they
-# settle.
-
-
-# built once: making a statement costs more than running it
-_envelope_entry = schema.entry.c
-_child = schema.entry.alias("child").c
-_SUMS = select(
-    func.coalesce(func.sum(_envelope_entry.units), 0), func.coalesce(func.sum(_envelope_entry.slack), 0)
-)
-# only reservations have a parent
-_CHARGED = Statement(_SUMS.where(_envelope_entry.parent == bindparam("parent")))
-_GIVEN_BACK = Statement(
-    _SUMS.where(
-        _envelope_entry.kind == "settle",
-        _envelope_entry.key.in_(select(_child.key).where(_child.parent == bindparam("parent"))),
-    )
-)
-_OPEN = Statement(
-    select(schema.entry)
-    .where(
-        _envelope_entry.kind == "reserve",
-        _envelope_entry.envelope == 1,
-        _envelope_entry.key.not_in(select(_child.key).where(_child.kind == "settle")),
-    )
-    .order_by(_envelope_entry.seq)
-)
-
-
-def rest_of(connection: Connection, envelope: Entry) -> Cost:
-    """What an envelope has left: its amount, less its children's, plus what settled children gave back."""
-    ((units, slack),) = _CHARGED.tuples(connection, parent=envelope.key)
-    ((units_back, slack_back),) = _GIVEN_BACK.tuples(connection, parent=envelope.key)
-    left = envelope.units - int(units) + int(units_back), envelope.slack - int(slack) + int(slack_back)
-    if min(left) < 0:
-        raise LedgerError(
-            f"reservation '{envelope.key}' paid for more than it holds: the ledger was edited; run "
-            "maquette ledger verify"
-        )
-    return Cost(*left)
-
-
-def open_envelopes(connection: Connection) -> list[Envelope]:
-    """Every envelope that can still give something back, in the order of the chain.
-
-    One inside an envelope that is settled is none of them: the outer one was closed at its full amount.
-    """
-    envelopes: dict[str, Envelope] = {}
-    for row in _OPEN.rows(connection):
-        entry = to_entry(row)
-        if entry.parent is None or entry.parent in envelopes:
-            envelopes[entry.key] = Envelope(entry, rest_of(connection, entry))
-    return list(envelopes.values())
-
-
-def reserved(connection: Connection) -> Cost:
-    """What all open envelopes together hold."""
-    return sum((one.left for one in open_envelopes(connection)), Cost(0))

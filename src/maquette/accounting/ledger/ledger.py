@@ -77,24 +77,23 @@ class Writer:
         self._mutex = threading.Lock()
         self._queue: deque[_Job[Any]] = deque()
         self._led = False
+        self._schema_version: int | None = None
+        """The version of the database's schema that was found in order."""
 
     def submit(self, work: Callable[[Transaction], T], *, keys: tuple[str, ...] = ()) -> T:
         """Run the work, which asks for `keys`, in a transaction; its result is durable when this returns."""
         job = _Job(work, keys)
         try:
-            self._enter(job)
+            with self._mutex:
+                self._queue.append(job)
+                if not self._led:
+                    self._lead(job)
             job.turn.wait()
             if not job.done:
                 self._commit_some()
         finally:
             self._leave(job)
         return job.result()
-
-    def _enter(self, job: _Job[Any]) -> None:
-        with self._mutex:
-            self._queue.append(job)
-            if not self._led:
-                self._lead(job)
 
     def _leave(self, job: _Job[Any]) -> None:
         """Hand on the lead. Work that was interrupted before its turn is dropped."""
@@ -138,7 +137,10 @@ class Writer:
     def _commit(self, batch: list[_Job[Any]]) -> None:
         with self._store.turn() as state:
             with self._store.writing() as connection:
-                self._store.check_schema(connection)
+                version = self._store.schema_version(connection)
+                if version != self._schema_version:
+                    create.check_schema(connection, location=self._store.location)
+                    self._schema_version = version
                 keys = (key for job in batch for key in job.keys)
                 transaction = Transaction(connection, keys, state=state, location=self._store.location)
                 for job in batch:
@@ -258,7 +260,7 @@ class Ledger(LedgerReader):
 
     def _fix(self, key: str, body: Mapping[str, Any], refusal: str) -> None:
         """Write down what is fixed from then on, in an entry of its own that costs nothing."""
-        if self._identity.domain_fingerprint != BEFORE_DOMAIN:
+        if self._made_for != BEFORE_DOMAIN:
             raise LedgerError(
                 f"ledger '{self.name}' was made for a declared domain and cannot pay for a discovery of another "
                 "domain; let discover make a ledger of its own"

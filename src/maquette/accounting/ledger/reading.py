@@ -5,39 +5,36 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from sqlalchemy import Connection, bindparam, select
 
 from maquette.accounting.budget import UNITS, Budget, accounting_of
 from maquette.accounting.conversions import float_down
-from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.create import BEFORE_DOMAIN, Identity
+from maquette.accounting.ledger import create, schema
+from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.accounting.ledger.entry import (
-    Balance,
     Entry,
     EntryHead,
     EntryKind,
-    Envelope,
     Receipt,
     Row,
+    Statement,
     check_head,
     check_words,
     find_all,
     head_at,
-    open_envelopes,
     read_account,
     read_payloads,
-    reserved,
     to_entry,
 )
 from maquette.accounting.ledger.receipts import check
-from maquette.accounting.ledger.schema import Statement
 from maquette.accounting.ledger.store import Store
+from maquette.accounting.ledger.transaction import Envelope, open_envelopes, reserved
 from maquette.accounting.ledger.verify import verify
 from maquette.domain import Persons, Relation
 from maquette.domain.domain import from_text
@@ -46,6 +43,36 @@ from maquette.errors import LedgerError, ParameterError
 DOMAIN_KEY, RAW_KEY = "(domain)", "(raw table)"
 """Of the entries that declare the domain, and bind the table, of a ledger that was made before its domain."""
 _PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The account at one moment; amounts in units and slack units."""
+
+    total_units: int
+    spent_units: int
+    """Everything that is not left: charged by steps, or reserved."""
+    slack_total: int
+    slack_spent: int
+    head: Receipt
+    reserved_units: int
+    """The part of it that open envelopes hold and no step was charged; settling them gives it back."""
+    slack_reserved: int
+
+    @property
+    def left_units(self) -> int:
+        return self.total_units - self.spent_units
+
+    @property
+    def charged_units(self) -> int:
+        """What was paid for steps, for good."""
+        return self.spent_units - self.reserved_units
+
+    @property
+    def slack_left(self) -> int:
+        return self.slack_total - self.slack_spent
+
+
 _CHILDREN = Statement(
     select(schema.entry)
     .where(schema.entry.c.parent == bindparam("holder"), schema.entry.c.seq > bindparam("after"))
@@ -62,6 +89,18 @@ _HEADS = Statement(
 class LedgerReader:
     """Reads an append-only account of privacy loss and writes nothing."""
 
+    name: Final[str]
+    location: Final[str]
+    """Where it is kept, without a password."""
+    budget: Final[Budget]
+    relation: Final[Relation]
+    persons: Final[Persons | None]
+    """Whom it protects, where one person has several records; None where everybody has one."""
+    salt: Final[bytes]
+    """The secret that hides the table in its commitment. Never shown."""
+    opened: Final[str]
+    """The head of the first entry: which ledger this is, whatever its name and place."""
+
     def __init__(self, store: Store, *, recovering: bool = False) -> None:
         """`recovering` opens what fell behind its receipt."""
         self._store = store
@@ -69,59 +108,31 @@ class LedgerReader:
         store.check_present()
         state = store.last_state()  # before the state that it must be in
         with store.reading() as connection:
-            schema.check(connection, location=store.location)
+            create.check_schema(connection, location=store.location)
             row = read_account(connection, location=store.location)
             check_head(connection, seq=row["seq"], head=row["head"])
-            self._opened = head_at(connection, 1) or ""
+            self.opened = head_at(connection, 1) or ""
             if not recovering:
-                check(state, row, partial(head_at, connection), opened=self._opened, location=store.location)
+                check(state, row, partial(head_at, connection), opened=self.opened, location=store.location)
         self._behind = state is not None and state.end.sequence < row["seq"]
         try:
-            relation, persons = from_text(str(row["relation"]))
-            self._identity = Identity(
-                name=str(row["name"]),
-                budget=Budget(
-                    float(row["epsilon"]),
-                    float(row["delta"]),
-                    accounting_of(str(row["unit"])),
-                    thresholds=str(row["domain_fingerprint"]) == BEFORE_DOMAIN,
-                ),
-                relation=relation,
-                domain_fingerprint=str(row["domain_fingerprint"]),
-                persons=persons,
+            self.relation, self.persons = from_text(str(row["relation"]))
+            self._made_for = str(row["domain_fingerprint"])
+            self.budget = Budget(
+                float(row["epsilon"]),
+                float(row["delta"]),
+                accounting_of(str(row["unit"])),
+                thresholds=self._made_for == BEFORE_DOMAIN,
             )
         except (ValueError, TypeError, LookupError, ParameterError):
             raise LedgerError(f"the ledger {store.location} is damaged: its account cannot be read") from None
-        self._salt: bytes = row["salt"]
-
-    @property
-    def name(self) -> str:
-        return self._identity.name
-
-    @property
-    def location(self) -> str:
-        """Where it is kept, without a password."""
-        return self._store.location
-
-    @property
-    def budget(self) -> Budget:
-        return self._identity.budget
-
-    @property
-    def relation(self) -> Relation:
-        return self._identity.relation
-
-    @property
-    def persons(self) -> Persons | None:
-        """Whom it protects, where one person has several records; None where everybody has one."""
-        return self._identity.persons
+        self.name, self.location, self.salt = str(row["name"]), store.location, row["salt"]
 
     @property
     def domain_fingerprint(self) -> str:
         """Of the domain that it was made for, or that was declared since; else `BEFORE_DOMAIN`."""
-        declared = self._identity.domain_fingerprint
-        entry = self.find(DOMAIN_KEY) if declared == BEFORE_DOMAIN else None
-        return declared if entry is None else str(entry.body["fingerprint"])
+        entry = self.find(DOMAIN_KEY) if self._made_for == BEFORE_DOMAIN else None
+        return self._made_for if entry is None else str(entry.body["fingerprint"])
 
     @property
     def awaits_domain(self) -> bool:
@@ -131,15 +142,10 @@ class LedgerReader:
     @property
     def raw_table(self) -> tuple[tuple[str, ...], str | None]:
         """The columns that its domain is found from and the commitment to them, once bound."""
-        entry = self.find(RAW_KEY) if self._identity.domain_fingerprint == BEFORE_DOMAIN else None
+        entry = self.find(RAW_KEY) if self._made_for == BEFORE_DOMAIN else None
         if entry is None:
             return (), None
         return tuple(entry.body["columns"]), str(entry.body["commitment"])
-
-    @property
-    def salt(self) -> bytes:
-        """The secret that hides the table in its commitment. Never shown."""
-        return self._salt
 
     @property
     def commitment(self) -> str | None:
@@ -272,11 +278,6 @@ class LedgerReader:
         return self.entry_heads(after=after)
 
     @property
-    def opened(self) -> str:
-        """The head of the first entry: which ledger this is, whatever its name and place."""
-        return self._opened
-
-    @property
     def last_receipt(self) -> Receipt | None:
         """The receipt in the file beside the ledger, outside of its database."""
         state = self._store.last_state()
@@ -311,7 +312,7 @@ class LedgerReader:
         state = self._store.last_state()
         with self._store.reading() as connection:
             row = read_account(connection, location=self.location)
-            check(state, row, partial(head_at, connection), opened=self._opened, location=self.location)
+            check(state, row, partial(head_at, connection), opened=self.opened, location=self.location)
             end = verify(connection, location=self.location, receipt=receipt)
             self._store.check_pages(connection)
             return end

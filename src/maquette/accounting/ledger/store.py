@@ -23,10 +23,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from maquette.accounting.ledger import schema
-from maquette.accounting.ledger.entry import NEWEST
+from maquette.accounting.ledger.entry import NEWEST, driver
 from maquette.accounting.ledger.receipts import SECONDS, ChainState, ReceiptFile, Turn, locks_fail
-from maquette.accounting.ledger.schema import driver
 from maquette.errors import LedgerError
 
 APPLICATION_ID = 0x6D71_6C31
@@ -56,9 +54,10 @@ class Store(ABC):
     def check_present(self) -> None:
         """Raise LedgerError unless a ledger that this version can read lies here."""
 
-    def check_schema(self, connection: Connection) -> None:
-        """Raise LedgerError if the database was changed since it was opened; before every payment."""
+    def schema_version(self, connection: Connection) -> int | None:
+        """The database's own count of changes to its schema, where it has one; looked at before every payment."""
         del connection
+        return None
 
     def check_pages(self, connection: Connection) -> None:
         """Raise LedgerError if the database itself finds its file damaged."""
@@ -141,8 +140,6 @@ class SqliteStore(Store):
         self._receipt = ReceiptFile(path)
         self._handle: int | None = None
         self._copy: tempfile.TemporaryDirectory[str] | None = None
-        self._checked: int | None = None
-        """The version of the schema that was found in order; the database counts its changes."""
 
     @property
     def writable(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -173,11 +170,8 @@ class SqliteStore(Store):
         shutil.copyfile(log, f"{place}-wal")
         return _address(place, "mode=rw")
 
-    def check_schema(self, connection: Connection) -> None:
-        version = int(driver(connection).execute("PRAGMA schema_version").fetchone()[0])
-        if version != self._checked:
-            schema.check(connection, location=self.location)
-            self._checked = version
+    def schema_version(self, connection: Connection) -> int | None:
+        return int(driver(connection).execute("PRAGMA schema_version").fetchone()[0])
 
     def last_state(self) -> ChainState | None:
         with self.guarded():

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import Connection, insert, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit, epsilon_for_units, percent_of
 from maquette.accounting.conversions import float_down, float_up
@@ -23,6 +23,7 @@ from maquette.accounting.ledger.entry import (
     Entry,
     Rate,
     Receipt,
+    Statement,
     canonical,
     check_head,
     digest,
@@ -30,14 +31,9 @@ from maquette.accounting.ledger.entry import (
     head_at,
     next_row,
     read_account,
-    recent,
-    reserved,
-    reserved_note,
-    rest_of,
     to_entry,
 )
 from maquette.accounting.ledger.receipts import ChainState, check
-from maquette.accounting.ledger.schema import Statement
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError, RateExceeded
 
 MAX_ENVELOPE_KEY = 180
@@ -47,6 +43,85 @@ MAX_ENVELOPE_KEY = 180
 _NEW_STATE = Statement(update(schema.account), columns=("spent", "slack_spent", "seq", "head", "commitment"))
 _NEW_ENTRY = Statement(insert(schema.entry))
 _NEW_PAYLOAD = Statement(insert(schema.payload))
+_entry, _child = schema.entry.c, schema.entry.alias("child").c
+_RECENT = Statement(
+    select(_entry.created)
+    .where(_entry.parent == bindparam("parent"))
+    .order_by(_entry.seq.desc())
+    .limit(bindparam("most"))
+)
+_SUMS = select(func.coalesce(func.sum(_entry.units), 0), func.coalesce(func.sum(_entry.slack), 0))
+_CHARGED = Statement(_SUMS.where(_entry.parent == bindparam("parent")))  # only reservations have a parent
+_GIVEN_BACK = Statement(
+    _SUMS.where(
+        _entry.kind == "settle",
+        _entry.key.in_(select(_child.key).where(_child.parent == bindparam("parent"))),
+    )
+)
+_OPEN = Statement(
+    select(schema.entry)
+    .where(
+        _entry.kind == "reserve",
+        _entry.envelope == 1,
+        _entry.key.not_in(select(_child.key).where(_child.kind == "settle")),
+    )
+    .order_by(_entry.seq)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """An open envelope and what no step of it was charged: settling it gives that back."""
+
+    entry: Entry
+    left: Cost
+
+
+def reserved_note(units: int, total: int) -> str:
+    """What a refusal says about reserved amounts, if there are any, in percent of the ledger."""
+    if not units:
+        return ""
+    return (
+        f" ({percent_of(units, total)} more is reserved by releases or sessions that have not ended; maquette ledger "
+        "settle gives back what they do not need)"
+    )
+
+
+def recent(connection: Connection, parent: str, *, since: str, most: int) -> list[str]:
+    """Of the last `most` reservations inside an envelope, when those after a time were made; the newest first."""
+    rows = _RECENT.tuples(connection, parent=parent, most=most)
+    return [str(created) for (created,) in rows if str(created) > since]
+
+
+def rest_of(connection: Connection, envelope: Entry) -> Cost:
+    """What an envelope has left: its amount, less its children's, plus what settled children gave back."""
+    ((units, slack),) = _CHARGED.tuples(connection, parent=envelope.key)
+    ((units_back, slack_back),) = _GIVEN_BACK.tuples(connection, parent=envelope.key)
+    left = envelope.units - int(units) + int(units_back), envelope.slack - int(slack) + int(slack_back)
+    if min(left) < 0:
+        raise LedgerError(
+            f"reservation '{envelope.key}' paid for more than it holds: the ledger was edited; run "
+            "maquette ledger verify"
+        )
+    return Cost(*left)
+
+
+def open_envelopes(connection: Connection) -> list[Envelope]:
+    """Every envelope that can still give something back, in the order of the chain.
+
+    One inside an envelope that is settled is none of them: the outer one was closed at its full amount.
+    """
+    envelopes: dict[str, Envelope] = {}
+    for row in _OPEN.rows(connection):
+        entry = to_entry(row)
+        if entry.parent is None or entry.parent in envelopes:
+            envelopes[entry.key] = Envelope(entry, rest_of(connection, entry))
+    return list(envelopes.values())
+
+
+def reserved(connection: Connection) -> Cost:
+    """What all open envelopes together hold."""
+    return sum((one.left for one in open_envelopes(connection)), Cost(0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,12 @@ from maquette.accounting.ledger.entry import (
     find_all,
     head_at,
     head_of,
-    open_envelopes,
     read_account,
     unpack,
 )
 from maquette.accounting.ledger.receipts import ChainState
 from maquette.accounting.ledger.store import Store
-from maquette.accounting.ledger.transaction import Reservation, Transaction
+from maquette.accounting.ledger.transaction import Reservation, Transaction, open_envelopes
 from maquette.errors import LedgerError
 
 
