@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maquette as mq
-from maquette.accounting.budget import Budget, Cost
+from maquette.accounting.budget import Budget
 from maquette.accounting.events import Event
 from maquette.domain import Domain, Relation
 from maquette.gate.curator import Curator
@@ -126,12 +126,10 @@ class FastCurator(Curator):
         self, engine: StoredCounts, *, budget: Budget, relation: Relation, seed: Sequence[int]
     ) -> None:
         # no call of the parent: there is no ledger to open and no table to bind to it
+        ledger: Any = SimpleNamespace(budget=budget, relation=relation, persons=None)
         self._engine: Any = engine
-        self._ledger: Any = SimpleNamespace(budget=budget, relation=relation, persons=None)
-        self._key = "double"
-        self._budget = budget
-        self._step = 0
-        self._spent = Cost(0)
+        self.domain = engine.domain
+        self._begin(ledger, key="double", budget=budget)
         self._noise: Any = FastNoise(seed)
         self._watch = lambda levels: None
         self.events: list[Event] = []

@@ -19,10 +19,10 @@ from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
 from maquette.queries.marginals import full
 from maquette.questions import sparse
-from maquette.questions.answers import ChoiceQuestion, pack, unpack
+from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ReleasedTables
 from maquette.questions.draws import Draw, Listed
-from maquette.questions.measurement import EpochTerms
+from maquette.questions.measurement import EpochTerms, pack, unpack
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.weighting import weighting
 from support.privacy_cases import mixed

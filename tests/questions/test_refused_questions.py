@@ -14,6 +14,7 @@ from maquette.errors import LedgerError, MechanismError, ParameterError, Workloa
 from maquette.questions import atoms, bounds, draws, sparse
 from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
+from maquette.questions.measurement import Step, outcome_of
 from maquette.questions.noise import (
     ONE,
     Cube,
@@ -25,7 +26,6 @@ from maquette.questions.noise import (
     law_near,
     law_of_variance,
 )
-from maquette.questions.sparse import Step
 from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting, weighting
 from maquette.receipt import Receipt
 from maquette.samplers import check
@@ -109,7 +109,7 @@ def test_an_epoch_without_prices_and_a_step_without_outcome():
         sparse.terms_from_dict({"threshold": 1, "cap": 1, "prices": [None, "1", None]})
     step = Step(3, "test", {}, None, 0, "", Receipt(1, "00"), False)
     with pytest.raises(LedgerError, match="step 3 holds no outcome"):
-        sparse.outcome_of(step)
+        outcome_of(step)
 
 
 BLOCK = draws.Blocks(((draws.Thresholds("a"), "flat"),))

@@ -17,7 +17,7 @@ from maquette.gate.curator import OnlineCurator
 from maquette.gate.prices import Prices, VariancePlan
 from maquette.queries import where
 from maquette.questions import sparse
-from maquette.questions.measurement import EpochTerms, GuessOutcome
+from maquette.questions.measurement import EpochTerms, GuessOutcome, outcome_of
 from maquette.questions.sparse import Guess
 from support.online_survey import weigh
 from support.online_variants import probability
@@ -97,7 +97,7 @@ def stores_before_it_shows(folder) -> bool:
     curator = curator_at(folder / "d.ledger", noise=Loud())
     curator.open_epoch(TERMS)
     shown = curator.test(QUERY, guess=0)
-    stored = [sparse.outcome_of(s) for s in curator_at(folder / "d.ledger").catch_up() if s.ask == "test"]
+    stored = [outcome_of(s) for s in curator_at(folder / "d.ledger").catch_up() if s.ask == "test"]
     steps = list(Ledger.open(folder / "d.ledger").children("session"))
     return len(steps) == 2 and not stored and shown.value is not None
 
@@ -116,7 +116,7 @@ def ends_a_batch_with_the_first_far_guess(folder) -> bool:
 def _test_all_of_them(self, guesses):
     values = [self._look(one.queries, one.guess, self._open) for one in guesses]
     records = [self._record("test", one, {"guess": i}, number=self._step + i) for i, one in enumerate(values)]
-    return [sparse.outcome_of(self._follow(e)) for e in self._ledger.record_all(records, parent=self._key)]
+    return [outcome_of(self._follow(e)) for e in self._ledger.record_all(records, parent=self._key)]
 
 
 def keeps_out_of_an_epoch_that_another_process_closed(folder) -> bool:

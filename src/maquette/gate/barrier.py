@@ -34,10 +34,21 @@ from maquette.gate.handle import Table, commitment_of, engine_of, raw_commitment
 from maquette.gate.prices import Counts, Prices, SelectionPlan
 from maquette.queries.base import Queries, Sensitivity
 from maquette.questions import bounds, sparse
-from maquette.questions.answers import one_each, pack, unpack
-from maquette.questions.measurement import Epoch, GuessOutcome, NoisyCounts
+from maquette.questions.answers import one_each
+from maquette.questions.measurement import (
+    EPOCH,
+    NOTE,
+    TEST,
+    Epoch,
+    GuessOutcome,
+    NoisyCounts,
+    Step,
+    outcome_of,
+    pack,
+    read_step,
+    unpack,
+)
 from maquette.questions.noise import IndependentLaw, Laplace, NoiseLaw, NoiseRequest, independent
-from maquette.questions.sparse import EPOCH, NOTE, TEST, Step, outcome_of, read_step
 from maquette.receipt import Receipt
 from maquette.samplers.noise import Noise, SystemNoise, add_noise
 
@@ -50,16 +61,25 @@ Note = Mapping[str, Any] | None
 class Barrier:
     """One table, and one allowance reserved under one key of the ledger."""
 
+    domain: Domain
+    relation: Relation
+    unit: Unit
+    """What this curator's budget is counted in; its ledger may count otherwise where the budget is pure."""
+
     def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget) -> None:
         """`key` names an envelope of the ledger; `budget` is the promise that this curator's answers keep together."""
         _check_owner(table, ledger)
         self._engine = engine_of(table)
+        self.domain = table.domain
         self._begin(ledger, key=key, budget=budget)
 
     def _begin(self, ledger: Ledger, *, key: str, budget: Budget) -> None:
         self._ledger = ledger
         self._key = key
         self._budget = budget
+        self._prices = Prices(budget.unit, ledger.budget.unit, ledger.relation)
+        self.relation = ledger.relation
+        self.unit = budget.unit
         self._step = 0
         self._spent = Cost(0)
         self._noise: Noise = self._source()
@@ -71,23 +91,6 @@ class Barrier:
     def watermark(self) -> str | None:
         """None in production; what is wrong with the noise in a test double."""
         return self._noise.watermark
-
-    @property
-    def domain(self) -> Domain:
-        return self._engine.domain
-
-    @property
-    def relation(self) -> Relation:
-        return self._ledger.relation
-
-    @property
-    def unit(self) -> Unit:
-        """What this curator's budget is counted in; its ledger may count otherwise where the budget is pure."""
-        return self._budget.unit
-
-    @property
-    def _prices(self) -> Prices:
-        return Prices(self.unit, self._ledger.budget.unit, self.relation)
 
     @property
     def left(self) -> Fraction:

@@ -43,6 +43,8 @@ from maquette.questions.class_errors import ClassQuestion, ReleasedTables
 from maquette.questions.draws import Draw, DrawnDatabase
 from maquette.questions.findings import KINDS, YEARS, FoundValues, from_bytes, numbers_request, to_bytes
 from maquette.questions.measurement import (
+    EPOCH,
+    TEST,
     Epoch,
     EpochTerms,
     GuessOutcome,
@@ -51,9 +53,10 @@ from maquette.questions.measurement import (
     NoisyTable,
     Residual,
     Size,
+    outcome_of,
 )
 from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest
-from maquette.questions.sparse import EPOCH, TEST, Guess, check_guess, outcome_of
+from maquette.questions.sparse import Guess, check_guess
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight
 from maquette.samplers.draw import error_of, join_words, run, split_words, total_weight

@@ -20,7 +20,6 @@ them move apart by more than 1: a choice by counts is then twice as sharp at the
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -160,29 +159,6 @@ def database_digest(values: Sequence[NDArray[Any]]) -> str:
     for column in values:
         hasher.update(np.ascontiguousarray(column).astype(np.uint64).tobytes() + b"/")
     return hasher.hexdigest()
-
-
-# Released whole numbers as bytes for the ledger: the smallest integer type that holds them.
-
-
-def pack(arrays: Sequence[NDArray[np.int64]]) -> bytes:
-    """Arrays in order, without their shapes' meaning: the request says what they are."""
-    buffer = io.BytesIO()
-    for array in arrays:
-        # not by np.abs, which has no answer for the smallest 64-bit number
-        reach = max(int(array.max(initial=0)), -int(array.min(initial=0)))
-        smallest = next((t for t in (np.int8, np.int16, np.int32) if reach <= np.iinfo(t).max), np.int64)
-        np.save(buffer, array.astype(smallest), allow_pickle=False)
-    return buffer.getvalue()
-
-
-def unpack(payload: bytes) -> list[NDArray[np.int64]]:
-    """The arrays of `pack`."""
-    buffer = io.BytesIO(payload)
-    arrays: list[NDArray[np.int64]] = []
-    while buffer.tell() < len(payload):
-        arrays.append(np.load(buffer, allow_pickle=False).astype(np.int64))
-    return arrays
 
 
 def check_tables(domain: Domain, tables: Sequence[Binned]) -> None:

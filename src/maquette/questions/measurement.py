@@ -1,19 +1,28 @@
-"""What the gate hands out: noisy counts, the law of their noise, and the receipt that they were paid for."""
+"""What the gate hands out: noisy counts, the law of their noise, and the receipt that they were paid for.
+
+And how the ledger stores it.
+"""
 
 from __future__ import annotations
 
+import io
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.errors import LedgerError
 from maquette.queries.base import Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions.noise import IndependentLaw, NoiseLaw
 from maquette.receipt import Receipt
+
+if TYPE_CHECKING:
+    from maquette.accounting.ledger import Entry
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,3 +157,70 @@ class GuessOutcome:
     far: bool
     value: int | None
     receipt: Receipt
+
+
+# What is stored in the ledger: whole numbers as bytes, in the smallest integer type that holds them, and the steps of
+# a session. Public throughout.
+
+
+def pack(arrays: Sequence[NDArray[np.int64]]) -> bytes:
+    """Arrays in order, without their shapes' meaning: the request says what they are."""
+    buffer = io.BytesIO()
+    for array in arrays:
+        # not by np.abs, which has no answer for the smallest 64-bit number
+        reach = max(int(array.max(initial=0)), -int(array.min(initial=0)))
+        smallest = next((t for t in (np.int8, np.int16, np.int32) if reach <= np.iinfo(t).max), np.int64)
+        np.save(buffer, array.astype(smallest), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpack(payload: bytes) -> list[NDArray[np.int64]]:
+    """The arrays of `pack`."""
+    buffer = io.BytesIO(payload)
+    arrays: list[NDArray[np.int64]] = []
+    while buffer.tell() < len(payload):
+        arrays.append(np.load(buffer, allow_pickle=False).astype(np.int64))
+    return arrays
+
+
+EPOCH, TEST, NOTE = "epoch", "test", "note"
+"""The `ask` words of steps that are not measurements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the past, without its secrets."""
+
+    number: int
+    ask: str
+    body: Mapping[str, Any]
+    values: tuple[NDArray[np.int64], ...] | None
+    """What was released; None for an epoch, whose threshold is secret, and for a step that was never answered."""
+    units: int
+    """What it took from the ledger."""
+    created: str
+    receipt: Receipt
+    answered: bool
+
+
+def read_step(entry: Entry) -> Step:
+    """A step of whatever session as the ledger stores it, without its secrets."""
+    ask, place = str(entry.body.get("ask", "")), entry.answered
+    return Step(
+        int(entry.key.rpartition("/")[2]),
+        ask,
+        entry.body,
+        None if entry.payload is None or ask == EPOCH else tuple(unpack(entry.payload)),
+        entry.units,
+        entry.created,
+        Receipt(entry.seq, entry.head) if place is None else place,
+        place is not None,
+    )
+
+
+def outcome_of(step: Step) -> GuessOutcome:
+    """The outcome of a test that is stored."""
+    if step.values is None:
+        raise LedgerError(f"step {step.number} holds no outcome")
+    far = bool(step.values[0][0])
+    return GuessOutcome(far, int(step.values[1][0]) if far and len(step.values) > 1 else None, step.receipt)

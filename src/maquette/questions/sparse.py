@@ -25,15 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.accounting.ledger import Entry
 from maquette.domain import Domain, Relation
-from maquette.errors import LedgerError, ParameterError
+from maquette.errors import ParameterError
 from maquette.queries.base import Queries
-from maquette.questions import bounds, sparse
-from maquette.questions.answers import unpack
-from maquette.questions.measurement import Epoch, EpochTerms, GuessOutcome
+from maquette.questions import bounds
+from maquette.questions.measurement import Epoch, EpochTerms
 from maquette.questions.noise import Gaussian, Laplace, sqrt_up
-from maquette.receipt import Receipt
 
 _LARGEST = 2**40
 """Thresholds beyond this many records are a mistake, and could overflow."""
@@ -112,26 +109,7 @@ def check_terms(terms: EpochTerms) -> None:
     bounds.check_whole(terms.threshold, least=-_LARGEST, most=_LARGEST, what="a threshold in records")
 
 
-# Steps of a session as the ledger stores them, and guesses that are tested one after the other. Public throughout.
-
-EPOCH, TEST, NOTE = "epoch", "test", "note"
-"""The `ask` words of steps that are not measurements."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of the past, without its secrets."""
-
-    number: int
-    ask: str
-    body: Mapping[str, Any]
-    values: tuple[NDArray[np.int64], ...] | None
-    """What was released; None for an epoch, whose threshold is secret, and for a step that was never answered."""
-    units: int
-    """What it took from the ledger."""
-    created: str
-    receipt: Receipt
-    answered: bool
+# Guesses that are tested one after the other. Public throughout.
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,28 +130,5 @@ def check_guess(domain: Domain, guess: Guess, epoch: Epoch, relation: Relation) 
         raise ParameterError("expected a query with weights between 0 and 1")
     most = bounds.SUMMANDS
     bounds.check_whole(guess.guess, least=-most, most=most, what="a guess")
-    sparse.check_widths(epoch, guess.queries.denominator)
+    check_widths(epoch, guess.queries.denominator)
     bounds.check_about(guess.about)
-
-
-def read_step(entry: Entry) -> Step:
-    """A step of whatever session as the ledger stores it, without its secrets."""
-    ask, place = str(entry.body.get("ask", "")), entry.answered
-    return Step(
-        int(entry.key.rpartition("/")[2]),
-        ask,
-        entry.body,
-        None if entry.payload is None or ask == EPOCH else tuple(unpack(entry.payload)),
-        entry.units,
-        entry.created,
-        Receipt(entry.seq, entry.head) if place is None else place,
-        place is not None,
-    )
-
-
-def outcome_of(step: Step) -> GuessOutcome:
-    """The outcome of a test that is stored."""
-    if step.values is None:
-        raise LedgerError(f"step {step.number} holds no outcome")
-    far = bool(step.values[0][0])
-    return GuessOutcome(far, int(step.values[1][0]) if far and len(step.values) > 1 else None, step.receipt)

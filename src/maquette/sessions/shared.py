@@ -25,7 +25,7 @@ from maquette.models.survey import Survey
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
 from maquette.questions.answers import GRID
-from maquette.questions.sparse import Step, read_step
+from maquette.questions.measurement import Step, read_step
 from maquette.sessions.question import Question
 from maquette.sessions.state import Source, State, clip, is_near, read_answer
 

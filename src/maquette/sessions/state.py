@@ -22,9 +22,8 @@ from maquette.queries.base import Margin, Queries
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
 from maquette.questions.answers import GRID
-from maquette.questions.measurement import NoisyTable, Size
+from maquette.questions.measurement import NoisyTable, Size, Step
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, NoiseRequest
-from maquette.questions.sparse import Step
 from maquette.sessions.question import Past, Question
 from maquette.sessions.rules import Rules
 
