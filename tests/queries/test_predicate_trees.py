@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.queries import canonical
+from maquette.queries import condition
 from maquette.queries.names import quote, run_text, spell
 from support.query_cases import domains
 
@@ -225,7 +225,7 @@ def test_conjunctions_hash_alike_without_looking_at_cells(data):
     parts = data.draw(st.lists(comparisons(domain), min_size=1, max_size=4))
     shuffled = data.draw(st.permutations(parts + parts[:1]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canonical, "MAX_COMPARED_CELLS", 0)
+        patch.setattr(condition, "MAX_COMPARED_CELLS", 0)
         hashes = {
             mq.canonical_hash(mq.where(domain, " AND ".join(f"({p.text})" for p in order)))
             for order in (parts, shuffled)

@@ -16,7 +16,7 @@ from benchmarks import predicates
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
-from maquette.queries import condition
+from maquette.queries import sql_compare
 from maquette.vault.coding import coders
 
 pytestmark = pytest.mark.law
@@ -45,17 +45,17 @@ def _without_the_outside(attribute, values):
     if attribute.kind is not Kind.NUMERIC:
         return _touched(attribute, values)
     low, high = (Fraction(attribute.edge(i)) for i in (0, attribute.cells))
-    return _touched(attribute, values.meet(condition.ValueSet((((low, 0), (high, 1)),), True)))
+    return _touched(attribute, values.meet(sql_compare.ValueSet((((low, 0), (high, 1)),), True)))
 
 
-_compared, _touched = condition.compared, condition.touched
+_compared, _touched = sql_compare.compared, sql_compare.touched
 
 
 @pytest.mark.parametrize(
     ("name", "broken"), [("compared", _before), ("touched", _without_the_outside)], ids=["borders", "outside"]
 )
 def test_a_reading_that_forgets_borders_or_the_outside_is_caught(monkeypatch, name, broken):
-    monkeypatch.setattr(condition, name, broken)
+    monkeypatch.setattr(sql_compare, name, broken)
     found: list[str] = []
     for seed in range(4):
         try:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import WorkloadError
-from maquette.queries import canonical
+from maquette.queries import condition
 from maquette.queries.condition import table_mask
 from support.query_cases import SCALE, any_queries, domains, plain_distinct, plain_matrix, queries
 
@@ -134,7 +134,7 @@ def test_keys_are_equal_exactly_for_equal_or_complementary_queries(asked):
 @given(asked=any_queries())
 def test_distinct_of_large_unions_is_never_too_small(asked):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canonical, "MAX_KEYS", 0)
+        patch.setattr(condition, "MAX_KEYS", 0)
         assert asked.distinct() >= plain_distinct(plain_matrix(asked))
 
 

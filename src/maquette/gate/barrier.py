@@ -77,9 +77,9 @@ class Barrier:
         self._ledger = ledger
         self._key = key
         self._budget = budget
-        self._prices = Prices(budget.unit, ledger.budget.unit, ledger.relation)
         self.relation = ledger.relation
         self.unit = budget.unit
+        self._prices = Prices(self.unit, ledger.budget.unit, self.relation)
         self._step = 0
         self._spent = Cost(0)
         self._noise: Noise = self._source()

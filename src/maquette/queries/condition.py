@@ -1,21 +1,22 @@
 """Conditions on a record: sets of cells joined by *every* and *some*.
 
-There is no *not*: the reader of predicates pushes it down to the sets, where it respects what is unknown.
+There is no *not*: the reader of predicates pushes it down to the sets, where it respects what is unknown. And the keys
+by which the same query is known again, in whatever class it stands.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import Attribute, Domain, Kind
-from maquette.queries.base import Columns, Margin, column
+from maquette.domain import Domain
+from maquette.queries.base import Columns, Margin, Queries, column
 
 # Sets of cells of one attribute, as runs: sorted, disjoint, not touching, ends included.
 
@@ -185,18 +186,16 @@ class RowMasks:
 
     def of(self, condition: Condition) -> NDArray[np.bool_]:
         if isinstance(condition, Leaf):
-            return self._leaf(condition)
+            if condition not in self._masks:
+                codes = column(self._domain, self._columns, condition.attribute)
+                size = self._domain[condition.attribute].size
+                self._masks[condition] = holds(condition.runs, codes, size)
+            return self._masks[condition]
         every = isinstance(condition, Every)
         mask = np.full(self._length, every, dtype=bool)
         for part in condition.parts:
             mask = mask & self.of(part) if every else mask | self.of(part)
         return mask
-
-    def _leaf(self, leaf: Leaf) -> NDArray[np.bool_]:
-        if leaf not in self._masks:
-            codes = column(self._domain, self._columns, leaf.attribute)
-            self._masks[leaf] = holds(leaf.runs, codes, self._domain[leaf.attribute].size)
-        return self._masks[leaf]
 
 
 def sides(domain: Domain, conditions: Sequence[Condition], codes: Columns) -> dict[str, NDArray[np.bool_]]:
@@ -260,171 +259,127 @@ def _merge_leaves(domain: Domain, parts: list[Condition], same: type[Every] | ty
     return [simplify(domain, Leaf(name, runs)) for name, runs in sets.items()] + others
 
 
-# Sets of values of one attribute, exactly, and the cells that they fill, cut or miss.
+# One key per query: equal keys for a query, its duplicates and its complement, in whatever class they stand.
 #
-# Cells are coarser than values: a comparison with a literal may hold for some values of a cell and not for
-# others. Here a comparison stays a set of values until all that is said about an attribute is known; only
-# then is it turned into cells.
-#
-# Values lie on a line. A numeric attribute's are the real numbers (the whole numbers, if it is declared
-# integer): its cells are half-open intervals, the last one closed; without an overflow cell the outer cells
-# also hold everything beyond the bounds. The values of other attributes are single points, their numbers
-# where they have some in rising order and their codes otherwise; everything between and beside the points
-# is the overflow cell, if there is one. NULL is no place on the line: it is in the null cell, else in the
-# overflow cell.
+# A query that is a product of sets of cells, one set per attribute, is its sets. Any other 0/1 query is the digest of
+# its mask, fractional weights are the digest of their numerators, over the attributes that it depends on. Products
+# come before masks, so that the complement of a product has the product's key.
 
 
-Place = tuple[Fraction | float, int]
-"""A place between values: just before x is (x, 0), just after it (x, 1)."""
-Span = tuple[Place, Place]
-"""All values between two places."""
-
-FIRST: Place = (-math.inf, 0)
-LAST: Place = (math.inf, 1)
+Key = tuple[Any, ...]
+"""Comparable with every other key."""
 
 
-@dataclass(frozen=True, slots=True)
-class ValueSet:
-    """Values as sorted spans that do not touch, and whether NULL is among them."""
-
-    spans: tuple[Span, ...] = ()
-    null: bool = False
-
-    def join(self, other: ValueSet) -> ValueSet:
-        """The union."""
-        return ValueSet(_normal([*self.spans, *other.spans]), self.null or other.null)
-
-    def meet(self, other: ValueSet) -> ValueSet:
-        """The intersection."""
-        spans = [(max(a, c), min(b, d)) for a, b in self.spans for c, d in other.spans]
-        return ValueSet(_normal(spans), self.null and other.null)
-
-    def others(self) -> ValueSet:
-        """All values that are not in the set, without NULL: what NOT leaves of a comparison."""
-        ends = [FIRST, *(end for span in self.spans for end in span), LAST]
-        return ValueSet(_normal((ends[i], ends[i + 1]) for i in range(0, len(ends), 2)))
-
-    def complement(self) -> ValueSet:
-        """Everything that is not in the set, NULL included."""
-        return ValueSet(self.others().spans, not self.null)
+Factor = tuple[str, Runs]
+"""An attribute and the cells of it that are meant."""
 
 
-def _normal(spans: Iterable[Span]) -> tuple[Span, ...]:
-    merged: list[Span] = []
-    for low, high in sorted(span for span in spans if span[0] < span[1]):
-        if merged and low <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+MAX_COMPARED_CELLS = 2**16
+"""Sub-universes up to this size are compared cell by cell."""
+
+
+MAX_KEYS = 10**6
+"""Classes up to this size are compared query by query."""
+
+
+def sizes_of(domain: Domain) -> dict[str, int]:
+    """Cells by attribute, for looking up often."""
+    return dict(zip(domain.names, domain.shape, strict=True))
+
+
+def product_key(sizes: Mapping[str, int], factors_of: Iterable[Factor]) -> Key | None:
+    """The key of a product of non-empty sets of cells; None if it holds every record."""
+    factors = tuple(sorted((name, runs) for name, runs in factors_of if runs != ((0, sizes[name] - 1),)))
+    if len(factors) == 1:
+        name, runs = factors[0]
+        return ("box", min(factors, ((name, complement(runs, sizes[name])),)))
+    return ("box", factors) if factors else None
+
+
+def condition_key(domain: Domain, condition: Condition) -> Key:
+    """The key of the records that satisfy a simplified condition (and of no others).
+
+    Equal for equal sets of records if they are products of sets of cells, or look at no more than 2^16 cells.
+    """
+    if condition in (ALWAYS, NEVER):
+        return ("constant", condition == ALWAYS)
+    factors = product(condition)
+    if factors is not None:
+        return ("box", tuple(sorted((leaf.attribute, leaf.runs) for leaf in factors)))
+    looked_at = attributes(domain, condition)
+    if domain.cells(looked_at) > MAX_COMPARED_CELLS:
+        return ("tree", repr(condition))
+    names, mask = relevant(looked_at, table_mask(domain, condition, looked_at))
+    return _one_sided(domain, names, mask.astype(np.int64), 1) if names else ("constant", bool(mask))
+
+
+def merged_key(domain: Domain, condition: Condition) -> Key | None:
+    """One key for a simplified condition and its opposite; None if it is constant."""
+    own = condition_key(domain, condition)
+    if own[0] == "constant":
+        return None
+    return min(own, condition_key(domain, simplify(domain, opposite(domain, condition))))
+
+
+def array_key(domain: Domain, over: Margin, array: NDArray[Any], denominator: int) -> Key | None:
+    """The key of a query given by its numerators over the table of some attributes; None if it is constant."""
+    names, reduced = relevant(over, array)
+    if not names:
+        return None
+    return min(
+        _one_sided(domain, names, reduced, denominator),
+        _one_sided(domain, names, denominator - reduced, denominator),
+    )
+
+
+def relevant(over: Margin, array: NDArray[Any]) -> tuple[Margin, NDArray[Any]]:
+    """The attributes that an array really depends on, and the array over them."""
+    names: list[str] = []
+    for name in over:
+        axis = len(names)
+        first = array.take([0], axis=axis)
+        if (array == first).all():
+            array = first.squeeze(axis=axis)
         else:
-            merged.append((low, high))
-    return tuple(merged)
+            names.append(name)
+    return tuple(names), array
 
 
-NULL = ValueSet(null=True)
+def sets_of(mask: NDArray[np.bool_]) -> list[NDArray[np.intp]] | None:
+    """The factors of a mask that is a product of sets, or None."""
+    axes = range(mask.ndim)
+    factors = [np.flatnonzero(mask.any(axis=tuple(a for a in axes if a != axis))) for axis in axes]
+    whole = math.prod(len(factor) for factor in factors)
+    return factors if whole == np.count_nonzero(mask) else None
 
 
-def compared(attribute: Attribute, sign: str, value: Fraction) -> ValueSet:
-    """The values that compare so with a number (an attribute that is not numeric: with one of its points)."""
-    if attribute.kind is Kind.NUMERIC and not attribute.integer:
-        value = Fraction(
-            float(value)
-        )  # values are doubles, and so are the literals that they are compared with
-    before, after = _place(attribute, (value, 0)), _place(attribute, (value, 1))
-    span = {
-        "=": (before, after),
-        "<": (FIRST, before),
-        "<=": (FIRST, after),
-        ">": (after, LAST),
-        ">=": (before, LAST),
-    }[sign]
-    return ValueSet(_normal([span]))
+def keys_by_cells(queries: Queries) -> Iterator[Key | None]:
+    """Keys from the weights on every cell of the attributes that the queries look at."""
+    names = queries.attributes or queries.domain.names[:1]  # constants look at no attribute
+    shape = tuple(queries.domain[name].size for name in names)
+    for row in queries.columns_of(all_cells(shape, names)):
+        yield array_key(queries.domain, names, row.reshape(shape), queries.denominator)
 
 
-def inside(attribute: Attribute, values: ValueSet) -> Runs:
-    """The cells that hold no other values: whoever is in one of them is in the set."""
-    return complement(touched(attribute, values.complement()), attribute.size)
+def all_cells(shape: tuple[int, ...], names: Margin) -> dict[str, NDArray[np.int64]]:
+    """Every cell of a table once, as coded rows."""
+    grids = np.indices(shape).reshape(len(shape), -1)
+    return dict(zip(names, grids, strict=True))
 
 
-def touched(attribute: Attribute, values: ValueSet) -> Runs:
-    """The cells that hold some of the values: whoever is in the set is in one of them."""
-    of_span = _bins if attribute.kind is Kind.NUMERIC else _points
-    runs = [run for span in values.spans for run in of_span(attribute, *span)]
-    rest = attribute.overflow_cell if attribute.null_cell is None else attribute.null_cell
-    if values.null and rest is not None:
-        runs.append((rest, rest))
-    return normal(runs)
+def count_distinct(keys: Iterable[Key | None]) -> int:
+    return len({key for key in keys if key is not None})
 
 
-def point(attribute: Attribute, code: int) -> Fraction:
-    """Where a declared value lies on the line of an attribute that is not numeric."""
-    numbers = _rising(attribute)
-    return Fraction(code) if numbers is None else numbers[code]
-
-
-def _rising(attribute: Attribute) -> list[Fraction] | None:
-    """The numbers among which an ordinal attribute's values are, if they are numbers and rise."""
-    if not attribute.ordered or attribute.categories is None:
-        return None
-    if any(isinstance(c, (str, bool)) for c in attribute.categories):
-        return None
-    numbers = [Fraction(c) for c in attribute.categories]
-    return numbers if numbers == sorted(numbers) else None
-
-
-def _bins(attribute: Attribute, start: Place, stop: Place) -> list[tuple[int, int]]:
-    runs: list[tuple[int, int]] = []
-    if attribute.overflow_cell is not None:
-        low = _place(attribute, (Fraction(attribute.edge(0)), 0))
-        high = _place(attribute, (Fraction(attribute.edge(attribute.cells)), 1))
-        if start < low or stop > high:
-            runs.append((attribute.overflow_cell, attribute.overflow_cell))
-        start, stop = max(start, low), min(stop, high)
-        if start >= stop:
-            return runs
-
-    def border(i: int) -> Place:
-        return _place(attribute, (Fraction(attribute.edge(i + 1)), 0))
-
-    borders = attribute.cells - 1
-    first = _first(borders, lambda i: border(i) > start)
-    last = _first(borders, lambda i: border(i) >= stop)
-    return [*runs, (first, last)]
-
-
-def _points(attribute: Attribute, start: Place, stop: Place) -> list[tuple[int, int]]:
-    numbers = _rising(attribute)
-    if numbers is None:  # the values lie at 0, 1, 2, ...
-        first, after = _first_whole(start, attribute.cells), _first_whole(stop, attribute.cells)
-    else:
-        first = _first(attribute.cells, lambda i: (numbers[i], 0) >= start)
-        after = _first(attribute.cells, lambda i: (numbers[i], 0) >= stop)
-    last = after - 1
-    runs = [(first, last)]
-    single = first == last and start[0] == stop[0]
-    if attribute.overflow_cell is not None and not single:
-        runs.append((attribute.overflow_cell, attribute.overflow_cell))
-    return runs
-
-
-def _first_whole(place: Place, count: int) -> int:
-    """The first of 0 .. count-1 that lies at or after a place, else count."""
-    value, after = place
-    if value == math.inf or value == -math.inf:
-        return count if value > 0 else 0
-    return min(max(math.floor(value) + 1 if after else math.ceil(value), 0), count)
-
-
-def _place(attribute: Attribute, place: Place) -> Place:
-    """The same place; between whole numbers there is only one."""
-    if not attribute.integer:
-        return place
-    value, after = place
-    return (Fraction(math.floor(value) + 1 if after else math.ceil(value)), 0)
-
-
-def _first(count: int, true: Callable[[int], bool]) -> int:
-    """The first of 0 .. count-1 from which on it is true, else count; by bisection, for any number of cells."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if true(middle) else (middle + 1, high)
-    return low
+def _one_sided(domain: Domain, names: Margin, array: NDArray[Any], denominator: int) -> Key:
+    ordered = tuple(sorted(names))
+    array = array.transpose([names.index(name) for name in ordered])
+    if not np.isin(array, (0, denominator)).all():
+        shrink = math.gcd(denominator, *(int(v) for v in np.unique(array)))
+        reduced = np.ascontiguousarray(array // shrink, dtype=np.int64)
+        return ("weights", ordered, denominator // shrink, hashlib.sha256(reduced.tobytes()).hexdigest())
+    mask = array != 0
+    factors = sets_of(mask)
+    if factors is not None:
+        return ("box", tuple((name, runs_of(codes)) for name, codes in zip(ordered, factors, strict=True)))
+    return ("mask", ordered, hashlib.sha256(np.packbits(mask).tobytes()).hexdigest())

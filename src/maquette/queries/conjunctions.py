@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, names
+from maquette.queries import condition, names
 from maquette.queries.base import (
     Columns,
     Margin,
@@ -128,12 +128,12 @@ class Conjunctions(TableQueries):
             answers.append(cells.ravel())
         return np.concatenate(answers)
 
-    def query_keys(self) -> Iterator[canonical.Key | None]:
-        sizes = canonical.sizes_of(self.domain)
+    def query_keys(self) -> Iterator[condition.Key | None]:
+        sizes = condition.sizes_of(self.domain)
         for chosen in self._chosen():
             for codes in product(self._values, repeat=len(chosen)):
                 leaves = [(name, ((code, code),)) for name, code in zip(chosen, codes, strict=True)]
-                yield canonical.product_key(sizes, leaves)
+                yield condition.product_key(sizes, leaves)
 
     def text(self, index: int) -> str:
         check_index(index, self.count)

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate, combinations, groupby, product
+from itertools import accumulate, combinations, groupby, pairwise, product
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, names
+from maquette.queries import condition, names
 from maquette.queries.base import (
     Columns,
     Group,
@@ -45,7 +45,7 @@ class Marginals(TableQueries):
     margins: tuple[Margin, ...]  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __post_init__(self) -> None:
-        tidy = names.margins(self.domain, self.margins)
+        tidy = _margins(self.domain, self.margins)
         if not tidy:
             raise WorkloadError("marginals need at least one set of attributes")
         if len(set(tidy)) < len(tidy):
@@ -117,13 +117,13 @@ class Marginals(TableQueries):
     def from_margins(self, tables: Mapping[Margin, NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate([np.asarray(tables[margin]).ravel() for margin in self.margins])
 
-    def query_keys(self) -> Iterator[canonical.Key | None]:
-        sizes = canonical.sizes_of(self.domain)
+    def query_keys(self) -> Iterator[condition.Key | None]:
+        sizes = condition.sizes_of(self.domain)
         leaves = {a: [(a, ((c, c),)) for c in range(sizes[a])] for a in self.attributes}
         for margin in self.margins:
             cells = product(*(leaves[name] for name in margin))
             if sum(sizes[name] > 1 for name in margin) < 2:
-                yield from (canonical.product_key(sizes, cell) for cell in cells)
+                yield from (condition.product_key(sizes, cell) for cell in cells)
             else:  # the same key, put together without looking at each set
                 order = sorted(
                     (i for i, name in enumerate(margin) if sizes[name] > 1), key=margin.__getitem__
@@ -163,6 +163,20 @@ class Marginals(TableQueries):
         return [self.domain.cells(margin) for margin in self.margins]
 
 
+def _margins(domain: Domain, sets: Iterable[Iterable[Any]]) -> tuple[Margin, ...]:
+    """Many sets of attributes, each in domain order."""
+    place = {name: i for i, name in enumerate(domain.names)}
+    return tuple(_tidy(domain, place, members) for members in sets)
+
+
+def _tidy(domain: Domain, place: dict[str, int], members: Iterable[Any]) -> Margin:
+    if isinstance(members, tuple) and all(isinstance(name, str) and name in place for name in members):
+        places = [place[name] for name in members]
+        if all(a < b for a, b in pairwise(places)):
+            return members
+    return names.margin(domain, members)
+
+
 def marginals(
     domain: Domain,
     k: int | Iterable[int] | None = None,
@@ -175,7 +189,7 @@ def marginals(
     if attributes is not None:
         if isinstance(attributes, str):
             raise WorkloadError(f"expected a list of sets of attributes, got the text {attributes!r}")
-        return Marginals(domain, names.margins(domain, attributes))
+        return Marginals(domain, _margins(domain, attributes))
     assert k is not None
     orders = list(k) if isinstance(k, Iterable) else [k]
     for order in orders:

@@ -1,6 +1,6 @@
 """Queries that say the same are asked once: copies, complements and constants are taken out, and put back afterwards.
 
-What is found: a margin that several parts of a union hold; and, by the key of each query (`canonical.py`), a predicate,
+What is found: a margin that several parts of a union hold; and, by the key of each query (`condition.py`), a predicate,
 box, half-space or row of weights that is a copy or the complement of another query, in whatever class, or that counts
 all records or none; and a whole class whose queries all stand in others, such as prefixes beside ranges. Other classes
 are kept whole, and all classes are compared query by query only up to `MAX_COMPARED_QUERIES` of them.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain
 from maquette.queries.base import MAX_ANSWERS, Columns, Margin, Part, Queries
-from maquette.queries.canonical import Key
+from maquette.queries.condition import Key
 from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes, Predicate, Predicates

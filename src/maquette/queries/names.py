@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import Any
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.attribute import Scalar
@@ -74,20 +72,6 @@ def margin(domain: Domain, names: Iterable[str]) -> Margin:
         twice = next(name for name in members if members.count(name) > 1)
         raise WorkloadError(f"attribute '{twice}' is named twice in ({', '.join(members)})")
     return tuple(sorted(members, key=domain.names.index))
-
-
-def margins(domain: Domain, sets: Iterable[Iterable[Any]]) -> tuple[Margin, ...]:
-    """Many sets of attributes, each in domain order."""
-    place = {name: i for i, name in enumerate(domain.names)}
-    return tuple(_tidy(domain, place, members) for members in sets)
-
-
-def _tidy(domain: Domain, place: dict[str, int], members: Iterable[Any]) -> Margin:
-    if isinstance(members, tuple) and all(isinstance(name, str) and name in place for name in members):
-        places = [place[name] for name in members]
-        if all(a < b for a, b in pairwise(places)):
-            return members
-    return margin(domain, members)
 
 
 def find(domain: Domain, word: str) -> Attribute:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import base, canonical, condition, names, sensitivity
+from maquette.queries import base, condition, names, sensitivity
 from maquette.queries import condition as cells
 from maquette.queries.base import (
     Columns,
@@ -28,7 +28,7 @@ from maquette.queries.base import (
 from maquette.queries.condition import ALWAYS, NEVER, Condition, Every, Leaf, RowMasks, simplify
 from maquette.queries.names import condition_text
 from maquette.queries.sensitivity import SensitivityBound
-from maquette.queries.sql_compare import Parsed
+from maquette.queries.sql_parse import Parsed
 
 # Queries that are given one by one as conditions: boxes and predicates.
 # Conditions on few attributes are answered from the table over them, intervals by sums at the corners of
@@ -59,25 +59,25 @@ class SetQueries(Queries):
 
     def distinct(self) -> int:
         """Exact for products of sets and for conditions on at most 2^16 cells, else never too small."""
-        return canonical.count_distinct(self.query_keys())
+        return condition.count_distinct(self.query_keys())
 
-    def query_keys(self) -> Iterator[canonical.Key | None]:
-        return (canonical.merged_key(self.domain, one) for one in self.conditions)
+    def query_keys(self) -> Iterator[condition.Key | None]:
+        return (condition.merged_key(self.domain, one) for one in self.conditions)
 
     def canonical(self) -> dict[str, Any]:
-        return {"kind": "sets", "sets": [canonical.condition_key(self.domain, c) for c in self.conditions]}
+        return {"kind": "sets", "sets": [condition.condition_key(self.domain, c) for c in self.conditions]}
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Exact where the conditions that share attributes tell few enough records apart to search them."""
-        return self._bound(relation).bound
+        return _bound(self.domain, self.conditions, relation).bound
 
     @property
     def exact_sensitivity(self) -> bool:
-        return all(self._bound(relation).exact for relation in Relation)
+        return all(_bound(self.domain, self.conditions, relation).exact for relation in Relation)
 
     @property
     def spread(self) -> bool:
-        return self._bound(Relation.REPLACE_ONE).spread
+        return _bound(self.domain, self.conditions, Relation.REPLACE_ONE).spread
 
     def twins(self, name: str) -> NDArray[np.int64]:
         sets = {leaf.runs for c in self.conditions for leaf in condition.leaves(c) if leaf.attribute == name}
@@ -126,9 +126,6 @@ class SetQueries(Queries):
         tables = {names: sum_margin(self.domain, histogram, names) for names in tabled}
         return _collected(self._from_tables(tabled, tables), base.answer_type(histogram))
 
-    def _bound(self, relation: Relation) -> SensitivityBound:
-        return _bound(self.domain, self.conditions, relation)
-
     def _by_attributes(self) -> dict[Margin, list[int]]:
         places_of: dict[Margin, list[int]] = {}
         for place, one in enumerate(self.conditions):
@@ -167,12 +164,16 @@ class SetQueries(Queries):
 
 @lru_cache(maxsize=256)
 def _bound(domain: Domain, conditions: tuple[Condition, ...], relation: Relation) -> SensitivityBound:
+    if len(conditions) == 1:
+        return _group_bound(domain, conditions, relation)
     groups = sensitivity.connected([of_condition(domain, one) for one in conditions])
-    return sensitivity.total([_group_bound(domain, group, relation) for group in groups])
+    return sensitivity.total(
+        [_group_bound(domain, tuple(one.conditions[0] for one in group), relation) for group in groups]
+    )
 
 
-def _group_bound(domain: Domain, group: Sequence[Queries], relation: Relation) -> SensitivityBound:
-    conditions = tuple(c for part in group if isinstance(part, _Conditions) for c in part.conditions)
+def _group_bound(domain: Domain, conditions: tuple[Condition, ...], relation: Relation) -> SensitivityBound:
+    """The bound of conditions that share attributes."""
     if len(conditions) == 1 and condition.read_once(conditions[0]):
         return _single_bound(conditions[0], relation)
     searched = sensitivity.search(domain, [_Conditions(domain, conditions)], relation)
@@ -280,7 +281,7 @@ class Predicate(SetQueries):
         factors = condition.product(self.condition)
         if factors is not None:
             return {leaf.attribute: cells.codes(leaf.runs) for leaf in factors}
-        key = canonical.condition_key(self.domain, self.condition)
+        key = condition.condition_key(self.domain, self.condition)
         if key == ("constant", True):
             return {}
         if key == ("constant", False):

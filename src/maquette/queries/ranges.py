@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, names
+from maquette.queries import condition, names
 from maquette.queries.base import Columns, Margin, Norms, Sensitivity, TableQueries, check_index
 from maquette.queries.marginals import unravel
 from maquette.queries.sensitivity import RangeSensitivity, range_sensitivity
@@ -75,10 +75,10 @@ class Prefixes(TableQueries):
     def from_margins(self, tables: Mapping[Margin, NDArray[Any]]) -> NDArray[Any]:
         return np.cumsum(np.asarray(tables[(self.attribute,)])[: self.count])
 
-    def query_keys(self) -> Iterator[canonical.Key | None]:
-        sizes = canonical.sizes_of(self.domain)
+    def query_keys(self) -> Iterator[condition.Key | None]:
+        sizes = condition.sizes_of(self.domain)
         for high in range(self.count):
-            yield canonical.product_key(sizes, [(self.attribute, ((0, high),))])
+            yield condition.product_key(sizes, [(self.attribute, ((0, high),))])
 
     def text(self, index: int) -> str:
         check_index(index, self.count)
@@ -177,10 +177,10 @@ class Ranges(TableQueries):
             answers = _along(answers, axis, column.cells)
         return answers.ravel()
 
-    def query_keys(self) -> Iterator[canonical.Key | None]:
-        sizes = canonical.sizes_of(self.domain)
+    def query_keys(self) -> Iterator[condition.Key | None]:
+        sizes = condition.sizes_of(self.domain)
         for box in product(*([(c.name, (run,)) for run in _all_runs(c.cells)] for c in self._columns)):
-            yield canonical.product_key(sizes, box)
+            yield condition.product_key(sizes, box)
 
     def text(self, index: int) -> str:
         check_index(index, self.count)

@@ -18,14 +18,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.queries.base import MAX_SUM, Columns, Norms, Queries, Sensitivity, first_columns, label_columns
-from maquette.queries.canonical import all_cells
+from maquette.queries.condition import all_cells
+
+Part = TypeVar("Part", bound=Queries)
 
 MAX_SEARCHED_RECORDS = 2**16
 """Records that are told apart, in a search through all of them."""
@@ -68,12 +70,12 @@ def _union_sensitivity(domain: Domain, parts: tuple[Queries, ...], relation: Rel
     return SensitivityBound(bound, exact=False)
 
 
-def connected(parts: Sequence[Queries]) -> list[list[Queries]]:
+def connected(parts: Sequence[Part]) -> list[list[Part]]:
     """The parts in groups that share no attribute with each other."""
-    groups: list[tuple[set[str], list[Queries]]] = []
+    groups: list[tuple[set[str], list[Part]]] = []
     for part in parts:
         names, members = set(part.attributes), [part]
-        apart: list[tuple[set[str], list[Queries]]] = []
+        apart: list[tuple[set[str], list[Part]]] = []
         for other_names, other_members in groups:
             if names & other_names:
                 names |= other_names

@@ -8,18 +8,16 @@ literal, the nearest border decides. This reading of cells is the one that store
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from maquette.domain import Attribute, Domain
+from maquette.domain import Attribute
 from maquette.domain.attribute import Kind, Scalar
 from maquette.errors import WorkloadError
-from maquette.queries import condition, names
-from maquette.queries import condition as cells
-from maquette.queries import condition as valueset
-from maquette.queries.condition import Condition, Every, Leaf, Runs, Some, ValueSet, simplify
+from maquette.queries import names
+from maquette.queries.condition import Runs, complement, join, normal
 from maquette.queries.names import quote
 
 Value = str | bool | Fraction
@@ -44,14 +42,14 @@ class Reading:
 
     def negated(self, size: int) -> Reading:
         """NOT of it, among all cells of the attribute: what is unknown stays so."""
-        false = condition.complement(condition.join(self.true, self.unknown), size)
+        false = complement(join(self.true, self.unknown), size)
         return Reading(self.opposite, self.said, self.values.others(), false, self.unknown)
 
 
 def is_null(attribute: Attribute) -> Reading:
     """IS NULL: never unknown."""
     name = quote(attribute.name)
-    return Reading(f"{name} IS NULL", f"{name} IS NOT NULL", condition.NULL, _cell(attribute.null_cell), ())
+    return Reading(f"{name} IS NULL", f"{name} IS NOT NULL", NULL, _cell(attribute.null_cell), ())
 
 
 def compare(attribute: Attribute, sign: Sign, value: Value) -> Reading:
@@ -61,10 +59,10 @@ def compare(attribute: Attribute, sign: Sign, value: Value) -> Reading:
     )
     if attribute.kind is Kind.NUMERIC:
         number = _number(attribute, value)
-        values = condition.compared(attribute, sign, number)
+        values = compared(attribute, sign, number)
         return said(values, _number_cells(attribute, sign, number), _unordered(attribute))
     code = _code(attribute, value)
-    values = condition.compared(attribute, sign, condition.point(attribute, code))
+    values = compared(attribute, sign, point(attribute, code))
     if sign == "=":
         return said(values, _cell(code), _cell(attribute.null_cell))
     if not attribute.ordered:
@@ -78,14 +76,14 @@ def _by_order(sign: Sign, code: int, count: int) -> Runs:
     first, last = {"<": (0, code - 1), "<=": (0, code), ">": (code + 1, count - 1), ">=": (code, count - 1)}[
         sign
     ]
-    return condition.normal([(first, last)])
+    return normal([(first, last)])
 
 
 def _number_cells(attribute: Attribute, sign: Sign, value: Fraction) -> Runs:
     if sign == "=":
         return _equal(attribute, value)
     border = _border(attribute, sign, value)
-    return condition.normal([(0, border - 1) if sign in ("<", "<=") else (border, attribute.cells - 1)])
+    return normal([(0, border - 1) if sign in ("<", "<=") else (border, attribute.cells - 1)])
 
 
 def _equal(attribute: Attribute, value: Fraction) -> Runs:
@@ -198,176 +196,183 @@ def _spelled(value: Value) -> str:
 
 
 def _unordered(attribute: Attribute) -> Runs:
-    return condition.join(_cell(attribute.overflow_cell), _cell(attribute.null_cell))
+    return join(_cell(attribute.overflow_cell), _cell(attribute.null_cell))
 
 
 def _cell(code: int | None) -> Runs:
     return () if code is None else ((code, code),)
 
 
-# What a predicate says about cells: who surely satisfies it, who may, and how it is read where these differ.
+# Sets of values of one attribute, exactly, and the cells that they fill, cut or miss.
 #
-# The reader hands over comparisons as values and as cells. Whatever is said about one attribute in one
-# place is put together as values first, so that `age >= 30 AND age < 40` is exact wherever the cells have
-# these two borders.
+# Cells are coarser than values: a comparison with a literal may hold for some values of a cell and not for
+# others. Here a comparison stays a set of values until all that is said about an attribute is known; only
+# then is it turned into cells.
+#
+# Values lie on a line. A numeric attribute's are the real numbers (the whole numbers, if it is declared
+# integer): its cells are half-open intervals, the last one closed; without an overflow cell the outer cells
+# also hold everything beyond the bounds. The values of other attributes are single points, their numbers
+# where they have some in rising order and their codes otherwise; everything between and beside the points
+# is the overflow cell, if there is one. NULL is no place on the line: it is in the null cell, else in the
+# overflow cell.
 
 
-_NAMED = 4
-"""Cells that a note names."""
+Place = tuple[Fraction | float, int]
+"""A place between values: just before x is (x, 0), just after it (x, 1)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """All that is said about an attribute in one place: its values, its cells as they are read, and by which words."""
-
-    attribute: str
-    values: ValueSet
-    cells: Runs
-    readings: tuple[Reading, ...]
+Span = tuple[Place, Place]
+"""All values between two places."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Parts of which every one holds, or some."""
-
-    every: bool
-    parts: tuple[Tree, ...]
+FIRST: Place = (-math.inf, 0)
 
 
-Tree = Compared | Group
+LAST: Place = (math.inf, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """A predicate as conditions on cells, with what was read otherwise than it was written."""
+class ValueSet:
+    """Values as sorted spans that do not touch, and whether NULL is among them."""
 
-    condition: Condition
-    """As it is read: the nearest border decides about a cell that is cut."""
-    surely: Condition
-    """Every value in these cells satisfies it."""
-    maybe: Condition
-    """Some value in these cells satisfies it; equal to `surely` where no cell is cut."""
-    cuts: tuple[str, ...]
-    """Which comparison cuts which cells, in words."""
-    notes: tuple[str, ...]
-    """The same, with how it is read."""
+    spans: tuple[Span, ...] = ()
+    null: bool = False
 
+    def join(self, other: ValueSet) -> ValueSet:
+        """The union."""
+        return ValueSet(_normal([*self.spans, *other.spans]), self.null or other.null)
 
-def leaf(attribute: Attribute, readings: Sequence[Reading], *, negated: bool) -> Tree:
-    """Where any of the readings is true; negated, where all are false (what is unknown stays out)."""
-    effective = [one.negated(attribute.size) for one in readings] if negated else readings
-    return Group(negated, tuple(Compared(attribute.name, one.values, one.true, (one,)) for one in effective))
+    def meet(self, other: ValueSet) -> ValueSet:
+        """The intersection."""
+        spans = [(max(a, c), min(b, d)) for a, b in self.spans for c, d in other.spans]
+        return ValueSet(_normal(spans), self.null and other.null)
 
+    def others(self) -> ValueSet:
+        """All values that are not in the set, without NULL: what NOT leaves of a comparison."""
+        ends = [FIRST, *(end for span in self.spans for end in span), LAST]
+        return ValueSet(_normal((ends[i], ends[i + 1]) for i in range(0, len(ends), 2)))
 
-def settle(domain: Domain, tree: Tree) -> Parsed:
-    """The conditions that a predicate stands for."""
-    merged = _merge(tree)
-    read, surely, maybe = (simplify(domain, condition) for condition in _conditions(domain, merged))
-    if surely == maybe:
-        return Parsed(surely, surely, maybe, (), ())
-    said = dict(_notes(domain, merged))
-    return Parsed(read, surely, maybe, tuple(said), tuple(said.values()))
+    def complement(self) -> ValueSet:
+        """Everything that is not in the set, NULL included."""
+        return ValueSet(self.others().spans, not self.null)
 
 
-def _merge(tree: Tree) -> Tree:
-    """One set of values per attribute and group."""
-    if isinstance(tree, Compared):
-        return tree
-    flat: list[Tree] = []
-    for part in map(_merge, tree.parts):
-        flat += part.parts if isinstance(part, Group) and part.every == tree.every else [part]
-    together: dict[str, Compared] = {}
-    rest: list[Tree] = []
-    for part in flat:
-        if isinstance(part, Group):
-            rest.append(part)
-        elif part.attribute in together:
-            together[part.attribute] = _together(together[part.attribute], part, every=tree.every)
+def _normal(spans: Iterable[Span]) -> tuple[Span, ...]:
+    merged: list[Span] = []
+    for low, high in sorted(span for span in spans if span[0] < span[1]):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
-            together[part.attribute] = part
-    parts = (*together.values(), *rest)
-    return parts[0] if len(parts) == 1 else Group(tree.every, parts)
+            merged.append((low, high))
+    return tuple(merged)
 
 
-def _together(first: Compared, second: Compared, *, every: bool) -> Compared:
-    readings = first.readings + second.readings
-    if every:
-        values = first.values.meet(second.values)
-        return Compared(first.attribute, values, cells.meet(first.cells, second.cells), readings)
-    values = first.values.join(second.values)
-    return Compared(first.attribute, values, cells.join(first.cells, second.cells), readings)
+NULL = ValueSet(null=True)
 
 
-def _conditions(domain: Domain, tree: Tree) -> tuple[Condition, Condition, Condition]:
-    """As it is read, surely and maybe."""
-    if isinstance(tree, Compared):
-        attribute = domain[tree.attribute]
-        surely, maybe = valueset.inside(attribute, tree.values), valueset.touched(attribute, tree.values)
-        read = _between(surely, tree.cells, maybe)
-        return Leaf(tree.attribute, read), Leaf(tree.attribute, surely), Leaf(tree.attribute, maybe)
-    join = Every if tree.every else Some
-    parts = [_conditions(domain, part) for part in tree.parts]
-    read, surely, maybe = (join(tuple(part[i] for part in parts)) for i in range(3))
-    return read, surely, maybe
+def compared(attribute: Attribute, sign: str, value: Fraction) -> ValueSet:
+    """The values that compare so with a number (an attribute that is not numeric: with one of its points)."""
+    if attribute.kind is Kind.NUMERIC and not attribute.integer:
+        value = Fraction(
+            float(value)
+        )  # values are doubles, and so are the literals that they are compared with
+    before, after = _place(attribute, (value, 0)), _place(attribute, (value, 1))
+    span = {
+        "=": (before, after),
+        "<": (FIRST, before),
+        "<=": (FIRST, after),
+        ">": (after, LAST),
+        ">=": (before, LAST),
+    }[sign]
+    return ValueSet(_normal([span]))
 
 
-def _between(surely: Runs, read: Runs, maybe: Runs) -> Runs:
-    """The cells as they are read, but every one that surely is and none that surely is not."""
-    return cells.join(surely, cells.meet(read, maybe))
+def inside(attribute: Attribute, values: ValueSet) -> Runs:
+    """The cells that hold no other values: whoever is in one of them is in the set."""
+    return complement(touched(attribute, values.complement()), attribute.size)
 
 
-def _notes(domain: Domain, tree: Tree) -> Iterator[tuple[str, str]]:
-    """What each comparison cuts, without and with how it is read."""
-    if isinstance(tree, Group):
-        for part in tree.parts:
-            yield from _notes(domain, part)
-        return
-    attribute = domain[tree.attribute]
-    cut = _cut(attribute, tree.values)
-    for reading in tree.readings if cut else ():
-        if some := cells.meet(cut, _cut(attribute, reading.values)):
-            yield _note(attribute, reading, some)
+def touched(attribute: Attribute, values: ValueSet) -> Runs:
+    """The cells that hold some of the values: whoever is in the set is in one of them."""
+    of_span = _bins if attribute.kind is Kind.NUMERIC else _points
+    runs = [run for span in values.spans for run in of_span(attribute, *span)]
+    rest = attribute.overflow_cell if attribute.null_cell is None else attribute.null_cell
+    if values.null and rest is not None:
+        runs.append((rest, rest))
+    return normal(runs)
 
 
-def _cut(attribute: Attribute, values: ValueSet) -> Runs:
-    """The cells that hold values of the set and others."""
-    touched = valueset.touched(attribute, values)
-    return cells.meet(touched, valueset.touched(attribute, values.complement()))
+def point(attribute: Attribute, code: int) -> Fraction:
+    """Where a declared value lies on the line of an attribute that is not numeric."""
+    numbers = _rising(attribute)
+    return Fraction(code) if numbers is None else numbers[code]
 
 
-def _note(attribute: Attribute, reading: Reading, cut: Runs) -> tuple[str, str]:
-    surely, maybe = valueset.inside(attribute, reading.values), valueset.touched(attribute, reading.values)
-    read = _between(surely, reading.true, maybe)
-    meaning = "no record"
-    if read:
-        everything = cells.whole(attribute.cells)
-        meaning = (
-            "all declared cells" if read == everything else names.runs_text(attribute, read) or "some cells"
-        )
-    first = [code for low, high in cut for code in range(low, min(high, low + _NAMED) + 1)][:_NAMED]
-    more = cells.count(cut) - len(first)
-    named = " and ".join(cell_words(attribute, code) for code in first) + (
-        f" and {more} more" if more else ""
-    )
-    cuts = f"cuts the cell {named}"
-    return f"{reading.said} {cuts}", f"{reading.said} was read as {meaning}, as it {cuts}"
+def _rising(attribute: Attribute) -> list[Fraction] | None:
+    """The numbers among which an ordinal attribute's values are, if they are numbers and rise."""
+    if not attribute.ordered or attribute.categories is None:
+        return None
+    if any(isinstance(c, (str, bool)) for c in attribute.categories):
+        return None
+    numbers = [Fraction(c) for c in attribute.categories]
+    return numbers if numbers == sorted(numbers) else None
 
 
-def cell_words(attribute: Attribute, code: int) -> str:
-    """A cell by the values that it holds, those beyond the bounds and the missing ones included."""
-    if code == attribute.overflow_cell:
-        missing = "" if attribute.nullable else " or are missing"
-        if attribute.kind is Kind.NUMERIC:
-            low, high = (
-                names.number(attribute.edge(0)),
-                names.number(attribute.edge(attribute.cells)),
-            )
-            return f"of values that lie outside [{low}, {high}]{missing}"
-        return f"of values that are not declared{missing}"
-    if attribute.kind is not Kind.NUMERIC or attribute.overflow or 0 < code < attribute.cells - 1:
-        return attribute.label(code)
-    if attribute.cells == 1:
-        return "of all values"
-    if code == 0:
-        return f"of all values below {names.number(attribute.edge(1))}"
-    return f"of all values from {names.number(attribute.edge(code))} on"
+def _bins(attribute: Attribute, start: Place, stop: Place) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    if attribute.overflow_cell is not None:
+        low = _place(attribute, (Fraction(attribute.edge(0)), 0))
+        high = _place(attribute, (Fraction(attribute.edge(attribute.cells)), 1))
+        if start < low or stop > high:
+            runs.append((attribute.overflow_cell, attribute.overflow_cell))
+        start, stop = max(start, low), min(stop, high)
+        if start >= stop:
+            return runs
+
+    def border(i: int) -> Place:
+        return _place(attribute, (Fraction(attribute.edge(i + 1)), 0))
+
+    borders = attribute.cells - 1
+    first = _first(borders, lambda i: border(i) > start)
+    last = _first(borders, lambda i: border(i) >= stop)
+    return [*runs, (first, last)]
+
+
+def _points(attribute: Attribute, start: Place, stop: Place) -> list[tuple[int, int]]:
+    numbers = _rising(attribute)
+    if numbers is None:  # the values lie at 0, 1, 2, ...
+        first, after = _first_whole(start, attribute.cells), _first_whole(stop, attribute.cells)
+    else:
+        first = _first(attribute.cells, lambda i: (numbers[i], 0) >= start)
+        after = _first(attribute.cells, lambda i: (numbers[i], 0) >= stop)
+    last = after - 1
+    runs = [(first, last)]
+    single = first == last and start[0] == stop[0]
+    if attribute.overflow_cell is not None and not single:
+        runs.append((attribute.overflow_cell, attribute.overflow_cell))
+    return runs
+
+
+def _first_whole(place: Place, count: int) -> int:
+    """The first of 0 .. count-1 that lies at or after a place, else count."""
+    value, after = place
+    if value == math.inf or value == -math.inf:
+        return count if value > 0 else 0
+    return min(max(math.floor(value) + 1 if after else math.ceil(value), 0), count)
+
+
+def _place(attribute: Attribute, place: Place) -> Place:
+    """The same place; between whole numbers there is only one."""
+    if not attribute.integer:
+        return place
+    value, after = place
+    return (Fraction(math.floor(value) + 1 if after else math.ceil(value)), 0)
+
+
+def _first(count: int, true: Callable[[int], bool]) -> int:
+    """The first of 0 .. count-1 from which on it is true, else count; by bisection, for any number of cells."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if true(middle) else (middle + 1, high)
+    return low

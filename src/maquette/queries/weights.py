@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, names
+from maquette.queries import condition, names
 from maquette.queries.base import (
     Columns,
     Margin,
@@ -92,12 +92,12 @@ class Weights(TableQueries):
         return (self.over,)
 
     def distinct(self) -> int:
-        return canonical.count_distinct(self.query_keys())
+        return condition.count_distinct(self.query_keys())
 
-    def query_keys(self) -> Iterator[canonical.Key | None]:
+    def query_keys(self) -> Iterator[condition.Key | None]:
         shape = tuple(self.domain[name].size for name in self.over)
         for row in self.numerators:
-            yield canonical.array_key(self.domain, self.over, row.reshape(shape).astype(np.int64), self.grid)
+            yield condition.array_key(self.domain, self.over, row.reshape(shape).astype(np.int64), self.grid)
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """From the columns: their largest norms, or the farthest two of them (searched; else a bound)."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical
+from maquette.queries import condition
 from maquette.queries.base import (
     Columns,
     Group,
@@ -115,7 +115,7 @@ class Workload(Queries):
     def notes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(note for queries in self.classes for note in queries.notes))
 
-    def query_keys(self) -> Iterator[canonical.Key | None]:
+    def query_keys(self) -> Iterator[condition.Key | None]:
         for queries in self.classes:
             yield from queries.query_keys()
 
@@ -152,8 +152,8 @@ class Workload(Queries):
             return component[0].distinct()
         tables = [queries for queries in component if isinstance(queries, Marginals)]
         others = [queries for queries in component if not isinstance(queries, Marginals)]
-        if others and sum(queries.count for queries in component) <= canonical.MAX_KEYS:
-            return canonical.count_distinct(key for queries in component for key in queries.query_keys())
+        if others and sum(queries.count for queries in component) <= condition.MAX_KEYS:
+            return condition.count_distinct(key for queries in component for key in queries.query_keys())
         margins = {margin for queries in tables for margin in queries.margins}
         return distinct_cells(self.domain, margins) + sum(queries.distinct() for queries in others)
 

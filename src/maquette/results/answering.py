@@ -23,7 +23,7 @@ from maquette.models.answers import answer_from
 from maquette.models.constraints import possible
 from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
-from maquette.queries.canonical import MAX_COMPARED_CELLS
+from maquette.queries.condition import MAX_COMPARED_CELLS
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Predicate
 from maquette.results import statements
