@@ -327,7 +327,7 @@ def answer_both(
     _check_first(planner, forecast, start=start, at_most=at_most)
     low = ask(question.ends[0], key)
     high = ask(question.ends[1], None if key is None else f"{key}{UPPER}")
-    return join_ends(question, low, high, cost=planner.rules.charged(start - planner.curator.left))
+    return join_ends(question, low, high, cost=planner.charged(start - planner.curator.left))
 
 
 def _check_first(
@@ -407,8 +407,8 @@ def _table(
         arrow=arrange(grouped.groups, grouped.selection, figures, known_by),
         notes=tuple(notes),
         answers=tuple(answers),
-        cost=planner.rules.charged(spent),
-        left=planner.rules.charged(curator.left),
+        cost=planner.charged(spent),
+        left=planner.charged(curator.left),
         unit=budget.unit,
     )
 

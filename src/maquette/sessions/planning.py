@@ -79,7 +79,10 @@ class SessionPlanner:
         self.survey = SessionSurvey(curator, self.state)
         self.shared = SharedAnswers(ledger, curator.domain, own=key)
         self._ledger_unit = ledger.budget.unit
+        self.group_factor = rules.group_factor
         self._settings: Settings | None = None
+        self._largest_error = math.nextafter(USELESS, 0)
+        """The largest error that an answer may state; any that says something, before the settings are made."""
         self._public: PublicNumbers | None = None
         self._public_size = (
             curator.size(price=Fraction(0)) if rules.relation is Relation.REPLACE_ONE else None
@@ -125,6 +128,7 @@ class SessionPlanner:
         if self._settings is None:
             try:
                 self._settings = self.rules.settings(self.public())
+                self._largest_error = largest_error(self._settings)
             except MechanismError as error:
                 raise Unplannable(str(error)) from None
             self.hypothesis.prepare(self._settings)
@@ -137,10 +141,9 @@ class SessionPlanner:
             self._public = self.rules.public(self.curator.domain, self.size)
         return self._public
 
-    def divisor(self) -> int:
-        """The number of records that shares are taken of."""
-        assert self.size is not None
-        return self.size.divisor
+    def charged(self, price: Fraction) -> float:
+        """What looks at single records of this price are charged: more where a person has several."""
+        return float(price * self.group_factor)
 
     # --- the plan of a question -------------------------------------------------------------------------------------
 
@@ -199,7 +202,9 @@ class SessionPlanner:
             if self.rules.alpha is not None:
                 within = self.rules.alpha * (1 + 1e-9)
             else:
-                within = math.nextafter(USELESS, 0) if self.size is None else largest_error(self.settings())
+                if self.size is not None:
+                    self.settings()
+                within = self._largest_error
             stored = self.shared.find(question.meaning, within=within)
         if stored is None:
             return None
@@ -267,7 +272,7 @@ class SessionPlanner:
 
         `spent` is what the question took so far.
         """
-        unit, times = forecast.unit, self.rules.group_factor
+        unit, times = forecast.unit, self.group_factor
         what, needs = "this question", 1
         if isinstance(forecast, SelectForecast):
             what, needs = f"these {forecast.questions:,} questions together", forecast.new_questions
@@ -377,7 +382,7 @@ class SessionPlanner:
         assert settings.measure is not None
         note = question_note(question, key) | {
             "answer": plan.guess,
-            "size": self.divisor(),
+            "size": self.public().size.divisor,
             "errors": [settings.error, settings.measure_error],
             "deviation": settings.measure.deviation,
             "threshold": None if settings.terms is None else settings.terms.threshold,
@@ -391,7 +396,7 @@ class SessionPlanner:
         epoch, settings = self.curator.epoch, plan.settings
         assert epoch is not None
         assert settings is not None
-        n, denominator = self.divisor(), question.queries.denominator
+        n, denominator = self.public().size.divisor, question.queries.denominator
         note = question_note(question, key) | {
             "answer": plan.guess,
             "size": n,

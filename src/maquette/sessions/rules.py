@@ -106,14 +106,6 @@ class Rules:
         """How many times such a price is charged, for all records of a person."""
         return self.budget.unit.group_factor(rows_of(self.persons))
 
-    def charged(self, price: Fraction) -> float:
-        """What looks at single records of this price are charged: more where a person has several."""
-        return float(price * self.group_factor)
-
-    def row_price(self, at_most: float | None) -> float | None:
-        """A limit of what is charged as a price of looks at single records, in which the session plans."""
-        return None if at_most is None else at_most / self.group_factor
-
     def facts(self, domain: Domain) -> dict[str, Any]:
         """Everything that decides how the session runs; JSON-ready, in the words that ledgers have always stored."""
         persons = {} if self.persons is None else {"persons": [self.persons.column, self.persons.rows]}

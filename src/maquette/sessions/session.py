@@ -68,6 +68,7 @@ class Session:
         key: str,
         prior: Prior | None = None,
     ) -> None:
+        self.rules = rules
         self._planner = SessionPlanner(curator, ledger, rules, key=key, prior=prior)
         self._ledger = ledger
         self._key = key
@@ -83,10 +84,6 @@ class Session:
     def key(self) -> str:
         """The session's name in the ledger; give it to `session()` to go on later."""
         return self._key
-
-    @property
-    def rules(self) -> Rules:
-        return self._planner.rules
 
     @property
     def unit(self) -> str:
@@ -110,7 +107,7 @@ class Session:
         """What the session may still spend, in `unit`."""
         with self._lock:
             self._planner.sync()
-            return self.rules.charged(self._planner.curator.left)
+            return self._planner.charged(self._planner.curator.left)
 
     @property
     def questions_left(self) -> int:
@@ -163,7 +160,7 @@ class Session:
         if at_most is not None:
             _check.not_negative(at_most=at_most)
         with self._lock, self._ended_if_unplannable():
-            limit = self.rules.row_price(at_most)
+            limit = None if at_most is None else at_most / self._planner.group_factor
             return self._ask(question, key, allow_useless=allow_useless or any_error, at_most=limit)
 
     def ask_many(
@@ -204,7 +201,7 @@ class Session:
                 grouped,
                 self._ask_batch,
                 allow_useless=allow_useless,
-                at_most=self.rules.row_price(at_most),
+                at_most=None if at_most is None else at_most / self._planner.group_factor,
             )
 
     def _ask_batch(
@@ -273,7 +270,7 @@ class Session:
             forecast = forecast_any(
                 self._planner, self._reader, query, allow_useless=allow_useless or any_error
             )
-        return forecast.times(self.rules.group_factor)
+        return forecast.times(self._planner.group_factor)
 
     def buy_size(self) -> bool:
         """Buy the number of records, which the first question needs, by itself; False where it is known already."""
@@ -378,8 +375,8 @@ class Session:
             error=0.0,
             beta=planner.rules.beta,
             kind=kind,
-            cost=planner.rules.charged(cost),
-            left=planner.rules.charged(planner.curator.left),
+            cost=planner.charged(cost),
+            left=planner.charged(planner.curator.left),
             unit=planner.rules.budget.unit,
             receipt=receipt,
             notes=question.notes,
