@@ -34,8 +34,8 @@ from maquette.questions.measurement import Size
 from maquette.questions.sparse import Guess
 from maquette.sessions.question import Forecast, Kind, Question, SelectForecast
 from maquette.sessions.rules import Rules
-from maquette.sessions.shared import SessionSurvey, SharedAnswers
 from maquette.sessions.state import HypothesisCache, State, binned_of, noise_request, question_note
+from maquette.sessions.survey import SessionSurvey, SharedAnswers
 
 MAX_BATCH = 64
 """Questions that share a commit."""
