@@ -34,8 +34,15 @@ from maquette.questions.measurement import Size
 from maquette.questions.sparse import Guess
 from maquette.sessions.question import Forecast, Kind, Question, SelectForecast
 from maquette.sessions.rules import Rules
-from maquette.sessions.state import HypothesisCache, State, binned_of, noise_request, question_note
-from maquette.sessions.survey import SessionSurvey, SharedAnswers
+from maquette.sessions.state import (
+    HypothesisCache,
+    SharedAnswers,
+    State,
+    binned_of,
+    noise_request,
+    question_note,
+)
+from maquette.sessions.survey import SessionSurvey
 
 MAX_BATCH = 64
 """Questions that share a commit."""
@@ -64,13 +71,7 @@ class SessionPlanner:
     """Keeps the state in step with the ledger, decides from public numbers what comes next, and has it done."""
 
     def __init__(
-        self,
-        curator: OnlineCurator,
-        ledger: Ledger,
-        rules: Rules,
-        *,
-        key: str,
-        prior: Prior | None = None,
+        self, curator: OnlineCurator, ledger: Ledger, rules: Rules, *, key: str, prior: Prior | None = None
     ) -> None:
         self.curator = curator
         self.rules = rules
@@ -82,11 +83,10 @@ class SessionPlanner:
         self.group_factor = rules.group_factor
         self._settings: Settings | None = None
         self._largest_error = math.nextafter(USELESS, 0)
-        """The largest error that an answer may state; any that says something, before the settings are made."""
+        """That an answer may state; before there are settings, any that says something."""
         self._public: PublicNumbers | None = None
-        self._public_size = (
-            curator.size(price=Fraction(0)) if rules.relation is Relation.REPLACE_ONE else None
-        )
+        is_public = rules.relation is Relation.REPLACE_ONE
+        self._public_size = curator.size(price=Fraction(0)) if is_public else None
 
     @property
     def size(self) -> Size | None:
@@ -100,9 +100,11 @@ class SessionPlanner:
         """
         if others:
             self.shared.catch_up()
-        for step in self.curator.catch_up():
-            self.state.take(step)
-        while self.state.pending is not None:
+        while True:
+            for step in self.curator.catch_up():
+                self.state.take(step)
+            if self.state.pending is None:
+                return
             body = self.state.pending.body
             if self.state.pending.ask == "size":
                 self.curator.size(price=Fraction(body["price"]))
@@ -111,8 +113,6 @@ class SessionPlanner:
                 self.curator.measure_tables(tables, variances=[Fraction(body["asked"])] * len(tables))
             else:
                 self.curator.measure(from_spec(self.curator.domain, body["spec"]), noise=noise_request(body))
-            for step in self.curator.catch_up():
-                self.state.take(step)
 
     def questions_left(self) -> int:
         """How many new questions are taken at most; where each is measured, no more than can be paid."""
@@ -167,10 +167,11 @@ class SessionPlanner:
             first, price = self.hypothesis.first_guess(question), float(self.rules.size_price)
             return Plan(replace(plain, kind="size", cost=left, size_cost=price, guess=first))
         settings = self.settings()
-        derived = self.survey.derive(question, settings, self.public())
-        if derived is not None:
-            note = {"value": derived.value, "error": derived.error, "follows": True}
-            return Plan(replace(plain, error=derived.error, guess=derived.value), note)
+        if settings.survey is not None:
+            derived = self.survey.derive(question, settings, self.public())
+            if derived is not None:
+                note = {"value": derived.value, "error": derived.error, "follows": True}
+                return Plan(replace(plain, error=derived.error, guess=derived.value), note)
         refusal = None
         if self._measures(settings):
             assert settings.measure is not None
@@ -372,8 +373,7 @@ class SessionPlanner:
             return False
         price = self.rules.size_price
         self.curator.size(price=price, note={"price": str(price)})
-        for step in self.curator.catch_up():
-            self.state.take(step)
+        self.sync(others=False)
         return True
 
     def _measure(self, question: Question, plan: Plan, key: str | None) -> None:

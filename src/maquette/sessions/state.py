@@ -5,14 +5,16 @@ The hypothesis is a part of it: it follows from the released answers, and is bui
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from maquette.accounting.budget import UNITS, Unit
 from maquette.accounting.events import Event, GaussianEvent, LaplaceEvent, SmoothedEvent, from_body
-from maquette.accounting.ledger import Receipt
+from maquette.accounting.ledger import Ledger, Receipt
 from maquette.domain import Domain
 from maquette.errors import LedgerError
 from maquette.mechanisms.online import Settings
@@ -22,7 +24,7 @@ from maquette.queries.base import Margin, Queries
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
 from maquette.questions.answers import GRID
-from maquette.questions.measurement import NoisyTable, Size, Step
+from maquette.questions.measurement import NoisyTable, Size, Step, read_step
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, NoiseRequest
 from maquette.sessions.question import Past, Question
 from maquette.sessions.rules import Rules
@@ -238,6 +240,108 @@ def _exact(value: Any) -> Any:
 
 
 # --- the hypothesis -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAnswer:
+    """An answer of another session, with the statement that was made there."""
+
+    value: float
+    side: bool
+    error: float
+    source: Source
+    sequence: int
+
+
+class SessionSteps:
+    """The steps of all sessions of a ledger, each read once for all sessions that share a ledger object."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._sequence = 0
+        """The last entry of the ledger that was looked at."""
+        self.betas: dict[str, float] = {}
+        """The sessions, and the chance of failure that each states."""
+        self._read: dict[str, int] = {}
+        """By session: the last entry that was read."""
+        self._behind: set[str] = set()
+        """Sessions with entries that were not read so far."""
+        self._steps: dict[str, list[tuple[str, Step]]] = {}
+        """By meaning: the sessions that answered it, and how."""
+
+    def catch_up(self, ledger: Ledger) -> None:
+        """Read what is new in the ledger."""
+        with self._mutex:
+            for line in ledger.entry_heads(after=self._sequence):
+                self._sequence = line.seq
+                if line.tag == "session":
+                    entry = ledger.find(line.key)
+                    assert entry is not None
+                    self.betas[line.key] = float(entry.body["beta"])
+                elif line.parent in self.betas:
+                    self._behind.add(line.parent)
+            if self._behind:
+                self._behind = {name for name in self._behind if not self._follow(ledger, name)}
+
+    def of(self, meaning: str) -> list[tuple[str, Step]]:
+        """Who answered a question, and how."""
+        with self._mutex:
+            return list(self._steps.get(meaning, ()))
+
+    def _follow(self, ledger: Ledger, name: str) -> bool:
+        """Read on in a session; False if it waits for an answer that may still come."""
+        for entry in ledger.children(name, after=self._read.get(name, 0)):
+            step = read_step(entry)
+            if not step.answered:
+                return False
+            self._read[name] = entry.seq
+            if step.ask in ("test", "measure") or step.body.get("follows"):
+                self._steps.setdefault(step.body["meaning"], []).append((name, step))
+        return True
+
+
+_STEPS: WeakKeyDictionary[Ledger, SessionSteps] = WeakKeyDictionary()
+
+
+_STEPS_MUTEX = threading.Lock()
+
+
+class SharedAnswers:
+    """Follows the other sessions of a ledger, and looks up their answers."""
+
+    def __init__(self, ledger: Ledger, domain: Domain, *, own: str) -> None:
+        self._ledger = ledger
+        self._domain = domain
+        self._own = own
+        with _STEPS_MUTEX:
+            self._steps = _STEPS.setdefault(ledger, SessionSteps())
+
+    def catch_up(self) -> None:
+        """Read what is new in the ledger."""
+        self._steps.catch_up(self._ledger)
+
+    def find(self, meaning: str, *, within: float) -> SharedAnswer | None:
+        """The answer with the smallest error, if that is at most `within`; of equals the earliest."""
+        best = None
+        for name, step in self._steps.of(meaning):
+            if name == self._own:
+                continue
+            answer = self._read_answer(name, step)
+            if answer.error <= within and (
+                best is None or (answer.error, answer.sequence) < (best.error, best.sequence)
+            ):
+                best = answer
+        return best
+
+    def _read_answer(self, name: str, step: Step) -> SharedAnswer:
+        if step.ask == "note":
+            value, error = float(step.body["value"]), float(step.body["error"])
+        else:
+            denominator = 1 if is_near(step) else from_spec(self._domain, step.body["spec"]).denominator
+            share, error = read_answer(step, denominator)
+            value = clip(share)
+        source = Source(name, self._steps.betas[name])
+        return SharedAnswer(value, bool(step.body["side"]), error, source, step.receipt.sequence)
 
 
 class HypothesisCache:
