@@ -12,7 +12,7 @@ from maquette.errors import BudgetExceeded, UselessAnswer
 from maquette.gate import curator as gate
 from maquette.gate.handle import Table
 from maquette.questions import sparse
-from maquette.sessions import shared
+from maquette.sessions import survey
 from support.online_cases import PEOPLE, book, columns
 from support.online_tape import charges, check_inputs, taped
 from support.privacy_doubles import Divergence, LooseEngine
@@ -147,14 +147,14 @@ def test_the_replay_catches_a_score_that_moves_too_far(monkeypatch):
 def test_the_replay_catches_bins_that_are_read_off_the_table(monkeypatch):
     codes = columns(ROWS, seed=4)
     options = CASES["a survey first, rho"]
-    real = shared.pair_tables
+    real = survey.pair_tables
 
     def peeking(domain, survey, ones):
         first = real(domain, survey, ones)[0]
         where_it_ends = 1 + int(held["codes"]["age"].sum()) % 6
         return (replace(first, cuts=((0, where_it_ends), *first.cuts[1:])), *real(domain, survey, ones)[1:])
 
-    monkeypatch.setattr(shared, "pair_tables", peeking)
+    monkeypatch.setattr(survey, "pair_tables", peeking)
     held = {"codes": codes}
     first, tape = run(monkeypatch, codes, None, Relation.ADD_REMOVE, options)
     other = {name: np.append(values, np.uint8(1)) for name, values in codes.items()}

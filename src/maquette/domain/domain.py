@@ -115,7 +115,10 @@ class Domain:
         return dict(zip(self.names, self.shape, strict=True))
 
     def __getitem__(self, name: str) -> Attribute:
-        return self.attributes[self.index(name)]
+        try:
+            return self.attributes[self._places[name]]
+        except (KeyError, TypeError):
+            return self.attributes[self.index(name)]  # says that it is unknown
 
     def index(self, name: str) -> int:
         """The position of an attribute."""

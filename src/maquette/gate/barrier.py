@@ -80,6 +80,7 @@ class Barrier:
         self.relation = ledger.relation
         self.unit = budget.unit
         self._prices = Prices(self.unit, ledger.budget.unit, self.relation)
+        self._group_factor = self.unit.group_factor(rows_of(ledger.persons))
         self._step = 0
         self._spent = Cost(0)
         self._noise: Noise = self._source()
@@ -96,7 +97,7 @@ class Barrier:
     def left(self) -> Fraction:
         """What is left of the budget in `unit`, as prices of looks at single records, in which questions are asked."""
         left = self._budget.total_units - self._spent.units
-        return Fraction(left // self.unit.group_factor(rows_of(self._ledger.persons)), UNITS)
+        return Fraction(left // self._group_factor, UNITS)
 
     def _noisy(
         self,
@@ -158,7 +159,7 @@ class Barrier:
         What `look` returns is stored, and its hash is published with receipts: it must be a function of what the
         payment covers, or carry a random blind.
         """
-        event = self._charged(event)
+        event = prices.per_person(event, self._ledger.persons)
         if note is not None:
             bounds.check_about(note)
         body = bounds.described(event.to_dict() | {"ask": request["ask"]}, note)
@@ -180,10 +181,6 @@ class Barrier:
         if entry.payload is None or entry.answered is None:
             raise LedgerError(f"the ledger did not store the answer to '{key}'; nothing is returned")
         return unpack(entry.payload), Receipt(entry.answered.sequence, entry.answered.head)
-
-    def _charged(self, event: Event) -> Event:
-        """What a look costs the ledger: as much as it can tell about one of its neighbours."""
-        return prices.per_person(event, self._ledger.persons)
 
     def _spent_with(self, cost: Cost) -> Cost:
         """What is spent with this cost; BudgetExceeded beyond this curator's own budget, whatever its ledger holds."""
@@ -267,7 +264,7 @@ class SteppedBarrier(Barrier):
 
     def _store(self, ask: str, values: list[Counts], *, more: Mapping[str, Any], event: Event) -> Entry:
         """Payment and value in one transaction; KeyReused if another process has taken this step."""
-        event = self._charged(event)
+        event = prices.per_person(event, self._ledger.persons)
         record = self._record(ask, values, event.to_dict() | dict(more))
         return self._ledger.record(
             record.key,

@@ -18,6 +18,7 @@ from maquette.accounting.events import Selection
 from maquette.accounting.ledger import Ledger, Record
 from maquette.domain import Relation, rows_of
 from maquette.errors import LedgerError, MechanismError
+from maquette.gate import prices
 from maquette.gate.barrier import Barrier, Exact, Note, SteppedBarrier
 from maquette.gate.handle import Table
 from maquette.gate.prices import Counts
@@ -110,7 +111,8 @@ class Curator(Barrier):
 
         Guarantee: the price of `noise`, pure epsilon or rho-zCDP, under this curator's relation.
         """
-        bounds.check_measure(self.domain, queries, noise)
+        bounds.check_queries(self.domain, queries)
+        bounds.check_type(noise, NoiseRequest, "a request for noise, a kind with its price")
         values, law, receipt = self._noisy(
             {"ask": "measure", "queries": canonical_hash(queries)},
             noise.sensitivity(queries, self.relation),
@@ -327,7 +329,8 @@ class OnlineCurator(Curator, SteppedBarrier):
         if self._open is not None:
             raise MechanismError("an epoch is open already; test in it until it is closed")
         plan = self._prices.epoch(terms)
-        self._spent_with(self._charged(plan.event).cost(self._budget.unit))  # refuses too much
+        event = prices.per_person(plan.event, self._ledger.persons)
+        self._spent_with(event.cost(self._budget.unit))  # refuses too much
         shift = self._plus_noise(0, Laplace(terms.threshold_price, plan.threshold_scale))
         secret = sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS))
         self._follow(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -175,24 +175,24 @@ def read_once(condition: Condition) -> bool:
     return len(set(named)) == len(named)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class RowMasks:
     """Which rows satisfy conditions; the rows of each set of cells are looked up once."""
 
-    def __init__(self, domain: Domain, columns: Columns, length: int) -> None:
-        self._domain = domain
-        self._columns = columns
-        self._length = length
-        self._masks: dict[Leaf, NDArray[np.bool_]] = {}
+    domain: Domain
+    columns: Columns
+    length: int
+    _masks: dict[Leaf, NDArray[np.bool_]] = field(default_factory=dict["Leaf", "NDArray[np.bool_]"])
 
     def of(self, condition: Condition) -> NDArray[np.bool_]:
         if isinstance(condition, Leaf):
             if condition not in self._masks:
-                codes = column(self._domain, self._columns, condition.attribute)
-                size = self._domain[condition.attribute].size
+                codes = column(self.domain, self.columns, condition.attribute)
+                size = self.domain[condition.attribute].size
                 self._masks[condition] = holds(condition.runs, codes, size)
             return self._masks[condition]
         every = isinstance(condition, Every)
-        mask = np.full(self._length, every, dtype=bool)
+        mask = np.full(self.length, every, dtype=bool)
         for part in condition.parts:
             mask = mask & self.of(part) if every else mask | self.of(part)
         return mask

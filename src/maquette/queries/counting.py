@@ -59,9 +59,8 @@ def count_tables(
 ) -> dict[Margin, NDArray[Any]]:
     """The same for columns with any number of codes each, such as attributes in bins."""
     shapes = [_shape(sizes, margin) for margin in margins]
-    used = {name: _column(columns, name) for margin in margins for name in margin}
-    for name, column in used.items():
-        _check_codes(sizes[name], name, column)
+    names = dict.fromkeys(name for margin in margins for name in margin)
+    used = {name: _column(columns, name, sizes[name]) for name in names}
     weights = None if weights is None else _weights(weights)
     if into is None:
         tables = _tables(shapes, np.int64 if weights is None else weights.dtype)
@@ -98,27 +97,24 @@ def _shape(sizes: Mapping[str, int], margin: Margin) -> tuple[int, ...]:
     return shape
 
 
-def _column(columns: Columns, name: str) -> NDArray[Any]:
+def _column(columns: Columns, name: str, size: int) -> NDArray[Any]:
+    """The codes of a column, checked in one pass, however many tables use it."""
     if name not in columns:
         raise WorkloadError(f"the rows have no column for attribute '{name}'")
     column = np.ascontiguousarray(columns[name])
     if column.dtype.kind not in "ui" or column.ndim != 1:
         raise WorkloadError(f"the column of '{name}' must hold whole numbers, got {column.dtype}")
-    if column.dtype in _CODE_TYPES:
-        return column
-    # an odd type (int64 of a small database): checked by its own values before it is narrowed
-    if len(column) and (int(column.min()) < 0 or int(column.max()) >= 2**32):
+    if column.dtype not in _CODE_TYPES:
+        # an odd type (int64 of a small database): checked by its own values before it is narrowed
+        if len(column) and (int(column.min()) < 0 or int(column.max()) >= 2**32):
+            raise _outside(name)
+        column = column.astype(np.uint32)
+    if size <= np.iinfo(column.dtype).max and len(column) and int(column.max()) >= size:
         raise _outside(name)
-    return column.astype(np.uint32)
+    return column
 
 
 _CODE_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
-
-
-def _check_codes(size: int, name: str, column: NDArray[Any]) -> None:
-    """One pass over each column, however many tables use it."""
-    if size <= np.iinfo(column.dtype).max and len(column) and int(column.max()) >= size:
-        raise _outside(name)
 
 
 def _outside(name: str) -> WorkloadError:

@@ -119,12 +119,13 @@ class SetQueries(Queries):
         for place in range(self.count):
             if place not in done:
                 answers[place] = _count(masks.of(self.conditions[place]), weights)
-        return _collected(answers, base.answer_type(weights))
+        return np.array([answers[place] for place in range(self.count)], dtype=base.answer_type(weights))
 
     def on_histogram(self, histogram: NDArray[Any]) -> NDArray[Any]:
         tabled = self._by_attributes()
         tables = {names: sum_margin(self.domain, histogram, names) for names in tabled}
-        return _collected(self._from_tables(tabled, tables), base.answer_type(histogram))
+        answers = self._from_tables(tabled, tables)
+        return np.array([answers[place] for place in range(self.count)], dtype=base.answer_type(histogram))
 
     def _by_attributes(self) -> dict[Margin, list[int]]:
         places_of: dict[Margin, list[int]] = {}
@@ -195,10 +196,6 @@ def _single_bound(one: Condition, relation: Relation) -> SensitivityBound:
 
 def _count(mask: NDArray[np.bool_], weights: NDArray[Any] | None) -> Any:
     return np.count_nonzero(mask) if weights is None else weights[mask].sum()
-
-
-def _collected(answers: Mapping[int, Any], dtype: Any) -> NDArray[Any]:
-    return np.array([answers[place] for place in range(len(answers))], dtype=dtype)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

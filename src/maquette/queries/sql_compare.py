@@ -58,9 +58,12 @@ def compare(attribute: Attribute, sign: Sign, value: Value) -> Reading:
         Reading, *(f"{quote(attribute.name)} {word} {_spelled(value)}" for word in (sign, _NOT[sign]))
     )
     if attribute.kind is Kind.NUMERIC:
-        number = _number(attribute, value)
-        values = compared(attribute, sign, number)
-        return said(values, _number_cells(attribute, sign, number), _unordered(attribute))
+        if not isinstance(value, Fraction):
+            raise WorkloadError(
+                f"'{attribute.name}' is numeric; compare it with a number without quotes, got {_spelled(value)}"
+            )
+        values = compared(attribute, sign, value)
+        return said(values, _number_cells(attribute, sign, value), _unordered(attribute))
     code = _code(attribute, value)
     values = compared(attribute, sign, point(attribute, code))
     if sign == "=":
@@ -142,14 +145,6 @@ def _last_edge_at_most(attribute: Attribute, value: Fraction) -> int:
 def _equals(edge: float, value: Fraction) -> bool:
     """Is this literal the shortest spelling of this border, or the border itself?"""
     return value == edge or float(value) == edge
-
-
-def _number(attribute: Attribute, value: Value) -> Fraction:
-    if isinstance(value, Fraction):
-        return value
-    raise WorkloadError(
-        f"'{attribute.name}' is numeric; compare it with a number without quotes, got {_spelled(value)}"
-    )
 
 
 def _code(attribute: Attribute, value: Value) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -105,12 +105,13 @@ def _check_token(domain: Domain, token: re.Match[str]) -> None:
         raise WorkloadError(f"the number {_short(token[0])} is out of range")
 
 
+@dataclass(slots=True)
 class _Depth:
     """How deep the tokens so far are nested, and how long the lists are."""
 
-    def __init__(self) -> None:
-        self._opened: list[tuple[int, int]] = []
-        self._nots = self._commas = 0
+    _opened: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    _nots: int = 0
+    _commas: int = 0
 
     def after(self, token: re.Match[str]) -> None:
         match token.lastgroup:

@@ -34,7 +34,6 @@ from maquette.errors import MechanismError, ParameterError, WorkloadError
 from maquette.queries import Workload, names
 from maquette.queries.base import MAX_ANSWERS, Margin, Queries, Sensitivity, TableQueries, check_size
 from maquette.queries.forms import READERS
-from maquette.questions.noise import NoiseRequest
 
 RECORDS = 2**32
 FACTORS = 2**30
@@ -165,12 +164,6 @@ def check_queries(domain: Domain, queries: object) -> None:
         sum(domain.cells(m) for part in parts if isinstance(part, TableQueries) for m in part.margins)
     )
     check_whole(queries.denominator, least=1, most=FACTORS, what="the denominator of the queries")
-
-
-def check_measure(domain: Domain, queries: object, noise: object) -> None:
-    """The same, and a request for noise."""
-    check_queries(domain, queries)
-    check_type(noise, NoiseRequest, "a request for noise, a kind with its price")
 
 
 def check_margins(domain: Domain, margins: object) -> None:

@@ -319,23 +319,21 @@ def _opendp() -> Any:
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    return SimpleNamespace(domains=domains, m=measurements, measures=measures, metrics=metrics)
-
-
-def _vectors(dp: Any) -> Any:
-    return dp.domains.vector_domain(dp.domains.atom_domain(T=_WHOLE))
+    spaces: Any = domains
+    vectors = spaces.vector_domain(spaces.atom_domain(T=_WHOLE))
+    return SimpleNamespace(vectors=vectors, m=measurements, measures=measures, metrics=metrics)
 
 
 def _opendp_laplace(exact: Counts, scale: float) -> Counts:
     dp = _opendp()
-    space = _vectors(dp), dp.metrics.l1_distance(T=_WHOLE)
-    return _released(dp.m.make_laplace(*space, scale=scale), exact)
+    space = dp.vectors, dp.metrics.l1_distance(T=_WHOLE)
+    return np.array(dp.m.make_laplace(*space, scale=scale)(exact.tolist()), dtype=np.int64)
 
 
 def _opendp_gaussian(exact: Counts, sigma: float) -> Counts:
     dp = _opendp()
-    space = _vectors(dp), dp.metrics.l2_distance(T=float)
-    return _released(dp.m.make_gaussian(*space, scale=sigma), exact)
+    space = dp.vectors, dp.metrics.l2_distance(T=float)
+    return np.array(dp.m.make_gaussian(*space, scale=sigma)(exact.tolist()), dtype=np.int64)
 
 
 def _opendp_select(scores: Counts, scale: float, method: Selection) -> int:
@@ -345,7 +343,7 @@ def _opendp_select(scores: Counts, scale: float, method: Selection) -> int:
 @lru_cache(maxsize=64)
 def _noisy_max(scale: float, method: Selection) -> Callable[[list[int]], int]:
     dp = _opendp()
-    space = _vectors(dp), dp.metrics.linf_distance(T=_WHOLE)
+    space = dp.vectors, dp.metrics.linf_distance(T=_WHOLE)
     # opendp draws Gumbel noise under zCDP (the exponential mechanism) and exponential noise under pure epsilon
     # (permute-and-flip); each is charged as what it is
     measure = (
@@ -354,7 +352,3 @@ def _noisy_max(scale: float, method: Selection) -> Callable[[list[int]], int]:
         else dp.measures.max_divergence()
     )
     return dp.m.make_noisy_max(*space, measure, scale=scale)
-
-
-def _released(measurement: Callable[[list[int]], list[int]], exact: Counts) -> Counts:
-    return np.array(measurement(exact.tolist()), dtype=np.int64)

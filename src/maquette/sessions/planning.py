@@ -30,7 +30,6 @@ from maquette.mechanisms.online import (
 from maquette.models.hypothesis import Prior
 from maquette.queries.forms import from_spec
 from maquette.questions.answers import GRID
-from maquette.questions.measurement import Size
 from maquette.questions.sparse import Guess
 from maquette.sessions.question import Forecast, Kind, Question, SelectForecast
 from maquette.sessions.rules import Rules
@@ -85,13 +84,8 @@ class SessionPlanner:
         self._largest_error = math.nextafter(USELESS, 0)
         """That an answer may state; before there are settings, any that says something."""
         self._public: PublicNumbers | None = None
-        is_public = rules.relation is Relation.REPLACE_ONE
-        self._public_size = curator.size(price=Fraction(0)) if is_public else None
-
-    @property
-    def size(self) -> Size | None:
-        """The number of records, public or bought; None before."""
-        return self._public_size or self.state.size
+        if rules.relation is Relation.REPLACE_ONE:
+            self.state.size = curator.size(price=Fraction(0))
 
     def sync(self, *, others: bool = True) -> None:
         """Take in what the ledger has; finish a step that was paid for and never answered.
@@ -137,8 +131,8 @@ class SessionPlanner:
     def public(self) -> PublicNumbers:
         """Everything that settings are made from, once the number of records is known."""
         if self._public is None:
-            assert self.size is not None
-            self._public = self.rules.public(self.curator.domain, self.size)
+            assert self.state.size is not None
+            self._public = self.rules.public(self.curator.domain, self.state.size)
         return self._public
 
     def charged(self, price: Fraction) -> float:
@@ -163,7 +157,7 @@ class SessionPlanner:
             return Plan(replace(plain, kind=kind, error=note["error"], guess=note["value"]), note)
         if self.state.questions + ahead >= self.rules.questions:
             return Plan(replace(plain, kind="test", refusal="questions"))
-        if self.size is None:
+        if self.state.size is None:
             first, price = self.hypothesis.first_guess(question), float(self.rules.size_price)
             return Plan(replace(plain, kind="size", cost=left, size_cost=price, guess=first))
         settings = self.settings()
@@ -203,7 +197,7 @@ class SessionPlanner:
             if self.rules.alpha is not None:
                 within = self.rules.alpha * (1 + 1e-9)
             else:
-                if self.size is not None:
+                if self.state.size is not None:
                     self.settings()
                 within = self._largest_error
             stored = self.shared.find(question.meaning, within=within)
@@ -369,7 +363,7 @@ class SessionPlanner:
 
     def buy_size(self) -> bool:
         """Buy the number of records; False where it is known already."""
-        if self.size is not None:
+        if self.state.size is not None:
             return False
         price = self.rules.size_price
         self.curator.size(price=price, note={"price": str(price)})

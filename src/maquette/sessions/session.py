@@ -119,7 +119,7 @@ class Session:
     @property
     def size(self) -> Size | None:
         """The number of records, public or bought; None before it is either."""
-        return self._planner.size
+        return self._planner.state.size
 
     @property
     def watermark(self) -> str | None:

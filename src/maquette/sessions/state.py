@@ -117,7 +117,7 @@ class State:
             assert queries is not None
             denominator = queries.denominator
         share, error = read_answer(step, denominator)
-        value, size, far = clip(share), int(body["size"]), not near
+        value, size, far = min(max(share, 0.0), 1.0), int(body["size"]), not near
         if queries is not None:
             self.released.append(Released(queries, share, float(body["deviation"]) / size))
         if step.ask == "measure":
@@ -196,10 +196,6 @@ def is_near(step: Step) -> bool:
     if step.values is None:
         raise LedgerError(f"the ledger has lost the answer of step {step.number}")
     return int(step.values[0][0]) == 0
-
-
-def clip(share: float) -> float:
-    return min(max(share, 0.0), 1.0)
 
 
 def question_note(question: Question, client: str | None) -> dict[str, Any]:
@@ -339,7 +335,7 @@ class SharedAnswers:
         else:
             denominator = 1 if is_near(step) else from_spec(self._domain, step.body["spec"]).denominator
             share, error = read_answer(step, denominator)
-            value = clip(share)
+            value = min(max(share, 0.0), 1.0)
         source = Source(name, self._steps.betas[name])
         return SharedAnswer(value, bool(step.body["side"]), error, source, step.receipt.sequence)
 

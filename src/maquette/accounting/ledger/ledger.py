@@ -7,6 +7,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -34,18 +35,18 @@ GROUP = 64
 """The most pieces of work in one transaction."""
 
 
+@dataclass(eq=False)
 class _Job(Generic[T]):
     """One piece of work and what became of it."""
 
-    def __init__(self, work: Callable[[Transaction], T], keys: tuple[str, ...]) -> None:
-        self.work = work
-        self.keys = keys
-        self.done = False
-        self.leads = False
-        self.turn = threading.Event()
-        """Set when the work is done or this caller has to lead."""
-        self._result: list[T] = []
-        self._error: MaquetteError | None = None
+    work: Callable[[Transaction], T]
+    keys: tuple[str, ...]
+    done: bool = False
+    leads: bool = False
+    turn: threading.Event = field(default_factory=threading.Event)
+    """Set when the work is done or this caller has to lead."""
+    _result: list[T] = field(default_factory=list[T])
+    _error: MaquetteError | None = None
 
     def attempt(self, transaction: Transaction) -> None:
         """Do the work in a transaction that is not yet durable; nobody looks before `done`."""
