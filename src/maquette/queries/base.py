@@ -222,7 +222,7 @@ class Queries(ABC):
 
     def query_keys(self) -> Iterator[Key | None]:
         """One key per query, equal for a query, its duplicates and its complement; None for a constant."""
-        from maquette.queries.condition import keys_by_cells
+        from maquette.queries.canonical import keys_by_cells
 
         return keys_by_cells(self)
 

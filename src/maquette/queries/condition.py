@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.queries.base import Columns, Margin, Queries, column
+from maquette.queries.base import Columns, Margin, column
 
 # Sets of cells of one attribute, as runs: sorted, disjoint, not touching, ends included.
 
@@ -351,24 +351,6 @@ def sets_of(mask: NDArray[np.bool_]) -> list[NDArray[np.intp]] | None:
     factors = [np.flatnonzero(mask.any(axis=tuple(a for a in axes if a != axis))) for axis in axes]
     whole = math.prod(len(factor) for factor in factors)
     return factors if whole == np.count_nonzero(mask) else None
-
-
-def keys_by_cells(queries: Queries) -> Iterator[Key | None]:
-    """Keys from the weights on every cell of the attributes that the queries look at."""
-    names = queries.attributes or queries.domain.names[:1]  # constants look at no attribute
-    shape = tuple(queries.domain[name].size for name in names)
-    for row in queries.columns_of(all_cells(shape, names)):
-        yield array_key(queries.domain, names, row.reshape(shape), queries.denominator)
-
-
-def all_cells(shape: tuple[int, ...], names: Margin) -> dict[str, NDArray[np.int64]]:
-    """Every cell of a table once, as coded rows."""
-    grids = np.indices(shape).reshape(len(shape), -1)
-    return dict(zip(names, grids, strict=True))
-
-
-def count_distinct(keys: Iterable[Key | None]) -> int:
-    return len({key for key in keys if key is not None})
 
 
 def _one_sided(domain: Domain, names: Margin, array: NDArray[Any], denominator: int) -> Key:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.errors import ParameterError, WorkloadError
 from maquette.queries.base import MAX_SUM, Margin, Queries
-from maquette.queries.condition import all_cells
+from maquette.queries.canonical import all_cells
 from maquette.queries.conjunctions import Conjunctions
 from maquette.queries.marginals import Marginals, unravel
 from maquette.queries.ranges import Prefixes, Ranges

@@ -13,7 +13,7 @@ from maquette import _html
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
 from maquette.models.answers import generator
-from maquette.queries import Predicate, canonical_hash
+from maquette.queries import Predicate, canonical_hash, where
 from maquette.queries.base import Columns, Queries
 from maquette.receipt import Receipt
 from maquette.results import statements
@@ -64,7 +64,7 @@ class QuestionReader:
         return self._read_text(query) if isinstance(query, str) else self._read(query)
 
     def _read(self, query: str | Queries) -> Question:
-        queries = Predicate(self.domain, query) if isinstance(query, str) else query
+        queries = where(self.domain, query) if isinstance(query, str) else query
         if not isinstance(queries, Queries):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ParameterError(f"expected a predicate or one query, got {type(query).__name__}")
         if queries.domain.fingerprint != self.domain.fingerprint:

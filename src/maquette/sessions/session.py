@@ -68,7 +68,6 @@ class Session:
         key: str,
         prior: Prior | None = None,
     ) -> None:
-        self.rules = rules
         self._planner = SessionPlanner(curator, ledger, rules, key=key, prior=prior)
         self._ledger = ledger
         self._key = key
@@ -84,6 +83,10 @@ class Session:
     def key(self) -> str:
         """The session's name in the ledger; give it to `session()` to go on later."""
         return self._key
+
+    @property
+    def rules(self) -> Rules:
+        return self._planner.rules
 
     @property
     def unit(self) -> str:
