@@ -128,7 +128,6 @@ class FastCurator(Curator):
         # no call of the parent: there is no ledger to open and no table to bind to it
         ledger: Any = SimpleNamespace(budget=budget, relation=relation, persons=None)
         self._engine: Any = engine
-        self.domain = engine.domain
         self._begin(ledger, key="double", budget=budget)
         self._noise: Any = FastNoise(seed)
         self._watch = lambda levels: None

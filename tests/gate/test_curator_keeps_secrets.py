@@ -95,6 +95,13 @@ def test_nothing_private_can_be_pickled_or_copied(what):
         assert not _holds_a_count(str(caught.value))
 
 
+@pytest.mark.parametrize("name", ["domain", "relation", "unit", "left"])
+def test_what_is_charged_follows_from_nothing_that_a_mechanism_could_set(name):
+    curator = _curator()
+    with pytest.raises(AttributeError):
+        setattr(curator, name, getattr(_curator(relation=Relation.REPLACE_ONE), name))
+
+
 def test_texts_show_nothing_private():
     curator = _curator()
     table = table_of(TINY, HISTOGRAM, engine=MemoryEngine)

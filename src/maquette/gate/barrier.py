@@ -61,26 +61,18 @@ Note = Mapping[str, Any] | None
 class Barrier:
     """One table, and one allowance reserved under one key of the ledger."""
 
-    domain: Domain
-    relation: Relation
-    unit: Unit
-    """What this curator's budget is counted in; its ledger may count otherwise where the budget is pure."""
-
     def __init__(self, table: Table, ledger: Ledger, *, key: str, budget: Budget) -> None:
         """`key` names an envelope of the ledger; `budget` is the promise that this curator's answers keep together."""
         _check_owner(table, ledger)
         self._engine = engine_of(table)
-        self.domain = table.domain
         self._begin(ledger, key=key, budget=budget)
 
     def _begin(self, ledger: Ledger, *, key: str, budget: Budget) -> None:
         self._ledger = ledger
         self._key = key
         self._budget = budget
-        self.relation = ledger.relation
-        self.unit = budget.unit
-        self._prices = Prices(self.unit, ledger.budget.unit, self.relation)
-        self._group_factor = self.unit.group_factor(rows_of(ledger.persons))
+        self._prices = Prices(budget.unit, ledger.budget.unit, ledger.relation)
+        self._group_factor = budget.unit.group_factor(rows_of(ledger.persons))
         self._step = 0
         self._spent = Cost(0)
         self._noise: Noise = self._source()
@@ -92,6 +84,21 @@ class Barrier:
     def watermark(self) -> str | None:
         """None in production; what is wrong with the noise in a test double."""
         return self._noise.watermark
+
+    # Read only: what is charged follows from these, and a mechanism holds the curator.
+
+    @property
+    def domain(self) -> Domain:
+        return self._engine.domain
+
+    @property
+    def relation(self) -> Relation:
+        return self._ledger.relation
+
+    @property
+    def unit(self) -> Unit:
+        """What this curator's budget is counted in; its ledger may count otherwise where the budget is pure."""
+        return self._budget.unit
 
     @property
     def left(self) -> Fraction:
