@@ -218,3 +218,15 @@ def test_every_lane_and_the_number_of_records_are_compared_on_every_pass(monkeyp
         with pytest.raises(SourceError, match="no longer holds"):
             engine._check(np.array([]), [x + (i == lane) for i, x in enumerate(digest)])
     assert 0 not in digest[:LANES]  # keyed sums, of 64 bits each
+
+
+def test_what_a_job_said_is_read_though_the_connection_broke_afterwards():
+    class Frame:
+        def toArrow(self):  # noqa: N802  (Spark's name)
+            try:
+                raise RuntimeError(f"{remote.OTHER_PACKAGE}0")
+            except RuntimeError:
+                raise ConnectionError("the gateway is gone") from None
+
+    with pytest.raises(SourceError, match=r"another version of maquette than this machine \(7\.7\)"):
+        spark.collected(Frame(), "table", ("7.7",))

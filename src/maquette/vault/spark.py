@@ -275,7 +275,7 @@ def collected(frame: Any, description: str, versions: Sequence[str]) -> Any:
     try:
         return frame.toArrow()
     except Exception as error:
-        reason = str(error)
+        reason = "\n".join(_texts(error))
     other = re.search(remote.OTHER_PACKAGE + "([0-9])", reason)
     if other is not None:
         raise other_version(int(other[1]), versions)
@@ -287,6 +287,14 @@ def collected(frame: Any, description: str, versions: Sequence[str]) -> Any:
         f"{description}: the job failed in the cluster. What Spark said may quote records, so it is not repeated here: "
         "see the logs of the cluster (a view's casts must not fail: use try_cast)"
     )
+
+
+def _texts(error: BaseException | None) -> Iterator[str]:
+    """What an error says, and those that it came from: a connection that breaks meanwhile hides what the job said."""
+    while error is not None:
+        with contextlib.suppress(Exception):  # the text may be read over that connection
+            yield str(error)
+        error = error.__cause__ or error.__context__
 
 
 @contextlib.contextmanager
