@@ -222,7 +222,7 @@ def test_every_lane_and_the_number_of_records_are_compared_on_every_pass(monkeyp
 
 def test_what_a_job_said_is_read_though_the_connection_broke_afterwards():
     class Frame:
-        def toArrow(self):  # noqa: N802  (Spark's name)
+        def toArrow(self):
             try:
                 raise RuntimeError(f"{remote.OTHER_PACKAGE}0")
             except RuntimeError:
