@@ -1,4 +1,4 @@
-"""Heavy cells cut into smaller ones: the tables asked for, what is known from them, rows carved to them."""
+"""Tables with heavy cells cut, as releases of earlier versions hold them: what they say, and rows fitted to them."""
 
 from fractions import Fraction
 
@@ -17,9 +17,10 @@ from maquette.queries.marginals import Binned, count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import stages
 from maquette.sculpt.allocation import RiskModel, TableNoise, divide_price
-from maquette.sculpt.bins import Hierarchy, Shape, refine
+from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements, TableMeasurement
 from maquette.sculpt.model import SculptModel
+from maquette.sculpt.refit import _refined
 from maquette.sculpt.rows import average_sweeps, begin, decode, extend, sweep
 from maquette.sculpt.targets import Layout
 from support.pair_scores import pair_scores
@@ -57,9 +58,23 @@ def found_of(columns):
     )
 
 
+def cut_heavy(found, columns, shape, *, max_mass):
+    """A table of which every cell of more than so many records is cut into its codes."""
+    counts = count_binned(DOMAIN, columns, [found.hierarchy.table(*shape)])[0]
+    fine = Shape(shape.attributes, (0, 0))
+    down, across = (found.hierarchy.bin_of_row_codes(a, level) for a, level in zip(*shape, strict=True))
+    cells = np.add.outer(down * found.hierarchy.bins(shape.attributes[1], shape.levels[1]), across).ravel()
+    groups = np.where(counts[cells] > max_mass, len(counts) + np.arange(len(cells)), cells)
+    groups = np.unique(groups, return_inverse=True)[1]
+    found.refined[shape] = _refined(found.hierarchy, shape, fine, groups)
+
+
 def measure(found, columns, shape, variance):
-    """As the gate would, with no noise."""
-    asked = found.question(shape)
+    """As the gate did, with no noise."""
+    asked = found.hierarchy.table(*shape)
+    if shape in found.refined:
+        grid = found.hierarchy.table(shape.attributes, found.refined[shape].levels)
+        asked = Binned(grid.margin, grid.cuts, tuple(found.refined[shape].groups.tolist()))
     counts = asked.folded(count_binned(DOMAIN, columns, [asked.ungrouped])[0])
     found.tables.append(
         TableMeasurement(shape, NoisyTable(asked, counts, Fraction(variance), NOWHERE), found.product(shape))
@@ -75,8 +90,8 @@ def looked_twice():
     ]
     for shape in shapes:
         measure(found, columns, shape, 3000)
-    stages.refine_heavy(found, shapes, [250.0, 250.0])
     for shape in shapes:
+        cut_heavy(found, columns, shape, max_mass=250)
         measure(found, columns, shape, 1000)
     return columns, found, shapes[0]
 
@@ -112,36 +127,6 @@ def test_grouped_tables_are_stored_and_named_apart():
     assert GROUPED.to_json() != GROUPED.ungrouped.to_json()
 
 
-def test_heavy_cells_are_cut_and_the_others_left():
-    columns = rows()
-    found = found_of(columns)
-    shape = Shape((0, 1), found.hierarchy.finest_levels((0, 1), 40))
-    counts = count_binned(DOMAIN, columns, [found.hierarchy.table(*shape)])[0].astype(float)
-    cut = refine(found.hierarchy, shape, counts, found.one_way[:2], max_mass=500.0)
-    assert cut is not None
-    cells = cut.table(found.hierarchy)
-    cells.check(DOMAIN)
-    smaller = cells.folded(count_binned(DOMAIN, columns, [cells.ungrouped])[0])
-    assert np.array_equal(np.bincount(cut.parents, smaller), counts)
-    assert np.array_equal(cut.parts > 1, counts > 500)
-    assert len(cut.parents) <= 2 * len(counts)
-    assert counts.max() > 1000 > smaller.max()
-
-
-def test_a_table_of_light_cells_is_not_cut():
-    found = found_of(rows())
-    shape = Shape((0, 1), found.hierarchy.finest_levels((0, 1), 40))
-    masses = np.full(found.hierarchy.cells(*shape), 100.0)
-    assert refine(found.hierarchy, shape, masses, found.one_way[:2], max_mass=101.0) is None
-
-
-def test_single_values_cannot_be_cut():
-    found = found_of(rows())
-    shape = Shape((0, 1), (0, 0))
-    masses = np.full(30 * 24, 1e6)
-    assert refine(found.hierarchy, shape, masses, found.one_way[:2], max_mass=1.0) is None
-
-
 def test_two_looks_are_put_together_by_their_precision():
     columns, found, shape = looked_twice()
     known, _ = found.estimates().values()
@@ -163,7 +148,7 @@ def test_only_parts_with_something_hidden_are_candidate_triples_apart():
     assert np.abs(inner.counts - inner.prior).sum() > 0.3 * inner.prior.sum()
 
 
-def test_rows_are_carved_to_what_was_hidden():
+def test_rows_are_fitted_to_what_was_hidden():
     columns, found, shape = looked_twice()
     true = count_margins(DOMAIN, columns, [("name", "place")])["name", "place"]
 
@@ -245,8 +230,7 @@ class Till:
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.1, 0.5])
-def test_two_looks_never_cost_more_than_their_price(slope):
-    """Where a slope is steep, some or all of the tables are seen once."""
+def test_two_way_tables_never_cost_more_than_their_price(slope):
     columns = rows(2000)
     table_noise = TableNoise.of(Unit.HALF_MU_SQUARED, Relation.ADD_REMOVE)
     pairs = {(0, 1): 1.0, (0, 2): 1.0, (1, 2): 1.0}

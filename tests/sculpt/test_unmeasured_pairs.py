@@ -122,7 +122,7 @@ class Listing:
 def test_a_pair_that_may_hold_the_worst_cell_is_measured(noise, bound, left_out, monkeypatch):
     """A pair is left out where its score says that no cell can be far off, not where the score is blind."""
     monkeypatch.setattr(stages, "MAX_HIDDEN", bound)
-    pairs = {(0, 1): 1.0, (0, 2): 1.0, (1, 2): 1.0}
+    pairs = {(0, 1): 1.0, (0, 2): 0.1, (1, 2): 1.0}
     curator, found = Listing(), released()
     scores = pair_scores([9000.0, 0.0, 9000.0], noise=noise)
     table_noise = TableNoise.of(Unit.RHO, Relation.ADD_REMOVE)

@@ -1,4 +1,4 @@
-"""The resolutions a table may have: nested bins of every attribute, and two-way tables with refined heavy cells.
+"""The resolutions a table may have: nested bins of every attribute, and refined tables of earlier versions.
 
 Everything here follows from released counts. A *code* is a value of the declared domain; a *row code* is a bin of the
 finest level, which is what the synthetic rows hold until they are decoded.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -139,11 +138,8 @@ def _finest_levels(bins_by_level: tuple[tuple[int, ...], ...], max_cells: float)
         levels[min(candidates)[1]] -= 1
 
 
-# Refined tables: heavy cells of a two-way table are cut into parts, the others stay.
-#
-# Bins follow the one-way tables, so a cell holds many records where two attributes depend on each other, or where one
-# value is so common that its bin cannot be cut. What lies inside such a cell is hidden. A released table says which
-# cells these are, so that bins become fine where the records are and not along whole attributes.
+# Refined tables: heavy cells of a two-way table are cut into parts, the others stay. Releases of earlier versions hold
+# such tables, in which rows were looked for a second time; nothing measures them any more.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,11 +159,6 @@ class RefinedTable:
     def parts(self) -> NDArray[np.int64]:
         """How many cells each cell of the coarse table is cut into; 1 if it is whole."""
         return np.bincount(self.parents)
-
-    def table(self, hierarchy: Hierarchy) -> Binned:
-        """The question that the gate answers."""
-        grid = hierarchy.table(self.shape.attributes, self.levels)
-        return Binned(grid.margin, grid.cuts, tuple(self.groups.tolist()))
 
     def cell_of_row_codes(self, hierarchy: Hierarchy) -> NDArray[np.int64]:
         """The cell of every pair of row codes."""
@@ -191,106 +182,3 @@ class PartialTable:
     @property
     def count(self) -> int:
         return int(self.cells.max()) + 1
-
-
-class _Part(NamedTuple):
-    """A bin of one attribute by a bin of the other, each at a level of its own."""
-
-    levels: Levels
-    spans: tuple[tuple[int, int], ...]
-    """Per attribute the first code, and the code after the last."""
-    parent: int
-
-
-def refine(
-    hierarchy: Hierarchy,
-    shape: Shape,
-    masses: NDArray[np.float64],
-    one_way: Sequence[NDArray[np.float64]],
-    *,
-    max_mass: float,
-) -> RefinedTable | None:
-    """Cut every cell of more than `max_mass` records, again and again; None where there is nothing to cut.
-
-    `masses` are the estimated records of each cell, `one_way` the counts of both attributes. They say what a part may
-    hold: the root of its share, since a cell that is heavy may be so by few of its values. The attribute whose bin is
-    the heavier one is cut first. At most as many cells are added as there are, the heaviest are cut first.
-    """
-    below = [np.concatenate([[0.0], np.cumsum(counts / counts.sum())]) for counts in one_way]
-    heap: list[tuple[float, int, _Part]] = []
-    for cell in np.flatnonzero(masses > max_mass).tolist():
-        heap.append((-float(masses[cell]), cell, _coarse_cell(hierarchy, shape, cell)))
-    heapq.heapify(heap)
-    done: list[_Part] = []
-    serial, room = len(masses), len(masses)
-    while heap and room > 0:
-        mass, _, cell = heapq.heappop(heap)
-        parts = _split(hierarchy, shape, cell, below)
-        room -= max(len(parts) - 1, 0)
-        if not parts:
-            done.append(cell)
-        for part, share in parts:
-            assumed = mass * math.sqrt(share)
-            if -assumed > max_mass:
-                heapq.heappush(heap, (assumed, serial, part))
-            else:
-                done.append(part)
-            serial += 1
-    cut = [part for part in [*done, *(part for _, _, part in heap)] if part.levels != shape.levels]
-    return _draw_grid(hierarchy, shape, len(masses), cut) if cut else None
-
-
-def _coarse_cell(hierarchy: Hierarchy, shape: Shape, cell: int) -> _Part:
-    across = hierarchy.bins(shape.attributes[1], shape.levels[1])
-    spans: list[tuple[int, int]] = []
-    for a, level, number in zip(*shape, divmod(cell, across), strict=True):
-        cuts = (*hierarchy.cuts[a][level], hierarchy.domain.attributes[a].size)
-        spans.append((cuts[number], cuts[number + 1]))
-    return _Part(shape.levels, tuple(spans), cell)
-
-
-def _split(
-    hierarchy: Hierarchy, shape: Shape, cell: _Part, below: Sequence[NDArray[np.float64]]
-) -> list[tuple[_Part, float]]:
-    """A cell cut once, at the coarsest finer level that does, each part with its share of the records; or nothing."""
-    heavy = [float(b[stop] - b[start]) for b, (start, stop) in zip(below, cell.spans, strict=True)]
-    for side in sorted((0, 1), key=lambda side: -heavy[side]):
-        start, stop = cell.spans[side]
-        for level in range(cell.levels[side] - 1, -1, -1):
-            cuts = hierarchy.cuts[shape.attributes[side]][level]
-            inner = cuts[bisect_left(cuts, start + 1) : bisect_left(cuts, stop)]
-            if not inner:
-                continue
-            spans = list(zip((start, *inner), (*inner, stop), strict=True))
-            shares = np.array([below[side][high] - below[side][low] for low, high in spans]) + 1e-12
-            levels = tuple(level if s == side else cell.levels[s] for s in (0, 1))
-            return [
-                (
-                    _Part(levels, tuple(span if s == side else cell.spans[s] for s in (0, 1)), cell.parent),
-                    share,
-                )
-                for span, share in zip(spans, (shares / shares.sum()).tolist(), strict=True)
-            ]
-    return []
-
-
-def _draw_grid(hierarchy: Hierarchy, shape: Shape, cells: int, cut: Sequence[_Part]) -> RefinedTable | None:
-    """The whole cells, then the parts, on the grid of the finest levels; None where that has too many bins."""
-    levels = tuple(min(part.levels[side] for part in cut) for side in (0, 1))
-    if hierarchy.cells(shape.attributes, levels) > _MAX_GRID:
-        return None
-    parents = np.array([part.parent for part in cut], dtype=np.int64)
-    whole = np.setdiff1d(np.arange(cells), parents)
-    numbers = np.zeros(cells, dtype=np.int64)
-    numbers[whole] = np.arange(len(whole))
-    fine = [hierarchy.cuts[a][level] for a, level in zip(shape.attributes, levels, strict=True)]
-    coarse = [hierarchy.cuts[a][level] for a, level in zip(*shape, strict=True)]
-    down, across = (bin_index(f, c) for f, c in zip(fine, coarse, strict=True))
-    groups = numbers[np.add.outer(down * len(coarse[1]), across)]
-    for number, part in enumerate(cut, start=len(whole)):
-        rows, columns = (
-            slice(bisect_left(f, start), bisect_left(f, stop))
-            for f, (start, stop) in zip(fine, part.spans, strict=True)
-        )
-        groups[rows, columns] = number
-    return RefinedTable(shape, levels, groups.ravel(), np.concatenate([whole, parents]))

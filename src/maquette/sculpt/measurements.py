@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from maquette.domain import Domain
 from maquette.models.fits import project_simplex
 from maquette.models.residual import ResidualModel
-from maquette.queries.marginals import Binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.bins import MAX_DENSE_CODES, Hierarchy, PartialTable, RefinedTable, Shape
 from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
@@ -193,7 +192,7 @@ class Measurements:
     """Of a score, before it was raised."""
     tables: list[TableMeasurement] = field(default_factory=list)
     refined: dict[Shape, RefinedTable] = field(default_factory=dict)
-    """A measurement of such a shape may be of the refined or of the coarse table."""
+    """Of a release of an earlier version: a measurement of such a shape may be of the refined or the coarse table."""
     rounds: int = 0
     """Of private selection, each decided by what the earlier ones released (see `rounds`)."""
     margins: list[NDArray[np.float64]] = field(default_factory=list)
@@ -284,12 +283,6 @@ class Measurements:
             for shape, refined in self.refined.items()
         ]
         return [part for part in parts if len(part.counts)]
-
-    def question(self, shape: Shape) -> Binned:
-        """What the gate is asked for a table: refined, if it is."""
-        if shape in self.refined:
-            return self.refined[shape].table(self.hierarchy)
-        return self.hierarchy.table(*shape)
 
     def product(self, shape: Shape) -> NDArray[np.float64]:
         """A table as if its attributes were independent, flat."""

@@ -430,7 +430,7 @@ def _model(
     measurements: Measurements, database: SmallDatabase, task: Task, sets: AttributeSets
 ) -> SculptModel:
     pure = task.unit.is_pure
-    count = 1 + (measurements.rounds or bool(sets.pairs) * (1 if pure else 2) + 2 * bool(sets.triples))
+    count = 1 + (measurements.rounds or bool(sets.pairs) + 2 * bool(sets.triples))
     tables = [*measurements.one_way_tables, *(table.noisy for table in measurements.tables)]
     domain = measurements.hierarchy.domain
     return SculptModel.of(domain, tables, database.columns, measurements.size, pure=pure, stages=count)
