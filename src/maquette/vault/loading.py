@@ -1,4 +1,4 @@
-"""How a source becomes a private table: coded into memory, or read anew on every pass where it does not fit."""
+"""How a source becomes a private table: coded into memory, or read again on every pass where it does not fit."""
 
 from __future__ import annotations
 
