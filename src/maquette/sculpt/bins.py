@@ -139,7 +139,7 @@ def _finest_levels(bins_by_level: tuple[tuple[int, ...], ...], max_cells: float)
 
 
 # Refined tables: heavy cells of a two-way table are cut into parts, the others stay. Releases of earlier versions hold
-# such tables, in which rows were looked for a second time; nothing measures them any more.
+# such tables, from a second measurement of what a first one had found heavy; nothing measures them any more.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
