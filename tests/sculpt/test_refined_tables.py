@@ -1,4 +1,4 @@
-"""Tables with heavy cells cut, as releases of earlier versions hold them: what they say, and rows fitted to them."""
+"""Tables with heavy cells cut into groups of bins, as releases of earlier versions hold them."""
 
 from fractions import Fraction
 
@@ -18,11 +18,9 @@ from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import stages
 from maquette.sculpt.allocation import RiskModel, TableNoise, divide_price
 from maquette.sculpt.bins import Hierarchy, Shape
-from maquette.sculpt.measurements import Measurements, TableMeasurement
+from maquette.sculpt.measurements import Measurements
 from maquette.sculpt.model import SculptModel
-from maquette.sculpt.refit import _refined
-from maquette.sculpt.rows import average_sweeps, begin, decode, extend, sweep
-from maquette.sculpt.targets import Layout
+from maquette.sculpt.refit import _add_pairs, _hierarchy, _one_way, refit
 from support.pair_scores import pair_scores
 from support.priced import priced
 
@@ -58,42 +56,30 @@ def found_of(columns):
     )
 
 
-def cut_heavy(found, columns, shape, *, max_mass):
-    """A table of which every cell of more than so many records is cut into its codes."""
-    counts = count_binned(DOMAIN, columns, [found.hierarchy.table(*shape)])[0]
-    fine = Shape(shape.attributes, (0, 0))
-    down, across = (found.hierarchy.bin_of_row_codes(a, level) for a, level in zip(*shape, strict=True))
-    cells = np.add.outer(down * found.hierarchy.bins(shape.attributes[1], shape.levels[1]), across).ravel()
-    groups = np.where(counts[cells] > max_mass, len(counts) + np.arange(len(cells)), cells)
-    groups = np.unique(groups, return_inverse=True)[1]
-    found.refined[shape] = _refined(found.hierarchy, shape, fine, groups)
-
-
-def measure(found, columns, shape, variance):
-    """As the gate did, with no noise."""
-    asked = found.hierarchy.table(*shape)
-    if shape in found.refined:
-        grid = found.hierarchy.table(shape.attributes, found.refined[shape].levels)
-        asked = Binned(grid.margin, grid.cuts, tuple(found.refined[shape].groups.tolist()))
-    counts = asked.folded(count_binned(DOMAIN, columns, [asked.ungrouped])[0])
-    found.tables.append(
-        TableMeasurement(shape, NoisyTable(asked, counts, Fraction(variance), NOWHERE), found.product(shape))
-    )
-
-
-def looked_twice():
-    """Two tables in coarse bins, and again with their heavy cells cut; only the first has something hidden."""
-    columns = rows()
-    found = found_of(columns)
-    shapes = [
-        Shape(pair, found.hierarchy.finest_levels(pair, most)) for pair, most in (((0, 1), 40), ((1, 2), 12))
+def looked_twice(columns):
+    """A model as earlier versions made it: a table in coarse bins, and again with its heavy cells cut into codes."""
+    hierarchy = found_of(columns).hierarchy
+    shape = Shape((0, 1), hierarchy.finest_levels((0, 1), 40))
+    coarse, fine = hierarchy.table(*shape), hierarchy.table((0, 1), (0, 0))
+    counts = count_binned(DOMAIN, columns, [coarse])[0]
+    down, across = (hierarchy.bin_of_row_codes(a, level) for a, level in zip(*shape, strict=True))
+    cells = np.add.outer(down * hierarchy.bins(1, shape.levels[1]), across).ravel()
+    groups = np.where(counts[cells] > 250, len(counts) + np.arange(len(cells)), cells)
+    cut = Binned(fine.margin, fine.cuts, tuple(np.unique(groups, return_inverse=True)[1].tolist()))
+    singles = [hierarchy.table((a,), (0,)) for a in range(3)]
+    noisy = [
+        NoisyTable(
+            table, table.folded(count_binned(DOMAIN, columns, [table.ungrouped])[0]), variance, NOWHERE
+        )
+        for table, variance in (
+            *((one, Fraction(1)) for one in singles),
+            (coarse, Fraction(3000)),
+            (cut, Fraction(1000)),
+        )
     ]
-    for shape in shapes:
-        measure(found, columns, shape, 3000)
-    for shape in shapes:
-        cut_heavy(found, columns, shape, max_mass=250)
-        measure(found, columns, shape, 1000)
-    return columns, found, shapes[0]
+    size = Size(len(columns["name"]), None, None)
+    model = SculptModel.of(DOMAIN, noisy, columns, size, pure=False, stages=3)
+    return model, noisy, np.bincount(cells[np.unique(cut.groups, return_index=True)[1]])
 
 
 @pytest.mark.parametrize("groups", [(0, 1, 2, 2, 0), (0, 1, 2, 2, 0, 4), (0, 1, 2, 2, 0, -1)])
@@ -127,62 +113,27 @@ def test_grouped_tables_are_stored_and_named_apart():
     assert GROUPED.to_json() != GROUPED.ungrouped.to_json()
 
 
-def test_two_looks_are_put_together_by_their_precision():
-    columns, found, shape = looked_twice()
-    known, _ = found.estimates().values()
-    pieces = found.refined[shape].parts
-    assert known.variances == pytest.approx(1 / (1 / 3000 + 1 / (1000 * pieces)))
-    assert known.counts == pytest.approx(count_binned(DOMAIN, columns, [found.hierarchy.table(*shape)])[0])
+def test_groups_are_added_up_to_the_cells_of_the_table_that_they_refine():
+    columns = rows()
+    model, noisy, parts = looked_twice(columns)
+    found = _one_way(model, noisy[:3], _hierarchy(model))
+    _add_pairs(found, noisy[3:][::-1])
+    (known,) = found.estimates().values()
+    assert parts.max() > 10
+    assert known.variances == pytest.approx(1 / (1 / 3000 + 1 / (1000 * parts)))
+    assert known.counts == pytest.approx(noisy[3].values)
 
 
-def test_only_parts_with_something_hidden_are_candidate_triples_apart():
-    columns, found, shape = looked_twice()
-    assert len(found.refined) == 2
-    (inner,) = found.cell_parts()
-    assert inner.table.attributes == shape.attributes
-    assert inner.table.count == len(inner.counts)
-    assert (inner.table.cells[0] >= 0).sum() > 12
-    true = count_margins(DOMAIN, columns, [("name", "place")])["name", "place"]
-    for cell in range(inner.table.count):
-        assert inner.counts[cell] == pytest.approx(true[inner.table.cells == cell].sum())
-    assert np.abs(inner.counts - inner.prior).sum() > 0.3 * inner.prior.sum()
-
-
-def test_rows_are_fitted_to_what_was_hidden():
-    columns, found, shape = looked_twice()
-    true = count_margins(DOMAIN, columns, [("name", "place")])["name", "place"]
-
-    def largest(found):
-        sampler = begin(found, m=20_000, rng=generator("carve mosaic"))
-        sweep(sampler, min_gains=(0.0, 0.01, 0.02, 0.05, 0.1), more=0, progress=lambda _: None)
-        again = Layout.of(found.hierarchy, sampler.layout.shapes, sampler.layout.partial.tables)
-        assert np.array_equal(sampler.counts, again.count(sampler.rows))
-        rows = average_sweeps(
-            sampler, [(0, 1)], min_gain=0.1, rng=generator("polish mosaic"), progress=lambda _: None
-        ).rows
-        made = decode(found, rows, rng=generator("codes")).columns
-        got = count_margins(DOMAIN, made, [("name", "place")])["name", "place"]
-        return np.abs(got - true).max()
-
-    cut = largest(found)
-    found.refined.clear()
-    del found.tables[2:]
-    assert cut < 0.5 * largest(found)
-    assert [table.shape for table in found.tables] == list(found.estimates())
-    assert shape in found.estimates()
-
-
-def test_rows_go_on_when_the_patches_change():
-    _, found, _ = looked_twice()
-    sampler = begin(found, m=5000, rng=generator("extend"))
-    sweep(sampler, min_gains=(0.0, 0.01), more=0, progress=lambda _: None)
-    tables = sampler.integral[sampler.layout.partial.cells :]
-    assert len(tables) < len(sampler.integral)
-    found.refined.clear()
-    del found.tables[2:]
-    without = extend(sampler, found, rng=generator("extend"))
-    assert without.layout.partial.cells == 0
-    assert np.array_equal(without.integral, tables)
+def test_a_release_with_refined_tables_gives_replicates():
+    columns = rows(4000)
+    model, _, _ = looked_twice(columns)
+    again = SculptModel.from_arrays(DOMAIN, *model.to_arrays())
+    made = [refit(one, m=4000, names=DOMAIN.names, rng=generator("refined")) for one in (model, again)]
+    true, got = (
+        count_margins(DOMAIN, one, [("name", "place")])["name", "place"] for one in (columns, made[0].columns)
+    )
+    assert np.abs(true[0].sum() - got[0].sum()) < 200
+    assert all(np.array_equal(made[0].columns[name], made[1].columns[name]) for name in DOMAIN.names)
 
 
 def test_a_query_on_whole_groups_has_an_interval():

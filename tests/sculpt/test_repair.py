@@ -15,7 +15,7 @@ from maquette.models.answers import generator
 from maquette.queries.marginals import count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt import rows as rows_module
-from maquette.sculpt.bins import Hierarchy, PartialTable, Shape
+from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements, TableMeasurement
 from maquette.sculpt.mechanism import SCULPT
 from maquette.sculpt.rows import FittedRows, begin
@@ -113,12 +113,10 @@ def test_blocks_are_found_in_tables_of_three_alone():
 
 
 def test_every_move_lowers_the_gaps_that_are_counted_along(monkeypatch):
-    """What the loop keeps count of is what a recount gives: tables of one to three attributes, and a patch."""
+    """What the loop keeps count of is what a recount gives: tables of one to three attributes."""
     hierarchy = found_of(tied_rows(2000), ()).hierarchy
-    cells = np.full((3, 2), -1)
-    cells[0], cells[2, 1] = 0, 1
     shapes = [Shape((0,), (0,)), Shape((0, 3), (0, 0)), Shape((1, 2, 3), (0, 0, 0))]
-    layout = Layout.of(hierarchy, shapes, [PartialTable((1, 3), cells)])
+    layout = Layout.of(hierarchy, shapes)
     wanted, rows = scrambled(layout)
     weights = generator("weights").random(layout.cells) + 0.5
     seen = []

@@ -1,4 +1,4 @@
-"""The resolutions a table may have: nested bins of every attribute, and refined tables of earlier versions.
+"""The resolutions a table may have: nested bins of every attribute.
 
 Everything here follows from released counts. A *code* is a value of the declared domain; a *row code* is a bin of the
 finest level, which is what the synthetic rows hold until they are decoded.
@@ -26,8 +26,6 @@ MAX_ROW_CODES = 512
 """Bins of the finest level; inside one of them, values follow the one-way table alone."""
 MAX_DENSE_CODES = 4_096
 """The same where whole marginals are measured, in which every code of a large attribute says something of its own."""
-_MAX_GRID = 2**17
-"""Bins of the grid on which a refined table is drawn; a limit of memory."""
 
 Levels = tuple[int, ...]
 """One resolution per attribute of a table: 0 is the finest."""
@@ -136,49 +134,3 @@ def _finest_levels(bins_by_level: tuple[tuple[int, ...], ...], max_cells: float)
         if not candidates:
             return tuple(levels)
         levels[min(candidates)[1]] -= 1
-
-
-# Refined tables: heavy cells of a two-way table are cut into parts, the others stay. Releases of earlier versions hold
-# such tables, from a second measurement of what a first one had found heavy; nothing measures them any more.
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RefinedTable:
-    """A two-way table whose heavy cells are cut into parts."""
-
-    shape: Shape
-    """The table that was refined."""
-    levels: Levels
-    """The finest level that a part needs, of either attribute: together they make the grid."""
-    groups: NDArray[np.int64]
-    """The cell of every bin of the grid, flat."""
-    parents: NDArray[np.int64]
-    """The cell of the coarse table that holds each cell."""
-
-    @property
-    def parts(self) -> NDArray[np.int64]:
-        """How many cells each cell of the coarse table is cut into; 1 if it is whole."""
-        return np.bincount(self.parents)
-
-    def cell_of_row_codes(self, hierarchy: Hierarchy) -> NDArray[np.int64]:
-        """The cell of every pair of row codes."""
-        down, across = (
-            hierarchy.bin_of_row_codes(a, level)
-            for a, level in zip(self.shape.attributes, self.levels, strict=True)
-        )
-        return self.groups[
-            np.add.outer(down * hierarchy.bins(self.shape.attributes[1], self.levels[1]), across)
-        ]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PartialTable:
-    """Some cells of a two-way table, each made of pairs of row codes; the rest of the table is left open."""
-
-    attributes: tuple[int, ...]
-    cells: NDArray[np.int64]
-    """The cell of every pair of row codes, from 0 on, or -1."""
-
-    @property
-    def count(self) -> int:
-        return int(self.cells.max()) + 1

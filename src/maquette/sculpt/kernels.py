@@ -1,8 +1,7 @@
 """The compiled loops: drawing the values of synthetic rows, and swaps of blocks of columns between rows.
 
 Compiled because every draw changes the counts that the next one depends on; numpy would need a call per row and
-attribute. Arrays of tables are those of `targets.Layout` and `targets.PartialTables`, described there. Shapes below: m
-rows, d attributes.
+attribute. Arrays of tables are those of `targets.Layout`, described there. Shapes below: m rows, d attributes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from maquette import _lazy_numba as numba
 from maquette.sculpt.targets import (
-    BINS,
     CELL,
     CELL_FIRST,
     CELL_OWN,
@@ -23,12 +21,8 @@ from maquette.sculpt.targets import (
     FIRST_MAP,
     FIRST_SIZE,
     LEVEL,
-    LINES,
     MAP,
     ORDER,
-    OTHER,
-    OTHER_STEP,
-    OWN_STEP,
     SECOND,
     SECOND_MAP,
     SECOND_SIZE,
@@ -150,20 +144,14 @@ def draw_values(
     line_at: Any,
     lines: Any,
     values: Any,
-    part_pointers: Any,
-    part_members: Any,
-    part_bins: Any,
-    starts: Any,
-    runs: Any,
     seed: Any,
 ) -> None:
     """Draw every value of every row once, attribute by attribute.
 
     `rows` (m, d) are row codes, changed in place; `attribute_order` (d) says in which order attributes are drawn.
-    `depths` (d), `bins` (d, levels) and `parents` are those of `LevelMaps`; `pointers` and `members` the layout's;
-    `part_pointers`, `part_members`, `part_bins`, `starts` and `runs` those of `PartialTables`. `potentials`
-    (cells) are log-potentials, kept up to date; `gains` (cells) is by how much one more row in a cell lowers its
-    potential. `widths` to `values` are those of `Scratch`. `seed` starts a 64-bit xorshift generator.
+    `depths` (d), `bins` (d, levels) and `parents` are those of `LevelMaps`; `pointers` and `members` the layout's.
+    `potentials` (cells) are log-potentials, kept up to date; `gains` (cells) is by how much one more row in a cell
+    lowers its potential. `widths` to `values` are those of `Scratch`. `seed` starts a 64-bit xorshift generator.
 
     One attribute at a time, so that its tables stay in the processor's cache for all rows. They are copied into
     `lines`: a run of potentials along the attribute in pieces of what is added at once, and their gains behind it.
@@ -198,7 +186,7 @@ def draw_values(
                     at += 2 * step
         if is_end:
             continue
-        depth, part_start, part_end = depths[a], part_pointers[a], part_pointers[a + 1]
+        depth = depths[a]
         for v in range(len(rows)):
             row = rows[v]
             for q in range(count):
@@ -223,12 +211,6 @@ def draw_values(
                     sums[x + 2] = s2
                     sums[x + 3] = s3
                 first = last
-            for q in range(part_start, part_end):
-                t = part_members[q]
-                line = t[LINES] + row[t[OTHER]]
-                for r in range(starts[line], starts[line + 1]):
-                    for x in range(runs[r, 0], runs[r, 1]):
-                        finest[x] += potentials[runs[r, 2]]
             for level in range(depth - 2, -1, -1):
                 for x in range(bins[a, level]):
                     logs[level, x] += logs[level + 1, parents[a, level, x]]
@@ -266,17 +248,6 @@ def draw_values(
                         values[p + new_bin] -= values[p + step + new_bin]
                 first = last
                 old_bin, new_bin = zero + parents[a, level, old_bin], zero + parents[a, level, new_bin]
-            for q in range(part_start, part_end):
-                t = part_members[q]
-                line = t[BINS] + t[OTHER_STEP] * row[t[OTHER]]
-                old_cell = part_bins[line + t[OWN_STEP] * old]
-                new_cell = part_bins[line + t[OWN_STEP] * new]
-                if old_cell == new_cell:
-                    continue
-                if old_cell >= 0:
-                    potentials[old_cell] += gains[old_cell]
-                if new_cell >= 0:
-                    potentials[new_cell] -= gains[new_cell]
             row[a] = new
 
 
@@ -289,9 +260,6 @@ def swap_pass(
     maps: NDArray[Any],
     pointers: NDArray[np.int64],
     members: NDArray[np.int32],
-    part_pointers: NDArray[np.int64],
-    part_members: NDArray[np.int64],
-    part_bins: NDArray[np.int32],
     residual: NDArray[np.float64],
     precisions: NDArray[np.float64],
 ) -> None:
@@ -299,10 +267,10 @@ def swap_pass(
 
     `rows` (m, d) are row codes, changed in place; proposal i gives row `receivers[i]` the block `choices[i]` of row
     `donors[i]` (m each). `blocks` (blocks, d) says which attributes a block holds. `maps`, `pointers`, `members` are
-    the layout's, `part_pointers`, `part_members`, `part_bins` those of its partial tables. `residual` (cells) is the
-    wanted minus the current count, kept up to date; `precisions` (cells) is the weight of each squared residual.
+    the layout's. `residual` (cells) is the wanted minus the current count, kept up to date; `precisions` (cells) is the
+    weight of each squared residual.
     """
-    tables = len(members) + len(part_members)
+    tables = len(members)
     _swap_pass(
         rows,
         receivers,
@@ -312,9 +280,6 @@ def swap_pass(
         maps,
         pointers,
         members,
-        part_pointers,
-        part_members,
-        part_bins,
         residual,
         precisions,
         np.empty(rows.shape[1], dtype=np.bool_),
@@ -334,9 +299,6 @@ def _swap_pass(
     maps: Any,
     pointers: Any,
     members: Any,
-    part_pointers: Any,
-    part_members: Any,
-    part_bins: Any,
     residual: Any,
     precisions: Any,
     differs: Any,
@@ -386,29 +348,10 @@ def _swap_pass(
                 left[count] = old
                 entered[count] = new
                 count += 1
-            for q in range(part_pointers[a], part_pointers[a + 1]):
-                t = part_members[q]
-                b = t[OTHER]
-                if b < a and differs[b]:
-                    continue
-                at, own_step, other_step = t[BINS], t[OWN_STEP], t[OTHER_STEP]
-                old_cell = part_bins[at + own_step * row[a] + other_step * row[b]]
-                new_cell = part_bins[at + own_step * proposal[a] + other_step * proposal[b]]
-                if old_cell == new_cell:
-                    continue
-                if old_cell >= 0:
-                    change += precisions[old_cell] * (1 + 2 * residual[old_cell])
-                if new_cell >= 0:
-                    change += precisions[new_cell] * (1 - 2 * residual[new_cell])
-                left[count] = old_cell
-                entered[count] = new_cell
-                count += 1
         if count == 0 or change >= 0:
             continue
         for i in range(count):
-            if left[i] >= 0:  # a partial table leaves most of its cells open
-                residual[left[i]] += 1.0
-            if entered[i] >= 0:
-                residual[entered[i]] -= 1.0
+            residual[left[i]] += 1.0
+            residual[entered[i]] -= 1.0
         for a in range(d):
             row[a] = proposal[a]

@@ -20,7 +20,7 @@ from maquette.domain import Domain
 from maquette.models.fits import project_simplex
 from maquette.models.residual import ResidualModel
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt.bins import MAX_DENSE_CODES, Hierarchy, PartialTable, RefinedTable, Shape
+from maquette.sculpt.bins import MAX_DENSE_CODES, Hierarchy, Shape
 from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
@@ -32,8 +32,6 @@ _GUESS = 0.25
 """The tau^2 that weighs the cells while tau^2 is estimated."""
 SCORE_BINS = 8
 """Bins per attribute in which a pair's dependence is measured."""
-_SIGNIFICANT = 2.0
-"""Deviations of chi-square by which the parts of a cell must miss their prior, together, to be targets of their own."""
 # Limits:
 _MIN_DEVIATION = 0.5
 """Of a count, in place of none: what a single code or bin holds is known but for the total."""
@@ -112,12 +110,14 @@ def iterative_fit(
 
 
 class TableMeasurement(NamedTuple):
-    """One noisy table, of its shape or of that shape refined."""
+    """One noisy table."""
 
     shape: Shape
     noisy: NoisyTable
     prior: NDArray[np.float64]
-    """What was predicted of the table (not refined) before it was measured, flat, in counts."""
+    """What was predicted of the table before it was measured, flat, in counts."""
+    cells: NDArray[np.int64] | None = None
+    """The cell that holds every value, where a release of an earlier version measured heavy cells in parts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,22 +156,6 @@ class TableEstimate:
         return shrink(self.counts, self.prior, self.prior_variances, variance=self.variances)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CellParts:
-    """The parts of heavy cells of a refined table."""
-
-    table: PartialTable
-    counts: NDArray[np.float64]
-    variances: NDArray[np.float64]
-    prior: NDArray[np.float64]
-    """What the whole cells and the one-way tables predict of them."""
-
-    @property
-    def prior_variances(self) -> NDArray[np.float64]:
-        """tau^2 of every part."""
-        return prior_variances(self.counts, self.prior, variance=self.variances)
-
-
 @dataclass(slots=True, eq=False)
 class Measurements:
     """Everything that has been released so far."""
@@ -191,8 +175,6 @@ class Measurements:
     score_noise: float = 0.0
     """Of a score, before it was raised."""
     tables: list[TableMeasurement] = field(default_factory=list)
-    refined: dict[Shape, RefinedTable] = field(default_factory=dict)
-    """Of a release of an earlier version: a measurement of such a shape may be of the refined or the coarse table."""
     rounds: int = 0
     """Of private selection, each decided by what the earlier ones released (see `rounds`)."""
     margins: list[NDArray[np.float64]] = field(default_factory=list)
@@ -231,10 +213,8 @@ class Measurements:
         self._estimates = None
 
     def estimates(self) -> dict[Shape, TableEstimate]:
-        """Every shape once, in the order of the first measurements; refined tables summed to their coarse cells.
-
-        Once reconciled, their margins are the one-way tables.
-        """
+        """Every shape once, in the order of the first measurements; once reconciled, their margins are the one-way
+        tables."""
         if self._estimates is None or self._estimates[0] != len(self.tables):
             tables = self._combined()
             if self.margins:
@@ -245,14 +225,12 @@ class Measurements:
     def _combined(self) -> dict[Shape, TableEstimate]:
         """Every shape by all its measurements, as they are."""
         estimates: dict[Shape, TableEstimate] = {}
-        for shape, noisy, prior in self.tables:
-            counts, variance = noisy.values.astype(np.float64), float(noisy.variance)
-            if noisy.binned.groups is None:
-                estimate = TableEstimate(shape, counts, np.full(len(counts), variance), prior)
-            else:
-                refined = self.refined[shape]
-                sums = np.bincount(refined.parents, counts).astype(np.float64)
-                estimate = TableEstimate(shape, sums, variance * refined.parts.astype(np.float64), prior)
+        for shape, noisy, prior, cells in self.tables:
+            counts, variances = noisy.values.astype(np.float64), np.full(len(prior), float(noisy.variance))
+            if cells is not None:
+                counts = np.bincount(cells, counts, minlength=len(prior)).astype(np.float64)
+                variances *= np.bincount(cells, minlength=len(prior))
+            estimate = TableEstimate(shape, counts, variances, prior)
             estimates[shape] = estimates[shape].combine(estimate) if shape in estimates else estimate
         return estimates
 
@@ -261,7 +239,7 @@ class Measurements:
 
         Without them nothing would hold such a pair where it is while rows follow the tables that share its attributes.
         """
-        pairs = {shape.attributes for shape, _, _ in self.tables}
+        pairs = {table.shape.attributes for table in self.tables}
         estimates: dict[Shape, TableEstimate] = {}
         for pair, score in self.scores.items():
             if pair in pairs:
@@ -272,17 +250,6 @@ class Measurements:
             deviation = math.hypot(score, self.score_noise) / (math.sqrt(2 / math.pi) * len(product))
             estimates[shape] = TableEstimate(shape, product, deviation**2 + product, product)
         return estimates
-
-    def cell_parts(self) -> list[CellParts]:
-        """The parts of refined cells that are plainly not divided as the one-way tables are."""
-        if not self.refined:
-            return []
-        estimates = self.estimates()
-        parts = [
-            self._cell_parts(refined, estimates[shape].counts, estimates[shape].smooth)
-            for shape, refined in self.refined.items()
-        ]
-        return [part for part in parts if len(part.counts)]
 
     def product(self, shape: Shape) -> NDArray[np.float64]:
         """A table as if its attributes were independent, flat."""
@@ -318,32 +285,6 @@ class Measurements:
         prior = self.product(shape) if len(sizes) == 2 else estimate.prior
         variances = np.maximum(estimate.variances * own, _MIN_DEVIATION**2)
         return TableEstimate(shape, table.ravel(), variances, prior)
-
-    def _cell_parts(
-        self, refined: RefinedTable, whole: NDArray[np.float64], smooth: NDArray[np.float64]
-    ) -> CellParts:
-        """Parts by all measurements of the refined table, shifted alike to add up to what their cell is known to hold.
-
-        `whole` and `smooth` are the cells as measured and as smoothed.
-        """
-        noisy = [
-            t.noisy for t in self.tables if t.shape == refined.shape and t.noisy.binned.groups is not None
-        ]
-        precisions = [1 / float(table.variance) for table in noisy]
-        counts = np.average([table.values for table in noisy], axis=0, weights=precisions)
-        variance = 1 / sum(precisions)
-        parents, parts = refined.parents, refined.parts
-        counts += ((whole - np.bincount(parents, counts)) / parts)[parents]
-        grid = self.product(Shape(refined.shape.attributes, refined.levels))
-        product = np.bincount(refined.groups, grid).astype(np.float64) + 1e-9
-        prior = (smooth / np.bincount(parents, product))[parents] * product
-        freedom = parts - 1
-        surplus = np.bincount(parents, (counts - prior) ** 2) / variance - freedom
-        chosen = np.flatnonzero(((surplus > _SIGNIFICANT * np.sqrt(2 * freedom)) & (freedom > 0))[parents])
-        cells = np.full(len(parents), -1)
-        cells[chosen] = np.arange(len(chosen))
-        table = PartialTable(refined.shape.attributes, cells[refined.cell_of_row_codes(self.hierarchy)])
-        return CellParts(table, counts[chosen], np.full(len(chosen), variance), prior[chosen])
 
 
 def from_residuals(

@@ -24,7 +24,7 @@ from maquette.queries.marginals import Binned, Cuts
 from maquette.questions.measurement import NoisyTable, Size
 from maquette.questions.noise import law_of_variance
 from maquette.receipt import Receipt
-from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, RefinedTable, Shape, bin_index, nested_cuts
+from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, bin_index, nested_cuts
 from maquette.sculpt.measurements import Measurements, TableMeasurement, from_residuals, total_of
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.one_way import smooth_one_way
@@ -156,7 +156,7 @@ def _finish(
     sampler: RowSampler, measurements: Measurements, times: int, rng: np.random.Generator
 ) -> NDArray[np.uint16]:
     """Sweep to everything measured, make more rows or average, and repair rows that still miss the tables."""
-    sets = {shape.attributes for shape, _, _ in measurements.tables}
+    sets = {table.shape.attributes for table in measurements.tables}
     pairs = sorted({pair for attributes in sets for pair in combinations(attributes, 2)})
     sweep(sampler, min_gains=MIN_GAINS, more=MORE_SWEEPS, progress=_quiet)
     if times > 1:
@@ -213,28 +213,31 @@ def _one_way(model: SculptModel, tables: Sequence[NoisyTable], hierarchy: Hierar
 
 
 def _add_pairs(measurements: Measurements, pairs: Sequence[NoisyTable]) -> None:
-    """Two-way tables, and those with refined cells as refinements of a coarser one of the same pair."""
-    coarse: dict[tuple[int, ...], Shape] = {}
+    """Two-way tables; those with heavy cells in parts, which earlier versions measured after a table of the same pair,
+    as sums to the cells of that table."""
+    whole: dict[tuple[int, ...], Shape] = {}
     for table in sorted(pairs, key=lambda table: table.binned.groups is not None):
-        shape = _shape(measurements.hierarchy, table.binned)
+        fine = _shape(measurements.hierarchy, table.binned)
+        shape, cells = fine, None
         if table.binned.groups is not None:
-            fine, shape = shape, coarse[shape.attributes]
-            groups = np.asarray(table.binned.groups)
-            measurements.refined[shape] = _refined(measurements.hierarchy, shape, fine, groups)
-        coarse.setdefault(shape.attributes, shape)
-        measurements.tables.append(TableMeasurement(shape, table, measurements.product(shape)))
+            shape = whole[fine.attributes]
+            cells = _cells_of_groups(measurements.hierarchy, shape, fine, np.asarray(table.binned.groups))
+        whole.setdefault(shape.attributes, shape)
+        prior = measurements.product(shape)
+        measurements.tables.append(TableMeasurement(shape, table, prior, cells))
 
 
-def _refined(hierarchy: Hierarchy, shape: Shape, fine: Shape, groups: NDArray[np.int64]) -> RefinedTable:
+def _cells_of_groups(
+    hierarchy: Hierarchy, shape: Shape, fine: Shape, groups: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The cell of a table that holds each group of bins of a finer one of the same pair."""
     down, across = (
         bin_index(hierarchy.cuts[a][inner], hierarchy.cuts[a][outer])
         for a, inner, outer in zip(shape.attributes, fine.levels, shape.levels, strict=True)
     )
-    parents = np.zeros(int(groups.max()) + 1, dtype=np.int64)
-    parents[groups] = np.add.outer(
-        down * hierarchy.bins(shape.attributes[1], shape.levels[1]), across
-    ).ravel()
-    return RefinedTable(shape, fine.levels, groups, parents)
+    cells = np.zeros(int(groups.max()) + 1, dtype=np.int64)
+    cells[groups] = np.add.outer(down * hierarchy.bins(shape.attributes[1], shape.levels[1]), across).ravel()
+    return cells
 
 
 def _shape(hierarchy: Hierarchy, table: Binned) -> Shape:

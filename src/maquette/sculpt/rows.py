@@ -114,7 +114,7 @@ def extend(sampler: RowSampler, measurements: Measurements, *, rng: np.random.Ge
     places: dict[Shape, list[slice]] = {}
     for number, shape in enumerate(sampler.layout.shapes):
         places.setdefault(shape, []).append(sampler.layout.place(number))
-    integral = np.zeros(layout.cells)  # partial tables may have changed, and start at zero
+    integral = np.zeros(layout.cells)
     for number, shape in enumerate(layout.shapes):
         if places.get(shape):
             integral[layout.place(number)] = sampler.integral[places[shape].pop(0)]
@@ -339,7 +339,7 @@ def _towards(
     """The same rows with the average of the fine tables as further targets."""
     targets, layout = sampler.targets, sampler.layout
     return RowSampler(
-        Layout.of(fine.hierarchy, [*layout.shapes, *fine.shapes], layout.partial.tables),
+        Layout.of(fine.hierarchy, [*layout.shapes, *fine.shapes]),
         Targets(
             np.concatenate([targets.counts, average]),
             np.concatenate([targets.deviations, np.ones(fine.cells)]),
@@ -433,15 +433,14 @@ def swap_blocks(
     in_block = np.zeros((len(blocks), d), dtype=np.bool_)
     for i, block in enumerate(blocks):
         in_block[i, list(block)] = True
-    looked_up = in_block @ (np.diff(layout.pointers) + np.diff(layout.partial.pointers))
+    looked_up = in_block @ np.diff(layout.pointers)
     residual = goals - layout.count(rows)
     squares = float(precisions @ residual**2)
     tables = layout.levels.maps.ravel(), layout.pointers, layout.members
-    parts = layout.partial.pointers, layout.partial.members, layout.partial.bins
     falling, max_passes, max_looked_up = _THOROUGH if thorough else _BRIEF
     for _ in range(int(np.clip(max_looked_up / (m * looked_up.mean()), 1, max_passes))):
         draws = rng.permutation(m), rng.integers(0, m, m), rng.integers(0, len(blocks), m)
-        swap_pass(rows, *draws, in_block, *tables, *parts, residual, precisions)
+        swap_pass(rows, *draws, in_block, *tables, residual, precisions)
         before, squares = squares, float(precisions @ residual**2)
         if squares > falling * before:
             return

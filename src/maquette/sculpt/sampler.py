@@ -93,7 +93,7 @@ class RowSampler:
         are near them already.
         """
         gain, potential = self._update_potentials(min_gain)
-        layout, (m, d), partial = self.layout, self.rows.shape, self.layout.partial
+        layout, (m, d) = self.layout, self.rows.shape
         potential, gain = potential.astype(np.float32), gain.astype(np.float32)
         # rows are exchangeable: in a new order they are read one after the other, which memory is made for
         self.rows[:] = self.rows[self._rng.permutation(m)]
@@ -109,11 +109,6 @@ class RowSampler:
                 potential,
                 gain,
                 *self._scratch,
-                partial.pointers,
-                partial.members,
-                partial.bins,
-                partial.starts,
-                partial.runs,
                 self._rng.integers(1, 2**63, dtype=np.uint64),
             )
         self.counts = layout.count(self.rows)
@@ -140,7 +135,5 @@ class RowSampler:
 def _tables_sharing(layout: Layout) -> NDArray[np.float64]:
     """For every cell, how many tables share the busiest attribute of its table."""
     busy = np.diff(layout.pointers).astype(np.float64)
-    partial = [(table.attributes, table.count) for table in layout.partial.tables]
-    attributes = [shape.attributes for shape in layout.shapes]
-    tables = [*partial, *zip(attributes, np.diff(layout.offsets).tolist(), strict=True)]
-    return np.concatenate([np.full(cells, max(busy[a] for a in names)) for names, cells in tables])
+    busiest = [max(busy[a] for a in shape.attributes) for shape in layout.shapes]
+    return np.repeat(busiest, np.diff(layout.offsets))

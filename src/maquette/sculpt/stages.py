@@ -217,7 +217,7 @@ def measure_worst(
     worst = [shapes[i] for i in chosen]
     measure(curator, measurements, worst, predict(worst), [variance] * len(worst))
     surplus = 0.0
-    for _, noisy, prior in measurements.tables[-len(worst) :]:
+    for _, noisy, prior, _ in measurements.tables[-len(worst) :]:
         chance = np.sqrt(2 / math.pi * (float(noisy.variance) + 2 * prior)).sum()
         surplus += float(np.abs(noisy.values - prior).sum() - chance)
     return surplus
@@ -268,7 +268,7 @@ def measure_pairs_again(
 def pair_prices(table_noise: TableNoise, measurements: Measurements) -> dict[Shape, float]:
     """What was paid for every two-way table."""
     prices: dict[Shape, float] = {}
-    for shape, noisy, _ in measurements.tables:
+    for shape, noisy, *_ in measurements.tables:
         if len(shape.attributes) == 2:
             prices[shape] = prices.get(shape, 0.0) + table_noise.price(float(noisy.variance))
     return prices

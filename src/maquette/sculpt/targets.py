@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.queries.counting import count_tables
-from maquette.sculpt.bins import Hierarchy, PartialTable, Shape, bin_index
-from maquette.sculpt.measurements import CellParts, Measurements, TableEstimate
+from maquette.sculpt.bins import Hierarchy, Shape, bin_index
+from maquette.sculpt.measurements import Measurements
 
 MAX_ORDER = 3
 """Attributes of the widest table that rows are fitted to."""
@@ -38,92 +38,6 @@ _FORBIDDEN_LOG = -25.0
 """The log-potential of cells that the domain forbids: never drawn in single precision beside any allowed cell."""
 _FORBIDDEN_PRECISION = 1e6
 """The precision of such cells where rows are repaired."""
-
-# Partial tables: parts of heavy cells, most of the table left open. A full table at that resolution would cost a row
-# the bins along both attributes; here a visit touches just the runs of bins that belong to some cell.
-
-PART_OWN, OTHER, LINES, BINS, OWN_STEP, OTHER_STEP = range(6)
-"""Columns of a partial table as one of its attributes sees it: that attribute, the other one, where its lines begin in
-`PartialTables.starts`, where its bins begin in `PartialTables.bins`, and the strides of both attributes there."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PartialTables:
-    """All partial tables in flat arrays, their cells numbered in one run."""
-
-    tables: tuple[PartialTable, ...]
-    offsets: NDArray[np.int64]
-    """(tables + 1) Where each table's cells begin."""
-    pointers: NDArray[np.int64]
-    """(attributes + 1) Where each attribute's run in `members` begins."""
-    members: NDArray[np.int64]
-    """(2 tables, 6) What a visit of an attribute needs of every table that holds it, in the columns above."""
-    bins: NDArray[np.int32]
-    """The cell of every pair of row codes, table after table, or -1."""
-    starts: NDArray[np.int64]
-    """For every member and row code of the other attribute (a line), where its runs begin."""
-    runs: NDArray[np.int32]
-    """(runs, 3) First row code, the one after the last, and the cell."""
-
-    @classmethod
-    def of(cls, attributes: int, tables: Sequence[PartialTable]) -> PartialTables:
-        offsets = np.cumsum([0, *(table.count for table in tables)]).astype(np.int64)
-        members: list[list[list[int]]] = [[] for _ in range(attributes)]
-        bins, runs, starts = [np.zeros(0, np.int64)], [np.zeros((0, 3), np.int64)], [np.zeros(0, np.int64)]
-        lines = first_bin = first_run = 0
-        for table, offset in zip(tables, offsets[:-1], strict=True):
-            grid = np.where(table.cells >= 0, table.cells + offset, -1)
-            strides = (grid.shape[1], 1)
-            for own, lines_of_other in ((0, grid.T), (1, grid)):
-                a, b = table.attributes[own], table.attributes[1 - own]
-                members[a].append([a, b, lines, first_bin, strides[own], strides[1 - own]])
-                line_runs, line_starts = _runs(lines_of_other)
-                runs.append(line_runs)
-                starts.append(line_starts + first_run)
-                lines += len(line_starts)
-                first_run += len(line_runs)
-            bins.append(grid.ravel())
-            first_bin += grid.size
-        return cls(
-            tables=tuple(tables),
-            offsets=offsets,
-            pointers=np.cumsum([0, *map(len, members)]).astype(np.int64),
-            members=np.array([row for run in members for row in run], dtype=np.int64).reshape(-1, 6),
-            bins=np.concatenate(bins).astype(np.int32),
-            starts=np.concatenate(starts),
-            runs=np.concatenate(runs).astype(np.int32),
-        )
-
-    @property
-    def cells(self) -> int:
-        return int(self.offsets[-1])
-
-    def place(self, table: int) -> slice:
-        """Where one table's cells stand."""
-        return slice(int(self.offsets[table]), int(self.offsets[table + 1]))
-
-    def count(self, rows: NDArray[np.uint16]) -> NDArray[np.int64]:
-        """How many rows lie in every cell."""
-        counts = np.zeros(self.cells, dtype=np.int64)
-        for table, offset in zip(self.tables, self.offsets[:-1], strict=True):
-            a, b = table.attributes
-            cells = table.cells[rows[:, a], rows[:, b]]
-            counts[offset : offset + table.count] = np.bincount(cells[cells >= 0], minlength=table.count)
-        return counts
-
-
-def _runs(grid: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The runs of one cell along every line of a grid, and where those of each line begin; one more at the end."""
-    lines, length = grid.shape
-    edges = np.ones((lines, length), dtype=bool)
-    edges[:, 1:] = grid[:, 1:] != grid[:, :-1]
-    line, first = np.nonzero(edges)
-    stop = np.append(first[1:], 0)
-    stop[stop == 0] = length
-    cell = grid[line, first]
-    in_cell = cell >= 0
-    begin = np.searchsorted(line[in_cell], np.arange(lines + 1))
-    return np.column_stack([first, stop, cell])[in_cell], begin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +86,7 @@ order."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Many tables side by side in one array of cells; those of partial tables stand first."""
+    """Many tables side by side in one array of cells."""
 
     hierarchy: Hierarchy
     levels: LevelMaps
@@ -187,12 +101,9 @@ class Layout:
     """(attributes + 1) Where each attribute's run in `members` begins."""
     members: NDArray[np.int32]
     """(incidences, COLUMNS) What a visit of an attribute needs of every table that holds it, the finest level first."""
-    partial: PartialTables
 
     @classmethod
-    def of(
-        cls, hierarchy: Hierarchy, shapes: Sequence[Shape], partial: Sequence[PartialTable] = ()
-    ) -> Layout:
+    def of(cls, hierarchy: Hierarchy, shapes: Sequence[Shape]) -> Layout:
         count = len(shapes)
         used: list[set[int]] = [{0} for _ in hierarchy.cuts]
         for shape in shapes:
@@ -201,11 +112,10 @@ class Layout:
         ordered = [sorted(levels) for levels in used]
         levels = LevelMaps.of(hierarchy, ordered)
         sizes = np.ones((count, MAX_ORDER), dtype=np.int64)
-        partials = PartialTables.of(len(used), partial)
         for i, shape in enumerate(shapes):
             for j, (a, level) in enumerate(zip(*shape, strict=True)):
                 sizes[i, j] = hierarchy.bins(a, level)
-        offsets = partials.cells + np.concatenate([[0], np.cumsum(sizes.prod(axis=1))]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(sizes.prod(axis=1))]).astype(np.int64)
         members: list[list[list[int]]] = [[] for _ in used]
         for i, shape in enumerate(shapes):
             places = [(a, ordered[a].index(level)) for a, level in zip(*shape, strict=True)]
@@ -222,7 +132,6 @@ class Layout:
             members=np.array(
                 [row for run in members for row in sorted(run, key=itemgetter(LEVEL))], dtype=np.int32
             ).reshape(-1, COLUMNS),
-            partial=partials,
         )
 
     @property
@@ -235,13 +144,12 @@ class Layout:
 
     @property
     def interactions_at(self) -> int:
-        """Where the cells of tables of several attributes begin; one-way and partial tables stand before."""
+        """Where the cells of tables of several attributes begin; one-way tables stand before."""
         return int(self.offsets[np.searchsorted(self.orders, 2)])
 
     def count(self, rows: NDArray[np.uint16]) -> NDArray[np.float64]:
         """How many rows lie in every cell."""
-        tables = count_shapes(self.hierarchy, self.shapes, rows)
-        return np.concatenate([self.partial.count(rows), *tables], dtype=np.float64)
+        return np.concatenate(count_shapes(self.hierarchy, self.shapes, rows), dtype=np.float64)
 
 
 def count_shapes(
@@ -327,14 +235,13 @@ def blend(
 def targets_of(measurements: Measurements, m: int) -> tuple[Layout, Targets]:
     """Everything released as targets for m rows.
 
-    One-way tables, structural zeros, tables of several attributes, pairs that were not measured, parts of cells.
+    One-way tables, structural zeros, tables of several attributes, pairs that were not measured.
     """
     hierarchy, one_way, zeros = measurements.hierarchy, measurements.one_way, measurements.structural_zeros
-    estimates, parts = measurements.estimates(), measurements.cell_parts()
-    unmeasured = measurements.unmeasured_pairs()
+    estimates, unmeasured = measurements.estimates(), measurements.unmeasured_pairs()
     singles = [Shape((a,), (0,)) for a in range(len(one_way))]
     shapes = [*singles, *(shape for shape, _ in zeros), *estimates, *unmeasured]
-    layout = Layout.of(hierarchy, shapes, [part.table for part in parts])
+    layout = Layout.of(hierarchy, shapes)
     counts, deviations, prior_deviations = np.empty((3, layout.cells))
     fixed = np.zeros(layout.cells)
     places = iter(range(len(shapes)))
@@ -348,11 +255,8 @@ def targets_of(measurements: Measurements, m: int) -> tuple[Layout, Targets]:
         place = layout.place(next(places))
         counts[place], deviations[place], prior_deviations[place] = 0.0, 1.0, 0.0
         fixed[place] = np.where(allowed, 0.0, _FORBIDDEN_LOG)
-    tables: list[tuple[slice, TableEstimate | CellParts]] = [
-        *((layout.place(next(places)), estimate) for estimate in estimates.values()),
-        *((layout.partial.place(i), part) for i, part in enumerate(parts)),
-    ]
-    for place, table in tables:
+    for table in estimates.values():
+        place = layout.place(next(places))
         counts[place] = table.counts
         deviations[place] = np.sqrt(table.variances)
         prior_deviations[place] = np.sqrt(table.prior_variances)
