@@ -15,7 +15,7 @@ from maquette.sculpt import stages
 from maquette.sculpt.allocation import RiskModel, TableNoise
 from maquette.sculpt.bins import Hierarchy
 from maquette.sculpt.measurements import Measurements
-from maquette.sculpt.scores import estimate_slopes, finer_bins, measure_scores
+from maquette.sculpt.stages import estimate_slopes, finer_bins, measure_scores
 from support.pair_scores import pair_scores
 
 N, CODES = 20_000, 32

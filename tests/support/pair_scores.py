@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from maquette.sculpt.scores import PairScores
+from maquette.sculpt.stages import PairScores
 
 
 def pair_scores(values: Sequence[float], *, noise: float, slope: float = 0.0) -> PairScores:

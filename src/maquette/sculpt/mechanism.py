@@ -57,8 +57,7 @@ from maquette.sculpt.rows import (
     sweep,
 )
 from maquette.sculpt.sampler import RowSampler
-from maquette.sculpt.scores import measure_scores
-from maquette.sculpt.stages import SCORE_SHARE, BudgetView, DirectPart, part_of
+from maquette.sculpt.stages import SCORE_SHARE, BudgetView, DirectPart, measure_scores, part_of
 from maquette.sculpt.targets import predict, structural_zeros
 from maquette.sculpt.third_order import candidate_triples
 
