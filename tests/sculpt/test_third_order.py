@@ -13,11 +13,11 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.models.answers import generator
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.questions.noise import law_of_variance
-from maquette.sculpt import third_order
+from maquette.sculpt import rounds
 from maquette.sculpt.allocation import TableNoise
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements, TableMeasurement
-from maquette.sculpt.third_order import TripleScores, choose_triples
+from maquette.sculpt.rounds import TripleScores, choose_triples
 
 COLUMNS, N = 5, 20_000
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=4) for i in range(COLUMNS)))
@@ -89,7 +89,7 @@ def measured(tied, *, price):
         measurements.tables.append(TableMeasurement(shape, noisy, measurements.product(shape)))
     gate.asked.clear()
     budget.left = Fraction(price)
-    third_order.measure_triples(
+    rounds.measure_triples(
         gate,
         budget,
         NOISE,
@@ -122,7 +122,7 @@ def test_where_chance_moves_a_cell_by_more_than_noise_the_triple_is_measured():
 
 
 def test_the_strongest_are_taken_where_time_is_short(monkeypatch):
-    monkeypatch.setattr(third_order, "_VISITS", 3.0 * 2 * N)
+    monkeypatch.setattr(rounds, "_VISITS", 3.0 * 2 * N)
     values = np.array([70.0, 10.0, 90.0, 80.0])
     assert choose_triples(TripleScores(values, 1.0), np.zeros(4), deviation=1.0, rows=N) == [2, 3]
 
@@ -154,8 +154,6 @@ def test_chance_alone_scores_about_zero():
             tables.append((table - interaction).ravel())
         return tables
 
-    scores = third_order.measure_triple_scores(
-        gate, budget, measurements, TRIPLES, with_right_pairs, sampling=0.0
-    )
+    scores = rounds.measure_triple_scores(gate, budget, measurements, TRIPLES, with_right_pairs, sampling=0.0)
     raw = math.sqrt(2 / math.pi * N * 64)
     assert abs(float(scores.values.mean())) < 0.1 * raw

@@ -9,7 +9,7 @@ import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
 from maquette.models.answers import generator
 from maquette.sculpt import mechanism as running
-from maquette.sculpt.third_order import candidate_triples, hash_sets
+from maquette.sculpt.rounds import candidate_triples, hash_sets
 
 WIDE = 30
 NAMES = tuple(f"column {i}" for i in range(WIDE))

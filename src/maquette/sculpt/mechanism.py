@@ -37,13 +37,13 @@ from maquette.models.residual import ResidualModel
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
 from maquette.questions.noise import independent
-from maquette.sculpt import allocation, stages, third_order
+from maquette.sculpt import allocation, rounds, stages
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
 from maquette.sculpt.dense import dense_outcome, fit_many, is_long
 from maquette.sculpt.growth import growth
 from maquette.sculpt.measurements import Measurements, from_residuals
 from maquette.sculpt.model import SculptModel
-from maquette.sculpt.rounds import ONE_WAY_FACTOR, Rounds, candidate_sets, measure_in_rounds, plan_rounds
+from maquette.sculpt.rounds import Rounds
 from maquette.sculpt.rows import (
     MIN_GAINS,
     MORE_SWEEPS,
@@ -59,7 +59,6 @@ from maquette.sculpt.rows import (
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.stages import SCORE_SHARE, BudgetView, DirectPart, measure_scores, part_of
 from maquette.sculpt.targets import predict, structural_zeros
-from maquette.sculpt.third_order import candidate_triples
 
 # Limits of time and memory:
 MAX_PAIRS = 25_000
@@ -96,22 +95,22 @@ class Run:
         """All stages, and the rows that are fitted to them."""
         pairs, cells = self.sets.pairs, self.curator.domain.shape
         triples = [math.prod(cells[a] for a in triple) for triple in self.triples(MAX_MEASURED_TRIPLES)]
-        third = third_order.plan_third_order(table_noise, size, triples, price=budget.total)
+        third = rounds.plan_third_order(table_noise, size, triples, price=budget.total)
         first = allocation.one_way_share(size.divisor, budget.total, sum(cells), table_noise)
         if turns:
-            first *= ONE_WAY_FACTOR
+            first *= rounds.ONE_WAY_FACTOR
         if not pairs:
             first = float(budget.left) / budget.total
         self.progress("measuring one-way tables", 0.0)
         measurements = stages.measure_one_way(self.curator, budget, table_noise, size, self.sets, share=first)
         measurements.structural_zeros = structural_zeros(measurements.hierarchy)
         if turns:
-            measure_in_rounds(
+            rounds.measure_in_rounds(
                 self.curator,
                 budget,
                 table_noise,
                 measurements,
-                candidate_sets(pairs, self.triples(_comparable(measurements.total)), cells),
+                rounds.candidate_sets(pairs, self.triples(_comparable(measurements.total)), cells),
                 rounds=turns,
                 rows=self.row_count(measurements),
                 rng=self.rng,
@@ -130,7 +129,7 @@ class Run:
         self.sweep(sampler, MIN_GAINS[:2], 0)
         if third.all_tables:
             self.progress("measuring three-way tables", 0.4)
-            third_order.measure_triples(
+            rounds.measure_triples(
                 self.curator,
                 budget,
                 table_noise,
@@ -224,7 +223,9 @@ class Run:
     def triples(self, limit: int, measurements: Measurements | None = None) -> list[tuple[int, ...]]:
         """The triples of the workload, at most so many."""
         scores = None if measurements is None else measurements.scores
-        return candidate_triples(self.sets.triples, self.curator.domain.names, limit=limit, scores=scores)
+        return rounds.candidate_triples(
+            self.sets.triples, self.curator.domain.names, limit=limit, scores=scores
+        )
 
     def row_count(self, measurements: Measurements) -> int:
         """How many rows are fitted: as asked for, else the noisy number of records up to a limit."""
@@ -291,7 +292,7 @@ class PreparedSculpt(Prepared):
         run = Run(curator, task, self._sets, rng, progress)
         if allocation.signal_dominates(task, n=size.divisor, price=budget.left):
             return _run_dense(run, price=budget.left)
-        turns = plan_rounds(table_noise, size, self._sets, price=budget.total)
+        turns = rounds.plan_rounds(table_noise, size, self._sets, price=budget.total)
         if not turns and not allocation.pairs_can_stand_out(
             task, self._sets, n=size.divisor, price=budget.left
         ):

@@ -1,4 +1,4 @@
-"""Rounds of private selection: few tables, each chosen by what the rows so far get wrong.
+"""Tables beyond the measurement of all pairs: few tables chosen in rounds, and the third order.
 
 With a delta the squares of noise add up, so that scoring and measuring every pair costs little more than measuring the
 best ones, unless there are very many pairs. Without one the noise itself adds up: P tables have P times the noise of
@@ -6,24 +6,41 @@ one, and P scores too. Then it pays to choose: a round picks tables by permute-a
 number of tables picked and not by the number of candidates, measures them, and fits rows again. What is not measured
 follows from what is, through the rows. Tables of three attributes of few codes are candidates, too: they hold three
 pairs at the price of one.
+
+Where every triple can be scored, those that stand out of chance are measured: a table that rows fitted to the pairs
+predict well has nothing to say, and would cost noise and time.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from maquette.accounting.budget import UNITS
 from maquette.mechanisms.base import Curator
 from maquette.questions.measurement import Size
-from maquette.sculpt.allocation import AttributeSets, TableNoise
+from maquette.sculpt.allocation import AttributeSets, RiskModel, SetWeights, TableNoise
+from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements
 from maquette.sculpt.rows import MIN_GAINS, begin, sweep
-from maquette.sculpt.stages import BudgetView, measure_worst
+from maquette.sculpt.stages import (
+    MAX_HIDDEN,
+    SCORE_SHARE,
+    BudgetView,
+    Predict,
+    measure,
+    measure_pairs_again,
+    measure_worst,
+    pair_prices,
+)
 from maquette.sculpt.targets import predict
 
 # Chosen on the tuning half of benchmarks/families (cells 2@1-pure and 2@10-pure):
@@ -58,6 +75,22 @@ _MAX_SMALL = 1_000
 """Such tables that are compared."""
 _MAX_ROWS = 20_000
 """Rows between rounds."""
+# Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl). Shares are of the whole
+# price:
+FINE_SHARE, COARSE_SHARE, ROUNDS_SHARE = 0.7, 0.35, 0.2
+"""At most: tables at full resolution, tables in bins, a few tables chosen in rounds."""
+_FINE_SIGNAL, _COARSE_SIGNAL = 15.0, 50.0
+"""Records from which on each is done, in deviations for every cell, in variances."""
+_SCORE_CELLS = 64
+"""Cells of the tables in which the dependence of a triple is measured. Set by hand, on few tables."""
+_STANDS_OUT = -2.0
+"""Deviations of the noise of a score above chance. Set by hand: with 4 the mean error of twins-4 was 6 % larger."""
+_WORTHWHILE = 0.05
+"""Of what the third order may spend: less than this is not worth a further look at the pairs."""
+# A limit of time:
+_VISITS = 4e7
+"""Pairs of a row and one of the attributes of a triple that a sweep visits. With half as many the largest error of rows
+on Adult at epsilon 10 is 1.4 times as large (two seeds)."""
 
 
 class Rounds(NamedTuple):
@@ -141,3 +174,181 @@ def small_triples(pairs: Mapping[tuple[int, ...], float], cells: Sequence[int]) 
 
 def _quiet(share: float) -> None:
     del share
+
+
+# The third order: which triples of attributes are looked at, what is spent on them, and their measurement.
+
+
+@dataclass(frozen=True, slots=True)
+class ThirdOrder:
+    """How tables of three attributes are measured: all of them at once, or a few chosen in rounds."""
+
+    share: float
+    """Of the whole price."""
+    all_tables: bool
+
+
+def plan_third_order(
+    table_noise: TableNoise, size: Size, cells: Sequence[int], *, price: float
+) -> ThirdOrder:
+    """All triples where their cells stand out of the noise, else rounds of private selection. Public inputs only.
+
+    `cells` are those of each triple of the workload.
+    """
+    count, n = len(cells), float(size.divisor)
+    if not count:
+        return ThirdOrder(0.0, False)
+    fine, coarse = (table_noise.variance(price * share / count) for share in (FINE_SHARE, COARSE_SHARE))
+    if n >= _FINE_SIGNAL * float(np.median(cells)) * math.sqrt(fine):
+        return ThirdOrder(FINE_SHARE, True)
+    if n >= _COARSE_SIGNAL * coarse:
+        return ThirdOrder(COARSE_SHARE, True)
+    return ThirdOrder(ROUNDS_SHARE, False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TripleScores:
+    """How far each triple is from what the rows say of it."""
+
+    values: NDArray[np.float64]
+    """L1 distances in counts, less what chance alone would give."""
+    noise: float
+    """The deviation of the noise in each."""
+
+
+def measure_triple_scores(
+    curator: Curator,
+    budget: BudgetView,
+    measurements: Measurements,
+    triples: Sequence[tuple[int, ...]],
+    predict: Predict,
+    *,
+    sampling: float,
+) -> TripleScores:
+    """The distance of every triple from the rows' prediction, in a few bins.
+
+    `sampling` is the variance of a predicted count by its mean. Chance: cells differ by their sampling, as far as that
+    is not fixed by the pairs, which the rows have been fitted to already.
+    """
+    hierarchy = measurements.hierarchy
+    shapes = [Shape(triple, hierarchy.finest_levels(triple, _SCORE_CELLS)) for triple in triples]
+    predicted = predict(shapes)
+    values, law = curator.distances(
+        [hierarchy.table(*shape) for shape in shapes],
+        [np.rint(table).astype(np.int64) for table in predicted],
+        price=budget.part(SCORE_SHARE),
+    )
+    chance = [
+        math.sqrt(math.prod(1 - 1 / hierarchy.bins(a, level) for a, level in zip(*shape, strict=True)))
+        * float(np.minimum(np.sqrt(2 / math.pi * (1 + sampling) * table), 2 * table).sum())
+        for shape, table in zip(shapes, predicted, strict=True)
+    ]
+    return TripleScores(np.asarray(values - np.array(chance), dtype=np.float64), law.deviation)
+
+
+def _chances(measurements: Measurements, triples: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
+    """For every triple, the deviation of the cell that chance moves most while the two-way tables stay as they are.
+
+    Of n records in a cell of three independent events n prod p_i (1 - p_i) is the variance of the interaction.
+    """
+    largest = []
+    for counts in measurements.one_way:
+        shares = counts / max(measurements.total, 1.0)
+        largest.append(float((shares * (1 - shares)).max(initial=0.0)))
+    return np.array([math.sqrt(measurements.total * math.prod(largest[a] for a in t)) for t in triples])
+
+
+def choose_triples(
+    scores: TripleScores, chances: NDArray[np.float64], *, deviation: float, rows: int
+) -> list[int]:
+    """The triples, by number, that are not plainly as predicted, or could hide a cell that is off by more than noise.
+
+    `chances` are deviations of what chance does to a cell, `deviation` is that of the noise if all triples were
+    measured. A table of three attributes that is off by s in L1, with the right two-way tables, has no cell that is off
+    by more than s / 8. Where time is short, those with the largest cells that are off are chosen.
+    """
+    values, noise = scores.values, scores.noise
+    hidden = (np.maximum(values, 0.0) + 2 * noise) / 8
+    chosen = (values > _STANDS_OUT * noise) | (hidden > MAX_HIDDEN * deviation) | (chances > deviation)
+    off = np.hypot(np.maximum(values, 0.0) / 8, chances)
+    strongest = np.argsort(-off, kind="stable")[: max(1, int(_VISITS / (3 * rows)))]
+    return np.intersect1d(np.flatnonzero(chosen), strongest).tolist()
+
+
+def measure_triples(
+    curator: Curator,
+    budget: BudgetView,
+    table_noise: TableNoise,
+    measurements: Measurements,
+    triples: Sequence[tuple[int, ...]],
+    predict: Predict,
+    *,
+    rows: int,
+) -> None:
+    """The triples that stand out, each in as many bins as its noise can bear; what they leave goes to the pairs.
+
+    A triple gets no more than a pair got: from there on the pairs are the noisier part of what the rows follow.
+    """
+    scores = measure_triple_scores(
+        curator, budget, measurements, triples, predict, sampling=measurements.total / rows
+    )
+    left = float(budget.left)
+    deviation = math.sqrt(table_noise.variance(left / len(triples)))
+    chosen = choose_triples(scores, _chances(measurements, triples), deviation=deviation, rows=rows)
+    paid = list(pair_prices(table_noise, measurements).values())
+    price = min(left, len(chosen) * sum(paid) / max(len(paid), 1)) if paid else left
+    if chosen:
+        variance = table_noise.exact(price / len(chosen))
+        model, deviation = RiskModel(measurements.total, table_noise), math.sqrt(variance)
+        shapes: list[Shape] = []
+        for i in chosen:
+            max_bins = max(8.0, model.max_bins(float(scores.values[i]), deviation))
+            shapes.append(Shape(triples[i], measurements.hierarchy.finest_levels(triples[i], max_bins)))
+        measure(curator, measurements, shapes, predict(shapes), [variance] * len(shapes))
+    rest = float(budget.left) - 1 / UNITS  # each payment is rounded up to the ledger's grid
+    if paid and rest > _WORTHWHILE * left:
+        measure_pairs_again(curator, table_noise, measurements, price=rest)
+
+
+# Which triples of attributes are compared where there are more than can be. From public and released values.
+
+
+def candidate_triples(
+    weights: SetWeights,
+    names: Sequence[str],
+    *,
+    limit: int,
+    scores: Mapping[tuple[int, ...], float] | None = None,
+) -> list[tuple[int, ...]]:
+    """At most so many triples: those of the largest weight, and among equals no favourites of position.
+
+    Half of the places go to triples whose pairs depend most on each other (`scores`). The other half goes to all
+    attributes alike by a fixed hash of their names, since three attributes can depend on each other where no two of
+    them do. Neither depends on the order in which attributes are declared.
+    """
+    triples = list(weights)
+    if len(triples) <= limit:
+        return triples
+    values = np.array(list(weights.values()))
+    values = np.round(values / values.max(), 9)
+    border = np.partition(values, len(triples) - limit)[len(triples) - limit]
+    above, equal = np.flatnonzero(values > border), np.flatnonzero(values == border)
+    room = limit - len(above)
+    hashes = hash_sets(names, [triples[i] for i in equal])
+    strongest = equal[:0]
+    if scores is not None:
+        strength = [sum(scores[pair] for pair in combinations(triples[i], 2)) for i in equal]
+        strongest = equal[np.lexsort((hashes, -np.array(strength)))[: room // 2]]
+    others = equal[np.argsort(hashes)]
+    others = others[~np.isin(others, strongest)][: room - len(strongest)]
+    return [triples[i] for i in np.sort(np.concatenate([above, strongest, others]))]
+
+
+def hash_sets(names: Sequence[str], sets: Sequence[tuple[int, ...]]) -> NDArray[np.uint64]:
+    """A fixed number for every set of attributes that looks random, whatever their order; no key, no secret."""
+    digests = [hashlib.sha256(name.encode()).digest()[:8] for name in names]
+    numbers = np.array([int.from_bytes(digest, "big") for digest in digests], dtype=np.uint64)
+    state = numbers[np.array(sets, dtype=np.int64)].sum(axis=1, dtype=np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
+    return state ^ (state >> np.uint64(31))
