@@ -11,8 +11,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms.base import Task
 from maquette.models.answers import generator
 from maquette.sculpt import mechanism
-from maquette.sculpt.bins import bin_index
-from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
+from maquette.sculpt.bins import BinSums, bin_index, combine_levels, smooth_one_way
 from support.fake_curator import FakeCurator
 
 FINE, MIDDLE, COARSE = tuple(range(7)), (0, 2, 3, 6), (0, 3)

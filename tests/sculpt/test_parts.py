@@ -16,10 +16,9 @@ from maquette.queries.counting import count_margins
 from maquette.queries.marginals import Binned, count_binned, full, labels
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.allocation import RiskModel, TableNoise, attribute_sets, divide_price
-from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, nested_cuts
+from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, nested_cuts, smooth_one_way
 from maquette.sculpt.measurements import Measurements, TableMeasurement
 from maquette.sculpt.model import SculptModel
-from maquette.sculpt.one_way import smooth_one_way
 from maquette.sculpt.rows import begin, decode, sweep
 from maquette.sculpt.targets import Layout
 from support.priced import priced

@@ -20,8 +20,7 @@ from maquette.domain import Domain
 from maquette.models.fits import project_simplex
 from maquette.models.residual import ResidualModel
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt.bins import MAX_DENSE_CODES, Hierarchy, Shape
-from maquette.sculpt.one_way import BinSums, combine_levels, smooth_one_way
+from maquette.sculpt.bins import MAX_DENSE_CODES, BinSums, Hierarchy, Shape, combine_levels, smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
 _MIN_PRIOR_VARIANCE, _MAX_PRIOR_VARIANCE = 1e-3, 25.0

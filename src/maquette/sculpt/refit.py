@@ -24,10 +24,9 @@ from maquette.queries.marginals import Binned, Cuts
 from maquette.questions.measurement import NoisyTable, Size
 from maquette.questions.noise import law_of_variance
 from maquette.receipt import Receipt
-from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, bin_index, nested_cuts
+from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, bin_index, nested_cuts, smooth_one_way
 from maquette.sculpt.measurements import Measurements, TableMeasurement, from_residuals, total_of
 from maquette.sculpt.model import SculptModel
-from maquette.sculpt.one_way import smooth_one_way
 from maquette.sculpt.rows import (
     MIN_GAINS,
     MORE_SWEEPS,

@@ -23,9 +23,8 @@ from maquette.queries.marginals import Binned, Cuts, Marginals
 from maquette.questions.measurement import Measurement, NoisyTable, Size
 from maquette.questions.noise import NoiseRequest
 from maquette.sculpt.allocation import AttributeSets, RiskModel, SetWeights, TableNoise, divide_price
-from maquette.sculpt.bins import Hierarchy, Shape
+from maquette.sculpt.bins import Hierarchy, Shape, smooth_one_way
 from maquette.sculpt.measurements import SCORE_BINS, Measurements, TableMeasurement, total_of
-from maquette.sculpt.one_way import smooth_one_way
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl). Shares are of the whole
 # price unless another is named:
