@@ -39,8 +39,7 @@ from maquette.questions.measurement import Size
 from maquette.questions.noise import independent
 from maquette.sculpt import allocation, rounds, stages
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
-from maquette.sculpt.dense import dense_outcome, fit_many, is_long
-from maquette.sculpt.growth import growth
+from maquette.sculpt.dense import dense_outcome, fit_many, growth, is_long
 from maquette.sculpt.measurements import Measurements, from_residuals
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.rounds import Rounds
