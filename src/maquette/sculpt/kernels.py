@@ -251,46 +251,8 @@ def draw_values(
             row[a] = new
 
 
-def swap_pass(
-    rows: NDArray[Any],
-    receivers: NDArray[np.int64],
-    donors: NDArray[np.int64],
-    choices: NDArray[np.int64],
-    blocks: NDArray[np.bool_],
-    maps: NDArray[Any],
-    pointers: NDArray[np.int64],
-    members: NDArray[np.int32],
-    residual: NDArray[np.float64],
-    precisions: NDArray[np.float64],
-) -> None:
-    """One proposal for every row: take the values of a block of columns from another row.
-
-    `rows` (m, d) are row codes, changed in place; proposal i gives row `receivers[i]` the block `choices[i]` of row
-    `donors[i]` (m each). `blocks` (blocks, d) says which attributes a block holds. `maps`, `pointers`, `members` are
-    the layout's. `residual` (cells) is the wanted minus the current count, kept up to date; `precisions` (cells) is the
-    weight of each squared residual.
-    """
-    tables = len(members)
-    _swap_pass(
-        rows,
-        receivers,
-        donors,
-        choices,
-        blocks,
-        maps,
-        pointers,
-        members,
-        residual,
-        precisions,
-        np.empty(rows.shape[1], dtype=np.bool_),
-        np.empty(rows.shape[1], dtype=rows.dtype),
-        np.empty(tables, dtype=np.int64),
-        np.empty(tables, dtype=np.int64),
-    )
-
-
 @numba.njit(cache=True, nogil=True, plain=True)
-def _swap_pass(
+def swap_pass(
     rows: Any,
     receivers: Any,
     donors: Any,
@@ -306,11 +268,16 @@ def _swap_pass(
     left: Any,
     entered: Any,
 ) -> None:
-    """One step adds up how the weighted sum of squared residuals would change over all tables that hold an attribute of
-    the block in which the two rows differ, each table once, and makes the change if that is negative.
+    """One proposal for every row: take the values of a block of columns from another row.
 
-    The last four are working memory: in which attributes (d) the row would change, the row as it would be (d), and
-    the cells (tables) that it would leave and enter.
+    `rows` (m, d) are row codes, changed in place; proposal i gives row `receivers[i]` the block `choices[i]` of row
+    `donors[i]` (m each). `blocks` (blocks, d) says which attributes a block holds. `maps`, `pointers`, `members` are
+    the layout's. `residual` (cells) is the wanted minus the current count, kept up to date; `precisions` (cells) is the
+    weight of each squared residual. The last four are working memory: in which attributes (d) the row would change,
+    the row as it would be (d), and the cells (tables) that it would leave and enter.
+
+    One step adds up how the weighted sum of squared residuals would change over all tables that hold an attribute of
+    the block in which the two rows differ, each table once, and makes the change if that is negative.
     """
     zero, d = np.int64(0), len(differs)
     for v in range(len(receivers)):

@@ -437,10 +437,12 @@ def swap_blocks(
     residual = goals - layout.count(rows)
     squares = float(precisions @ residual**2)
     tables = layout.levels.maps.ravel(), layout.pointers, layout.members
+    cells = np.empty((2, len(layout.members)), dtype=np.int64)
+    memory = np.empty(d, dtype=np.bool_), np.empty(d, dtype=rows.dtype), *cells
     falling, max_passes, max_looked_up = _THOROUGH if thorough else _BRIEF
     for _ in range(int(np.clip(max_looked_up / (m * looked_up.mean()), 1, max_passes))):
         draws = rng.permutation(m), rng.integers(0, m, m), rng.integers(0, len(blocks), m)
-        swap_pass(rows, *draws, in_block, *tables, residual, precisions)
+        swap_pass(rows, *draws, in_block, *tables, residual, precisions, *memory)
         before, squares = squares, float(precisions @ residual**2)
         if squares > falling * before:
             return
