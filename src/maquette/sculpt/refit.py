@@ -41,7 +41,7 @@ from maquette.sculpt.rows import (
 )
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.stages import leaves_of
-from maquette.sculpt.targets import MAX_ORDER
+from maquette.sculpt.targets import MAX_ORDER, predict
 
 _NO_RECEIPT = Receipt(-1, "")
 """Of tables with further noise: what they were made from is in the ledger."""
@@ -143,8 +143,7 @@ def _in_stages(
     if triples:
         sweep(sampler, min_gains=MIN_GAINS[:2], more=0, progress=_quiet)
         shapes = [_shape(measurements.hierarchy, table.binned) for table in triples]
-        scale = measurements.total / m
-        priors = [table.astype(np.float64) * scale for table in sampler.count(shapes)]
+        priors = predict(measurements, sampler.rows, shapes)
         measurements.tables += map(TableMeasurement, shapes, triples, priors)
         measurements.reconcile()
         sampler = extend(sampler, measurements, rng=rng)

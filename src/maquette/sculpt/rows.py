@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from maquette.models.answers import SmallDatabase
 from maquette.queries.marginals import labels
 from maquette.sculpt.bins import Shape
-from maquette.sculpt.kernels import swap_pass
 from maquette.sculpt.measurements import Measurements, TableEstimate, iterative_fit
-from maquette.sculpt.sampler import RowSampler
+from maquette.sculpt.sampler import RowSampler, swap_pass
 from maquette.sculpt.targets import SAMPLING, Layout, Targets, targets_of
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
