@@ -157,7 +157,7 @@ def test_rows_are_carved_to_pairs_and_triples():
     found = found_from(rows, everything)
     sampler = begin(found, m=4000, rng=generator("carve"))
     sweep(sampler, min_gains=(0.0, 0.01, 0.02, 0.05, 0.1), more=5, progress=lambda _: None)
-    made = decode(found, sampler.rows, rng=generator("codes")).columns
+    made = decode(found, sampler.rows, DOMAIN.names, rng=generator("codes")).columns
     for margin in (("a", "b"), ("a", "c"), ("b", "c")):
         true, got = (count_margins(DOMAIN, x, [margin])[margin] for x in (rows, made))
         product = np.outer(true.sum(axis=1), true.sum(axis=0)) / 4000

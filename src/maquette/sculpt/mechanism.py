@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maquette.domain import Relation
 from maquette.mechanisms import postprocess, shape
@@ -31,7 +30,6 @@ from maquette.mechanisms.base import (
     Traits,
 )
 from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_ROOT
-from maquette.models import constraints
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.residual import ResidualModel
 from maquette.queries.base import Queries
@@ -298,7 +296,7 @@ class PreparedSculpt(Prepared):
             return _run_independent(run, price=budget.left)
         parts = stages.measure_direct_parts(curator, budget, table_noise, run.sets, task.queries)
         measurements, result = run.measure(size, budget, table_noise, turns)
-        database = _database(measurements, result.rows, rng, task.queries.domain.names)
+        database = decode(measurements, result.rows, task.queries.domain.names, rng=rng)
         answering = _answering(task, measurements, result, database, rng)
         return Outcome(
             answers=_combine(task.queries, answering, parts, size),
@@ -359,7 +357,7 @@ def _run_dense(run: Run, *, price: Fraction) -> Outcome:
     measurements = from_residuals(task.queries.domain, model, outcome.size, [*sets.pairs, *sets.triples])
     result = run.fit(measurements, dense=True)
     # only the workload's attributes were measured here; the others were uniform while rows were fitted
-    database = _database(measurements, result.rows, run.rng, task.queries.attributes)
+    database = decode(measurements, result.rows, task.queries.attributes, rng=run.rng)
     answering = _answering(task, measurements, result, database, run.rng)
     return dense_outcome(task, outcome, measurements, database, answering)
 
@@ -372,7 +370,7 @@ def _run_independent(run: Run, *, price: Fraction) -> Outcome:
     measurements = from_residuals(task.queries.domain, outcome.model, outcome.size, [], smooth=True)
     measurements.structural_zeros = structural_zeros(measurements.hierarchy)
     result = run.fit(measurements)
-    database = _database(measurements, result.rows, run.rng, task.queries.attributes)
+    database = decode(measurements, result.rows, task.queries.attributes, rng=run.rng)
     answering = _answering(task, measurements, result, database, run.rng)
     return replace(
         outcome,
@@ -385,16 +383,6 @@ def _run_independent(run: Run, *, price: Fraction) -> Outcome:
     )
 
 
-def _database(
-    measurements: Measurements, rows: NDArray[np.uint16], rng: np.random.Generator, names: Iterable[str]
-) -> SmallDatabase:
-    """Rows in the codes of the domain, of these attributes, brought to the declared constraints."""
-    columns = decode(measurements, rows, rng=rng).columns
-    database = SmallDatabase({name: columns[name] for name in names})
-    rules = constraints.compile(measurements.hierarchy.domain, database.columns)
-    return rules.mend(database, rng=rng) if rules else database
-
-
 def _answering(
     task: Task,
     measurements: Measurements,
@@ -405,7 +393,7 @@ def _answering(
     """The rows that answer the workload: of all the last sweeps, or the database alone where its size was asked for
     or it has more rows than were fitted."""
     alone = bool(task.rows) or result.all_sweeps is result.rows
-    return database if alone else _database(measurements, result.all_sweeps, rng, database.columns)
+    return database if alone else decode(measurements, result.all_sweeps, database.columns, rng=rng)
 
 
 def _combine(queries: Queries, database: SmallDatabase, parts: list[DirectPart], size: Size) -> Answers:

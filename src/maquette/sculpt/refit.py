@@ -16,7 +16,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.models import constraints
 from maquette.models.answers import SmallDatabase
 from maquette.models.residual import ResidualModel, centre
 from maquette.queries.base import Margin
@@ -68,10 +67,7 @@ def refit(model: Refittable, *, m: int, names: Iterable[str], rng: np.random.Gen
         ]
         measurements, sampler = _in_stages(model, noisy, few, rng)
     rows = _finish(sampler, measurements, times, rng)[:m]
-    columns = decode(measurements, rows, rng=rng).columns
-    database = SmallDatabase({name: columns[name] for name in names})
-    rules = constraints.compile(model.domain, database.columns)
-    return rules.mend(database, rng=rng) if rules else database
+    return decode(measurements, rows, names, rng=rng)
 
 
 def clear_pairs(model: Refittable) -> frozenset[Margin]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.models import constraints
 from maquette.models.answers import SmallDatabase
 from maquette.queries.marginals import labels
 from maquette.sculpt.bins import Shape
@@ -227,9 +228,10 @@ def _draw_stratified(weights: NDArray[np.float64], count: int, rng: np.random.Ge
 
 
 def decode(
-    measurements: Measurements, rows: NDArray[np.uint16], *, rng: np.random.Generator
+    measurements: Measurements, rows: NDArray[np.uint16], names: Iterable[str], *, rng: np.random.Generator
 ) -> SmallDatabase:
-    """Rows in the codes of the domain. Where a row code stands for several, by the one-way table."""
+    """Rows of these attributes in the codes of the domain, brought to its constraints. Where a row code stands for
+    several, by the one-way table."""
     hierarchy = measurements.hierarchy
     columns: dict[str, NDArray[Any]] = {}
     for a, attribute in enumerate(hierarchy.domain):
@@ -239,7 +241,9 @@ def decode(
             bin_of = labels(attribute.size, cut).astype(np.int64)
             column = _draw_conditional(column, np.eye(len(cut)), bin_of, measurements.one_way[a], rng)
         columns[attribute.name] = column.astype(np.min_scalar_type(max(attribute.size - 1, 1)))
-    return SmallDatabase(columns)
+    database = SmallDatabase({name: columns[name] for name in names})
+    rules = constraints.compile(hierarchy.domain, database.columns)
+    return rules.mend(database, rng=rng) if rules else database
 
 
 # The sweeps.
@@ -429,9 +433,7 @@ def swap_blocks(
     """
     m, d = rows.shape
     blocks = blocks_of(layout, goals)
-    in_block = np.zeros((len(blocks), d), dtype=np.bool_)
-    for i, block in enumerate(blocks):
-        in_block[i, list(block)] = True
+    in_block = np.array([[a in block for a in range(d)] for block in blocks])
     looked_up = in_block @ np.diff(layout.pointers)
     residual = goals - layout.count(rows)
     squares = float(precisions @ residual**2)
