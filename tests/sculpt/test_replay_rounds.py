@@ -4,7 +4,6 @@ import pytest
 
 from maquette.domain import Relation
 from maquette.queries import marginals
-from maquette.sculpt import mechanism as running
 from maquette.sculpt import rounds
 from support.privacy_replay import SURVEY, replay_neighbours
 
@@ -49,13 +48,13 @@ def test_rounds_follow_from_released_values(relation, asked, tmp_path):
 
 def test_rounds_by_the_private_table_are_seen(asked, tmp_path, monkeypatch):
     rows = []
-    plain = running.candidate_sets
+    plain = rounds.candidate_sets
 
     def leaking(pairs, triples, cells):
         found = plain(pairs, triples, cells)
         return found if len(rows[-1]) == 60 else found[1:]
 
-    monkeypatch.setattr(running, "candidate_sets", leaking)
+    monkeypatch.setattr(rounds, "candidate_sets", leaking)
     with pytest.raises(AssertionError):
         replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
     assert asked

@@ -4,7 +4,7 @@ import pytest
 
 from maquette.domain import Relation
 from maquette.queries import marginals
-from maquette.sculpt import mechanism as running
+from maquette.sculpt import mechanism, rounds
 from support.privacy_replay import SURVEY, replay_neighbours
 
 pytestmark = pytest.mark.privacy
@@ -20,15 +20,15 @@ def replays(relation, folder, *, before=lambda rows: None):
 @pytest.fixture
 def asked(monkeypatch):
     """Two of the four triples are compared; the lists of what was."""
-    monkeypatch.setattr(running, "MAX_COMPARED", 2)
+    monkeypatch.setattr(mechanism, "MAX_COMPARED", 2)
     found = []
-    plain = running.candidate_triples
+    plain = rounds.candidate_triples
 
     def noted(weights, names, *, limit, scores=None):
         found.append((limit, scores is not None, tuple(plain(weights, names, limit=limit, scores=scores))))
         return list(found[-1][2])
 
-    monkeypatch.setattr(running, "candidate_triples", noted)
+    monkeypatch.setattr(rounds, "candidate_triples", noted)
     return found
 
 
@@ -42,13 +42,13 @@ def test_the_triples_compared_follow_from_released_values(relation, asked, tmp_p
 
 def test_a_choice_by_the_private_table_is_seen(asked, tmp_path, monkeypatch):
     rows = []
-    noted = running.candidate_triples
+    noted = rounds.candidate_triples
 
     def leaking(weights, names, *, limit, scores=None):
         chosen = noted(weights, names, limit=limit, scores=scores)
         return chosen if len(rows[-1]) == 60 else chosen[:-1]
 
-    monkeypatch.setattr(running, "candidate_triples", leaking)
+    monkeypatch.setattr(rounds, "candidate_triples", leaking)
     with pytest.raises(AssertionError, match=r"draw \d+ was"):
         replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
     assert asked
