@@ -11,6 +11,7 @@ import atexit
 import gc
 import os
 import re
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,15 @@ from support.repeatable import STREAM
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", settings.get_profile("explore"), derandomize=True)
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=25)
 settings.load_profile("repeatable")
 
 STREAM.install()
 
 SAMPLERS = Path(__file__).parent / "samplers"
-NOT_QUICK = ("law", "privacy", "accuracy", "slow")
+NOT_QUICK = ("law", "privacy", "accuracy", "server", "slow")
 """Kinds of test that `--quick` leaves out."""
+MEMORY = Path("/dev/shm")
 _WHOLE_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join(NOT_QUICK)})\b", re.MULTILINE)
 
 
@@ -43,6 +46,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         config.option.markexpr = " and ".join(f"not {kind}" for kind in NOT_QUICK)
+        settings.load_profile(config.getoption("--hypothesis-profile") or "quick")
+        if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
+            # ledgers wait for the disk at every payment; that they do is for the tests of whole processes
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if hasattr(config, "workerinput"):
         atexit.register(os._exit, 0)  # after all others: taking thousands of modules apart takes seconds
 

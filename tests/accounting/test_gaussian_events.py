@@ -244,6 +244,7 @@ def adaptive_delta(first: float, second, epsilon: float) -> float:
     return float(np.trapezoid(density * inner, y))
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5, 3.0])
 def test_a_filter_holds_whatever_is_chosen_from_the_past(epsilon):
     whole, first = 1.0, 0.6

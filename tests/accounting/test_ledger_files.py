@@ -346,6 +346,7 @@ def test_a_postgresql_password_is_never_shown():
     assert password not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.server
 def test_an_empty_postgresql_database_holds_no_ledger():
     location = new_database()
     with pytest.raises(LedgerError, match=r"no ledger in .*; make one with"):

@@ -12,7 +12,7 @@ from support.ledger_cases import IDENTITY, budget_of, create, digest, memory, pa
 from support.ledger_postgres import new_database
 
 
-@pytest.fixture(params=["sqlite", "memory", "postgres"])
+@pytest.fixture(params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.server)])
 def make(request, tmp_path):
     """Make a ledger of some units in each kind of store."""
     made: list[Ledger] = []

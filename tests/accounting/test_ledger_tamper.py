@@ -315,6 +315,7 @@ def test_the_database_itself_refuses_to_forget(copy, statement):
         connection.execute(statement)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     "statement",
     [
@@ -341,6 +342,7 @@ def test_postgresql_refuses_to_forget(postgres_history, statement):
         connection.execute(statement.encode())
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("column", ["units", "body", "created", "head", "key"])
 def test_an_edit_in_postgresql_is_found(postgres_history, column):
     import psycopg
@@ -375,6 +377,7 @@ def postgres_history() -> str:
     return location
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     "statement",
     [

@@ -21,7 +21,7 @@ from support.ledger_postgres import new_database
 from support.ledger_process import TESTS
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.server)])
 def ledger(request, tmp_path):
     with create(tmp_path / "survey.ledger" if request.param == "sqlite" else new_database(), 100) as made:
         yield made

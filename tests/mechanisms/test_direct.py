@@ -249,6 +249,7 @@ def test_models_answer_further_queries():
         assert abs(value - table[:2, :, 1].sum()) < 6 * deviation
 
 
+@pytest.mark.accuracy
 def test_deviations_are_those_of_the_noise():
     task = task_for(marginals(DOMAIN, k=2), unit=Unit.RHO, post="none")
     for mechanism in (GAUSSIAN, RESIDUAL, HISTOGRAM_GAUSSIAN):

@@ -45,6 +45,7 @@ def planned(queries, relation):
     return plan
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("queries", WORKLOADS, ids=str)
 def test_the_body_holds_every_move_and_is_no_larger_than_their_hull(queries, relation):
@@ -80,6 +81,7 @@ def test_rows_that_follow_from_others_are_not_measured():
     assert found @ matrix[rows] + constants[:, None] == pytest.approx(matrix)
 
 
+@pytest.mark.accuracy
 @pytest.mark.parametrize("relation", Relation)
 def test_the_stated_level_holds_and_is_not_far_above_what_happens(relation):
     plan = planned(prefixes(line(4), "age"), relation)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.stats import binom
+import scipy
 
 import maquette as mq
 from maquette.accounting.budget import Unit
@@ -93,7 +93,7 @@ def test_the_statement_holds(make, relation):
         misses += errors[-1] > made.guarantee.alpha
         assert made.guarantee.alpha < 1
         assert made.rows.num_rows
-    assert binom.sf(misses - 1, runs, 0.05) > 1e-4
+    assert scipy.stats.binom.sf(misses - 1, runs, 0.05) > 1e-4
     assert max(errors) > 0.02 * made.guarantee.alpha
 
 

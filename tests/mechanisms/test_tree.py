@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+import scipy
 
 import maquette as mq
 from maquette.accounting.budget import UNITS, Unit
@@ -97,7 +97,7 @@ def test_the_tails_cover_simulated_noise_and_are_not_wild():
         rng.geometric(1 - math.exp(-1 / 5), (20_000, 24)) - rng.geometric(1 - math.exp(-1 / 5), (20_000, 24))
     ).sum(axis=1)
     level = theory.tree_laplace(scale=5.0, nodes=24, log_queries=0.0, beta=0.01)
-    assert binom.sf((np.abs(drawn) > level).sum() - 1, len(drawn), 0.01) > 1e-6
+    assert scipy.stats.binom.sf((np.abs(drawn) > level).sum() - 1, len(drawn), 0.01) > 1e-6
     assert level < 2 * np.quantile(np.abs(drawn), 0.99)
     assert theory.tree_gaussian(sigma=2.0, nodes=9, log_queries=0.0, beta=0.02) == pytest.approx(
         6 * math.sqrt(2 * math.log(100))
@@ -196,7 +196,7 @@ def test_the_stated_error_holds_in_many_runs():
             ledger="memory",
         )
         worse += np.abs(made.answers.fractions - exact).max() > made.guarantee.alpha
-    assert worse <= binom.isf(1e-6, 60, 0.2)
+    assert worse <= scipy.stats.binom.isf(1e-6, 60, 0.2)
 
 
 def task(queries, **options) -> Task:

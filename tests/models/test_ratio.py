@@ -44,6 +44,7 @@ def failures(share, of_total, lean, *, beta, forgotten=False):
     return failed
 
 
+@pytest.mark.accuracy
 @pytest.mark.parametrize(("share", "of_total", "lean"), CASES)
 def test_the_share_is_inside_as_often_as_stated(share, of_total, lean):
     assert failures(share, of_total, lean, beta=0.5) <= 0.5 * RUNS

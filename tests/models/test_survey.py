@@ -125,6 +125,7 @@ def test_without_noise_single_sets_are_exact_and_pairs_of_whole_bins():
         assert high == pytest.approx(low, abs=1e-6)
 
 
+@pytest.mark.accuracy
 def test_the_estimate_of_one_attribute_has_the_variance_it_states():
     rows, rng = columns(3), np.random.default_rng(3)
     atoms = np.zeros(30, dtype=bool)

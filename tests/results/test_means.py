@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+import scipy
 
 import maquette as mq
 from maquette.domain import Attribute, Domain, Kind
@@ -29,6 +29,7 @@ LOW, HIGH = DOMAIN["x"].ends()
 COUNTS = np.array([400, 300, 120, 60, 30, 20, 9, 1], dtype=np.float64)
 
 
+@pytest.mark.accuracy
 @pytest.mark.parametrize("side", [0.0, 0.5, 1.0], ids=["least values", "middles", "largest values"])
 @pytest.mark.parametrize("deviation", [2.0, 60.0])
 def test_a_mean_is_between_its_ends_as_often_as_stated(side, deviation):
@@ -41,7 +42,7 @@ def test_a_mean_is_between_its_ends_as_often_as_stated(side, deviation):
         noisy = COUNTS + rng.normal(0, deviation, len(COUNTS))
         low, high = fieller(noisy, LOW, HIGH, reach=reach, within=(0.0, 40.0))
         failures += not low <= exact <= high
-    assert binomtest(failures, runs, beta, alternative="greater").pvalue > 1e-9
+    assert scipy.stats.binomtest(failures, runs, beta, alternative="greater").pvalue > 1e-9
 
 
 def test_without_noise_the_ends_are_those_of_the_cells():

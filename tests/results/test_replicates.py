@@ -93,6 +93,7 @@ def test_rows_of_replicates_are_near_the_tables_they_were_fitted_to(release):
             assert off < 4 * np.sqrt(2 * measured.variance) + 5
 
 
+@pytest.mark.accuracy
 def test_the_spread_of_replicates_is_the_noise_of_the_release(release):
     """Of a total of cells of one table the noise is known; replicates spread about as much."""
     model = release.model

@@ -33,6 +33,7 @@ def test_bounds_of_the_ratio_hold_in_rationals(k, base):
         assert high - low <= max(2, exact / 2**64)
 
 
+@pytest.mark.law
 @pytest.mark.parametrize(("k", "base"), LAWS)
 def test_every_place_is_accepted_in_proportion_to_its_weight(k, base):
     """Place and block are drawn with probability 2^-(i+1) / (2 d), and accepted with g 2^i / 2: together g / (8 d)."""

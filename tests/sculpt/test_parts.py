@@ -116,6 +116,7 @@ def test_tables_cost_what_their_noise_says(relation, rho):
     assert plan.event.cost(Unit.RHO).units == pytest.approx(rho * 1e12, rel=1e-9)
 
 
+@pytest.mark.accuracy
 def test_denoising_comes_closer_than_projection():
     truth = np.repeat([400.0, 10.0, 90.0, 0.0], 25)
     rng = generator("noise")

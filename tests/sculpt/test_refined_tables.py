@@ -180,6 +180,7 @@ class Till:
         return [NoisyTable(t, c, v, NOWHERE) for t, c, v in zip(binned, counts, variances, strict=True)]
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("slope", [0.0, 0.1, 0.5])
 def test_two_way_tables_never_cost_more_than_their_price(slope):
     columns = rows(2000)

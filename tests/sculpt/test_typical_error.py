@@ -88,6 +88,7 @@ def test_a_fit_finds_a_power_law_again():
     assert found["DENSE_MEAN_L1"] == pytest.approx([math.log(2), 1, 0], abs=2e-3)
 
 
+@pytest.mark.accuracy
 def test_cases_are_the_same_every_time_and_inside_their_limits():
     for seed in range(40):
         case = calibrate.case(seed)

@@ -82,6 +82,7 @@ def test_the_same_request_again_is_free_and_the_same():
         mq.choose(table(), prefixes(DOMAIN, "age"), epsilon=1.0, ledger=ledger, key=first.key)
 
 
+@pytest.mark.accuracy
 def test_the_regret_holds_as_often_as_it_says():
     """40 candidates with counts 0, 1, 2, ...: P(worse than the regret) <= beta."""
     import polars as pl

@@ -30,6 +30,8 @@ from support.hostile_tables import COLUMNS, all_looks, cut, every_value, tables
 from support.ledger_postgres import new_database
 from support.pages import ROOT
 
+pytestmark = pytest.mark.server
+
 DOMAIN = Domain((Attribute("a", Kind.ORDINAL, codes=5), Attribute("b", Kind.ORDINAL, codes=5)))
 PASSWORD = "hunter2-swordfish"
 NUMBER = count(1)
