@@ -31,7 +31,6 @@ RINGS: dict[int, tuple[str, ...]] = {
         "_html",
         "_lazy_numba",
         "_version",
-        "receipt",
         "domain",
         "queries",
         "questions",

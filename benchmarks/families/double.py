@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 import maquette as mq
 from maquette.accounting.budget import Budget
-from maquette.accounting.events import Event
+from maquette.accounting.events import Event, Receipt
 from maquette.domain import Domain, Relation
 from maquette.gate.curator import Curator
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.marginals import Binned
-from maquette.receipt import Receipt
 from maquette.samplers.noise import Counts, Selection
 from maquette.vault.engine import Engine
 

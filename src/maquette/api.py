@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from maquette.accounting.budget import UNITS, Accounting, Budget
+from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Entry, Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, KeyReused, MechanismError, ParameterError, WorkloadError
@@ -21,7 +22,6 @@ from maquette.mechanisms.postprocess import expanded
 from maquette.models.answers import generator
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
-from maquette.receipt import Receipt
 from maquette.releasing import planning
 from maquette.releasing.certify import (
     are_classes_useful,

@@ -9,6 +9,7 @@ import pytest
 
 import maquette as mq
 from maquette.accounting.budget import Unit
+from maquette.accounting.events import Receipt
 from maquette.domain import Attribute, Kind
 from maquette.errors import LedgerError, MechanismError, ParameterError, WorkloadError
 from maquette.questions import atoms, bounds, draws, sparse
@@ -27,7 +28,6 @@ from maquette.questions.noise import (
     law_of_variance,
 )
 from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting, weighting
-from maquette.receipt import Receipt
 from maquette.samplers import check
 
 BITS = mq.Domain([Attribute(name, Kind.BOOLEAN, codes=2) for name in "abc"])

@@ -1,4 +1,4 @@
-"""What ran on the private data, and what it costs. Costs are exact rationals, rounded up to whole units.
+"""What ran on the private data, what it costs, and the receipt. Costs are exact rationals, rounded up to whole units.
 
 An event says what was drawn, not what was meant: a sampler that is only close to exact states its gap. The tags
 and the dictionary forms are part of the ledger's format and never change their meaning.
@@ -7,6 +7,7 @@ and the dictionary forms are part of the ledger's format and never change their 
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -22,6 +23,35 @@ Rational = int | Fraction
 Selection = Literal["exponential", "permute-and-flip"]
 _WORDS = {"method", "what", "events"}
 """Fields that are no numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A place in a ledger's chain: what every released value, release and session carries of its payment.
+
+    Whoever keeps one can later tell whether the ledger was cut back or rewritten.
+    """
+
+    sequence: int
+    head: str
+
+    @property
+    def seq(self) -> int:
+        """The sequence, by the name that entries of a ledger have for it."""
+        return self.sequence
+
+    @classmethod
+    def parse(cls, text: str) -> Receipt:
+        """The receipt of its text form, "17:9f86d0..."."""
+        if not re.fullmatch(r"[1-9][0-9]{0,17}:[0-9a-f]{64}", text):
+            raise ParameterError(
+                f"expected a receipt such as 17:<64 hexadecimal digits>, got {_check.shown(text)}"
+            )
+        sequence, head = text.split(":")
+        return cls(int(sequence), head)
+
+    def __str__(self) -> str:
+        return f"{self.sequence}:{self.head}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from maquette.accounting.budget import UNITS, Budget, Cost, Unit, spent_with
-from maquette.accounting.events import Event, from_body
+from maquette.accounting.events import Event, Receipt, from_body
 from maquette.accounting.ledger import Entry, Ledger, Record
 from maquette.domain import Domain, Relation, rows_of
 from maquette.errors import LedgerError
@@ -49,7 +49,6 @@ from maquette.questions.measurement import (
     unpack,
 )
 from maquette.questions.noise import IndependentLaw, Laplace, NoiseLaw, NoiseRequest, independent
-from maquette.receipt import Receipt
 from maquette.samplers.noise import Noise, SystemNoise, add_noise
 
 Exact = Callable[[], Counts]

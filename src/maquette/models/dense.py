@@ -117,7 +117,7 @@ class Dense:
 
     def answer(self, queries: Queries) -> Floats:
         """Fractions in [0, 1], one per query."""
-        self._check(queries)
+        check_covered(self.domain, self.attributes, queries)
         if queries.count == 1:
             return np.array([self._one(queries)])
         parts = [self._part(part) for part in queries.classes]
@@ -197,11 +197,8 @@ class Dense:
         codes = np.unravel_index(chosen, self.layout.shape) if self.attributes else ()
         return coded_rows(self.domain, dict(zip(self.attributes, codes, strict=True)))
 
-    def _check(self, queries: Queries) -> None:
-        check_covered(self.domain, self.attributes, queries)
-
     def _compiled(self, queries: Queries) -> Compiled:
-        self._check(queries)
+        check_covered(self.domain, self.attributes, queries)
         compiled = self._cache.queries
         name = canonical_hash(queries)
         if name not in compiled:

@@ -169,12 +169,6 @@ def product(condition: Condition) -> tuple[Leaf, ...] | None:
     return None
 
 
-def read_once(condition: Condition) -> bool:
-    """Does a simplified condition name every attribute once? Then it is constant only if it says so."""
-    named = [leaf.attribute for leaf in leaves(condition)]
-    return len(set(named)) == len(named)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RowMasks:
     """Which rows satisfy conditions; the rows of each set of cells are looked up once."""

@@ -175,8 +175,13 @@ def _bound(domain: Domain, conditions: tuple[Condition, ...], relation: Relation
 
 def _group_bound(domain: Domain, conditions: tuple[Condition, ...], relation: Relation) -> SensitivityBound:
     """The bound of conditions that share attributes."""
-    if len(conditions) == 1 and condition.read_once(conditions[0]):
-        return _single_bound(conditions[0], relation)
+    if len(conditions) == 1:
+        one, names = conditions[0], [leaf.attribute for leaf in condition.leaves(conditions[0])]
+        if len(set(names)) == len(names):
+            # each attribute once: all sets satisfied or none of them, by two records that differ everywhere
+            constant = one == NEVER or (one == ALWAYS and relation is Relation.REPLACE_ONE)
+            distance = Fraction(0 if constant else 1)
+            return SensitivityBound(Sensitivity(distance, distance, distance), exact=True, spread=True)
     searched = sensitivity.search(domain, [_Conditions(domain, conditions)], relation)
     if searched is not None:
         return searched
@@ -185,13 +190,6 @@ def _group_bound(domain: Domain, conditions: tuple[Condition, ...], relation: Re
     added, every = _bound(domain, conditions, Relation.ADD_REMOVE).bound, Fraction(len(conditions))
     bound = sensitivity.least(Sensitivity(every, every, Fraction(1)), sensitivity.twice(added))
     return SensitivityBound(bound, exact=False)
-
-
-def _single_bound(one: Condition, relation: Relation) -> SensitivityBound:
-    """All its sets satisfied or none of them: two records that differ everywhere, one counted, one not."""
-    constant = one == NEVER or (one == ALWAYS and relation is Relation.REPLACE_ONE)
-    distance = Fraction(0 if constant else 1)
-    return SensitivityBound(Sensitivity(distance, distance, distance), exact=True, spread=True)
 
 
 def _count(mask: NDArray[np.bool_], weights: NDArray[Any] | None) -> Any:

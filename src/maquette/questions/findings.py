@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.events import Receipt
 from maquette.errors import MechanismError
 from maquette.questions.noise import Gaussian
-from maquette.receipt import Receipt
 
 MAX_BORDERS = 1001
 """Borders that the numbers of a column are counted between: about a thousand counts of one look."""

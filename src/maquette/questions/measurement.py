@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.accounting.events import Receipt
 from maquette.errors import LedgerError
 from maquette.queries.base import Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions.noise import IndependentLaw, NoiseLaw
-from maquette.receipt import Receipt
 
 if TYPE_CHECKING:
     from maquette.accounting.ledger import Entry

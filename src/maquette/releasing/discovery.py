@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost
-from maquette.accounting.events import PureEvent
+from maquette.accounting.events import PureEvent, Receipt
 from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation, check_relation, rows_of
@@ -32,7 +32,6 @@ from maquette.gate.curator import DiscoveryCurator
 from maquette.gate.handle import open_columns, raw_columns
 from maquette.questions.findings import FIRST_YEAR, YEARS
 from maquette.questions.noise import IndependentLaw
-from maquette.receipt import Receipt
 from maquette.releasing.found_cells import (
     CLEAR,
     MANY_MISSING,

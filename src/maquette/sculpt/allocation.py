@@ -209,13 +209,9 @@ def attribute_sets(queries: Queries) -> AttributeSets:
 # residual basis.
 
 
-def signal_dominates(task: Task, *, n: int, price: Fraction) -> bool:
-    """Does the median marginal stand clear of its noise? From public sizes and the released number of records."""
-    return dense_noise(task, n=n, price=price) is not None
-
-
 def dense_noise(task: Task, *, n: int, price: Fraction) -> NDArray[np.float64] | None:
-    """Cells times the deviation of each, for every marginal measured whole; None where the signal does not dominate."""
+    """Cells times the deviation of each, for every marginal measured whole; None where the median marginal does not
+    stand clear of its noise. From public sizes and the released number of records."""
     margins = shape.margins_of(task.queries)
     if (
         not margins

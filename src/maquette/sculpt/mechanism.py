@@ -287,7 +287,7 @@ class PreparedSculpt(Prepared):
         size = curator.size(price=budget.part(stages.SIZE_SHARE) if private else Fraction(0))
         task = self._with_rows(n=size.divisor)
         run = Run(curator, task, self._sets, rng, progress)
-        if allocation.signal_dominates(task, n=size.divisor, price=budget.left):
+        if allocation.dense_noise(task, n=size.divisor, price=budget.left) is not None:
             return _run_dense(run, price=budget.left)
         turns = rounds.plan_rounds(table_noise, size, self._sets, price=budget.total)
         if not turns and not allocation.pairs_can_stand_out(

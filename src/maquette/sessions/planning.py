@@ -135,10 +135,6 @@ class SessionPlanner:
             self._public = self.rules.public(self.curator.domain, self.state.size)
         return self._public
 
-    def divisor(self) -> int:
-        """The number of records that shares are taken of."""
-        return self.public().size.divisor
-
     def charged(self, price: Fraction) -> float:
         """What looks at single records of this price are charged: more where a person has several."""
         return float(price * self.group_factor)
@@ -380,7 +376,7 @@ class SessionPlanner:
         assert settings.measure is not None
         note = question_note(question, key) | {
             "answer": plan.guess,
-            "size": self.divisor(),
+            "size": self.public().size.divisor,
             "errors": [settings.error, settings.measure_error],
             "deviation": settings.measure.deviation,
             "threshold": None if settings.terms is None else settings.terms.threshold,
@@ -394,7 +390,7 @@ class SessionPlanner:
         epoch, settings = self.curator.epoch, plan.settings
         assert epoch is not None
         assert settings is not None
-        n, denominator = self.divisor(), question.queries.denominator
+        n, denominator = self.public().size.divisor, question.queries.denominator
         note = question_note(question, key) | {
             "answer": plan.guess,
             "size": n,

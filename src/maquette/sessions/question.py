@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from maquette import _html
+from maquette.accounting.events import Receipt
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
 from maquette.models.answers import generator
 from maquette.queries import Predicate, canonical_hash, where
 from maquette.queries.base import Columns, Queries
-from maquette.receipt import Receipt
 from maquette.results import statements
 
 if TYPE_CHECKING:

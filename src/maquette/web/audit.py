@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maquette.accounting.events import Receipt
 from maquette.errors import LedgerError
-from maquette.receipt import Receipt
 
 if TYPE_CHECKING:
     from maquette.accounting.ledger import Ledger

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from maquette import errors
+from maquette.accounting.events import Receipt
 from maquette.domain import Domain
 from maquette.errors import (
     BudgetExceeded,
@@ -27,7 +28,6 @@ from maquette.errors import (
     ReleaseError,
     UselessAnswer,
 )
-from maquette.receipt import Receipt
 from maquette.results.statements import Answer
 from maquette.results.tables import ResultTable
 from maquette.sessions.grouped import SessionTable

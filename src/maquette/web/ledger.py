@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from maquette.accounting.budget import UNITS, Cost, affordable_epsilon, percent_of
+from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
 from maquette.errors import LedgerError, ParameterError
-from maquette.receipt import Receipt
 from maquette.results import wording
 from maquette.web.config import Config
 

@@ -13,13 +13,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
 from maquette.domain import review as reviews
 from maquette.domain.file import parse_attribute, to_text
 from maquette.errors import DomainError, LedgerError, ParameterError
 from maquette.gate.handle import raw_columns
-from maquette.receipt import Receipt
 from maquette.releasing.discovery_plan import forecast_discovery
 from maquette.results.document import plain
 from maquette.results.folder import write_text

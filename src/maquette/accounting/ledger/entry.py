@@ -21,9 +21,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects import sqlite
 
 from maquette import _check
+from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import schema
 from maquette.errors import LedgerError, ParameterError
-from maquette.receipt import Receipt
 
 EntryKind = Literal["open", "bind", "reserve", "answer", "settle"]
 
