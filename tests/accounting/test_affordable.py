@@ -47,7 +47,7 @@ def pay(book: Ledger, key: str, release: Budget) -> None:
 
 def left(book: Ledger) -> Cost:
     balance = book.balance()
-    return Cost(balance.left_units, balance.slack_left)
+    return balance.left
 
 
 @pytest.mark.parametrize("budget", LEDGERS, ids=str)

@@ -303,7 +303,7 @@ def paid_so_far(location: str) -> str:
 
 def standing_of(book: Ledger) -> str:
     """Spent, reserved and left in percent, and what the rest can pay for."""
-    from maquette.accounting.budget import Cost, affordable_epsilon, percent_of
+    from maquette.accounting.budget import affordable_epsilon, percent_of
     from maquette.results import wording
 
     balance = book.balance()
@@ -313,15 +313,13 @@ def standing_of(book: Ledger) -> str:
         "left": balance.left_units,
     }
     said = ", ".join(f"{percent_of(units, balance.total_units)} {name}" for name, units in parts.items())
-    rest = Cost(balance.left_units, balance.slack_left)
-    return f"{said}; {wording.further(affordable_epsilon(book.budget, rest), book.budget.delta)}"
+    return f"{said}; {wording.further(affordable_epsilon(book.budget, balance.left), book.budget.delta)}"
 
 
 def _summary(book: Ledger) -> dict[str, Any]:
     """For scripts; `affordable_epsilon` is the largest of one more release at the ledger's delta, or null."""
-    from maquette.accounting.budget import UNITS, Cost, affordable_epsilon
+    from maquette.results import wording
 
-    balance = book.balance()
     return {
         "name": book.name,
         "epsilon": book.budget.epsilon,
@@ -329,13 +327,7 @@ def _summary(book: Ledger) -> dict[str, Any]:
         "accounting": None if book.budget.pure else book.budget.accounting,
         "relation": str(book.relation),
         **({} if book.persons is None else {"persons": asdict(book.persons)}),
-        "unit": book.budget.unit,
-        "total": balance.total_units / UNITS,
-        "spent": balance.charged_units / UNITS,
-        "reserved": balance.reserved_units / UNITS,
-        "left": balance.left_units / UNITS,
-        "affordable_epsilon": affordable_epsilon(book.budget, Cost(balance.left_units, balance.slack_left)),
-        "receipt": str(balance.head),
+        **wording.account(book),
     }
 
 

@@ -100,12 +100,12 @@ def plan(
 
 def _share(location: str, budget: Budget) -> dict[str, Any]:
     """What a release with this budget takes of a ledger, and the epsilon that would fit at its delta, for scripts."""
-    from maquette.accounting.budget import Cost, affordable_epsilon, release_cost
+    from maquette.accounting.budget import affordable_epsilon, release_cost
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
         balance = book.balance()
-        rest = Cost(balance.left_units, balance.slack_left)
+        rest = balance.left
         payable = budget.pure or not book.budget.pure
         cost = (
             release_cost(replace(budget, accounting=book.budget.accounting), book.budget) if payable else None
@@ -121,7 +121,7 @@ def _share(location: str, budget: Budget) -> dict[str, Any]:
 
 def _say_share(location: str, budget: Budget) -> None:
     """How much of a ledger a release with this budget takes, and whether it is there."""
-    from maquette.accounting.budget import Cost, percent_of, release_cost, what_fits
+    from maquette.accounting.budget import percent_of, release_cost, what_fits
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
@@ -130,7 +130,7 @@ def _say_share(location: str, budget: Budget) -> None:
             return
         balance = book.balance()
         cost = release_cost(replace(budget, accounting=book.budget.accounting), book.budget)
-        rest = Cost(balance.left_units, balance.slack_left)
+        rest = balance.left
         share, left = (percent_of(u, balance.total_units) for u in (cost.units, balance.left_units))
         fits = "" if cost.units <= rest.units else f": {what_fits(book.budget, rest, delta=budget.delta)}"
         console.say(f"It takes {share} of ledger '{book.name}', of which {left} is left{fits}.")

@@ -114,13 +114,7 @@ def _edit(domain: Domain, name: str) -> Domain:
     """Another declaration, as the entry of the file spells it."""
     console.say("the entry of the file, to be typed again as one line of JSON:")
     text = typer.prompt("", default=json.dumps(domain[name].entry(), ensure_ascii=False), prompt_suffix="")
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise DomainError(f"that is not JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise DomainError("expected one JSON object")
-    return reviews.edit(domain, name, parse_attribute(data))
+    return reviews.edit(domain, name, parse_attribute(text))
 
 
 def _write(file: Path, domain: Domain) -> None:

@@ -131,8 +131,14 @@ def _constraint(number: int, spec: Any) -> Constraint:
         raise DomainError(f"constraint {number}: {error}") from None
 
 
-def parse_attribute(data: dict[str, Any]) -> Attribute:
-    """One attribute from the parsed JSON of its entry."""
+def parse_attribute(text: str) -> Attribute:
+    """One attribute from its entry in a domain file, a JSON object."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise DomainError(f"that is not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise DomainError("expected one JSON object")
     try:
         return _attribute(AttributeEntry.model_validate(data))
     except ValidationError as error:

@@ -251,7 +251,7 @@ def _reserve(book: Ledger, key: str, digest: str, budget: Budget) -> None:
     else:
         cost = Cost(budget.total_units, min(budget.slack_units, book.budget.slack_units))
     balance = book.balance()
-    if book.find(key) is None and (cost.units > balance.left_units or cost.slack > balance.slack_left):
+    if book.find(key) is None and (cost.units > balance.left_units or cost.slack > balance.left.slack):
         raise BudgetExceeded(
             refusal_of("this discovery", book, cost) + "give a smaller epsilon and delta",
             unit=book.budget.unit,

@@ -174,9 +174,7 @@ def check_left(what: str, book: Ledger, cost: Cost, *, delta: float, advice: str
     balance = book.balance()
     if cost.units > balance.left_units:
         raise BudgetExceeded(
-            refusal_of(what, book, cost)
-            + what_fits(book.budget, Cost(balance.left_units, balance.slack_left), delta=delta)
-            + advice,
+            refusal_of(what, book, cost) + what_fits(book.budget, balance.left, delta=delta) + advice,
             unit=book.budget.unit,
             needed=cost.units / UNITS,
             left=balance.left_units / UNITS,
@@ -195,7 +193,7 @@ def _check_slack(request: Request, book: Ledger, cost: Cost, prepared: Prepared)
     """Refuse a mechanism whose noise is only close to exact where the ledger has nothing set aside for that."""
     if request.budget.pure:
         return
-    there = min(cost.slack, book.balance().slack_left)
+    there = min(cost.slack, book.balance().left.slack)
     accounting, mechanism = request.budget.accounting, prepared.mechanism
     needed = prepared.slack_units(planned=False)
     if there < needed and accounting == "zcdp":

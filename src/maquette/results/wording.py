@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
+
+from maquette.accounting.budget import UNITS, affordable_epsilon
+
+if TYPE_CHECKING:
+    from maquette.accounting.ledger import Ledger
 
 QUESTION_LABELS = {
     "size": "number of records",
@@ -71,6 +77,20 @@ def further(epsilon: float | None, delta: float) -> str:
     if epsilon is None:
         return "nothing more can be released"
     return f"one more release could have up to {budget(epsilon, delta)}"
+
+
+def account(book: Ledger) -> dict[str, Any]:
+    """The state of a ledger for scripts and pages; `affordable_epsilon` is the largest of one more release, or None."""
+    balance = book.balance()
+    return {
+        "unit": book.budget.unit,
+        "total": balance.total_units / UNITS,
+        "spent": balance.charged_units / UNITS,
+        "reserved": balance.reserved_units / UNITS,
+        "left": balance.left_units / UNITS,
+        "affordable_epsilon": affordable_epsilon(book.budget, balance.left),
+        "receipt": str(balance.head),
+    }
 
 
 def big(value: int | float) -> str:

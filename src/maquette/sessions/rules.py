@@ -263,7 +263,7 @@ def _check_covered(ledger: Ledger, rules: Rules) -> None:
 
     def fits(epsilon: float) -> bool:
         smaller = replace(rules, budget=replace(rules.budget, epsilon=epsilon)).cost(ledger)
-        return smaller.units <= balance.left_units and smaller.slack <= balance.slack_left
+        return smaller.units <= balance.left_units and smaller.slack <= balance.left.slack
 
     epsilon = largest_epsilon(fits)
     at = f" with delta={rules.budget.delta:g}" if rules.budget.delta else ""

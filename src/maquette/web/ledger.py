@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maquette.accounting.budget import UNITS, Cost, affordable_epsilon, percent_of
+from maquette.accounting.budget import UNITS, percent_of
 from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
 from maquette.errors import LedgerError, ParameterError
@@ -30,20 +30,14 @@ class Account:
 
     def ledger(self) -> dict[str, Any]:
         """The state of the account, and who holds what of it."""
-        balance, budget = self._ledger.balance(), self._ledger.budget
-        rest = Cost(balance.left_units, balance.slack_left)
+        budget, account = self._ledger.budget, wording.account(self._ledger)
         return {
             "name": self._ledger.name,
             "epsilon": budget.epsilon,
             "delta": budget.delta,
-            "unit": budget.unit,
-            "total": balance.total_units / UNITS,
-            "spent": balance.charged_units / UNITS,
-            "reserved": balance.reserved_units / UNITS,
-            "left": balance.left_units / UNITS,
-            "further": affordable_epsilon(budget, rest),
-            "receipt": str(balance.head),
-            "holders": self._holders(balance.total_units),
+            "further": account.pop("affordable_epsilon"),
+            **account,
+            "holders": self._holders(self._ledger.total_units),
         }
 
     def _holders(self, total: int) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ an unreviewed draft, whose lists may be read off the records, leaves the worker 
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
@@ -18,7 +17,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
 from maquette.domain import review as reviews
 from maquette.domain.file import parse_attribute, to_text
-from maquette.errors import DomainError, LedgerError, ParameterError
+from maquette.errors import LedgerError, ParameterError
 from maquette.gate.handle import raw_columns
 from maquette.releasing.discovery_plan import forecast_discovery
 from maquette.results.document import plain
@@ -113,13 +112,7 @@ class UndeclaredTable:
 
     def edit(self, name: str, who: str, entry: str) -> None:
         """Declare a column in another way, as the file spells it; it is to be confirmed afterwards."""
-        try:
-            data = json.loads(entry)
-        except ValueError as error:
-            raise DomainError(f"that is not JSON: {error}") from None
-        if not isinstance(data, dict):
-            raise DomainError("expected one JSON object")
-        self._store(reviews.edit(self._draft(), name, parse_attribute(data)))
+        self._store(reviews.edit(self._draft(), name, parse_attribute(entry)))
         self._log(who, "edited a column", {"column": name})
 
     def _draft(self) -> Domain:

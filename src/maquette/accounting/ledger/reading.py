@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from sqlalchemy import Connection, bindparam, select
 
-from maquette.accounting.budget import UNITS, Budget, accounting_of
+from maquette.accounting.budget import UNITS, Budget, Cost, accounting_of
 from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import create, schema
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
@@ -69,8 +69,9 @@ class Balance:
         return self.spent_units - self.reserved_units
 
     @property
-    def slack_left(self) -> int:
-        return self.slack_total - self.slack_spent
+    def left(self) -> Cost:
+        """Both, as a cost that can still be paid."""
+        return Cost(self.left_units, self.slack_total - self.slack_spent)
 
 
 _CHILDREN = Statement(
