@@ -17,7 +17,6 @@ from maquette.gate import prices
 from maquette.gate.curator import OnlineCurator
 from maquette.models.answers import Answers
 from maquette.queries import prefixes, where
-from maquette.queries.marginals import full
 from maquette.questions import sparse
 from maquette.questions.answers import ChoiceQuestion
 from maquette.questions.class_errors import ReleasedTables
@@ -28,6 +27,7 @@ from maquette.questions.weighting import weighting
 from support.privacy_cases import mixed
 from support.privacy_conformance import TINY
 from support.privacy_doubles import ledger_for, set_aside, table_of
+from support.query_cases import full
 
 BUDGET = Budget(30.0, 1e-6)
 HISTOGRAM = (3, 0, 2, 0, 0, 1, 0, 0, 4, 0, 0, 2)

@@ -16,7 +16,7 @@ from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import MECHANISMS
 from maquette.queries import merging
-from maquette.queries.canonical import all_cells
+from maquette.queries.condition import all_cells
 from maquette.queries.merging import Merged, merge
 from support.query_cases import SCALE, any_queries, domains, plain_sensitivity, queries
 

@@ -13,7 +13,7 @@ from maquette.errors import ParameterError, WorkloadError
 from maquette.models.answers import generator
 from maquette.queries import marginals, prefixes, union, where
 from maquette.queries.counting import count_margins
-from maquette.queries.marginals import Binned, count_binned, full, labels
+from maquette.queries.marginals import Binned, count_binned, labels
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.allocation import RiskModel, TableNoise, attribute_sets, divide_price
 from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, nested_cuts, smooth_one_way
@@ -22,6 +22,7 @@ from maquette.sculpt.model import SculptModel
 from maquette.sculpt.rows import begin, decode, sweep
 from maquette.sculpt.targets import Layout
 from support.priced import priced
+from support.query_cases import full
 
 DOMAIN = Domain(
     (

@@ -15,8 +15,14 @@ from hypothesis import strategies as st
 import maquette.queries as mq
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.queries import Sensitivity
+from maquette.queries.marginals import Binned
 
 MAX_CELLS = 48
+
+
+def full(domain: Domain, margin: tuple[str, ...]) -> Binned:
+    """The table with every cell of its own."""
+    return Binned(margin, tuple(tuple(range(domain[name].size)) for name in margin))
 
 
 FORMS = ("bins", "whole", "wide", "edges", "ordinal", "numbers", "codes", "names", "bool")

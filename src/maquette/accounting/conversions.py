@@ -85,21 +85,12 @@ def rho_of_gaussian(*, sigma_squared: Number, l2_squared: Number) -> Fraction:
     return exact(l2_squared) / (2 * exact(sigma_squared))
 
 
-def epsilon_simple(*, rho: Number, delta: Number) -> Fraction:
-    """Epsilon of rho-zCDP by the short formula, rounded up.
-
-    Guarantee: rho-zCDP implies (rho + 2 sqrt(rho ln(1/delta)), delta)-DP (Bun and Steinke 2016).
-    """
-    if rho == 0:
-        return Fraction(0)
-    _check.positive(rho=float(rho))
-    log = _DIGITS.minus(_log(_delta(delta)))
-    root = _DIGITS.sqrt(_DIGITS.multiply(_decimal(exact(rho)), log))
-    return _up(_DIGITS.add(_decimal(exact(rho)), _DIGITS.multiply(Decimal(2), root)))
-
-
 def rho_simple(*, epsilon: Number, delta: Number) -> Fraction:
-    """The inverse of `epsilon_simple`, rounded down: (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))^2."""
+    """The rho that (epsilon, delta) pays for by the short formula, rounded down.
+
+    Guarantee: rho-zCDP implies (rho + 2 sqrt(rho ln(1/delta)), delta)-DP (Bun and Steinke 2016); this is its inverse,
+        (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))^2.
+    """
     _check.positive(epsilon=float(epsilon))
     log = _DIGITS.minus(_log(_delta(delta)))
     larger = _DIGITS.sqrt(_DIGITS.add(log, _decimal(exact(epsilon))))
@@ -108,32 +99,17 @@ def rho_simple(*, epsilon: Number, delta: Number) -> Fraction:
     return _down(_DIGITS.multiply(root, root))
 
 
-def epsilon_cks(*, rho: Number, delta: Number) -> Fraction:
-    """Epsilon of rho-zCDP, rounded up; never above `epsilon_simple`.
+def rho_cks(*, epsilon: Number, delta: Number) -> Fraction:
+    """The rho that (epsilon, delta) pays for, rounded down; never below `rho_simple`.
 
     Guarantee: rho-zCDP implies (epsilon, delta)-DP for the smallest epsilon over all alpha > 1 (Canonne, Kamath and
-        Steinke 2020).
+        Steinke 2020), and every alpha proves its own
 
         epsilon = alpha rho + (alpha ln(1 - 1/alpha) - ln(delta (alpha - 1))) / (alpha - 1)
-    """
-    if rho == 0:
-        return Fraction(0)
-    _check.positive(rho=float(rho))
-    size, log_delta = float(rho), float(_log(_delta(delta)))
 
-    def bound(a: float) -> float:
-        return a * size + (_order_term(a) - log_delta) / (a - 1)
+    so that for every alpha it pays for
 
-    a, term = _order(_best_order(bound))
-    tail = _DIGITS.divide(_DIGITS.subtract(term, _log(_delta(delta))), _DIGITS.subtract(a, Decimal(1)))
-    value = _up(_DIGITS.add(_DIGITS.multiply(a, _decimal(exact(rho))), tail))
-    return max(Fraction(0), min(value, epsilon_simple(rho=rho, delta=delta)))
-
-
-def rho_cks(*, epsilon: Number, delta: Number) -> Fraction:
-    """The rho that (epsilon, delta) pays for, the inverse of `epsilon_cks`, rounded down.
-
-    rho = epsilon / alpha - (alpha ln(1 - 1/alpha) - ln(delta (alpha - 1))) / (alpha (alpha - 1))
+        rho = epsilon / alpha - (alpha ln(1 - 1/alpha) - ln(delta (alpha - 1))) / (alpha (alpha - 1))
     """
     _check.positive(epsilon=float(epsilon))
     size, log_delta = float(epsilon), float(_log(_delta(delta)))
@@ -254,7 +230,6 @@ _ABOVE_ONE = _GAUSSIAN_DIGITS.add(Decimal(1), _GAUSSIAN_MARGIN)
 _SERIES_REACH = 6
 _STEPS = tuple(Decimal(10) ** (-power) for power in range(15, 0, -1))
 """By which parts a guess is moved down until it is proved to be within delta."""
-_TINY = Decimal("1e-320")
 _SMALLEST = Decimal("1e-9")
 _FRACTION_DEPTH = 120
 
@@ -279,18 +254,8 @@ def rho_of_half_square(half: Fraction) -> Fraction:
     return half * 2 / _PI_UP
 
 
-def delta_of(*, mu: Number, epsilon: Number) -> Fraction:
-    """Delta of mu-GDP at a given epsilon, rounded up.
-
-    Guarantee: Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), as of N(0, 1) against N(mu, 1). With
-        a, b = epsilon / mu -+ mu / 2 and the Mills ratio M = Phi(-.) / phi it is phi(a) (M(a) - M(b)): no exponential
-        of epsilon, and few digits cancel.
-    """
-    return Fraction(max(_TINY, _delta_up(_gaussian_decimal(exact(mu)), _gaussian_decimal(exact(epsilon)))))
-
-
 def half_square(*, epsilon: Number, delta: Number) -> Fraction:
-    """The mu^2 / 2 that (epsilon, delta) pays for, rounded down: the largest found whose `delta_of` is within delta.
+    """The mu^2 / 2 that (epsilon, delta) pays for, rounded down: the largest found whose delta is within it.
 
     It is searched for in floating point, which can cost tightness, never validity, and then moved down until the delta,
     with all digits, is within the wanted one.
@@ -334,6 +299,12 @@ def _rough_mills(x: float) -> float:
 
 
 def _delta_up(mu: Decimal, epsilon: Decimal) -> Decimal:
+    """Delta of mu-GDP at a given epsilon, rounded up.
+
+    Guarantee: Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), as of N(0, 1) against N(mu, 1). With
+        a, b = epsilon / mu -+ mu / 2 and the Mills ratio M = Phi(-.) / phi it is phi(a) (M(a) - M(b)): no exponential
+        of epsilon, and few digits cancel.
+    """
     drift, half = _GAUSSIAN_DIGITS.divide(epsilon, mu), _GAUSSIAN_DIGITS.divide(mu, Decimal(2))
     a, b = _GAUSSIAN_DIGITS.subtract(drift, half), _GAUSSIAN_DIGITS.add(drift, half)
     near, far = _mills(a.copy_abs()), _GAUSSIAN_DIGITS.subtract(_mills(b), _GAUSSIAN_MARGIN)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.queries.base import Margin, Queries, TableQueries
-from maquette.queries.canonical import all_cells
+from maquette.queries.condition import all_cells
 from maquette.queries.marginals import Marginals
 
 Floats = NDArray[np.float64]

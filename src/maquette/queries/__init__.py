@@ -9,7 +9,6 @@ from maquette.queries.base import (
     Sensitivity,
     TableQueries,
     canonical_hash,
-    log_count,
     log_distinct,
     to_json,
 )
@@ -55,7 +54,6 @@ __all__ = [
     "from_json",
     "halfspaces",
     "load",
-    "log_count",
     "log_distinct",
     "marginals",
     "parse_workload",

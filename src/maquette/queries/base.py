@@ -222,7 +222,7 @@ class Queries(ABC):
 
     def query_keys(self) -> Iterator[Key | None]:
         """One key per query, equal for a query, its duplicates and its complement; None for a constant."""
-        from maquette.queries.canonical import keys_by_cells
+        from maquette.queries.condition import keys_by_cells
 
         return keys_by_cells(self)
 
@@ -333,14 +333,6 @@ def sum_margin(domain: Domain, histogram: NDArray[Any], margin: Margin) -> NDArr
     gone = tuple(i for i, name in enumerate(domain.names) if name not in margin)
     table = np.asarray(histogram).reshape(domain.shape)
     return table.sum(axis=gone, dtype=np.float64 if table.dtype.kind == "f" else np.int64)
-
-
-# How rich a class of queries is: the logarithms of its size that bounds ask for.
-
-
-def log_count(queries: Queries) -> float:
-    """ln of the number of queries as asked."""
-    return math.log(queries.count)
 
 
 def log_distinct(queries: Queries) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.queries.base import Columns, Margin, column
+from maquette.queries.base import Columns, Margin, Queries, column
 
 # Sets of cells of one attribute, as runs: sorted, disjoint, not touching, ends included.
 
@@ -359,3 +359,24 @@ def _one_sided(domain: Domain, names: Margin, array: NDArray[Any], denominator: 
     if factors is not None:
         return ("box", tuple((name, runs_of(codes)) for name, codes in zip(ordered, factors, strict=True)))
     return ("mask", ordered, hashlib.sha256(np.packbits(mask).tobytes()).hexdigest())
+
+
+# Classes compared cell by cell: every cell of a table as a row, and the keys that follow.
+
+
+def keys_by_cells(queries: Queries) -> Iterator[Key | None]:
+    """Keys from the weights on every cell of the attributes that the queries look at."""
+    names = queries.attributes or queries.domain.names[:1]  # constants look at no attribute
+    shape = tuple(queries.domain[name].size for name in names)
+    for row in queries.columns_of(all_cells(shape, names)):
+        yield array_key(queries.domain, names, row.reshape(shape), queries.denominator)
+
+
+def all_cells(shape: tuple[int, ...], names: Margin) -> dict[str, NDArray[np.int64]]:
+    """Every cell of a table once, as coded rows."""
+    grids = np.indices(shape).reshape(len(shape), -1)
+    return dict(zip(names, grids, strict=True))
+
+
+def count_distinct(keys: Iterable[Key | None]) -> int:
+    return len({key for key in keys if key is not None})

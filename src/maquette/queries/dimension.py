@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from maquette import _check
 from maquette.errors import ParameterError, WorkloadError
 from maquette.queries.base import MAX_SUM, Margin, Queries
-from maquette.queries.canonical import all_cells
+from maquette.queries.condition import all_cells
 from maquette.queries.conjunctions import Conjunctions
 from maquette.queries.marginals import Marginals, unravel
 from maquette.queries.ranges import Prefixes, Ranges
@@ -62,11 +62,6 @@ def thresholds(*, cells: int) -> int:
     return min(1, cells - 1)
 
 
-def intervals(*, cells: int) -> int:
-    """Non-empty intervals of ordered cells: 2, on three cells or more."""
-    return boxes(cells=[cells])
-
-
 def boxes(*, cells: list[int]) -> int:
     """Non-empty axis boxes on a grid: the sum of min(2, cells - 1) over the axes; 2d on large grids.
 
@@ -88,12 +83,6 @@ def halfspaces(*, d: int) -> int:
     """Affine half-spaces in R^d: d + 1."""
     _check.whole(d=d)
     return d + 1
-
-
-def parities(*, d: int) -> int:
-    """Parities of subsets of d bits: d."""
-    _check.whole(d=d)
-    return d
 
 
 def _prefixes(queries: Prefixes) -> ShatteredSet:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import base, canonical, condition, names, sensitivity
+from maquette.queries import base, condition, names, sensitivity
 from maquette.queries.base import MAX_SUM, Columns, Margin, Queries, Sensitivity, check_index, sum_margin
 from maquette.queries.sensitivity import SensitivityBound
 
@@ -155,14 +155,14 @@ class Halfspaces(Queries):
 
     def distinct(self) -> int:
         """Exact where the attributes span at most 2^16 cells, else never too small."""
-        return canonical.count_distinct(self.query_keys())
+        return condition.count_distinct(self.query_keys())
 
     def query_keys(self) -> Iterator[condition.Key | None]:
         shape = tuple(column.size for column in self._columns)
         if math.prod(shape) > condition.MAX_COMPARED_CELLS:
             yield from (self._written_key(i) for i in range(self.count))
             return
-        cells = canonical.all_cells(shape, self.over)
+        cells = condition.all_cells(shape, self.over)
         masks = dict(self._masks(cells))
         for place in range(self.count):
             yield condition.array_key(self.domain, self.over, masks[place].reshape(shape).astype(np.int64), 1)

@@ -311,11 +311,6 @@ class Binned:
         return cls(tuple(margin), tuple(tuple(cut) for cut in cuts), groups)
 
 
-def full(domain: Domain, margin: Margin) -> Binned:
-    """The table with every cell of its own."""
-    return Binned(margin, tuple(tuple(range(domain[name].size)) for name in margin))
-
-
 def labels(size: int, cut: Cuts) -> NDArray[Any]:
     """The bin of every code of an attribute."""
     starts = np.zeros(size, dtype=np.min_scalar_type(max(len(cut) - 1, 1)))

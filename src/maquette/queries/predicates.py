@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import base, canonical, condition, names, sensitivity
+from maquette.queries import base, condition, names, sensitivity
 from maquette.queries import condition as cells
 from maquette.queries.base import (
     Columns,
@@ -59,7 +59,7 @@ class SetQueries(Queries):
 
     def distinct(self) -> int:
         """Exact for products of sets and for conditions on at most 2^16 cells, else never too small."""
-        return canonical.count_distinct(self.query_keys())
+        return condition.count_distinct(self.query_keys())
 
     def query_keys(self) -> Iterator[condition.Key | None]:
         return (condition.merged_key(self.domain, one) for one in self.conditions)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.queries.base import MAX_SUM, Columns, Norms, Queries, Sensitivity, first_columns, label_columns
-from maquette.queries.canonical import all_cells
+from maquette.queries.condition import all_cells
 
 Part = TypeVar("Part", bound=Queries)
 

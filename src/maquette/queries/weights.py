@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, condition, names
+from maquette.queries import condition, names
 from maquette.queries.base import (
     Columns,
     Margin,
@@ -92,7 +92,7 @@ class Weights(TableQueries):
         return (self.over,)
 
     def distinct(self) -> int:
-        return canonical.count_distinct(self.query_keys())
+        return condition.count_distinct(self.query_keys())
 
     def query_keys(self) -> Iterator[condition.Key | None]:
         shape = tuple(self.domain[name].size for name in self.over)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
-from maquette.queries import canonical, condition
+from maquette.queries import condition
 from maquette.queries.base import (
     Columns,
     Group,
@@ -153,7 +153,7 @@ class Workload(Queries):
         tables = [queries for queries in component if isinstance(queries, Marginals)]
         others = [queries for queries in component if not isinstance(queries, Marginals)]
         if others and sum(queries.count for queries in component) <= condition.MAX_KEYS:
-            return canonical.count_distinct(key for queries in component for key in queries.query_keys())
+            return condition.count_distinct(key for queries in component for key in queries.query_keys())
         margins = {margin for queries in tables for margin in queries.margins}
         return distinct_cells(self.domain, margins) + sum(queries.distinct() for queries in others)
 

@@ -29,28 +29,8 @@ from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.queries.base import Queries
 from maquette.questions import bounds
-from maquette.questions.measurement import EPOCH, TEST, Epoch, EpochTerms, Step, outcome_of
+from maquette.questions.measurement import Epoch, EpochTerms
 from maquette.questions.noise import Gaussian, Laplace, sqrt_up
-
-__all__ = [
-    "BLIND_WORDS",
-    "EPOCH",
-    "TEST",
-    "Guess",
-    "Step",
-    "check_guess",
-    "check_terms",
-    "check_widths",
-    "is_far",
-    "outcome_of",
-    "score",
-    "seal",
-    "terms_from_dict",
-    "terms_to_dict",
-    "unseal",
-    "within_reach",
-]
-"""With the names of the steps of an epoch, which are stored as all others are (`questions/measurement.py`)."""
 
 _LARGEST = 2**40
 """Thresholds beyond this many records are a mistake, and could overflow."""

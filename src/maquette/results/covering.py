@@ -26,8 +26,16 @@ from numpy.typing import NDArray
 from maquette.errors import ReleaseError
 from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
-from maquette.queries.canonical import all_cells
-from maquette.queries.condition import MAX_COMPARED_CELLS, MAX_KEYS, Condition, Every, Leaf, Runs, Some
+from maquette.queries.condition import (
+    MAX_COMPARED_CELLS,
+    MAX_KEYS,
+    Condition,
+    Every,
+    Leaf,
+    Runs,
+    Some,
+    all_cells,
+)
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import SetQueries
 from maquette.queries.ranges import Prefixes, Ranges

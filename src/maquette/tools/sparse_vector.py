@@ -14,8 +14,7 @@ from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
 from maquette.queries.base import Queries
 from maquette.queries.predicates import where
-from maquette.questions.measurement import EpochTerms
-from maquette.questions.sparse import EPOCH, TEST, Step, outcome_of
+from maquette.questions.measurement import EPOCH, TEST, EpochTerms, Step, outcome_of
 from maquette.releasing.payment import close_opened
 from maquette.theory import epochs as widths
 from maquette.theory import online
