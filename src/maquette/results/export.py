@@ -82,7 +82,6 @@ def export(
                 (PACKAGE, "what the files are, for programs"),
             ]
             (draft / REPORT).write_text(render(release, beside), encoding="utf-8")
-            draft.chmod(0o777 & ~replacing.umask())
             replacing.move(draft, target)
     except OSError as error:
         raise ReleaseError(f"cannot write {target}: {error.strerror or type(error).__name__}") from None

@@ -82,7 +82,6 @@ def save(release: Release, path: Path, *, report: bool = True, replace: bool = F
     try:
         with replacing.draft(path) as draft:
             _write(release, draft, report=report)
-            draft.chmod(0o777 & ~replacing.umask())
             replacing.move(draft, path)
     except OSError as error:
         raise _unwritable(path, error) from None

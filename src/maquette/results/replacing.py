@@ -46,6 +46,7 @@ def draft(path: Path) -> Iterator[Path]:
 
 def move(place: Path, path: Path) -> None:
     """A finished draft into its place; what was there before is left in the draft's name, or gone."""
+    place.chmod(0o777 & ~_umask())
     sync(place)
     if not path.exists():
         place.rename(path)
@@ -75,7 +76,7 @@ def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
-            place.chmod(mode & ~umask())
+            place.chmod(mode & ~_umask())
             place.replace(path)
     except OSError:
         place.unlink(missing_ok=True)
@@ -91,7 +92,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def umask() -> int:
+def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

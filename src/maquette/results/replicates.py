@@ -121,7 +121,6 @@ class Replicates:
                 for number, rows in enumerate(self.rows, start=1):
                     name = f"replicate-{number:0{len(str(len(self.rows)))}}.parquet"
                     pyarrow.parquet.write_table(rows, draft / name, compression="zstd")
-                draft.chmod(0o777 & ~replacing.umask())
                 replacing.move(draft, target)
         except OSError as error:
             raise ReleaseError(f"cannot write {target}: {error.strerror or type(error).__name__}") from None

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from maquette import _lazy_numba as numba
 from maquette.errors import ParameterError, SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa
-from maquette.vault.source import Batch, FileStamp, Source, damaged, not_text
+from maquette.vault.source import Batch, FileSource, FileStamp, damaged, not_text
 
 # Cutting bytes into records and fields: the inner loops of the CSV reader, total over all bytes.
 
@@ -192,7 +192,7 @@ MAX_HEADER_BYTES = 2**20
 USUAL_DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
 
 
-class DelimitedFile(Source):
+class DelimitedFile(FileSource):
     """A CSV file, plain or compressed by gzip or Zstandard (by its name)."""
 
     def __init__(self, path: Path, delimiter: str, encoding: str = "utf-8") -> None:
@@ -204,14 +204,6 @@ class DelimitedFile(Source):
         self._encoding = _codec_name(encoding)
         self._stamp = FileStamp(path)
         self.header = self._split_header(self._first_line())
-
-    @property
-    def notices_changes(self) -> bool:
-        return True
-
-    def is_unchanged(self) -> bool:
-        self._stamp.check()
-        return True
 
     def kind(self, column: str) -> ArrowType:
         return pa.string()

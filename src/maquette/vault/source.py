@@ -166,6 +166,20 @@ class FileStamp:
         return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
+class FileSource(Source):
+    """A file that is read as it was when it was opened, or not at all."""
+
+    _stamp: FileStamp
+
+    @property
+    def notices_changes(self) -> bool:
+        return True
+
+    def is_unchanged(self) -> bool:
+        self._stamp.check()
+        return True
+
+
 def changed(description: str) -> SourceError:
     """For a table that gave other records than when it was opened."""
     return SourceError(

@@ -15,7 +15,7 @@ from narwhals.exceptions import DuplicateError
 from maquette.errors import SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, ipc, pa, pq, text_array
 from maquette.vault.coding import spell_object
-from maquette.vault.source import ROWS, Batch, FileStamp, Source, damaged, is_valid_text, not_text
+from maquette.vault.source import ROWS, Batch, FileSource, FileStamp, Source, damaged, is_valid_text, not_text
 
 
 class ArrowTable(Source):
@@ -135,7 +135,7 @@ def _whole(array: ArrowArray) -> ArrowArray:
 # Parquet and Arrow files.
 
 
-class _TypedFile(Source):
+class _TypedFile(FileSource):
     """A file that states its columns and types before its rows."""
 
     format: str
@@ -155,14 +155,6 @@ class _TypedFile(Source):
         except (pa.ArrowException, OSError):
             reason = f"it is not a whole {self.format} file; write it again"
         raise SourceError(f"cannot read {self._path}: {reason}")
-
-    @property
-    def notices_changes(self) -> bool:
-        return True
-
-    def is_unchanged(self) -> bool:
-        self._stamp.check()
-        return True
 
     def kind(self, column: str) -> ArrowType:
         return self._schema.field(column).type

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from maquette.errors import SourceError
 from maquette.vault.arrow import ArrowType, pa
-from maquette.vault.source import ROWS, Batch, FileStamp, Source, damaged, not_text
+from maquette.vault.source import ROWS, Batch, FileSource, FileStamp, Source, damaged, not_text
 from maquette.vault.sources import spelled
 
 SQLITE = (".sqlite", ".sqlite3")
@@ -126,7 +126,7 @@ def _one_select(query: str) -> str:
     return query.rstrip().removesuffix(";")
 
 
-class Worksheet(Source):
+class Worksheet(FileSource):
     """A sheet of a workbook: its first row names the columns, every other row that is not empty is a record."""
 
     def __init__(self, path: Path, *, table: str | None) -> None:
@@ -139,14 +139,6 @@ class Worksheet(Source):
         if first is None or not any(_is_value(cell) for cell in first):
             raise SourceError(f"{self.description} does not start with a row that names the columns")
         self.header = tuple(unicodedata.normalize("NFC", str(cell).strip()) for cell in first)
-
-    @property
-    def notices_changes(self) -> bool:
-        return True
-
-    def is_unchanged(self) -> bool:
-        self._stamp.check()
-        return True
 
     def kind(self, column: str) -> ArrowType:
         return pa.string()
