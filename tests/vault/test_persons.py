@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import SourceError
 from maquette.vault import persons as bounding
-from maquette.vault import remote, remote_persons
+from maquette.vault import remote
 from maquette.vault import source as sources
 from maquette.vault.coding import code_type
 from maquette.vault.commitment import pack, packed_words, unpack
@@ -109,7 +109,7 @@ def test_a_cluster_keeps_the_same_records(records, k, parts):
     expected = kept(table(records), k)
     assert in_partitions(cut(table(records), parts, turned=True), k) == expected
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(remote_persons, "PENDING", 2)
+        patch.setattr(remote, "PENDING", 2)
         patch.setattr(remote, "RAW_ROWS", 2)
         assert in_partitions(cut(table(records), parts), k) == expected
 

@@ -28,7 +28,7 @@ from maquette.vault.commitment import LANES, is_in_order, lane_keys, packed_word
 from maquette.vault.counting import Coded, Integers, RecordsTask, TableCache, Task, whole
 from maquette.vault.engine import MAX_RECORDS, MIN_CELLS_PER_PASS, Engine, merged
 from maquette.vault.loading import Steps
-from maquette.vault.remote_persons import BoundBlocks, KeyRecords, keyed_schema
+from maquette.vault.remote import BoundBlocks, KeyRecords, keyed_schema
 from maquette.vault.source import Batch, Source, changed
 
 PREFIXES = ("spark:", "sc://")

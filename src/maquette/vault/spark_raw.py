@@ -20,7 +20,7 @@ from maquette.vault import remote
 from maquette.vault.arrow import pa
 from maquette.vault.commitment import LANES, add_records
 from maquette.vault.persons import missing_words
-from maquette.vault.remote_persons import BoundTexts, KeyTexts, keyed_schema
+from maquette.vault.remote import BoundTexts, KeyTexts, keyed_schema
 from maquette.vault.spark import SparkTable, collected, storage, unpersist, without_pandas
 from maquette.vault.spellings import CellSum, Integers, Spellings, hashed
 
