@@ -14,7 +14,7 @@ from maquette.domain import Relation
 from maquette.mechanisms import residual, shape
 from maquette.mechanisms.base import Task
 from maquette.questions.measurement import Receipt, Size
-from maquette.sculpt import allocation, dense, measurements, mechanism
+from maquette.sculpt import allocation, finish, measurements, mechanism
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_many_rows_are_fitted_as_few_first():
     size: Any = Size(int(histogram.sum()), cast("Any", None), Receipt(0, ""))
     found = measurements.from_residuals(domain, model, size, [(0, 1), (0, 2), (1, 2), (0, 1, 2)])
     shares: list[float] = []
-    fitted = dense.fit_many(found, m=1004, rng=np.random.default_rng(1), progress=shares.append)
+    fitted = finish.fit_many(found, m=1004, rng=np.random.default_rng(1), progress=shares.append)
     assert fitted.rows.shape == (1004, 3)
     assert fitted.all_sweeps.shape == (2008, 3)
     assert not np.array_equal(fitted.all_sweeps[:1004], fitted.all_sweeps[1004:])
@@ -100,7 +100,7 @@ def test_many_rows_are_fitted_as_few_first():
 @pytest.mark.parametrize(("limit", "whole", "expected"), [(500, True, 1), (501, True, 0), (500, False, 0)])
 def test_only_long_fits_of_whole_marginals_are_made_so(monkeypatch, limit, whole, expected):
     calls: list[int] = []
-    monkeypatch.setattr(dense, "_LONG", limit)
+    monkeypatch.setattr(finish, "_LONG", limit)
     monkeypatch.setattr(mechanism, "fit_many", lambda *_, m, **__: calls.append(m))
     monkeypatch.setattr(mechanism.Run, "finish", lambda *_, **__: None)
     monkeypatch.setattr(mechanism, "begin", lambda *_, **__: None)

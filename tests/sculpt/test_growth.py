@@ -11,7 +11,7 @@ from maquette.models.answers import generator
 from maquette.questions.measurement import Size
 from maquette.sculpt.allocation import AttributeSets
 from maquette.sculpt.bins import Hierarchy
-from maquette.sculpt.dense import MAX_GROWTH, growth
+from maquette.sculpt.finish import MAX_GROWTH, growth
 from maquette.sculpt.measurements import Measurements
 from maquette.sculpt.rows import begin
 

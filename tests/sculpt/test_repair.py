@@ -14,11 +14,12 @@ from maquette.mechanisms.base import Task
 from maquette.models.answers import generator
 from maquette.queries.marginals import count_binned
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt import rows as rows_module
+from maquette.sculpt import finish
 from maquette.sculpt.bins import Hierarchy, Shape
+from maquette.sculpt.finish import FittedRows
 from maquette.sculpt.measurements import Measurements, TableMeasurement
 from maquette.sculpt.mechanism import SCULPT
-from maquette.sculpt.rows import FittedRows, begin
+from maquette.sculpt.rows import begin
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.targets import Layout, Targets, blend
 from support.fake_curator import FakeCurator
@@ -91,7 +92,7 @@ def test_tied_columns_move_together():
     layout = pairs_layout()
     wanted, rows = scrambled(layout)
     before = np.abs(wanted - layout.count(rows)).max()
-    rows_module.swap_blocks(layout, rows, wanted, np.ones(layout.cells), rng=generator("table_noise"))
+    finish.swap_blocks(layout, rows, wanted, np.ones(layout.cells), rng=generator("table_noise"))
     assert (rows[:, 0] == rows[:, 1]).all()
     assert (rows[:, 0] == rows[:, 2]).all()
     assert np.abs(wanted - layout.count(rows)).max() < 0.1 * before
@@ -99,7 +100,7 @@ def test_tied_columns_move_together():
 
 def test_columns_that_explain_each_other_form_a_block():
     layout = pairs_layout()
-    found = rows_module.blocks_of(layout, layout.count(tied_rows(2000)))
+    found = finish.blocks_of(layout, layout.count(tied_rows(2000)))
     assert (0, 1, 2) in found
     assert (0, 1, 2, 3) in found
     assert (3,) in found
@@ -109,7 +110,7 @@ def test_columns_that_explain_each_other_form_a_block():
 def test_blocks_are_found_in_tables_of_three_alone():
     hierarchy = found_of(tied_rows(2000), ()).hierarchy
     layout = Layout.of(hierarchy, [Shape((0, 1, 3), (0, 0, 0)), Shape((1, 2, 3), (0, 0, 0))])
-    assert (0, 1, 2) in rows_module.blocks_of(layout, layout.count(tied_rows(2000)))
+    assert (0, 1, 2) in finish.blocks_of(layout, layout.count(tied_rows(2000)))
 
 
 def test_every_move_lowers_the_gaps_that_are_counted_along(monkeypatch):
@@ -120,7 +121,7 @@ def test_every_move_lowers_the_gaps_that_are_counted_along(monkeypatch):
     wanted, rows = scrambled(layout)
     weights = generator("weights").random(layout.cells) + 0.5
     seen = []
-    loop = rows_module.swap_pass
+    loop = finish.swap_pass
 
     def watched(*arrays):
         residual, before = arrays[8], rows.copy()
@@ -130,8 +131,8 @@ def test_every_move_lowers_the_gaps_that_are_counted_along(monkeypatch):
         changes = int((rows != before).any(axis=1).sum())
         seen.append((changes, squares, float(weights @ residual**2)))
 
-    monkeypatch.setattr(rows_module, "swap_pass", watched)
-    rows_module.swap_blocks(layout, rows, wanted, weights, rng=generator("watched"))
+    monkeypatch.setattr(finish, "swap_pass", watched)
+    finish.swap_blocks(layout, rows, wanted, weights, rng=generator("watched"))
     assert seen[0][0] > 100
     assert all(after < before for changes, before, after in seen if changes)
 
@@ -141,7 +142,7 @@ def test_the_same_seed_makes_the_same_moves():
     found = []
     for _ in range(2):
         wanted, rows = scrambled(layout)
-        rows_module.swap_blocks(layout, rows, wanted, np.ones(layout.cells), rng=generator("same"))
+        finish.swap_blocks(layout, rows, wanted, np.ones(layout.cells), rng=generator("same"))
         found.append(rows)
     assert np.array_equal(*found)
 
@@ -164,10 +165,10 @@ def test_rows_that_answer_are_repaired_with_the_released_ones():
     sampler = RowSampler(layout, targets, rows, rng=generator("sweep"), integral=np.zeros(layout.cells))
     before = np.abs(layout.count(pool) / 3 - wanted).sum()
     alone = FittedRows(rows.copy(), pool.copy())
-    rows_module.repair(sampler, alone, answers=False, rng=generator("alone"))
+    finish.repair(sampler, alone, answers=False, rng=generator("alone"))
     assert np.array_equal(alone.all_sweeps, pool)
     both = FittedRows(rows.copy(), pool.copy())
-    rows_module.repair(sampler, both, answers=True, rng=generator("both"))
+    finish.repair(sampler, both, answers=True, rng=generator("both"))
     assert np.abs(layout.count(both.rows) - wanted).sum() < 0.5 * before
     assert np.abs(layout.count(both.all_sweeps) / 3 - wanted).sum() < 0.5 * before
 

@@ -10,8 +10,9 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.models.answers import generator
 from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.sculpt.bins import Hierarchy, Shape
+from maquette.sculpt.finish import AVERAGED_SWEEPS, average_sweeps
 from maquette.sculpt.measurements import Measurements, TableMeasurement
-from maquette.sculpt.rows import AVERAGED_SWEEPS, average_sweeps, begin, sweep
+from maquette.sculpt.rows import begin, sweep
 
 DOMAIN = Domain(tuple(Attribute(f"x{i}", Kind.BOOLEAN, codes=2) for i in range(4)))
 PAIRS = list(itertools.combinations(range(4), 2))

@@ -37,22 +37,11 @@ from maquette.questions.measurement import Size
 from maquette.questions.noise import independent
 from maquette.sculpt import allocation, rounds, stages
 from maquette.sculpt.allocation import AttributeSets, TableNoise, attribute_sets
-from maquette.sculpt.dense import dense_outcome, fit_many, growth, is_long
+from maquette.sculpt.finish import FittedRows, dense_outcome, finish, fit_many, growth, is_long
 from maquette.sculpt.measurements import Measurements, from_residuals
 from maquette.sculpt.model import SculptModel
 from maquette.sculpt.rounds import Rounds
-from maquette.sculpt.rows import (
-    MIN_GAINS,
-    MORE_SWEEPS,
-    FittedRows,
-    average_sweeps,
-    begin,
-    decode,
-    extend,
-    is_close,
-    repair,
-    sweep,
-)
+from maquette.sculpt.rows import MIN_GAINS, begin, decode, extend, sweep
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.stages import SCORE_SHARE, BudgetView, DirectPart, measure_scores, part_of
 from maquette.sculpt.targets import predict, structural_zeros
@@ -189,29 +178,16 @@ class Run:
         *,
         dense: bool = False,
     ) -> FittedRows:
-        """Sweep to everything measured, make more rows or average, and repair rows that still miss the tables."""
-        self.sweep(sampler, min_gains, MORE_SWEEPS)
-        times = self.growth(measurements, len(sampler.rows))
-        if times > 1:
-            self.progress("making more synthetic rows", 0.0)
-            sampler = sampler.grown(times)
-            sampler.sweep(min_gain=MIN_GAINS[-1])
-            result = FittedRows(sampler.rows, sampler.rows)
-        else:
-            result = average_sweeps(
-                sampler,
-                self.sets.pairs,
-                min_gain=MIN_GAINS[-1],
-                rng=self.rng,
-                progress=partial(self.progress, "averaging the synthetic rows"),
-            )
-        if dense or not is_close(sampler, result.rows):
-            self.progress("repairing the synthetic rows", 0.0)
-            # dense answers are blended; those of all sweeps together may be close where a single one's are not
-            answers = not dense and not is_close(sampler, result.all_sweeps)
-            repair(sampler, result, answers=answers, rng=self.rng, thorough=dense)
-            self.progress("repairing the synthetic rows", 1.0)
-        return result
+        """Sweep to everything measured, and what follows the sweeps."""
+        return finish(
+            sampler,
+            self.sets.pairs,
+            min_gains=min_gains,
+            times=self.growth(measurements, len(sampler.rows)),
+            rng=self.rng,
+            progress=self.progress,
+            dense=dense,
+        )
 
     def sweep(self, sampler: RowSampler, min_gains: tuple[float, ...], more: int) -> None:
         progress = partial(self.progress, "fitting the synthetic rows")

@@ -24,20 +24,10 @@ from maquette.queries.marginals import Binned, Cuts
 from maquette.questions.measurement import NoisyTable, Size
 from maquette.questions.noise import law_of_variance
 from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, bin_index, nested_cuts, smooth_one_way
+from maquette.sculpt.finish import finish
 from maquette.sculpt.measurements import Measurements, TableMeasurement, from_residuals, total_of
 from maquette.sculpt.model import SculptModel
-from maquette.sculpt.rows import (
-    MIN_GAINS,
-    MORE_SWEEPS,
-    FittedRows,
-    average_sweeps,
-    begin,
-    decode,
-    extend,
-    is_close,
-    repair,
-    sweep,
-)
+from maquette.sculpt.rows import MIN_GAINS, begin, decode, extend, quiet, sweep
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.stages import leaves_of
 from maquette.sculpt.targets import MAX_ORDER, predict
@@ -66,7 +56,9 @@ def refit(model: Refittable, *, m: int, names: Iterable[str], rng: np.random.Gen
             _with_noise(table.bins, table.counts, table.variance, model.pure, rng) for table in model.tables
         ]
         measurements, sampler = _in_stages(model, noisy, few, rng)
-    rows = _finish(sampler, measurements, times, rng)[:m]
+    sets = {table.shape.attributes for table in measurements.tables}
+    pairs = sorted({pair for attributes in sets for pair in combinations(attributes, 2)})
+    rows = finish(sampler, pairs, min_gains=MIN_GAINS, times=times, rng=rng, answers=False).rows[:m]
     return decode(measurements, rows, names, rng=rng)
 
 
@@ -137,35 +129,13 @@ def _in_stages(
     sampler = begin(measurements, m=m, rng=rng)
     triples = by_order.get(3, [])
     if triples:
-        sweep(sampler, min_gains=MIN_GAINS[:2], more=0, progress=_quiet)
+        sweep(sampler, min_gains=MIN_GAINS[:2], more=0, progress=quiet)
         shapes = [_shape(measurements.hierarchy, table.binned) for table in triples]
         priors = predict(measurements, sampler.rows, shapes)
         measurements.tables += map(TableMeasurement, shapes, triples, priors)
         measurements.reconcile()
         sampler = extend(sampler, measurements, rng=rng)
     return measurements, sampler
-
-
-def _finish(
-    sampler: RowSampler, measurements: Measurements, times: int, rng: np.random.Generator
-) -> NDArray[np.uint16]:
-    """Sweep to everything measured, make more rows or average, and repair rows that still miss the tables."""
-    sets = {table.shape.attributes for table in measurements.tables}
-    pairs = sorted({pair for attributes in sets for pair in combinations(attributes, 2)})
-    sweep(sampler, min_gains=MIN_GAINS, more=MORE_SWEEPS, progress=_quiet)
-    if times > 1:
-        sampler = sampler.grown(times)
-        sampler.sweep(min_gain=MIN_GAINS[-1])
-        result = FittedRows(sampler.rows, sampler.rows)
-    else:
-        result = average_sweeps(sampler, pairs, min_gain=MIN_GAINS[-1], rng=rng, progress=_quiet)
-    if not is_close(sampler, result.rows):
-        repair(sampler, result, answers=False, rng=rng)
-    return result.rows
-
-
-def _quiet(share: float) -> None:
-    del share
 
 
 def _hierarchy(model: SculptModel) -> Hierarchy:

@@ -30,7 +30,7 @@ from maquette.questions.measurement import Size
 from maquette.sculpt.allocation import AttributeSets, RiskModel, SetWeights, TableNoise
 from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements
-from maquette.sculpt.rows import MIN_GAINS, begin, sweep
+from maquette.sculpt.rows import MIN_GAINS, begin, quiet, sweep
 from maquette.sculpt.stages import (
     MAX_HIDDEN,
     SCORE_SHARE,
@@ -137,7 +137,7 @@ def measure_in_rounds(
     for done in range(rounds.number):
         sampler = begin(measurements, m=min(rows, _MAX_ROWS), rng=rng)
         if done:
-            sweep(sampler, min_gains=MIN_GAINS[:2], more=0, progress=_quiet)
+            sweep(sampler, min_gains=MIN_GAINS[:2], more=0, progress=quiet)
         measure_worst(
             curator,
             table_noise,
@@ -170,10 +170,6 @@ def small_triples(pairs: Mapping[tuple[int, ...], float], cells: Sequence[int]) 
         and all(pair in pairs for pair in combinations(triple, 2))
     ]
     return sorted(triples, key=lambda triple: math.prod(cells[a] for a in triple))[:_MAX_SMALL]
-
-
-def _quiet(share: float) -> None:
-    del share
 
 
 # The third order: which triples of attributes are looked at, what is spent on them, and their measurement.

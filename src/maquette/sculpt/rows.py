@@ -1,4 +1,4 @@
-"""From released tables to synthetic rows: the start, the sweeps, their average, and the repair of tied columns.
+"""From released tables to synthetic rows: the start, the sweeps, and the codes of the domain.
 
 Sees released values only. Rows are arrays (m, attributes) of row codes, see `bins`.
 """
@@ -18,7 +18,7 @@ from maquette.models.answers import SmallDatabase
 from maquette.queries.marginals import labels
 from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements, TableEstimate, iterative_fit
-from maquette.sculpt.sampler import RowSampler, swap_pass
+from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.targets import SAMPLING, Layout, Targets, targets_of
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl):
@@ -35,30 +35,6 @@ _CLOSE = 3.0
 """The mean residual, in deviations, that is good enough."""
 _FALLING = 0.93
 """A sweep that leaves more than this of the residual is the last."""
-AVERAGED_SWEEPS = 3
-"""Sweeps more whose rows count in the average."""
-_STEADY = 0.001
-"""What tables change in a sweep, in L1; below it there is no sampling error worth averaging."""
-_FREE = 10.0
-"""Prior deviation of averaged tables: the average is taken as it is."""
-ASSOCIATIONS = (0.1, 0.3, 0.7)
-"""Shares of the smaller column's entropy that another one explains: columns above each of them form blocks."""
-# Limits of time and memory:
-_AVERAGED_CELLS, _MIN_AVERAGED_CELLS = 1e9, 9.0
-"""Cells that the sweep towards the average may visit; and of a pair, or there is no such sweep."""
-_MAX_ALL_SWEEPS = 2_000_000
-"""Rows of all sweeps together."""
-_BRIEF, _THOROUGH = (0.985, 40, 4e8), (0.998, 150, 1e9)
-"""A pass of a repair that leaves more than this of the squared residuals is the last; passes, and tables that may be
-looked up in all of them. Thorough where whole marginals are measured: there rows can follow all of them."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FittedRows:
-    """Rows, and the rows of all last sweeps together, which answer with less sampling error than any of them."""
-
-    rows: NDArray[np.uint16]
-    all_sweeps: NDArray[np.uint16]
 
 
 # The start: rows drawn in strata along the tree of the most informative pairs.
@@ -249,6 +225,10 @@ def decode(
 # The sweeps.
 
 
+def quiet(*_: object) -> None:
+    """Progress that nobody watches."""
+
+
 def sweep(
     sampler: RowSampler, *, min_gains: Sequence[float], more: int, progress: Callable[[float], None]
 ) -> None:
@@ -282,168 +262,3 @@ def _worst_residual(layout: Layout, targets: Targets, counts: NDArray[np.float64
     allowed = np.sqrt(deviations[checked] ** 2 + SAMPLING * goal[checked] + 1)
     residuals = np.abs((goal - counts[first:])[checked]) / allowed
     return float(np.sort(residuals)[-_CHECKED:].mean())
-
-
-# The average of several sweeps.
-#
-# A sweep draws every value at random, so the rows carry a sampling error of their own on top of what the measurements
-# left open. Averaged over sweeps it fades. So the average of the pairs of the workload, at full resolution, becomes the
-# target of one more sweep, and what is left of the sampling error is little more than rounding.
-
-
-def average_sweeps(
-    sampler: RowSampler,
-    pairs: Iterable[tuple[int, ...]],
-    *,
-    min_gain: float,
-    rng: np.random.Generator,
-    progress: Callable[[float], None],
-) -> FittedRows:
-    """Sweep on and average, then once more towards the average, if pairs can have enough cells there; once is enough
-    where the rows hardly change."""
-    m, hierarchy, pairs = len(sampler.rows), sampler.layout.hierarchy, list(pairs)
-    if not pairs:
-        return FittedRows(sampler.rows, sampler.rows)
-    # drawing one value costs the bins along both attributes of every pair
-    max_cells = (_AVERAGED_CELLS / (2 * m * len(pairs))) ** 2
-    fine = Layout.of(hierarchy, [Shape(pair, hierarchy.finest_levels(pair, max_cells)) for pair in pairs])
-    total = fine.count(sampler.rows)
-    sweeps = [sampler.rows.copy()]
-    averaged = min(AVERAGED_SWEEPS, sampler.affordable_sweeps)
-    for done in range(1, averaged + 1):
-        before = sampler.counts.copy()
-        sampler.sweep(min_gain=min_gain)
-        counts = fine.count(sampler.rows)
-        if (done + 1) * m <= _MAX_ALL_SWEEPS:
-            sweeps.append(sampler.rows.copy())
-        if done == 1:
-            changes = (fine, total - counts), (sampler.layout, before - sampler.counts)
-            if max(_mean_change(layout, change, m) for layout, change in changes) < _STEADY:
-                progress(1.0)
-                return FittedRows(sampler.rows, np.concatenate(sweeps))
-        total += counts
-        progress(done / (averaged + 1))
-    if max_cells >= _MIN_AVERAGED_CELLS:
-        sampler = _towards(sampler, fine, total / (averaged + 1), rng)
-        sampler.sweep(min_gain=min_gain)
-    progress(1.0)
-    return FittedRows(sampler.rows, np.concatenate(sweeps))
-
-
-def _mean_change(layout: Layout, change: NDArray[np.float64], m: int) -> float:
-    """The mean L1 change of tables of several attributes, as a fraction of the rows."""
-    tables = np.count_nonzero(layout.orders > 1)
-    return float(np.abs(change[layout.offsets[len(layout.orders) - tables] :]).sum()) / max(m * tables, 1)
-
-
-def _towards(
-    sampler: RowSampler, fine: Layout, average: NDArray[np.float64], rng: np.random.Generator
-) -> RowSampler:
-    """The same rows with the average of the fine tables as further targets."""
-    targets, layout = sampler.targets, sampler.layout
-    return RowSampler(
-        Layout.of(fine.hierarchy, [*layout.shapes, *fine.shapes]),
-        Targets(
-            np.concatenate([targets.counts, average]),
-            np.concatenate([targets.deviations, np.ones(fine.cells)]),
-            np.concatenate([targets.prior_deviations, np.full(fine.cells, _FREE)]),
-            np.concatenate([targets.fixed, np.zeros(fine.cells)]),
-        ),
-        sampler.rows,
-        rng=rng,
-        integral=np.concatenate([sampler.integral, np.zeros(fine.cells)]),
-    )
-
-
-# The repair of tied columns.
-#
-# The sweeps draw one value at a time. Where columns are tied (items that are missing together, copies, columns that
-# follow from others) no single value can change, so rows that began wrong stay wrong. Here a row takes the values of a
-# whole block of columns from another row if that brings the rows' counts nearer to their goals. Values of a block that
-# occur together in no row are never made. Every accepted swap lowers the weighted sum of squared residuals.
-
-
-def repair(
-    sampler: RowSampler,
-    fitted_rows: FittedRows,
-    *,
-    answers: bool,
-    rng: np.random.Generator,
-    thorough: bool = False,
-) -> None:
-    """Let rows take blocks of columns from each other, in place, where sweeps did not reach the tables.
-
-    With `answers` the rows of all sweeps, too, or they would answer worse than the released ones.
-    """
-    layout, rows, pool = sampler.layout, fitted_rows.rows, fitted_rows.all_sweeps
-    goals = sampler.targets.goals(layout.count(pool) * (len(rows) / len(pool)))
-    swap_blocks(layout, rows, goals, sampler.targets.precisions, rng=rng, thorough=thorough)
-    if answers and pool is not rows:
-        swap_blocks(layout, pool, goals * (len(pool) / len(rows)), sampler.targets.precisions, rng=rng)
-
-
-def blocks_of(layout: Layout, counts: NDArray[np.float64]) -> list[tuple[int, ...]]:
-    """Sets of attributes to swap together: those that explain each other, loosely or firmly, and all of them."""
-    d = len(layout.hierarchy.cuts)
-    associations = _associations(layout, counts)
-    blocks = {tuple(range(d))}
-    for least in ASSOCIATIONS:
-        group = list(range(d))
-        for (a, b), association in associations.items():
-            if association >= least:
-                group = [group[a] if g == group[b] else g for g in group]
-        blocks |= {tuple(a for a in range(d) if group[a] == g) for g in set(group)}
-    return sorted(blocks)
-
-
-def _associations(layout: Layout, counts: NDArray[np.float64]) -> dict[tuple[int, ...], float]:
-    """For every pair of attributes in some table, the mutual information by the smaller entropy."""
-    associations: dict[tuple[int, ...], float] = {}
-    for number in np.argsort(layout.orders, kind="stable").tolist():  # a pair's own table comes first
-        attributes, order = layout.shapes[number].attributes, int(layout.orders[number])
-        table = counts[layout.place(number)].reshape(layout.sizes[number, :order])
-        for axes in combinations(range(order), 2):
-            pair = attributes[axes[0]], attributes[axes[1]]
-            if pair in associations:
-                continue
-            joint = np.maximum(table.sum(axis=tuple(set(range(order)) - set(axes))), 0.0)
-            joint = joint / max(joint.sum(), 1e-12)
-            down, across, both = map(_entropy, (joint.sum(axis=1), joint.sum(axis=0), joint))
-            associations[pair] = (down + across - both) / max(min(down, across), 1e-3)
-    return associations
-
-
-def _entropy(shares: NDArray[np.float64]) -> float:
-    positive = shares[shares > 0]
-    return float(-(positive * np.log(positive)).sum())
-
-
-def swap_blocks(
-    layout: Layout,
-    rows: NDArray[np.uint16],
-    goals: NDArray[np.float64],
-    precisions: NDArray[np.float64],
-    *,
-    rng: np.random.Generator,
-    thorough: bool = False,
-) -> None:
-    """Passes over all rows, in place, while the squared residuals are falling.
-
-    `goals` (cells of the layout) are wanted counts, `precisions` (cells) the weights of the squared residuals.
-    """
-    m, d = rows.shape
-    blocks = blocks_of(layout, goals)
-    in_block = np.array([[a in block for a in range(d)] for block in blocks])
-    looked_up = in_block @ np.diff(layout.pointers)
-    residual = goals - layout.count(rows)
-    squares = float(precisions @ residual**2)
-    tables = layout.levels.maps.ravel(), layout.pointers, layout.members
-    cells = np.empty((2, len(layout.members)), dtype=np.int64)
-    memory = np.empty(d, dtype=np.bool_), np.empty(d, dtype=rows.dtype), *cells
-    falling, max_passes, max_looked_up = _THOROUGH if thorough else _BRIEF
-    for _ in range(int(np.clip(max_looked_up / (m * looked_up.mean()), 1, max_passes))):
-        draws = rng.permutation(m), rng.integers(0, m, m), rng.integers(0, len(blocks), m)
-        swap_pass(rows, *draws, in_block, *tables, residual, precisions, *memory)
-        before, squares = squares, float(precisions @ residual**2)
-        if squares > falling * before:
-            return
