@@ -138,11 +138,11 @@ def test_an_interrupted_run_goes_on_from_what_was_paid(tmp_path, monkeypatch):
     private, asked = opened(), mq.marginals(DOMAIN, k=2)
     options = {"epsilon": 1.0, "delta": 1e-6, "ledger": tmp_path / "book.ledger", "mechanism": "sculpt"}
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(running.Run, "sweep", interrupted)
+        patch.setattr(running.Run, "finish", interrupted)
         with pytest.raises(KeyboardInterrupt):
             mq.release(private, asked, **options)
     book = mq.Ledger.open(tmp_path / "book.ledger")
