@@ -20,7 +20,7 @@ from maquette.results.pairs import bundles, heat_maps
 from maquette.results.statements import CRUMB, useful
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
     from maquette.results.release import Release
     from maquette.results.statements import Account
@@ -133,16 +133,20 @@ def _share_of_run(release: Release, attribute: Attribute, codes: range) -> Estim
 @lru_cache(maxsize=4)
 def template(name: str) -> Template:
     """A template by its file name."""
+    return environment("maquette.results").get_template(name)
+
+
+def environment(package: str) -> Environment:
+    """The templates of a package: what is put into them is escaped, and what is missing is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
-        loader=PackageLoader("maquette.results", "templates"),
+    return Environment(
+        loader=PackageLoader(package, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name)
 
 
 # The ledger as it stood when the release was finished.

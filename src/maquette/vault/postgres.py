@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from maquette.errors import ParameterError, SourceError
 from maquette.vault.arrow import ArrowType, pa
-from maquette.vault.source import Batch, Source, is_valid_text, not_text
+from maquette.vault.source import Batch, Source, check_select, is_valid_text, not_text, quoted
 
 _URL = re.compile(r"(?i)postgres(ql)?(\+\w+)?://")
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".\s][^".]*))\s*(\.|$)')
@@ -49,7 +49,7 @@ def from_address(place: str, *, table: str | None, query: str | None) -> Postgre
         raise SourceError("a PostgreSQL database needs exactly one of table= and query= (--table, --query)")
     if table is not None:
         return PostgresTable(_connect(place), quoted_table(table), f"PostgreSQL table {table}")
-    _check_query(query or "")
+    check_select(query or "", "postgres")
     return PostgresTable(_connect(place), f"({query}\n) AS records", "PostgreSQL query")
 
 
@@ -70,11 +70,6 @@ def quoted_table(table: str) -> str:
         parts.append(match[1].replace('""', '"') if match[1] is not None else match[2].rstrip())
         place, end = match.end(), match[3]
     return ".".join(map(quoted, parts))
-
-
-def quoted(name: str) -> str:
-    """A name of a column or table as SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(text: str) -> str:
@@ -245,19 +240,6 @@ _OPENING = {
 """What can be wrong before any row is read, by the server's code."""
 
 
-def _check_query(query: str) -> None:
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-
-    try:
-        statements = sqlglot.parse(query, read="postgres")
-    except SqlglotError:
-        statements = []
-    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        raise SourceError("query= takes one SELECT statement")
-
-
 def _driver() -> Any:
     try:
         return importlib.import_module("adbc_driver_postgresql.dbapi")
@@ -304,7 +286,7 @@ class AdbcTable(Source):
         self.description = "ADBC query" if table is None else f"ADBC table {table}"
         self._connection = connection
         if table is not None:
-            self._statement = f"SELECT * FROM {'.'.join(map(_quoted, table.split('.')))}"  # noqa: S608
+            self._statement = f"SELECT * FROM {'.'.join(map(quoted, table.split('.')))}"  # noqa: S608
         else:
             self._statement = _one_select(query or "")
         failed = False
@@ -344,10 +326,6 @@ class AdbcTable(Source):
             cursor.close()
         if failure is not None:
             raise failure
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _one_select(query: str) -> str:

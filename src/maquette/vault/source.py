@@ -180,6 +180,25 @@ class FileSource(Source):
         return True
 
 
+def quoted(name: str) -> str:
+    """A name of a column or table as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def check_select(query: str, dialect: str) -> None:
+    """Refuse what is not one SELECT statement in this dialect of SQL."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        statements = sqlglot.parse(query, read=dialect)
+    except SqlglotError:
+        statements = []
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+        raise SourceError("query= takes one SELECT statement")
+
+
 def changed(description: str) -> SourceError:
     """For a table that gave other records than when it was opened."""
     return SourceError(
@@ -239,12 +258,12 @@ def _check_header(source: Source, domain: Domain) -> None:
     missing = [name for name in domain.names if name not in source.header]
     if missing:
         raise SourceError(
-            f"{source.description} has no column {_quoted(missing)}; {_advice(source, domain, missing)}"
+            f"{source.description} has no column {_in_words(missing)}; {_advice(source, domain, missing)}"
         )
     twice = [name for name in domain.names if source.header.count(name) > 1]
     if twice:
         raise SourceError(
-            f"{source.description} has more than one column {_quoted(twice)}; "
+            f"{source.description} has more than one column {_in_words(twice)}; "
             "give every column its own name, or drop one of them"
         )
 
@@ -255,9 +274,7 @@ def _advice(source: Source, domain: Domain, missing: Sequence[str]) -> str:
     alike = {_loose(name) for name in source.header}
     other_case = [name for name in missing if _loose(name) in alike]
     if other_case:
-        return (
-            f"{_quoted(other_case)} is there in another case or spacing: rename it in the file or the domain"
-        )
+        return f"{_in_words(other_case)} is there in another case or spacing: rename it in the file or the domain"
     if len(missing) == len(domain):
         return (
             f"none of the {len(domain)} declared columns is among the {len(source.header)} found: "
@@ -271,7 +288,7 @@ def _loose(name: str) -> str:
     return "".join(name.split()).casefold()
 
 
-def _quoted(names: Sequence[str]) -> str:
+def _in_words(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 

@@ -16,7 +16,17 @@ from urllib.parse import quote
 
 from maquette.errors import SourceError
 from maquette.vault.arrow import ArrowType, pa
-from maquette.vault.source import ROWS, Batch, FileSource, FileStamp, Source, damaged, not_text
+from maquette.vault.source import (
+    ROWS,
+    Batch,
+    FileSource,
+    FileStamp,
+    Source,
+    check_select,
+    damaged,
+    not_text,
+    quoted,
+)
 from maquette.vault.sources import spelled
 
 SQLITE = (".sqlite", ".sqlite3")
@@ -47,7 +57,7 @@ class SqliteTable(Source):
         if (table is None) == (query is None):
             raise SourceError(f"{self.description} needs exactly one of table= and query= (--table, --query)")
         self._path = path
-        self._relation = _quoted(table) if table is not None else f"({_one_select(query or '')}\n)"
+        self._relation = quoted(table) if table is not None else f"({_one_select(query or '')}\n)"
         self.description += f", {'query' if table is None else f'table {table}'}"
         self.header = self._find_header()
 
@@ -108,21 +118,8 @@ def _authorize(action: int, *_: Any) -> int:
     return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _one_select(query: str) -> str:
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-
-    try:
-        statements = sqlglot.parse(query, read="sqlite")
-    except SqlglotError:
-        statements = []
-    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        raise SourceError("query= takes one SELECT statement")
+    check_select(query, "sqlite")
     return query.rstrip().removesuffix(";")
 
 

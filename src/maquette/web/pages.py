@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from maquette import __version__
 from maquette.errors import (
@@ -25,12 +24,12 @@ from maquette.errors import (
     ReleaseError,
     SourceError,
 )
-from maquette.results import wording
+from maquette.results import report, wording
 from maquette.web import charts
 from maquette.web.link import WorkerFailed, WorkerGone
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 STATIC = Path(__file__).parent / "static"
 log = logging.getLogger("maquette.web")
@@ -88,13 +87,7 @@ def day(seconds: int) -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("maquette.web", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = report.environment("maquette.web")
     environment.globals.update(version=__version__, wording=wording, charts=charts)
     environment.filters.update(
         points=wording.points, day=day, percent=wording.percent, chance=wording.chance, big=wording.big
