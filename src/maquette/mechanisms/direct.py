@@ -80,7 +80,7 @@ class PreparedDirect(Prepared):
         measurement = curator.measure(task.queries, noise=self.mechanism.ask(parts.answers, task.unit))
         progress("making the answers consistent", 0.5)
         count, denominator = task.queries.count, task.queries.denominator
-        beta = sizing.beta_for_answers(task)
+        beta = sizing.beta_for_answers(task.beta, task.relation)
         noisy = NoisyAnswers(
             counts=measurement.counts,
             level=measurement.noise.max_quantile(count=count, beta=beta, denominator=denominator),
@@ -108,7 +108,7 @@ class PreparedDirect(Prepared):
         task = self.task
         return self._law(price).max_quantile(
             count=task.queries.count,
-            beta=sizing.beta_for_answers(task),
+            beta=sizing.beta_for_answers(task.beta, task.relation),
             denominator=task.queries.denominator,
         )
 
@@ -263,7 +263,7 @@ class PreparedHistogram(Prepared):
 
     @property
     def _beta(self) -> float:
-        return sizing.beta_for_answers(self.task)
+        return sizing.beta_for_answers(self.task.beta, self.task.relation)
 
     def _law(self, price: Fraction) -> IndependentLaw:
         task = self.task

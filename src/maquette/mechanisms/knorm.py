@@ -263,7 +263,7 @@ class PreparedKNorm(Prepared):
         return law
 
     def _level(self, price: Fraction) -> float:
-        beta = sizing.beta_for_answers(self.task)
+        beta = sizing.beta_for_answers(self.task.beta, self.task.relation)
         return self._plan.level(self._law(price), beta=beta)
 
     def _foresee(self) -> Forecast:
@@ -295,7 +295,7 @@ class PreparedKNorm(Prepared):
         assert isinstance(law, Norm)
         noisy = NoisyAnswers(
             counts=plan.reconstruction @ np.asarray(measurement.counts) + plan.constants * size.value,
-            level=plan.level(law, beta=sizing.beta_for_answers(task)),
+            level=plan.level(law, beta=sizing.beta_for_answers(task.beta, task.relation)),
             size_error=sizing.size_error(size, task.beta),
             size=size,
             law=self._describe(law),

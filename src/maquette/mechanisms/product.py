@@ -199,7 +199,7 @@ class PreparedProduct(Prepared):
 
     @property
     def _beta(self) -> float:
-        return sizing.beta_for_answers(self.task)
+        return sizing.beta_for_answers(self.task.beta, self.task.relation)
 
     @cached_property
     def _parts(self) -> sizing.Split:

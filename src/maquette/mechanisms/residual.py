@@ -145,7 +145,7 @@ class PreparedResidual(Prepared):
         task, domain, margins = self.task, self.task.queries.domain, self._margins
         per = self.mechanism.per
         whole = allocate(domain, margins, relation=task.relation, price=task.price, per=per)
-        beta = sizing.beta_for_answers(task)
+        beta = sizing.beta_for_answers(task.beta, task.relation)
         level = _level(domain, margins, _as_floats(whole, wider=0.0), beta)
         method = postprocess.method_for(task)
         parts = sizing.split(
@@ -212,7 +212,7 @@ class PreparedResidual(Prepared):
             deviations[place] = deviation / size.divisor
             if fits:
                 weights[place] = 1 / max(deviation, 1e-9) ** 2
-        level = _level(domain, margins, model.variances, sizing.beta_for_answers(task))
+        level = _level(domain, margins, model.variances, sizing.beta_for_answers(task.beta, task.relation))
         return NoisyAnswers(
             counts=counts,
             level=level,
@@ -274,7 +274,7 @@ class ResidualPlan:
         variances = _as_floats(self.allocation, wider=wider)
         if self.parts.size:
             variances[()] = float(1 / (2 * self.parts.size)) + wider
-        share = sizing.beta_for_answers(task) if beta is None else beta
+        share = sizing.beta_for_answers(task.beta, task.relation) if beta is None else beta
         return _level(task.queries.domain, margins, variances, share)
 
 

@@ -24,9 +24,9 @@ def size_error(size: Size, beta: float) -> float:
     return 0.0 if size.noise is None else size.noise.quantile(beta * SIZE_BETA)
 
 
-def beta_for_answers(task: Task) -> float:
+def beta_for_answers(beta: float, relation: Relation) -> float:
     """What is left of beta for the answers."""
-    return task.beta if size_is_public(task) else task.beta * (1 - SIZE_BETA)
+    return beta if relation is Relation.REPLACE_ONE else beta * (1 - SIZE_BETA)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette.domain import Relation
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import Curator as Gate
 from maquette.mechanisms.base import Forecast, Guarantee, Mechanism, Outcome, Prepared, Progress, Task, Traits
@@ -270,7 +271,7 @@ def error_bound(question: Draw, route: Route | None, task: Task, *, n: float, ep
             1.0, "none for public candidates: how good the best of them is depends on the table", None
         )
     public = sizing.size_is_public(task)
-    beta = sizing.beta_for_answers(task)
+    beta = task.beta if public else sizing.beta_for_answers(task.beta, Relation.ADD_REMOVE)
     span = route.facts.span
     mass, rounding = route.log_mass(question.m), span / question.resolution
     paid = epsilon * (1 - 1e-12)

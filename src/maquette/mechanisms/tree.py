@@ -162,7 +162,7 @@ def _level(task: Task, law: IndependentLaw) -> float:
     level = law.tree_quantile(
         nodes=theory.tree_nodes(levels=len(_widths(task)), branches=BRANCHES, total_is_public=public),
         log_queries=math.log(shape.universe(task.queries)),
-        beta=sizing.beta_for_answers(task),
+        beta=sizing.beta_for_answers(task.beta, task.relation),
     )
     return level * _prefixes_per_answer(task)
 

@@ -186,13 +186,13 @@ class PreparedMwem(PreparedRounds):
             epsilon=choosing if task.unit.is_pure else bounded,
             log_candidates=math.log(task.queries.count),
             rounds=count,
-            beta=sizing.beta_for_answers(task) / 2,
+            beta=sizing.beta_for_answers(task.beta, task.relation) / 2,
         )
         return lost + 1, self._width(law_near(measuring, unit=task.unit), count)
 
     def _width(self, law: IndependentLaw, count: int) -> float:
         """What no measurement is off by; a 0/1 query of a workload with fractional weights is measured in counts."""
-        beta = sizing.beta_for_answers(self.task) / 2
+        beta = sizing.beta_for_answers(self.task.beta, self.task.relation) / 2
         return law.max_quantile_on_grids(count=count, beta=beta, denominator=self.task.queries.denominator)
 
 
@@ -302,7 +302,7 @@ class PreparedWeights(PreparedRounds):
             n=n,
             log_universe=self._log_universe,
             log_queries=math.log(task.queries.count),
-            beta=sizing.beta_for_answers(task),
+            beta=sizing.beta_for_answers(task.beta, task.relation),
             rounds=count,
             rounding=1 + 2 * n / GRID,
         )

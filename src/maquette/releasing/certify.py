@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from maquette.domain import Domain
+from maquette.domain import Domain, Relation
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import ClassForecast, Curator, Forecast, Mechanism, Prepared, Task
 from maquette.models.answers import Answers
@@ -225,7 +225,9 @@ def expected_alpha(
     if forecast.expected is None or not price:
         return None
     largest = min(forecast.expected, 1.0 if forecast.guaranteed is None else forecast.guaranteed)
-    margin = law_at(price, unit=task.unit).lower_quantile(beta=sizing.beta_for_answers(task))
+    public = task.relation is Relation.REPLACE_ONE and task.weight is None
+    share = task.beta if public else task.beta * (1 - sizing.SIZE_BETA)
+    margin = law_at(price, unit=task.unit).lower_quantile(beta=share)
     return direct.certified_alpha(largest=largest * n, margin=margin, size=n, size_error=size_error)
 
 
