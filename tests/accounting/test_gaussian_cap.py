@@ -1,5 +1,6 @@
 """What (epsilon, delta) pays for by Gaussian differential privacy, against 60 digits of another library."""
 
+from decimal import Decimal
 from fractions import Fraction
 
 import mpmath
@@ -42,7 +43,7 @@ def keeps_its_promise(epsilon: float, delta: float, units: int, slack: int) -> b
 def stated_delta(mu, epsilon):
     """What the search for the largest mu compares with the wanted delta."""
     size, limit = (conversions._gaussian_decimal(conversions.exact(value)) for value in (mu, epsilon))
-    return number(Fraction(conversions._delta_up(size, limit)))
+    return number(Fraction(max(Decimal("1e-320"), conversions._delta_up(size, limit))))  # a short fraction
 
 
 @pytest.mark.parametrize(("epsilon", "mu"), [(0.1, 0.0199164), (1.0, 0.1819748), (10.0, 1.5378773)])
