@@ -13,9 +13,9 @@ from maquette.questions.measurement import NoisyTable, Receipt, Size
 from maquette.questions.noise import Gaussian
 from maquette.sculpt import stages
 from maquette.sculpt.allocation import RiskModel, TableNoise
-from maquette.sculpt.bins import Hierarchy
+from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements
-from maquette.sculpt.stages import estimate_slopes, finer_bins, measure_scores
+from maquette.sculpt.stages import estimate_slopes, finer_bins, hidden_strength, measure_scores
 from support.pair_scores import pair_scores
 
 N, CODES = 20_000, 32
@@ -108,3 +108,62 @@ def test_bins_by_slope():
     assert found[0] == 60.0
     assert found == sorted(found)
     assert found[-1] == pytest.approx(256, rel=0.5)
+
+
+def spiked(codes=CODES):
+    """One code of each attribute holds a fifth of the records, the next one a tenth, the others share the rest."""
+    counts = np.full(codes, 0.7 * N / (codes - 2))
+    counts[4:6] = 0.2 * N, 0.1 * N
+    return Hierarchy.from_counts(DOMAIN, [counts, counts]), counts
+
+
+def test_the_heaviest_code_that_shares_a_bin():
+    hierarchy, counts = spiked()
+    heaviest = hierarchy.heaviest_codes(0, counts)
+    assert heaviest.overall == pytest.approx(0.2)
+    assert heaviest.sharing[0] == 0.0
+    assert heaviest.sharing[-1] == pytest.approx(0.2)
+    assert list(heaviest.sharing) == sorted(heaviest.sharing)
+    alone = hierarchy.level_of(0, 16)
+    assert heaviest.sharing[alone] == pytest.approx(0.7 / (CODES - 2))
+
+
+@pytest.mark.parametrize("limit", [0.03, 0.01, 0.004])
+def test_levels_are_finer_until_no_heavy_cell_is_inside_of_bins(limit):
+    hierarchy, counts = spiked()
+    heaviest = [hierarchy.heaviest_codes(a, counts) for a in (0, 1)]
+    start = Shape((0, 1), (hierarchy.level_of(0, 2),) * 2)
+    levels = hierarchy.resolving_levels(start, heaviest, limit=limit, max_cells=1e9)
+    for a, level in enumerate(levels):
+        assert heaviest[a].sharing[level] * 0.2 <= limit < heaviest[a].sharing[level + 1] * 0.2
+
+
+def test_finer_levels_end_at_the_cells_that_are_allowed():
+    hierarchy, counts = spiked()
+    heaviest = [hierarchy.heaviest_codes(a, counts) for a in (0, 1)]
+    start = Shape((0, 1), (hierarchy.level_of(0, 2),) * 2)
+    levels = hierarchy.resolving_levels(start, heaviest, limit=0.0, max_cells=50)
+    assert 25 < hierarchy.cells((0, 1), levels) <= 50
+    assert hierarchy.resolving_levels(start, heaviest, limit=0.0, max_cells=1e9) == (0, 0)
+
+
+def test_what_bins_hide_follows_from_the_slope():
+    model = RiskModel(20_000.0, RHO)
+
+    def hidden(slope, measured):
+        scores = pair_scores([8_000.0], noise=100.0, slope=slope)
+        return hidden_strength(model, scores, 0, measured=measured, cells=1_024)
+
+    assert hidden(0.0, 64) == 0.0 == hidden(0.3, 1_024)
+    assert hidden(0.25, 64) == pytest.approx(0.5 * np.sqrt(4 - 1))
+    assert hidden(0.25, 256) == pytest.approx(0.5 * np.sqrt(4 - 2))
+
+
+@pytest.mark.parametrize(("price", "finer"), [(1e-6, False), (3e-4, True)])
+def test_tables_are_finer_where_a_heavy_cell_could_be_off_by_more_than_noise(price, finer, monkeypatch):
+    curator, found, scores = scored(ordered=True)
+    stages.measure_pairs(curator, RHO, found, {(0, 1): 1.0}, scores, price=price)
+    monkeypatch.setattr(stages, "_MAX_FINER", 1.0)
+    stages.measure_pairs(curator, RHO, found, {(0, 1): 1.0}, scores, price=price)
+    (with_rule,), (without,) = curator.cells
+    assert (with_rule > without) == finer

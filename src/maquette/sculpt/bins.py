@@ -68,6 +68,14 @@ class Shape(NamedTuple):
     levels: Levels
 
 
+class HeaviestCodes(NamedTuple):
+    """The largest share of all records that a code of an attribute holds."""
+
+    overall: float
+    sharing: tuple[float, ...]
+    """By level: the largest among codes that share a bin with others."""
+
+
 def nested_cuts(counts: NDArray[np.float64], *, max_codes: int = MAX_ROW_CODES) -> tuple[Cuts, ...]:
     """Partitions of one attribute into fewer and fewer bins, each nested in the one before; the first is the finest.
 
@@ -134,6 +142,35 @@ class Hierarchy:
     def finest_levels(self, attributes: Sequence[int], max_cells: float) -> Levels:
         """The finest levels whose table has at most so many cells; the coarser attribute is refined first."""
         return _finest_levels(tuple(tuple(map(len, self.cuts[a])) for a in attributes), max_cells)
+
+    def heaviest_codes(self, attribute: int, counts: NDArray[np.float64]) -> HeaviestCodes:
+        """By the counts of all codes."""
+        shares = counts / max(counts.sum(), 1.0)
+        sharing: list[float] = []
+        for cut in self.cuts[attribute]:
+            widths = np.diff([*cut, len(shares)])
+            sharing.append(float(shares[np.repeat(widths > 1, widths)].max(initial=0.0)))
+        return HeaviestCodes(float(shares.max()), tuple(sharing))
+
+    def resolving_levels(
+        self, shape: Shape, heaviest: Sequence[HeaviestCodes], *, limit: float, max_cells: float
+    ) -> Levels:
+        """Finer levels of a pair, until no cell of two codes that bins hide holds more than a limit, in shares.
+
+        `heaviest` is by attribute; two codes are expected to have the product of their shares. Ends before there are
+        more than so many cells.
+        """
+        attributes, levels = shape
+        while True:
+            options: list[tuple[float, Levels]] = []
+            for axis, level in enumerate(levels):
+                own, other = (heaviest[attributes[i]] for i in (axis, 1 - axis))
+                hidden = own.sharing[level] * other.overall
+                if hidden > limit and level > 0:
+                    options.append((hidden, tuple(x - (i == axis) for i, x in enumerate(levels))))
+            if not options or self.cells(attributes, max(options)[1]) > max_cells:
+                return levels
+            levels = max(options)[1]
 
     def bin_of_row_codes(self, attribute: int, level: int) -> NDArray[np.int64]:
         """The bin of every row code."""
