@@ -70,6 +70,14 @@ def test_bins_are_nested_and_heavy_values_stand_alone():
     assert {37, 38} <= set(levels[-3])
 
 
+def test_a_code_that_hides_among_many_light_ones_gets_its_own_bin_early():
+    counts = np.ones(4_000)
+    counts[-1] = 35.0  # less than half of a bin of 1/64 of the records
+    levels = {len(cut): cut for cut in nested_cuts(counts)}
+    assert 3_999 in levels[64]
+    assert 3_999 not in levels[16]
+
+
 def test_large_attributes_are_carved_at_the_finest_bins():
     levels = nested_cuts(np.ones(5000))
     assert len(levels[0]) == MAX_ROW_CODES

@@ -31,6 +31,11 @@ MAX_ROW_CODES = 512
 """Bins of the finest level; inside one of them, values follow the one-way table alone."""
 MAX_DENSE_CODES = 4_096
 """The same where whole marginals are measured, in which every code of a large attribute says something of its own."""
+_SPIKE, _SPIKED_CODES = 4.0, 8
+"""A bin of so many codes counts at least so many times its heaviest one when the next bin to cut is chosen. What is
+missing in one column is often missing in another, and is one code among thousands (tuning half of benchmarks/families
+and its real tables, 26 cells 2@1 and 3@1, four seeds: largest error 0.96 times, mean L1 1.00; Adult 0.92 and 0.82,
+salary 0.97 and 0.51. In bins of fewer codes, too, the largest error was 1.02 times)."""
 
 Levels = tuple[int, ...]
 """One resolution per attribute of a table: 0 is the finest."""
@@ -79,14 +84,20 @@ class HeaviestCodes(NamedTuple):
 def nested_cuts(counts: NDArray[np.float64], *, max_codes: int = MAX_ROW_CODES) -> tuple[Cuts, ...]:
     """Partitions of one attribute into fewer and fewer bins, each nested in the one before; the first is the finest.
 
-    The heaviest bin is cut at its weighted median, again and again: heavy single values get a bin of their own.
+    The heaviest bin is cut at its weighted median, again and again: heavy single values get a bin of their own, sooner
+    where they hide among many light ones.
     """
     size = len(counts)
     below = np.concatenate([[0.0], np.cumsum(counts)])
     steps = [step for step in LEVEL_BINS if step < min(size, max_codes)]
     if size > max_codes:
         steps.append(max_codes)
-    heap = [(-float(below[-1]), 0, size)]
+
+    def weight(low: int, high: int) -> float:
+        spike = _SPIKE * float(counts[low:high].max()) if high - low >= _SPIKED_CODES else 0.0
+        return max(float(below[high] - below[low]), spike)
+
+    heap = [(-weight(0, size), 0, size)]
     starts = [0]
     levels: list[Cuts] = []
     for step in steps:
@@ -97,7 +108,7 @@ def nested_cuts(counts: NDArray[np.float64], *, max_codes: int = MAX_ROW_CODES) 
             starts.append(median)
             for low, high in ((start, median), (median, stop)):
                 if high - low > 1:
-                    heapq.heappush(heap, (-float(below[high] - below[low]), low, high))
+                    heapq.heappush(heap, (-weight(low, high), low, high))
         levels.append(tuple(sorted(starts)))
     if size <= max_codes:
         levels.append(tuple(range(size)))
