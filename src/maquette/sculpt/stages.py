@@ -67,8 +67,8 @@ _FINER, _HIDDEN = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0), 1.5
 stays hidden (tuning half of the families, two-way at epsilon 1: twice as much is as good)."""
 _HIDDEN_DEVIATIONS, _MAX_FINER = 2 / 3, 3.0
 """How far, in deviations of the noise, a cell inside of bins may be expected to lie off, and how many times as many
-cells a table may have for it (tuning half of the families and its real tables, 32 cells at epsilon 0.1 to 3, four
-seeds: largest error 0.87 times, mean L1 0.99; twice as far gains less, eight times as many cells cost L1)."""
+cells a table may have for it (tuning half of the families and its real tables, 42 cells at epsilon 0.1 to 3, four
+seeds: largest error 0.88 times, mean L1 0.99; half as far again gains less, eight times as many cells cost L1)."""
 
 
 class BudgetView:
@@ -161,8 +161,9 @@ def measure_pairs(
 ) -> None:
     """Two-way tables at the resolution that their noise can bear, the price by the predicted risk.
 
-    Finer where a cell inside of bins may be off by more than noise. Each is seen once: a first look that says where records are, in part of the price, costs more than it gains (tuning
-    half of benchmarks/families, 2@0.1, 2@1 and 3@1: with one look the largest error is 0.96 times, the mean L1 0.99).
+    Finer where a cell inside of bins may be off by more than noise. Each is seen once: a first look that says where
+    records are, in part of the price, costs more than it gains (tuning half of benchmarks/families, 2@0.1, 2@1 and
+    3@1: with one look the largest error is 0.96 times, the mean L1 0.99).
     """
     hierarchy, model = measurements.hierarchy, RiskModel(measurements.total, table_noise)
     keys = list(pairs)
