@@ -150,9 +150,9 @@ def test_finer_levels_end_at_the_cells_that_are_allowed():
 def test_what_bins_hide_follows_from_the_slope():
     model = RiskModel(20_000.0, RHO)
 
-    def hidden(slope, measured):
+    def hidden(slope, in_bins):
         scores = pair_scores([8_000.0], noise=100.0, slope=slope)
-        return hidden_strength(model, scores, 0, measured=measured, cells=1_024)
+        return hidden_strength(model, scores, 0, in_bins=in_bins, cells=1_024)
 
     assert hidden(0.0, 64) == 0.0 == hidden(0.3, 1_024)
     assert hidden(0.25, 64) == pytest.approx(0.5 * np.sqrt(4 - 1))

@@ -183,10 +183,10 @@ def measure_pairs(
         max_bins = model.max_bins(float(scores.values[i]), deviation)
         bins = finer_bins(model, scores, i, deviation=deviation, bins=max_bins)
         shape = Shape(keys[i], hierarchy.finest_levels(keys[i], bins))
-        measured = hierarchy.cells(*shape)
-        off = model.total * hidden_strength(model, scores, i, measured=measured, cells=cells[i])
+        in_bins = hierarchy.cells(*shape)
+        off = model.total * hidden_strength(model, scores, i, in_bins=in_bins, cells=cells[i])
         limit = _HIDDEN_DEVIATIONS * deviation / max(off, 1e-9)
-        max_cells = _MAX_FINER * measured
+        max_cells = _MAX_FINER * in_bins
         levels = hierarchy.resolving_levels(shape, heaviest, limit=limit, max_cells=max_cells)
         shapes.append(Shape(keys[i], levels))
         variances.append(table_noise.exact(prices[i]))
@@ -434,13 +434,13 @@ def finer_bins(model: RiskModel, scores: PairScores, pair: int, *, deviation: fl
     return min((factor * bins for factor in _FINER), key=risk)
 
 
-def hidden_strength(model: RiskModel, scores: PairScores, pair: int, *, measured: int, cells: int) -> float:
+def hidden_strength(model: RiskModel, scores: PairScores, pair: int, *, in_bins: int, cells: int) -> float:
     """How far cells lie from what the bins around them say, by their counts.
 
-    The squared dependence that all `cells` would show, less what the `measured` ones show.
+    The squared dependence that a table of all `cells` would show, less what one of so many bins (`in_bins`) shows.
     """
     few, power = int(scores.few[pair]), 2 * float(scores.slopes[pair])
-    inside = (max(cells, few) / few) ** power - (max(measured, few) / few) ** power
+    inside = (max(cells, few) / few) ** power - (max(in_bins, few) / few) ** power
     return _least_score(model, scores, pair) / (0.8 * model.total) * math.sqrt(max(inside, 0.0))
 
 
