@@ -170,8 +170,14 @@ def test_the_replay_catches_bins_that_are_read_off_the_table(monkeypatch):
 def test_the_replay_catches_a_size_that_is_not_paid_for(monkeypatch):
     from maquette.sessions.planning import SessionPlanner
 
-    real = SessionPlanner.divisor
-    monkeypatch.setattr(SessionPlanner, "divisor", lambda self: real(self) + self.curator._engine.size())
+    real = SessionPlanner.public
+
+    def peeking(self):
+        public = real(self)
+        counted = public.size.value + self.curator._engine.size()
+        return replace(public, size=replace(public.size, value=counted))
+
+    monkeypatch.setattr(SessionPlanner, "public", peeking)
     codes = columns(ROWS, seed=4)
     first, tape = run(monkeypatch, codes, None, Relation.ADD_REMOVE, CASES["bypass"])
     other = neighbour(codes, 0, Relation.ADD_REMOVE, np.random.default_rng(1))
