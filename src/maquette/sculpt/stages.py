@@ -67,8 +67,9 @@ _FINER, _HIDDEN = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0), 1.5
 stays hidden (tuning half of the families, two-way at epsilon 1: twice as much is as good)."""
 _HIDDEN_DEVIATIONS, _MAX_FINER = 2 / 3, 3.0
 """How far, in deviations of the noise, a cell inside of bins may be expected to lie off, and how many times as many
-cells a table may have for it (tuning half of the families and its real tables, 42 cells at epsilon 0.1 to 3, four
-seeds: largest error 0.88 times, mean L1 0.99; half as far again gains less, eight times as many cells cost L1)."""
+cells a table may have for it (tuning half of the families and its real tables, 42 cells at epsilon 0.1 to 3, those of
+2@1 and 2@3 of tables in bins, four seeds: largest error 0.88 times, mean L1 0.99; half as far again gains less, eight
+times as many cells cost L1)."""
 
 
 class BudgetView:
