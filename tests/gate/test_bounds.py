@@ -135,9 +135,8 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
         [LINE], [np.zeros(3, dtype=np.int64)], np.array([0]), count=10**9, price=PRICE
     ),
     "cuts between codes": lambda c: c.measure_tables([Binned(("a",), ((0, 0.5),))], variances=[Fraction(9)]),
-    "groups in floats": lambda c: c.measure_tables(
-        [Binned(("a",), ((0, 1),), (0.0, 1.0))], variances=[Fraction(9)]
-    ),
+    "cuts in floats": lambda c: c.measure_tables([Binned(("a",), ((0.0, 1.0),))], variances=[Fraction(9)]),
+    "a list of cuts": lambda c: c.measure_tables([Binned(("a",), [(0, 1)])], variances=[Fraction(9)]),
     "answers over 10^400": lambda c: c.select(
         PAIRS, Answers(np.zeros(6, dtype=np.int64), 10**400), price=PRICE
     ),

@@ -35,7 +35,7 @@ QUERIES = mixed(TINY)
 GUESS = Answers.from_fractions(np.full(QUERIES.count, 0.25))
 PRICE = Fraction(1, 10)
 TABLES = [full(TINY, ("a",)), full(TINY, ("a", "b"))]
-REFERENCES = [np.zeros(t.bins, dtype=np.int64) for t in TABLES]
+REFERENCES = [np.zeros(t.cells, dtype=np.int64) for t in TABLES]
 SHARES = ReleasedTables((("b",),), {("b",): np.array([3, 1])}, 4)
 TERMS = EpochTerms(4, 2, Fraction(1, 10), Fraction(1, 10), Fraction(1, 10))
 

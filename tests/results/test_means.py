@@ -64,7 +64,7 @@ def test_an_interval_that_forgets_the_cells_is_seen():
 
 def measured(margin, cuts, counts, variance=4.0, groups=None):
     flat = np.asarray(counts, dtype=np.float64).ravel()
-    return MeasuredTable(Binned(margin, cuts, groups), flat, flat / flat.sum(), variance)
+    return MeasuredTable(Binned(margin, cuts), flat, flat / flat.sum(), variance, groups)
 
 
 def test_only_bins_that_tell_the_group_apart_are_used():
@@ -75,6 +75,8 @@ def test_only_bins_that_tell_the_group_apart_are_used():
     assert _bins(table, {}, DOMAIN["x"]) is None  # a table with a further attribute
     mixed = measured(("x",), ((0, 4),), np.arange(2))
     assert _bins(mixed, {}, DOMAIN["x"]) is None  # missing values in one bin with declared ones
+    together = measured(("x",), (tuple(range(9)),), np.arange(8), groups=(0, 0, *range(1, 8)))
+    assert _bins(together, {}, DOMAIN["x"]) is None  # bins counted together
     last = measured(("x", "g"), ((0, 8), (0, 1, 2)), np.arange(6))
     assert _bins(last, {"g": (2, 3)}, DOMAIN["x"])[0].tolist() == [2]
 

@@ -109,7 +109,7 @@ def test_pairs_measured_code_by_code_with_little_noise_are_covered(release):
     clear = clear_pairs(release.model)
     assert made.covers("age")
     for table in release.model.tables:
-        if len(table.bins.margin) == 2 and table.bins.groups is None:
+        if len(table.bins.margin) == 2 and table.groups is None:
             in_full = all(
                 len(cut) == SIZES[name] for name, cut in zip(table.bins.margin, table.bins.cuts, strict=True)
             )

@@ -1,5 +1,6 @@
 """Tables with heavy cells cut into groups of bins, as releases of earlier versions hold them."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from maquette import open as open_table
 from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.errors import WorkloadError
+from maquette.errors import ReleaseError
 from maquette.models.answers import generator
 from maquette.queries import where
 from maquette.queries.counting import count_margins
@@ -19,7 +20,7 @@ from maquette.sculpt import stages
 from maquette.sculpt.allocation import RiskModel, TableNoise, divide_price
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements
-from maquette.sculpt.model import SculptModel
+from maquette.sculpt.model import MeasuredTable, SculptModel
 from maquette.sculpt.refit import _add_pairs, _hierarchy, _one_way, refit
 from support.pair_scores import pair_scores
 from support.priced import priced
@@ -32,7 +33,9 @@ DOMAIN = Domain(
     )
 )
 NOWHERE = Receipt(-1, "")
-GROUPED = Binned(("name", "flag"), ((0, 10, 20), (0, 1)), (0, 1, 2, 2, 0, 3))
+GROUPED = Binned(("name", "flag"), ((0, 10, 20), (0, 1)))
+GROUPS = (0, 1, 2, 2, 0, 3)
+RUNS = [[0, 1], [1, 1], [2, 2], [0, 1], [3, 1]]
 
 
 def rows(count=20_000):
@@ -65,59 +68,76 @@ def looked_twice(columns):
     down, across = (hierarchy.bin_of_row_codes(a, level) for a, level in zip(*shape, strict=True))
     cells = np.add.outer(down * hierarchy.bins(1, shape.levels[1]), across).ravel()
     groups = np.where(counts[cells] > 250, len(counts) + np.arange(len(cells)), cells)
-    cut = Binned(fine.margin, fine.cuts, tuple(np.unique(groups, return_inverse=True)[1].tolist()))
+    cut = tuple(np.unique(groups, return_inverse=True)[1].tolist())
     singles = [hierarchy.table((a,), (0,)) for a in range(3)]
-    noisy = [
-        NoisyTable(
-            table, table.folded(count_binned(DOMAIN, columns, [table.ungrouped])[0]), variance, NOWHERE
-        )
-        for table, variance in (
-            *((one, Fraction(1)) for one in singles),
-            (coarse, Fraction(3000)),
-            (cut, Fraction(1000)),
-        )
-    ]
-    size = Size(len(columns["name"]), None, None)
-    model = SculptModel.of(DOMAIN, noisy, columns, size, pure=False, stages=3)
-    return model, noisy, np.bincount(cells[np.unique(cut.groups, return_index=True)[1]])
+    tables = (
+        *(measured(columns, one, 1.0) for one in singles),
+        measured(columns, coarse, 3000.0),
+        measured(columns, fine, 1000.0, cut),
+    )
+    model = SculptModel(DOMAIN, tables, Size(len(columns["name"]), None, None), pure=False, stages=3)
+    return model, np.bincount(cells[np.unique(cut, return_index=True)[1]])
 
 
-@pytest.mark.parametrize("groups", [(0, 1, 2, 2, 0), (0, 1, 2, 2, 0, 4), (0, 1, 2, 2, 0, -1)])
-def test_every_bin_needs_a_group(groups):
-    table = Binned(GROUPED.margin, GROUPED.cuts, groups)
-    with pytest.raises(WorkloadError, match="group"):
-        priced(Unit.RHO, relation=Relation.ADD_REMOVE).tables(DOMAIN, [table], [Fraction(1)])
+def measured(columns, bins, variance, groups=None):
+    counts = count_binned(DOMAIN, columns, [bins])[0]
+    counts = counts.astype(float) if groups is None else np.bincount(groups, counts)
+    return MeasuredTable(bins, counts, counts / counts.sum(), variance, groups)
 
 
-def test_a_record_lies_in_one_group():
-    for name in range(30):
-        for flag in range(2):
-            record = {"name": np.array([name]), "place": np.array([0]), "flag": np.array([flag])}
-            counts = GROUPED.folded(count_binned(DOMAIN, record, [GROUPED.ungrouped])[0])
-            assert counts.shape == (GROUPED.cells,) == (4,)
-            assert counts.sum() == 1
+def stored(runs):
+    """A model of one table as a release of an earlier version holds it."""
+    counts = np.array([100.0, 200.0, 300.0, 400.0])
+    spec = {
+        "kind": "sculpt",
+        "size": Size(1000, None, None).to_json(),
+        "pure": False,
+        "stages": 3,
+        "tables": [[["name", "flag"], [[0, 10, 20], [0, 1]], runs]],
+        "variances": [9.0],
+    }
+    return spec, {"counts": counts, "shares": counts / 1000}
 
 
-def test_the_same_bins_may_be_asked_for_grouped_and_each_by_itself():
+def test_groups_are_read_and_stored_as_runs_of_bins():
+    spec, arrays = stored(RUNS)
+    model = SculptModel.from_arrays(DOMAIN, spec, arrays)
+    (table,) = model.tables
+    assert (table.bins, table.groups) == (GROUPED, GROUPS)
+    assert model.to_arrays()[0] == spec
+
+
+@pytest.mark.parametrize(
+    "runs", [RUNS[:-1], [*RUNS[:-1], [4, 1]], [*RUNS[:-1], [-1, 1]], [[0, 6, 1]], [0], [[0, True]]]
+)
+def test_every_bin_of_a_stored_table_needs_a_group(runs):
+    with pytest.raises(ReleaseError, match=r"groups|whole number"):
+        SculptModel.from_arrays(DOMAIN, *stored(runs))
+
+
+def test_no_question_can_be_asked_about_groups():
+    with pytest.raises(TypeError):
+        Binned(GROUPED.margin, GROUPED.cuts, GROUPS)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(ValueError, match="unpack"):
+        Binned.from_json([*GROUPED.to_json(), RUNS])
+
+
+def test_the_same_bins_may_be_asked_for_twice():
     columns = rows(500)
     engine = open_table(pd.DataFrame(columns), domain=DOMAIN)._engine
-    grouped, single, again = engine.binned([GROUPED, GROUPED.ungrouped, GROUPED])
-    assert np.array_equal(single, count_binned(DOMAIN, columns, [GROUPED.ungrouped])[0])
-    assert np.array_equal(grouped, GROUPED.folded(single))
-    assert np.array_equal(grouped, again)
-
-
-def test_grouped_tables_are_stored_and_named_apart():
-    assert Binned.from_json(GROUPED.to_json()) == GROUPED
-    assert Binned.from_json(GROUPED.ungrouped.to_json()) == GROUPED.ungrouped
-    assert GROUPED.to_json() != GROUPED.ungrouped.to_json()
+    for counts in engine.binned([GROUPED, GROUPED]):
+        assert np.array_equal(counts, count_binned(DOMAIN, columns, [GROUPED])[0])
 
 
 def test_groups_are_added_up_to_the_cells_of_the_table_that_they_refine():
     columns = rows()
-    model, noisy, parts = looked_twice(columns)
+    model, parts = looked_twice(columns)
+    noisy = [
+        NoisyTable(table.bins, table.counts.astype(np.int64), Fraction(table.variance), NOWHERE)
+        for table in model.tables
+    ]
     found = _one_way(model, noisy[:3], _hierarchy(model))
-    _add_pairs(found, noisy[3:][::-1])
+    _add_pairs(found, noisy[3:][::-1], [table.groups for table in model.tables[3:]][::-1])
     (known,) = found.estimates().values()
     assert parts.max() > 10
     assert known.variances == pytest.approx(1 / (1 / 3000 + 1 / (1000 * parts)))
@@ -126,7 +146,7 @@ def test_groups_are_added_up_to_the_cells_of_the_table_that_they_refine():
 
 def test_a_release_with_refined_tables_gives_replicates():
     columns = rows(4000)
-    model, _, _ = looked_twice(columns)
+    model, _ = looked_twice(columns)
     again = SculptModel.from_arrays(DOMAIN, *model.to_arrays())
     made = [refit(one, m=4000, names=DOMAIN.names, rng=generator("refined")) for one in (model, again)]
     true, got = (
@@ -138,12 +158,12 @@ def test_a_release_with_refined_tables_gives_replicates():
 
 def test_a_query_on_whole_groups_has_an_interval():
     columns = rows(2000)
-    counts = GROUPED.folded(count_binned(DOMAIN, columns, [GROUPED.ungrouped])[0])
-    tables = [NoisyTable(GROUPED, counts + 3, Fraction(9), NOWHERE)]
-    model = SculptModel.of(DOMAIN, tables, columns, Size(2000, None, None), pure=False, stages=3)
+    table = measured(columns, GROUPED, 9.0, GROUPS)
+    noisy = replace(table, counts=table.counts + 3)
+    model = SculptModel(DOMAIN, (noisy,), Size(2000, None, None), pure=False, stages=3)
     alike = model.estimate(where(DOMAIN, "name >= 20 and flag = 1"), beta=0.05)
     assert alike is not None
-    assert abs(alike[0] - counts[3] / 2000) <= alike[1] < 0.02
+    assert abs(alike[0] - table.shares[3]) <= alike[1] < 0.02
     assert model.estimate(where(DOMAIN, "name >= 20 and flag = 0"), beta=0.05) is None
     spec, arrays = model.to_arrays()
     again = SculptModel.from_arrays(DOMAIN, spec, arrays)
@@ -176,7 +196,7 @@ class Till:
     def measure_tables(self, binned, *, variances):
         plan = priced(Unit.HALF_MU_SQUARED, relation=Relation.ADD_REMOVE).tables(DOMAIN, binned, variances)
         self.units += plan.event.cost(Unit.HALF_MU_SQUARED).units
-        counts = [t.folded(count_binned(DOMAIN, self.columns, [t.ungrouped])[0]) for t in binned]
+        counts = [count_binned(DOMAIN, self.columns, [t])[0] for t in binned]
         return [NoisyTable(t, c, v, NOWHERE) for t, c, v in zip(binned, counts, variances, strict=True)]
 
 

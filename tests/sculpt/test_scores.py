@@ -44,9 +44,8 @@ class Exact:
 
     def measure_tables(self, tables, *, variances):
         self.cells.append([table.cells for table in tables])
-        counts = count_binned(DOMAIN, self.columns, [table.ungrouped for table in tables])
-        folded = [table.folded(c) for table, c in zip(tables, counts, strict=True)]
-        return [NoisyTable(*three, Receipt(-1, "")) for three in zip(tables, folded, variances, strict=True)]
+        counts = count_binned(DOMAIN, self.columns, tables)
+        return [NoisyTable(*three, Receipt(-1, "")) for three in zip(tables, counts, variances, strict=True)]
 
 
 def released(columns):

@@ -182,7 +182,7 @@ def groups(rng: Rng, asked: Any) -> Any:
 TABLES = [
     Binned(("a", "b"), ((0, 2), (0, 1))),
     Binned(("d",), ((0, 1, 2, 3),)),
-    Binned(("b", "c"), ((0, 1), (0, 1)), (0, 1, 1, 0)),
+    Binned(("b", "c"), ((0, 1), (0, 1))),
     Binned(("c", "d"), ((0, 1), (0, 3))),
     Binned((), ()),
     Binned(("huge",), ((0, 1, 2**39),)),
@@ -204,10 +204,8 @@ def binned(rng: Rng) -> Any:
                 {"margin": odd(rng)},
                 {"margin": ("a", "a")},
                 {"margin": ("huge", "nobody")},
-                {"groups": (0.0, 1.0, 1.0, 0.0)},
-                {"groups": (True, False, True, True)},
-                {"groups": (0, 1, whole(rng), 0)},
-                {"groups": odd(rng)},
+                {"cuts": ((0.0, 2.0), (0, 1))},
+                {"cuts": ((False, True), (0, 1))},
             ],
         )
         chosen[0] = dataclasses.replace(TABLES[0], **change)

@@ -255,16 +255,11 @@ def _class_errors(*classes: str, weighted: bool = False) -> Callable[[Any], Any]
 HALVES = Binned(("a", "b"), ((0, 2), (0, 1)))
 WHOLE = Binned(("b", "c"), ((0, 1), (0, 1)))
 LINE = Binned(("a",), ((0, 1, 2),))
-CROSSED = Binned(("a", "b"), ((0, 2), (0, 1)), (0, 1, 1, 0))
 TABLES = [HALVES, WHOLE, LINE]
 
 
 def _tables(curator: Any) -> Any:
     return curator.measure_tables(TABLES, variances=[Fraction(300), Fraction(800), Fraction(2001, 2)])
-
-
-def _crossed(curator: Any) -> Any:
-    return curator.measure_tables([CROSSED, LINE], variances=[Fraction(300), Fraction(800)])
 
 
 def _references() -> list[Any]:
@@ -286,8 +281,6 @@ def _select_tables(curator: Any, *, related: bool = False) -> Any:
 QUESTION_CASES = [
     Case("tables, pure", PURE, _tables),
     Case("tables, rho", CONCENTRATED, _tables),
-    Case("tables in groups, pure", PURE, _crossed),
-    Case("tables in groups, rho", CONCENTRATED, _crossed),
     Case("distances, pure", PURE, _distances),
     Case("distances, rho", CONCENTRATED, _distances),
     Case("select tables, pure", PURE, _select_tables),

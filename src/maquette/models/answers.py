@@ -286,8 +286,11 @@ def whole(value: object, *, least: int) -> int:
     return value
 
 
-def binned_of(domain: Domain, named: object) -> Binned:
-    """A table in bins that is a partition of the universe."""
+def binned_of(domain: Domain, named: object) -> tuple[Binned, tuple[int, ...] | None]:
+    """A table in bins that is a partition of the universe, and the group of every bin where groups were counted.
+
+    Groups are in releases of earlier versions alone; they are stored as runs of bins.
+    """
     parts = _list(named, "a table in bins")
     if len(parts) not in (2, 3):
         raise ReleaseError("the model holds a table in bins of an unknown form")
@@ -295,15 +298,18 @@ def binned_of(domain: Domain, named: object) -> Binned:
         tuple(whole(start, least=0) for start in _list(cut, "cuts")) for cut in _list(parts[1], "cuts")
     )
     table = Binned(margin_of(domain, parts[0]), cuts)
-    if table.bins > MAX_BINS:
+    if table.cells > MAX_BINS:
         raise ReleaseError("the model holds a table of too many bins")
-    if len(parts) == 3:
-        runs = [[whole(n, least=0) for n in _list(run, "groups")] for run in _list(parts[2], "groups")]
-        if any(len(run) != 2 for run in runs) or sum(run[1] for run in runs) != table.bins:
-            raise ReleaseError("the model holds groups that do not fit their bins")
-        table = Binned.from_json(parts)
     table.check(domain)
-    return table
+    if len(parts) == 2:
+        return table, None
+    runs = [[whole(n, least=0) for n in _list(run, "groups")] for run in _list(parts[2], "groups")]
+    if any(len(run) != 2 for run in runs) or sum(run[1] for run in runs) != table.cells:
+        raise ReleaseError("the model holds groups that do not fit their bins")
+    groups = tuple(group for group, times in runs for _ in range(times))
+    if (used := set(groups)) != set(range(len(used))):
+        raise ReleaseError("the model holds groups that are not numbered from 0 without gaps")
+    return table, groups
 
 
 def _fraction(text: object) -> Fraction | None:

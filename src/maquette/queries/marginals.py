@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -237,7 +236,6 @@ def _check_order(domain: Domain, order: object) -> None:
 #
 # A record lies in exactly one bin of a table. So adding or removing one moves one count by 1, and replacing
 # one moves two counts by 1 at most, whatever the cuts are; that is the sensitivity the gate charges for.
-# Bins may be counted together in groups: a bin belongs to exactly one group, so the same holds for groups.
 
 Cuts = tuple[int, ...]
 """The first code of every bin of one attribute, increasing from 0."""
@@ -245,12 +243,10 @@ Cuts = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Binned:
-    """One table: attributes and, for each, where its bins begin; the group of every bin where some count together."""
+    """One table: attributes and, for each, where its bins begin; the last attribute runs fastest."""
 
     margin: Margin
     cuts: tuple[Cuts, ...]
-    groups: tuple[int, ...] | None = None
-    """By bin, the last attribute running fastest: numbers from 0, every one of them used."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -258,57 +254,33 @@ class Binned:
         return tuple(len(cut) for cut in self.cuts)
 
     @property
-    def bins(self) -> int:
-        return math.prod(len(cut) for cut in self.cuts)
-
-    @property
     def cells(self) -> int:
-        """Counts that the table has: one per bin, or per group."""
-        return self.bins if self.groups is None else max(self.groups) + 1
-
-    @property
-    def ungrouped(self) -> Binned:
-        """The same bins, each counted by itself."""
-        return self if self.groups is None else Binned(self.margin, self.cuts)
+        """Counts that the table has: one per bin."""
+        return math.prod(self.shape)
 
     def check(self, domain: Domain) -> None:
         """Refuse what is not a partition of this universe."""
         if len(self.margin) != len(self.cuts) or len(set(self.margin)) != len(self.margin):
             raise WorkloadError("a binned table has distinct attributes and one list of cuts for each")
         for name, cut in zip(self.margin, self.cuts, strict=True):
-            rising = all(a < b for a, b in itertools.pairwise(cut))
+            rising = all(a < b for a, b in pairwise(cut))
             if not cut or cut[0] != 0 or not rising or cut[-1] >= domain[name].size:
                 raise WorkloadError(
                     f"the cuts of '{name}' must rise from 0 and stay below its {domain[name].size} cells"
                 )
-        if self.groups is not None:
-            used = set(self.groups)
-            if len(self.groups) != self.bins or used != set(range(len(used))):
-                raise WorkloadError(
-                    "every bin needs a group, and the groups are numbered from 0 without gaps"
-                )
 
     def folded(self, counts: NDArray[Any]) -> NDArray[Any]:
-        """Counts of bins, flat, added up in the groups."""
-        if self.groups is None:
-            return counts
-        sums = np.zeros(self.cells, dtype=counts.dtype)
-        np.add.at(sums, np.asarray(self.groups), counts)
-        return sums
+        """Counts of bins, flat, as they are; for `benchmarks/families/double.py` alone."""
+        return counts
 
     def to_json(self) -> list[Any]:
-        """What names this table in a request, and stores it; groups as runs of bins."""
-        named: list[Any] = [list(self.margin), [list(cut) for cut in self.cuts]]
-        if self.groups is None:
-            return named
-        runs = [[group, len(list(run))] for group, run in itertools.groupby(self.groups)]
-        return [*named, runs]
+        """What names this table in a request, and stores it."""
+        return [list(self.margin), [list(cut) for cut in self.cuts]]
 
     @classmethod
     def from_json(cls, named: Sequence[Any]) -> Binned:
-        margin, cuts, *rest = named
-        groups = tuple(group for group, times in rest[0] for _ in range(times)) if rest else None
-        return cls(tuple(margin), tuple(tuple(cut) for cut in cuts), groups)
+        margin, cuts = named
+        return cls(tuple(margin), tuple(tuple(cut) for cut in cuts))
 
 
 def labels(size: int, cut: Cuts) -> NDArray[Any]:
@@ -330,7 +302,7 @@ def count_binned(
     *,
     into: Sequence[NDArray[Any]] | None = None,
 ) -> list[NDArray[np.int64]]:
-    """The counts of all bins of every table, flat, in the order asked; `folded` adds them up in groups.
+    """The counts of all bins of every table, flat, in the order asked.
 
     The arrays of an earlier call go on counting as `into`.
     """

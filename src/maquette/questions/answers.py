@@ -169,17 +169,16 @@ def check_tables(domain: Domain, tables: Sequence[Binned]) -> None:
     for table in tables:
         _check_plain(table)
         table.check(domain)
-    bounds.check_cells(sum(table.bins for table in tables))
+    bounds.check_cells(sum(table.cells for table in tables))
 
 
 def _check_plain(table: Binned) -> None:
     """Tuples of names and of Python's whole numbers: 0.0 and True equal a code, and are none."""
     bounds.check_list(table.margin, str, "the attributes of a table in bins")
     bounds.check_list(table.cuts, tuple, "the cuts of a table in bins as tuples")
-    for codes in [*table.cuts, () if table.groups is None else table.groups]:
-        bounds.check_list(codes, int, "cuts and groups in whole numbers")
-    hashed: list[object] = [table.margin, table.cuts, () if table.groups is None else table.groups]
-    bounds.check_list(hashed, tuple, "the parts of a table in bins as tuples")
+    for cut in table.cuts:
+        bounds.check_list(cut, int, "cuts in whole numbers")
+    bounds.check_list([table.margin, table.cuts], tuple, "the parts of a table in bins as tuples")
 
 
 def check_references(tables: Sequence[Binned], references: Sequence[NDArray[np.int64]]) -> None:

@@ -82,7 +82,7 @@ def _bins(
     The group is given by code and number of cells of its attributes. A table with further attributes has more noise.
     """
     bins = table.bins
-    if bins.groups is not None or {*group, attribute.name} != set(bins.margin):
+    if table.groups is not None or {*group, attribute.name} != set(bins.margin):
         return None
     counts = table.counts.reshape(bins.shape)
     for axis, name in enumerate(bins.margin):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,16 @@ class MeasuredTable:
     counts: NDArray[np.float64]
     shares: NDArray[np.float64]
     variance: float
+    groups: tuple[int, ...] | None = None
+    """The group of every bin, where a release of an earlier version counted bins together: numbers from 0, each with
+    its count and its share."""
+
+    def to_json(self) -> list[Any]:
+        """What names the table; groups as runs of bins."""
+        named = self.bins.to_json()
+        if self.groups is None:
+            return named
+        return [*named, [[group, len(list(run))] for group, run in groupby(self.groups)]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,13 +83,11 @@ class SculptModel:
         for table in noisy:
             if table.binned not in best or table.variance < best[table.binned].variance:
                 best[table.binned] = table
-        ungrouped = list(dict.fromkeys(bins.ungrouped for bins in best))
-        counts_of = dict(zip(ungrouped, count_binned(domain, rows, ungrouped), strict=True))
         tables: list[MeasuredTable] = []
-        for bins, table in best.items():
-            rows_in = bins.folded(counts_of[bins.ungrouped]).astype(np.float64)
-            shares = rows_in / max(rows_in.sum(), 1.0)
-            tables.append(MeasuredTable(bins, table.values.astype(np.float64), shares, float(table.variance)))
+        for table, counts in zip(best.values(), count_binned(domain, rows, list(best)), strict=True):
+            shares = counts / max(counts.sum(), 1)
+            values = table.values.astype(np.float64)
+            tables.append(MeasuredTable(table.binned, values, shares, float(table.variance)))
         return cls(domain, tuple(tables), size, pure, stages)
 
     @property
@@ -167,7 +175,7 @@ class SculptModel:
             "size": self.size.to_json(),
             "pure": self.pure,
             "stages": self.stages,
-            "tables": [table.bins.to_json() for table in self.tables],
+            "tables": [table.to_json() for table in self.tables],
             "variances": [table.variance for table in self.tables],
         }
         empty = np.zeros(0)
@@ -180,13 +188,18 @@ class SculptModel:
     def from_arrays(
         cls, domain: Domain, spec: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> SculptModel:
-        bins = [binned_of(domain, named) for named in spec["tables"]]
-        ends = [0, *accumulate(table.cells for table in bins)]
+        named = [binned_of(domain, one) for one in spec["tables"]]
+        sizes = [bins.cells if groups is None else max(groups) + 1 for bins, groups in named]
+        ends = [0, *accumulate(sizes)]
         counts, shares = (
             np.split(table_of(arrays, name, [ends[-1]]), ends[1:-1]) for name in ("counts", "shares")
         )
-        variances = amounts_of(spec["variances"], len(bins), positive=True)
-        tables = tuple(map(MeasuredTable, bins, counts, shares, variances)) if bins else ()
+        variances = amounts_of(spec["variances"], len(named), positive=True)
+        parts = zip(named, counts, shares, variances, strict=True) if named else ()
+        tables = tuple(
+            MeasuredTable(bins, count, share, variance, groups)
+            for (bins, groups), count, share, variance in parts
+        )
         stages = whole(spec.get("stages", 1), least=1)
         return cls(domain, tables, size_of(spec["size"]), spec["pure"] is True, stages)
 
@@ -199,19 +212,19 @@ class SculptModel:
         weights = query_weights(query) if tables else None
         if weights is None:
             return None
-        covering = [(t, w) for t in tables if (w := _on_cells(t.bins, names, weights)) is not None]
+        covering = [(t, w) for t in tables if (w := _on_cells(t, names, weights)) is not None]
         return min(covering, key=lambda pair: pair[0].variance * float((pair[1] ** 2).sum()), default=None)
 
 
 def _on_cells(
-    table: Binned, names: Sequence[str], weights: NDArray[np.float64]
+    table: MeasuredTable, names: Sequence[str], weights: NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
-    """A query's weights as weights on the cells of a table, flat; None if it is not constant on them."""
-    bins = _on_bins(table, names, weights)
+    """A query's weights as weights on the counts of a table, flat; None if it is not constant on them."""
+    bins = _on_bins(table.bins, names, weights)
     if bins is None or table.groups is None:
         return bins
     groups = np.asarray(table.groups)
-    cells = np.empty(table.cells)
+    cells = np.empty(len(table.counts))
     cells[groups] = bins
     return cells if np.array_equal(cells[groups], bins) else None
 

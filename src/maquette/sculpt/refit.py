@@ -26,7 +26,7 @@ from maquette.questions.noise import law_of_variance
 from maquette.sculpt.bins import MAX_ROW_CODES, Hierarchy, Shape, bin_index, nested_cuts, smooth_one_way
 from maquette.sculpt.finish import finish
 from maquette.sculpt.measurements import Measurements, TableMeasurement, from_residuals, total_of
-from maquette.sculpt.model import SculptModel
+from maquette.sculpt.model import MeasuredTable, SculptModel
 from maquette.sculpt.rows import MIN_GAINS, begin, decode, extend, quiet, sweep
 from maquette.sculpt.sampler import RowSampler
 from maquette.sculpt.stages import leaves_of
@@ -52,9 +52,7 @@ def refit(model: Refittable, *, m: int, names: Iterable[str], rng: np.random.Gen
         measurements = _from_residuals(model, rng)
         sampler = begin(measurements, m=few, rng=rng)
     else:
-        noisy = [
-            _with_noise(table.bins, table.counts, table.variance, model.pure, rng) for table in model.tables
-        ]
+        noisy = [_with_noise(table, model.pure, rng) for table in model.tables]
         measurements, sampler = _in_stages(model, noisy, few, rng)
     sets = {table.shape.attributes for table in measurements.tables}
     pairs = sorted({pair for attributes in sets for pair in combinations(attributes, 2)})
@@ -81,20 +79,20 @@ def _pair_noise(model: Refittable) -> Iterator[tuple[Margin, int, float]]:
     for table in model.tables:
         bins = table.bins
         sizes = [model.domain[name].size for name in bins.margin]
-        if len(sizes) == 2 and bins.groups is None and [len(cut) for cut in bins.cuts] == sizes:
+        if len(sizes) == 2 and table.groups is None and [len(cut) for cut in bins.cuts] == sizes:
             yield bins.margin, bins.cells, table.variance
 
 
-def _with_noise(
-    table: Binned, counts: NDArray[np.float64], variance: float, pure: bool, rng: np.random.Generator
-) -> NoisyTable:
-    deviation = law_of_variance(variance, pure=pure).deviation
+def _with_noise(table: MeasuredTable, pure: bool, rng: np.random.Generator) -> NoisyTable:
+    deviation = law_of_variance(table.variance, pure=pure).deviation
+    size = len(table.counts)
     noise = (
-        rng.laplace(scale=deviation / math.sqrt(2), size=len(counts))
+        rng.laplace(scale=deviation / math.sqrt(2), size=size)
         if pure
-        else rng.normal(scale=deviation, size=len(counts))
+        else rng.normal(scale=deviation, size=size)
     )
-    return NoisyTable(table, np.rint(counts + noise).astype(np.int64), Fraction(2 * variance), _NO_RECEIPT)
+    values = np.rint(table.counts + noise).astype(np.int64)
+    return NoisyTable(table.bins, values, Fraction(2 * table.variance), _NO_RECEIPT)
 
 
 def _from_residuals(model: ResidualModel, rng: np.random.Generator) -> Measurements:
@@ -124,7 +122,8 @@ def _in_stages(
     for table in noisy:
         by_order.setdefault(len(table.binned.margin), []).append(table)
     measurements = _one_way(model, by_order.get(1, []), _hierarchy(model))
-    _add_pairs(measurements, by_order.get(2, []))
+    groups = [table.groups for table in model.tables if len(table.bins.margin) == 2]
+    _add_pairs(measurements, by_order.get(2, []), groups)
     measurements.reconcile()
     sampler = begin(measurements, m=m, rng=rng)
     triples = by_order.get(3, [])
@@ -176,16 +175,19 @@ def _one_way(model: SculptModel, tables: Sequence[NoisyTable], hierarchy: Hierar
     )
 
 
-def _add_pairs(measurements: Measurements, pairs: Sequence[NoisyTable]) -> None:
-    """Two-way tables; those with heavy cells in parts, which earlier versions measured after a table of the same pair,
-    as sums to the cells of that table."""
+def _add_pairs(
+    measurements: Measurements, pairs: Sequence[NoisyTable], groups: Sequence[tuple[int, ...] | None]
+) -> None:
+    """Two-way tables; those in groups of bins, which earlier versions measured after a table of the same pair, as sums
+    to the cells of that table."""
     whole: dict[tuple[int, ...], Shape] = {}
-    for table in sorted(pairs, key=lambda table: table.binned.groups is not None):
+    in_order = sorted(zip(pairs, groups, strict=True), key=lambda pair: pair[1] is not None)
+    for table, of_bins in in_order:
         fine = _shape(measurements.hierarchy, table.binned)
         shape, cells = fine, None
-        if table.binned.groups is not None:
+        if of_bins is not None:
             shape = whole[fine.attributes]
-            cells = _cells_of_groups(measurements.hierarchy, shape, fine, np.asarray(table.binned.groups))
+            cells = _cells_of_groups(measurements.hierarchy, shape, fine, np.asarray(of_bins))
         whole.setdefault(shape.attributes, shape)
         prior = measurements.product(shape)
         measurements.tables.append(TableMeasurement(shape, table, prior, cells))

@@ -104,10 +104,10 @@ class Engine(ABC):
     def binned(self, tables: Sequence[Binned]) -> list[Integers]:
         """The counts of tables in bins, each flat."""
         counts: dict[Binned, Integers] = {}
-        bins = list(dict.fromkeys(table.ungrouped for table in tables))
-        for some in in_passes(bins, lambda table: table.bins, self.cells_per_pass):
+        distinct = list(dict.fromkeys(tables))
+        for some in in_passes(distinct, lambda table: table.cells, self.cells_per_pass):
             counts |= zip(some, self.fold(BinnedTask(self.domain, tuple(some))), strict=True)
-        return [table.folded(counts[table.ungrouped]) for table in tables]
+        return [counts[table] for table in tables]
 
     def commitment(self, salt: bytes, *, like: str | None = None) -> str:
         """A keyed digest of the multiset of coded records, or by the scheme of `like` if that is an older one."""
@@ -322,7 +322,7 @@ def distances(
     public = iter(references)
     parts = [
         _distances(engine.binned(batch), [next(public) for _ in batch])
-        for batch in in_passes(binned, lambda table: table.bins, engine.cells_per_pass)
+        for batch in in_passes(binned, lambda table: table.cells, engine.cells_per_pass)
     ]
     return np.concatenate(parts)
 
