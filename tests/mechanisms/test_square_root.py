@@ -111,7 +111,7 @@ def test_what_it_does_not_do_is_refused_in_words():
         assert word in SQUARE_ROOT.prepare(_task(queries)).refusal
     pure = replace(_task(prefixes(AGE, "age")), unit=Unit.EPSILON)
     assert "delta" in SQUARE_ROOT.prepare(pure).refusal
-    assert "linear program" in SQUARE_ROOT.prepare(replace(_task(prefixes(AGE, "age")), post="lp")).refusal
+    assert "least squares" in SQUARE_ROOT.prepare(replace(_task(prefixes(AGE, "age")), post="lp")).refusal
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from maquette.domain import Domain, Relation
 from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import Curator, Forecast, Mechanism, Outcome, Prepared, Progress, Traits
-from maquette.mechanisms.tree import NO_ROWS, RISING, attribute_of
+from maquette.mechanisms.tree import NO_ROWS, RISING, attribute_of, refuse_line
 from maquette.models import fits
 from maquette.models.answers import Answers
 from maquette.models.fits import answer_histogram
@@ -65,14 +65,7 @@ class PreparedSquareRoot(Prepared):
     """The square root for one workload."""
 
     def _refuse(self) -> str | None:
-        task = self.task
-        if attribute_of(task.queries) is None:
-            return "it is for prefixes or ranges of one ordered attribute"
-        if shape.universe(task.queries) > MAX_CELLS:
-            return f"the queries look at {shape.universe(task.queries):,} cells, more than {MAX_CELLS:,}"
-        if task.post == "lp":
-            return "it needs no linear program; use post='auto' or 'none'"
-        return shape.too_many(task.queries)
+        return refuse_line(self.task, most=MAX_CELLS)
 
     @property
     def megabytes(self) -> float:

@@ -41,17 +41,7 @@ class PreparedTree(Prepared):
     """A tree for one workload."""
 
     def _refuse(self) -> str | None:
-        task = self.task
-        if attribute_of(task.queries) is None:
-            return "it is for prefixes or ranges of one ordered attribute"
-        if not shape.holds_histogram(task.queries):
-            return (
-                f"the queries look at {shape.universe(task.queries):,} cells, more than a tree may have leaves "
-                f"({shape.LARGEST_HISTOGRAM:,})"
-            )
-        if task.post == "lp":
-            return "a tree is fitted by least squares; use post='auto' or 'none'"
-        return shape.too_many(task.queries)
+        return refuse_line(self.task, most=shape.LARGEST_HISTOGRAM)
 
     @property
     def megabytes(self) -> float:
@@ -127,6 +117,17 @@ def attribute_of(queries: Queries) -> Attribute | None:
             return queries.domain[name]
         case _:
             return None
+
+
+def refuse_line(task: Task, *, most: int) -> str | None:
+    """Why a mechanism for one ordered attribute of at most so many cells does not take a workload, or None."""
+    if attribute_of(task.queries) is None:
+        return "it is for prefixes or ranges of one ordered attribute"
+    if (cells := shape.universe(task.queries)) > most:
+        return f"the queries look at {cells:,} cells, more than {most:,}"
+    if task.post == "lp":
+        return "its answers are fitted by least squares; use post='auto' or 'none'"
+    return shape.too_many(task.queries)
 
 
 def variance_parameter(task: Task, price: Fraction) -> Fraction:

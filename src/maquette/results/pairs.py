@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,14 +54,23 @@ class HeatCell:
     title: str
 
 
+_Cell = TypeVar("_Cell")
+
+
 @dataclass(frozen=True, slots=True)
-class HeatMap:
+class CrossTable(Generic[_Cell]):
     """Two attributes, one down and one across."""
 
     down: str
     across: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
+    rows: tuple[tuple[str, tuple[_Cell, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap(CrossTable[HeatCell]):
+    """Shares of two attributes against what chance would give."""
+
     error: float | None
     """The largest stated error of a cell; None where one has no stated error."""
     alone: bool

@@ -132,7 +132,8 @@ def divide_price(
 
     Separable, so a Lagrange multiplier does it: each table takes its best multiple of the equal share, or none. The
     more tables an equal share resolves in full, the nearer to it is the least multiple: where everything is resolved
-    the noise of single cells is all that is left, and the largest is least where all have the same.
+    the noise of single cells is all that is left, and the largest is least where all have the same. Of tables that
+    would give up a multiple at the same multiplier, the last digits of floating-point numbers decide which do.
     """
     share = price / len(scores)
     deviation = math.sqrt(model.table_noise.variance(share))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maquette.results import wording
+from maquette.results.pairs import CrossTable
 
 TONES = 5
 """Steps of colour in a heat map."""
@@ -34,23 +35,13 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class HeatCell:
+class ShadedCell:
     """One cell of a heat map: its figure, its error, its step of colour."""
 
     text: str
     error: str
     tone: int
     is_sure: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """Two attributes, one down and one across."""
-
-    down: str
-    across: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +72,14 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str) -> list[Bar]:
     ]
 
 
-def heat_map(rows: Sequence[Mapping[str, Any]], down: str, across: str) -> HeatMap:
+def heat_map(rows: Sequence[Mapping[str, Any]], down: str, across: str) -> CrossTable[ShadedCell]:
     """The rows of a table over two attributes as a map."""
     columns = tuple(dict.fromkeys(str(row[across]) for row in rows))
     lines = tuple(dict.fromkeys(str(row[down]) for row in rows))
     top = max((row["value"] for row in rows if row["value"] is not None), default=0.0) or 1.0
     cells = {(str(row[down]), str(row[across])): _heat_cell(row, top) for row in rows}
-    empty = HeatCell("-", "", 0, False)
-    return HeatMap(
+    empty = ShadedCell("-", "", 0, False)
+    return CrossTable(
         down,
         across,
         columns,
@@ -249,7 +240,7 @@ def _place(value: float | None, top: float) -> float:
     return 0.0 if value is None else round(100 * min(max(value / top, 0.0), 1.0), 2)
 
 
-def _heat_cell(row: Mapping[str, Any], top: float) -> HeatCell:
+def _heat_cell(row: Mapping[str, Any], top: float) -> ShadedCell:
     value = row["value"]
     tone = 0 if value is None else min(math.ceil(TONES * max(value, 0.0) / top), TONES)
-    return HeatCell(figure(value), error_text(row), tone, not row["below_noise"])
+    return ShadedCell(figure(value), error_text(row), tone, not row["below_noise"])

@@ -25,6 +25,7 @@ from maquette.domain.attribute import Kind
 from maquette.errors import ParameterError, ReleaseError, WorkloadError
 from maquette.results.export import dictionary, long_form, plain_texts
 from maquette.results.folder import MANIFEST, load
+from maquette.results.pairs import CrossTable
 from maquette.web import charts
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class View:
     where: str
     table: ResultTable
     bars: list[charts.Bar]
-    heat: charts.HeatMap | None
+    heat: CrossTable[charts.ShadedCell] | None
     specification: dict[str, Any] | None
     """The same chart for Vega-Lite."""
     statement: str
