@@ -19,7 +19,7 @@ from maquette.accounting.ledger import create as birth
 from maquette.errors import LedgerError
 from support.ledger_cases import create, digest, pay
 from support.ledger_postgres import new_database
-from support.ledger_process import TESTS
+from support.ledger_process import environment
 from support.ledger_tampering import tamper
 
 
@@ -256,7 +256,7 @@ def test_a_really_full_disk_fails_closed(tmp_path):
         ["unshare", "-m", "sh", "-c", command] if allowed else ["sh", "-c", command],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env=environment(),
     )
     assert done.returncode == 0, done.stderr
     said, whole = done.stdout.strip().split("\n")
@@ -308,7 +308,7 @@ def test_read_only_places_are_named_and_nothing_is_paid(open_folder):
             [sys.executable, "-c", READ_ONLY_SCRIPT, str(tmp_path)],
             capture_output=True,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            env=environment(),
         )
     finally:
         tmp_path.chmod(0o755)

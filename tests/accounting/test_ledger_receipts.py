@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
-import os
 import random
 import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -23,13 +20,8 @@ from maquette.accounting.ledger.receipts import SLOT, ChainState
 from maquette.errors import LedgerError, MaquetteError, ParameterError
 from support.cli_files import call, desk, refused
 from support.ledger_cases import create, pay
-from support.ledger_process import TESTS
+from support.ledger_process import environment
 from support.ledger_tampering import tamper
-
-CHILD = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]),
-}
 
 
 @pytest.fixture
@@ -56,7 +48,7 @@ def killed_with_a_log(path: Path, entries: int) -> None:
         f"for n in range({entries}): pay(ledger, f'k{{n}}', 3, body={{'text': 'x' * 300}})\n"
         "os.kill(os.getpid(), 9)"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=CHILD, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
     assert done.returncode == -9, done.stderr
 
 
@@ -344,23 +336,6 @@ def test_a_crash_in_the_middle_of_recovering_charges_once(path, tmp_path, monkey
 
 
 @pytest.mark.slow
-def test_a_second_handle_does_not_drop_the_locks_of_the_first(path):
-    """Closing any handle of a file drops a process's locks on it; another then removed the log under the first."""
-    ledger = create(path, 100)
-    pay(ledger, "a", 1)
-    Ledger.open(path).close()
-    script = "from maquette.accounting.ledger import Ledger\n"
-    script += f"with Ledger.open({str(path)!r}) as other: print(other.spent_units)"
-    done = subprocess.run([sys.executable, "-c", script], env=CHILD, capture_output=True, text=True)
-    assert done.stdout.strip() == "1", done.stderr
-    assert path.with_name(path.name + "-wal").exists()
-    pay(ledger, "b", 1)
-    done = subprocess.run([sys.executable, "-c", script], env=CHILD, capture_output=True, text=True)
-    assert done.stdout.strip() == "2", done.stderr
-    ledger.close()
-
-
-@pytest.mark.slow
 def test_release_folders_near_the_ledger_are_receipts_too(tmp_path):
     place = desk(tmp_path)
     assert place.release("--mechanism", "laplace", "--total-epsilon", 3).code == 0
@@ -375,65 +350,6 @@ def test_release_folders_near_the_ledger_are_receipts_too(tmp_path):
         place.ledger.with_name(place.ledger.name + tail).unlink()
     refused(call("ledger", "show", place.ledger), "again.maquette", "cut back or replaced")
     refused(place.release("--mechanism", "laplace", "--key", "third"), "again.maquette")
-
-
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EACCES])
-def test_a_file_system_without_locks_is_named(path, monkeypatch, number):
-    ledger = create(path)
-
-    def refuse(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(LedgerError, match=r"cannot lock files \(E\w+\), as is common on network shares"):
-        pay(ledger, "a", 1)
-
-
-def test_a_lock_that_sqlite_takes_for_anothers_is_named(path, monkeypatch):
-    ledger = create(path)
-
-    def busy(*_: object, **__: object) -> None:
-        error = sqlite3.OperationalError("database is locked")
-        error.sqlite_errorname = "SQLITE_BUSY"
-        raise error
-
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("maquette.accounting.ledger.ledger.Transaction", busy)
-    with pytest.raises(LedgerError, match="another process has held it"):
-        pay(ledger, "a", 1)
-    monkeypatch.setattr(fcntl, "lockf", refuse)
-    with pytest.raises(LedgerError, match=r"cannot lock files \(ENOLCK\)"):
-        pay(ledger, "a", 1)
-
-
-def test_a_writer_gives_up_after_a_while_and_leaves_no_lock_behind(path, monkeypatch):
-    monkeypatch.setattr(receipts, "SECONDS", 0.3)
-    ledger, other = create(path), receipts.Turn(path)
-    with other.acquired(), pytest.raises(LedgerError, match="another process has held it"):
-        pay(ledger, "a", 1)
-    for number in range(3):
-        pay(ledger, f"b{number}", 1)
-    assert ledger.verify() == ledger.last_receipt
-
-
-def test_writers_of_several_handles_keep_one_order(path):
-    create(path, 1000).close()
-
-    def work(number: int) -> None:
-        with Ledger.open(path) as ledger:
-            for step in range(10):
-                pay(ledger, f"{number}-{step}", 1)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    with Ledger.open(path) as ledger:
-        assert ledger.spent_units == 40
-        assert ledger.last_receipt == ledger.verify()
 
 
 READ_ONLY = """
@@ -476,7 +392,10 @@ def test_a_ledger_on_a_read_only_medium_is_shown_and_verified(tmp_path, with_log
         before = sorted(p.name for p in folder.iterdir())
         try:
             done = subprocess.run(
-                [sys.executable, "-c", READ_ONLY, str(path)], env=CHILD, capture_output=True, text=True
+                [sys.executable, "-c", READ_ONLY, str(path)],
+                env=environment(),
+                capture_output=True,
+                text=True,
             )
         finally:
             folder.chmod(0o755)

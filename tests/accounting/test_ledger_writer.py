@@ -1,30 +1,39 @@
-"""Threads that write at the same time share a commit and do not disturb one another; forks start afresh."""
+"""Threads and processes that write at the same time: commits are shared, locks kept, and forks start afresh."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger import Ledger, receipts
 from maquette.accounting.ledger.ledger import GROUP, Writer
 from maquette.accounting.ledger.transaction import Transaction
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError
 from support.ledger_cases import create, digest, pay
 from support.ledger_postgres import new_database
-from support.ledger_process import TESTS
+from support.ledger_process import environment
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.server)])
 def ledger(request, tmp_path):
     with create(tmp_path / "survey.ledger" if request.param == "sqlite" else new_database(), 100) as made:
         yield made
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "survey.ledger"
 
 
 @pytest.fixture
@@ -227,7 +236,7 @@ def test_after_a_fork_parent_and_children_go_on_with_the_same_ledger(tmp_path, k
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env=environment(),
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[0, 0, 0] 5 ['child-0', 'child-1', 'child-2']"
@@ -237,3 +246,79 @@ def test_a_closed_ledger_opens_again_when_it_is_used(ledger):
     pay(ledger, "a")
     ledger.close()
     assert ledger.spent_units == 1
+
+
+@pytest.mark.slow
+def test_a_second_handle_does_not_drop_the_locks_of_the_first(path):
+    """Closing any handle of a file drops a process's locks on it; another then removed the log under the first."""
+    ledger = create(path, 100)
+    pay(ledger, "a", 1)
+    Ledger.open(path).close()
+    script = "from maquette.accounting.ledger import Ledger\n"
+    script += f"with Ledger.open({str(path)!r}) as other: print(other.spent_units)"
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
+    assert done.stdout.strip() == "1", done.stderr
+    assert path.with_name(path.name + "-wal").exists()
+    pay(ledger, "b", 1)
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
+    assert done.stdout.strip() == "2", done.stderr
+    ledger.close()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EACCES])
+def test_a_file_system_without_locks_is_named(path, monkeypatch, number):
+    ledger = create(path)
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(LedgerError, match=r"cannot lock files \(E\w+\), as is common on network shares"):
+        pay(ledger, "a", 1)
+
+
+def test_a_lock_that_sqlite_takes_for_anothers_is_named(path, monkeypatch):
+    ledger = create(path)
+
+    def busy(*_: object, **__: object) -> None:
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorname = "SQLITE_BUSY"
+        raise error
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("maquette.accounting.ledger.ledger.Transaction", busy)
+    with pytest.raises(LedgerError, match="another process has held it"):
+        pay(ledger, "a", 1)
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    with pytest.raises(LedgerError, match=r"cannot lock files \(ENOLCK\)"):
+        pay(ledger, "a", 1)
+
+
+def test_a_writer_gives_up_after_a_while_and_leaves_no_lock_behind(path, monkeypatch):
+    monkeypatch.setattr(receipts, "SECONDS", 0.3)
+    ledger, other = create(path), receipts.Turn(path)
+    with other.acquired(), pytest.raises(LedgerError, match="another process has held it"):
+        pay(ledger, "a", 1)
+    for number in range(3):
+        pay(ledger, f"b{number}", 1)
+    assert ledger.verify() == ledger.last_receipt
+
+
+def test_writers_of_several_handles_keep_one_order(path):
+    create(path, 1000).close()
+
+    def work(number: int) -> None:
+        with Ledger.open(path) as ledger:
+            for step in range(10):
+                pay(ledger, f"{number}-{step}", 1)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with Ledger.open(path) as ledger:
+        assert ledger.spent_units == 40
+        assert ledger.last_receipt == ledger.verify()

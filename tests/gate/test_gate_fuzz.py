@@ -21,7 +21,8 @@ from maquette.questions.draws import Candidates, Draw, DrawnDatabase, Thresholds
 from maquette.questions.measurement import Receipt
 from maquette.samplers import check
 from maquette.vault import engine as vault
-from support.gate_arguments import STRATEGIES, TABLES, methods
+from support.gate_arguments import TABLES
+from support.gate_calls import STRATEGIES, methods
 from support.gate_fuzz import fuzz
 from support.gate_world import BUDGETS, DOMAIN, Pair, draws_on_tape
 

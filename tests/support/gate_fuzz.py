@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from support.gate_arguments import STRATEGIES, pick
+from support.gate_arguments import pick
+from support.gate_calls import STRATEGIES
 from support.gate_moves import Outcome
 from support.gate_world import Pair, draws_on_tape
 

@@ -18,6 +18,11 @@ SOURCE = str(Path(maquette.__file__).parent.parent)
 """Where the package under test lies, which may not be the one that is installed."""
 
 
+def environment() -> dict[str, str]:
+    """Of a process that uses the package under test and these tests."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), SOURCE])}
+
+
 class Child:
     """A process that runs a script of this directory."""
 
@@ -27,7 +32,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), SOURCE])},
+            env=environment(),
         )
 
     def tell(self, **order: Any) -> None:

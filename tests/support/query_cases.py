@@ -19,6 +19,22 @@ from maquette.queries.marginals import Binned
 
 MAX_CELLS = 48
 
+SURVEY = Domain(
+    (
+        Attribute("age", Kind.NUMERIC, bounds=(18, 98), bins=8, integer=True),
+        Attribute("hours-per-week", Kind.NUMERIC, bounds=(0, 50), bins=50),
+        Attribute("height", Kind.NUMERIC, edges=(1.0, 1.5, 1.8, 2.5), overflow=True, nullable=True),
+        Attribute("Sex", Kind.BOOLEAN, categories=("Female", "Male")),
+        Attribute(
+            "region", Kind.CATEGORICAL, categories=("north", "south", "it's"), overflow=True, nullable=True
+        ),
+        Attribute("grade", Kind.ORDINAL, categories=("low", "mid", "high"), nullable=True),
+        Attribute("smokes", Kind.BOOLEAN, categories=(False, True)),
+        Attribute("children", Kind.ORDINAL, codes=5),
+    )
+)
+"""Attributes of every kind, for conditions."""
+
 
 def full(domain: Domain, margin: tuple[str, ...]) -> Binned:
     """The table with every cell of its own."""

@@ -410,20 +410,8 @@ def test_null_decimal_and_odd_numbers_of_a_database():
 
 
 def test_objects_of_every_kind_in_one_column():
-    odd = [
-        "a",
-        7,
-        None,
-        float("nan"),
-        True,
-        b"a",
-        decimal.Decimal("1.5"),
-        {"x": 1},
-        object(),
-        pd.NA,
-        pd.NaT,
-        "\ud800",
-    ]
+    nothing = [float("nan"), True, b"a", decimal.Decimal("1.5"), {"x": 1}, object(), pd.NA, pd.NaT, "\ud800"]
+    odd = ["a", 7, None, *nothing]
     frame = pd.DataFrame({"word": pd.Series(odd, dtype=object), "number": pd.Series(odd, dtype=object)})
     found = codes(frame)
     assert [w for w, _ in found] == [0, 3, 4, 4, 3, 3, 3, 3, 3, 4, 4, 3]

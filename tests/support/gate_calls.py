@@ -1,0 +1,190 @@
+"""Arguments for every public method of the curators, mostly sound, sometimes not."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from maquette.gate.curator import OnlineCurator
+from maquette.questions.answers import ChoiceQuestion
+from maquette.questions.class_errors import ReleasedTables
+from maquette.questions.sparse import Guess
+from support.gate_arguments import (
+    CLASS_NAMES,
+    Arguments,
+    Rng,
+    about,
+    answers,
+    array,
+    binned,
+    draw,
+    drawn,
+    groups,
+    guess,
+    noise,
+    odd,
+    pick,
+    price,
+    queries,
+    references,
+    terms,
+    variance,
+    weighting,
+    whole,
+)
+
+
+def _note(rng: Rng) -> Any:
+    return about(rng) if rng.integers(3) == 0 else None
+
+
+def _margins(rng: Rng) -> Any:
+    good = [("a", "b"), ("d",), (), ("b", "c", "d")]
+    if rng.integers(5):
+        return [good[int(i)] for i in rng.permutation(4)[: int(rng.integers(1, 4))]]
+    return pick(
+        rng, [odd(rng), [odd(rng)], [("huge",)], [("b", "a")], [("a", "a")], [("nobody",)], ["ab"], []]
+    )
+
+
+def _several(rng: Rng, one: Callable[[Rng], Any]) -> Any:
+    return odd(rng) if rng.integers(12) == 0 else [one(rng) for _ in range(int(rng.integers(0, 4)))]
+
+
+def _guess(rng: Rng) -> Any:
+    return odd(rng) if rng.integers(12) == 0 else Guess(queries(rng, "single"), guess(rng), about(rng))
+
+
+def _variances(rng: Rng, tables: Any) -> Any:
+    if rng.integers(10) == 0:
+        return odd(rng)
+    count = len(tables) if isinstance(tables, (list, tuple)) else 2
+    return [variance(rng) for _ in range(count + (rng.integers(15) == 0))]
+
+
+def _measure_residuals(rng: Rng) -> Arguments:
+    margins = _margins(rng)
+    return {"margins": margins, "variances": _variances(rng, margins)}
+
+
+def _measure_tables(rng: Rng) -> Arguments:
+    tables = binned(rng)
+    return {"binned": tables, "variances": _variances(rng, tables), "note": _note(rng)}
+
+
+def _distances(rng: Rng) -> Arguments:
+    tables = binned(rng)
+    return {"binned": tables, "references": references(rng, tables), "price": price(rng)}
+
+
+def _select_tables(rng: Rng) -> Arguments:
+    asked = _distances(rng)
+    count = len(asked["binned"]) if isinstance(asked["binned"], (list, tuple)) else 2
+    few = pick(rng, [1, 2, 3, odd(rng), whole(rng)])
+    return asked | {"penalties": array(rng, count), "count": few, "related": bool(rng.integers(2))}
+
+
+def _select(rng: Rng) -> Arguments:
+    asked = queries(rng)
+    return {
+        "queries": asked,
+        "answers": answers(rng, asked),
+        "price": price(rng),
+        "signed": bool(rng.integers(2)),
+    }
+
+
+def _choose(rng: Rng) -> Arguments:
+    asked = queries(rng)
+    goal = pick(rng, ["count", "nearest", "database", odd(rng)])
+    lists = pick(rng, [(), (answers(rng, asked),), (answers(rng, asked), answers(rng, asked)), odd(rng)])
+    question = ChoiceQuestion(goal, asked, lists) if rng.integers(12) else odd(rng)
+    return {"question": question, "price": price(rng), "method": pick(rng, [None, "exponential", odd(rng)])}
+
+
+def _largest_error(rng: Rng) -> Arguments:
+    asked = queries(rng)
+    return {
+        "queries": asked,
+        "answers": answers(rng, asked),
+        "groups": groups(rng, asked),
+        "price": price(rng),
+    }
+
+
+def _class_errors(rng: Rng) -> Arguments:
+    """Classes over tables of the right length or not, of shares that add up to one or not."""
+    sets = pick(
+        rng,
+        [
+            (("a", "b", "c"),),
+            (("a", "d"), ("b",)),
+            (("b", "c", "d"),),
+            odd(rng),
+            (("nobody",),),
+            (("d", "a"),),
+        ],
+    )
+    names = [str(CLASS_NAMES[int(i)]) for i in rng.permutation(len(CLASS_NAMES))[: int(rng.integers(1, 4))]]
+    if rng.integers(8) == 0:
+        names = pick(rng, [odd(rng), [odd(rng)], ["one attribute"] * 2, ["nothing"], []])
+    denominator = pick(rng, [1, 7, 1000, 2**30, 1000, pick(rng, [odd(rng), whole(rng)])])
+    size = {"a": 4, "b": 2, "c": 2, "d": 4}
+    total = denominator if type(denominator) is int and 0 < denominator <= 2**30 else 5
+    tables: Any = {}
+    for length in (1, 2, 3):
+        for margin in itertools.combinations("abcd", length):
+            cells = math.prod(size[name] for name in margin)
+            tables[margin] = rng.multinomial(total, rng.dirichlet(np.ones(cells)))
+            if rng.integers(60) == 0:
+                tables[margin] = pick(
+                    rng, [array(rng, cells), odd(rng), tables[margin][:-1], tables[margin] * 2]
+                )
+    if rng.integers(15) == 0:
+        tables = odd(rng)
+    weights: Any = {}
+    if rng.integers(3) == 0:
+        usual = [1, 2**15, 2**16]
+        weights = {
+            name: {margin: pick(rng, [*usual, *usual, *usual, whole(rng), odd(rng)]) for margin in tables}
+            for name in (names if isinstance(names, list) else [])
+            if isinstance(name, str) and isinstance(tables, dict)
+        }
+        weights = (
+            weights if rng.integers(10) else pick(rng, [odd(rng), {"nothing": {}}, {"relative": odd(rng)}])
+        )
+    released = ReleasedTables(sets, tables, denominator, weights) if rng.integers(12) else odd(rng)
+    return {"classes": names, "released": released, "price": price(rng)}
+
+
+STRATEGIES: dict[str, Callable[[Rng], Arguments]] = {
+    "size": lambda rng: {"price": price(rng), "note": _note(rng)},
+    "total": lambda rng: {"weight": weighting(rng), "price": price(rng)},
+    "measure": lambda rng: {"queries": queries(rng), "noise": noise(rng), "note": _note(rng)},
+    "select": _select,
+    "choose": _choose,
+    "draw": lambda rng: {"question": draw(rng), "price": price(rng)},
+    "score_of": lambda rng: {"draw": drawn(rng), "price": price(rng)},
+    "largest_error": _largest_error,
+    "class_errors": _class_errors,
+    "measure_residuals": _measure_residuals,
+    "measure_tables": _measure_tables,
+    "distances": _distances,
+    "select_tables": _select_tables,
+    "catch_up": lambda rng: {},
+    "open_epoch": lambda rng: {"terms": terms(rng)},
+    "test": lambda rng: {"queries": queries(rng, "single"), "guess": guess(rng), "about": about(rng)},
+    "test_all": lambda rng: {"guesses": _several(rng, _guess)},
+    "note": lambda rng: {"what": about(rng)},
+    "note_all": lambda rng: {"what": _several(rng, about)},
+}
+"""One per public method of the curators."""
+
+
+def methods() -> set[str]:
+    """Every public method of the online curator, those of the other curators among them."""
+    return {n for n in dir(OnlineCurator) if not n.startswith("_") and callable(getattr(OnlineCurator, n))}
