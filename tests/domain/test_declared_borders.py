@@ -87,6 +87,8 @@ def test_a_search_for_a_record_ends(monkeypatch):
 def test_an_entry_with_a_wrong_word_is_refused_by_its_place():
     with pytest.raises(DomainError, match="kind"):
         parse_attribute('{"name": "a", "kind": "colour"}')
+    with pytest.raises(DomainError, match="one JSON object"):
+        parse_attribute('["a"]')
 
 
 def test_categories_of_one_value_are_noted():

@@ -125,6 +125,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "references near the border": lambda c: c.distances([LINE], [np.array([BORDER - 1, 0, 0])], price=PRICE),
     "references that add up beyond it": lambda c: c.distances([LINE], [np.full(3, 2**62)], price=PRICE),
     "references that are not numbers": lambda c: c.distances([LINE], [np.array([np.nan, 0, 0])], price=PRICE),
+    "a reference too few": lambda c: c.distances([LINE], [], price=PRICE),
     "a reference of room for nothing": lambda c: c.distances(
         [LINE], [np.broadcast_to(1, 2**45)], price=PRICE
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,11 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import SourceError
-from maquette.vault import draft
+from maquette.vault import draft, loading
+from maquette.vault.counting import TableCache
+from maquette.vault.persons import ids_of
 from maquette.vault.raw import columns_of, open_raw
+from maquette.vault.readers import open_engine
 from maquette.vault.spellings import _year, spelled
 
 
@@ -94,3 +98,28 @@ def test_a_column_whose_name_is_a_space_is_read_and_not_offered():
     table = pa.table({" ": [1, 2], "a": [3, 4]})
     assert columns_of(table) == {" ": False, "a": True}
     open_raw(table, [" "])
+
+
+def test_batches_are_cut_at_their_length(monkeypatch):
+    monkeypatch.setattr(loading, "ROWS", 2)
+    domain = Domain((Attribute("a", Kind.ORDINAL, codes=3),))
+    table = pa.Table.from_batches([pa.record_batch({"a": [i % 3]}) for i in range(7)])
+    engine = open_engine(table, domain, memory_limit=0)
+    assert isinstance(engine, loading.StreamEngine)
+    assert engine.margins([("a",)])["a",].tolist() == [3, 2, 2]
+
+
+def test_a_table_larger_than_the_cache_is_not_kept():
+    domain = Domain((Attribute("a", Kind.ORDINAL, codes=3),))
+    cache = TableCache(domain, cells=2)
+    cache.add({("a",): np.array([1, 2, 3])})
+    assert cache.get(("a",)) is None
+
+
+def test_ids_of_an_extension_type_are_those_of_its_storage():
+    values = pa.array([7, 8, 7, None], pa.int64())
+    own = pa.ExtensionArray.from_storage(pa.opaque(pa.int64(), "id", "test"), values)
+    missing = pa.array([], pa.string())
+    wrapped, plain = ids_of(own, missing), ids_of(values, missing)
+    assert wrapped.present.tolist() == plain.present.tolist() == [True, True, True, False]
+    assert all(np.array_equal(getattr(wrapped, f.name), getattr(plain, f.name)) for f in fields(plain))
