@@ -70,7 +70,9 @@ def allocate(
         return [shift_squared(sizes, relation, projected_axes(sizes, s)) for sizes, s in pairs]
 
     def cost(variances: Sequence[Fraction]) -> Fraction:
-        return _rho(shifts_at(variances), variances)
+        """In rho, each term rounded up to a fixed grid so that the sum stays short."""
+        pairs = zip(shifts_at(variances), variances, strict=True)
+        return Fraction(sum(math.ceil(shift / (2 * s) * 2**100) for shift, s in pairs), 2**100)
 
     shifts = [shift_squared(sizes, relation, range(len(sizes))) for sizes in shapes]
     variances = _closed_form(shifts, pull, target)
@@ -321,12 +323,6 @@ def _closed_form(shifts: Sequence[Fraction], weights: Sequence[float], rho: Frac
     roots = [math.sqrt(p * v) for p, v in zip(map(float, shifts), weights, strict=True)]
     total = math.fsum(roots) / (2 * float(rho))
     return [_up(math.sqrt(float(p) / v) * total * (1 + 1e-9)) for p, v in zip(shifts, weights, strict=True)]
-
-
-def _rho(shifts: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
-    """The cost, each term rounded up to a fixed grid so that the sum stays short."""
-    terms = (math.ceil(shift / (2 * s) * 2**100) for shift, s in zip(shifts, variances, strict=True))
-    return Fraction(sum(terms), 2**100)
 
 
 def _up(value: float) -> Fraction:

@@ -87,25 +87,12 @@ def measured_together(workload: Queries, tables: Iterable[Margin] = ()) -> froze
     return frozenset(tables).union(margin for part in workload.classes for margin in _sets(part))
 
 
-def measured_names(domain: Domain, sets: Iterable[Margin]) -> Margin:
-    """The attributes in these sets and those of one cell, of which everything is known, in domain order."""
-    used = {name for margin in sets for name in margin}
-    return tuple(a.name for a in domain if a.name in used or a.size == 1)
-
-
 def only(database: SmallDatabase | None, names: Margin) -> SmallDatabase | None:
     """The same rows with these columns alone; None if none is left."""
     if database is None or set(database.columns) <= set(names):
         return database
     columns = {name: codes for name, codes in database.columns.items() if name in names}
     return SmallDatabase(columns) if columns else None
-
-
-def check_complete(database: SmallDatabase, domain: Domain, names: Margin) -> None:
-    """Refuse rows that lack one of these attributes; those of one cell need no column."""
-    missing = [name for name in names if domain[name].size > 1 and name not in database.columns]
-    if missing:
-        raise ReleaseError(f"the rows lack the measured attribute '{missing[0]}'")
 
 
 def answer_from(database: SmallDatabase, queries: Queries) -> Answers:

@@ -59,7 +59,8 @@ def choose(request: Request, *, accounting: Accounting | None = None) -> Choice:
         delta=request.budget.delta,
         persons=request.persons,
     )
-    choice = prepare(request.with_accounting(accounting), mechanism)
+    request = replace(request, budget=replace(request.budget, accounting=accounting))
+    choice = prepare(request, mechanism)
     if choice.prepared.refusal is not None:
         raise MechanismError(f"mechanism '{mechanism.name}' cannot do this: {choice.prepared.refusal}")
     if request.rows == "small" and not mechanism.traits.chooses_few_rows:

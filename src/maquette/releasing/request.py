@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
 from maquette import _check
-from maquette.accounting.budget import UNITS, Accounting, Budget, split
+from maquette.accounting.budget import UNITS, Budget, split
 from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.mechanisms import shape
@@ -154,10 +154,6 @@ class Request:
             small=self.rows == "small",
             typical_rows=self.typical_rows,
         )
-
-    def with_accounting(self, accounting: Accounting) -> Request:
-        """The same request with its budget in this accounting."""
-        return replace(self, budget=replace(self.budget, accounting=accounting))
 
     @property
     def key(self) -> str:

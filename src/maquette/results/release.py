@@ -115,9 +115,12 @@ class Release:
         if self.deviations is not None and len(self.deviations) != len(self.answers):
             raise ReleaseError("expected one standard deviation per answer")
         # a column that nothing was measured about would be made up, whatever made or stored it
-        object.__setattr__(self, "database", coverage.only(self.database, self.measured))
-        if self.database is not None:
-            coverage.check_complete(self.database, self.domain, self.measured)
+        database = coverage.only(self.database, self.measured)
+        columns = self.measured if database is None else database.columns
+        for name in self.measured:
+            if self.domain[name].size > 1 and name not in columns:
+                raise ReleaseError(f"the rows lack the measured attribute '{name}'")
+        object.__setattr__(self, "database", database)
         if not self.version:
             object.__setattr__(self, "version", __version__)
 
@@ -133,7 +136,8 @@ class Release:
     @cached_property
     def measured(self) -> Margin:
         """The attributes that this release says something about; it holds, answers and draws no others."""
-        return coverage.measured_names(self.domain, self.measured_together)
+        used = {name for margin in self.measured_together for name in margin}
+        return tuple(a.name for a in self.domain if a.name in used or a.size == 1)  # one cell: known
 
     @property
     def unmeasured(self) -> Margin:

@@ -88,9 +88,11 @@ class Thresholds:
         return Bracket.whole(mass_of_all(self.column.size, self.scale.m, self.base))
 
     def mass(self, level: int, *, exact: bool) -> Bracket:
-        bounds = None if exact else self._float_mass(level)
-        if bounds is not None:
-            return bounds
+        if not exact:
+            band = self._band(level)
+            bounds = Bracket(0, 0) if band is None else float_mass(band, self.base)
+            if bounds is not None:
+                return bounds
         band_paths = self._paths(level)
         return Bracket.whole(0 if band_paths is None else band_paths.count)
 
@@ -109,10 +111,6 @@ class Thresholds:
     def _band(self, level: int) -> Band | None:
         reach = self.scale.deviation(level)
         return self.column.band(self.scale.m, -reach, reach)
-
-    def _float_mass(self, level: int) -> Bracket | None:
-        band = self._band(level)
-        return Bracket(0, 0) if band is None else float_mass(band, self.base)
 
     def _paths(self, level: int) -> Paths | None:
         if self._last is None or self._last[0] != level:

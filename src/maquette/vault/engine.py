@@ -319,16 +319,7 @@ def distances(
     engine: Engine, binned: Sequence[Binned], references: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.int64]:
     """The L1 distance in counts of every table to its public reference."""
-    public = iter(references)
-    parts = [
-        _distances(engine.binned(batch), [next(public) for _ in batch])
-        for batch in in_passes(binned, lambda table: table.cells, engine.cells_per_pass)
-    ]
-    return np.concatenate(parts)
-
-
-def _distances(
-    counts: Sequence[NDArray[np.int64]], references: Sequence[NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    pairs = zip(counts, references, strict=True)
-    return np.array([np.abs(c - r).sum() for c, r in pairs], dtype=np.int64)
+    passes = in_passes(binned, lambda table: table.cells, engine.cells_per_pass)
+    exact = (counts for batch in passes for counts in engine.binned(batch))
+    pairs = zip(exact, references, strict=True)
+    return np.array([np.abs(counts - public).sum() for counts, public in pairs], dtype=np.int64)
