@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,37 +9,19 @@ from pathlib import Path
 import pytest
 
 from support.cli_files import Desk, call, call_process, desk, refused
+from support.small_disk import fill, small_disk
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of one megabyte, where this user may mount one; else the other tests of this folder stand in for it."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    made = mount and subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True
-    )
-    if not made or made.returncode:
-        pytest.skip("this user may not mount a small disk")
-    try:
+    with small_disk(tmp_path / "disk", megabytes=1) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Desk:
     return desk(tmp_path)
-
-
-def fill(disk: Path) -> None:
-    with (disk / "ballast").open("wb", buffering=0) as stream:
-        try:
-            while True:
-                stream.write(b"0" * 4096)
-        except OSError:
-            return
 
 
 def lock(disk: Path) -> None:

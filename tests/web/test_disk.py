@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from maquette.errors import LedgerError
 from maquette.web import config as configs
 from maquette.web.holder import Holder
 from maquette.web.pages import status_of, words_of
+from support.small_disk import fill, small_disk
 from support.web_service import write_config
 
 pytestmark = pytest.mark.slow
@@ -21,27 +20,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of two megabytes, where this user may mount one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    made = mount and subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], capture_output=True
-    )
-    if not made or made.returncode:
-        pytest.skip("this user may not mount a small disk")
-    try:
+    with small_disk(tmp_path / "disk", megabytes=2) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
-
-
-def fill(disk: Path) -> None:
-    with (disk / "ballast").open("wb", buffering=0) as stream:
-        try:
-            while True:
-                stream.write(b"0" * 4096)
-        except OSError:
-            return
 
 
 def test_a_full_disk_answers_nothing_that_is_not_stored_and_goes_on_when_there_is_room(tmp_path, disk):

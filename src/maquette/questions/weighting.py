@@ -36,11 +36,6 @@ class Weighting:
         if not all(_check.is_whole(w) and 0 <= w <= self.grid for w in self.numerators):
             raise ParameterError(f"expected weights from 0 to 1, whole numbers from 0 to {self.grid}")
 
-    @property
-    def heaviest(self) -> int:
-        """The cell of the largest weight."""
-        return max(range(len(self.numerators)), key=lambda cell: self.numerators[cell])
-
     def to_dict(self) -> dict[str, Any]:
         """The canonical form that the ledger's digest covers."""
         return {"attribute": self.attribute, "numerators": list(self.numerators), "grid": self.grid}
