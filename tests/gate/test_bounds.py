@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -255,7 +256,8 @@ def test_the_largest_public_numbers_leave_exact_scores():
     counts = np.array([bounds.RECORDS, 0, 0])
     references = np.array([-(bounds.SUMMANDS - 2), 1, -1])
     public_tables.check_references([LINE], [references])
-    (found,) = vault._distances([counts], [references])
+    engine = SimpleNamespace(cells_per_pass=3, binned=lambda tables: [counts])
+    (found,) = vault.distances(engine, [LINE], [references])
     assert int(found) == bounds.RECORDS + bounds.SUMMANDS
     assert int((np.array([found]) - np.array([-bounds.SUMMANDS]))[0]) == bounds.RECORDS + 2 * bounds.SUMMANDS
     assert bounds.RECORDS + 2 * bounds.SUMMANDS <= bounds.EXACT
