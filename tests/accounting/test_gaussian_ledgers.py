@@ -313,7 +313,7 @@ def test_slack_runs_out_with_a_message_of_its_own():
     )
     curator = Curator(people(), ledger, key="k", budget=BY_GAUSS)
     curator._spent = Cost(0, BY_GAUSS.slack_units)
-    with pytest.raises(BudgetExceeded, match="exact only within a proven bound") as refusal:
+    with pytest.raises(BudgetExceeded, match="follows its law only up to a small proven error") as refusal:
         curator.measure(PAIRS, noise=NoiseRequest("gaussian", Fraction(1, 1000)))
     assert refusal.value.needed >= PAIRS.count * 2e-19 > 1 / SLACK_UNITS
 

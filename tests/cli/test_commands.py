@@ -172,7 +172,7 @@ def test_ledger_show_and_verify(made):
     assert data["left"] == pytest.approx(data["total"] - data["spent"])
     ended = call("ledger", "verify", made.ledger, "--release", made.place, "--receipt", data["receipt"])
     assert ended.code == 0
-    assert "the ledger is whole" in ended.out
+    assert "the ledger is complete and unchanged" in ended.out
     assert call("ledger", "verify", made.ledger, "--json").json["whole"] is True
 
 

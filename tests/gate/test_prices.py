@@ -53,7 +53,7 @@ def test_sqrt_up_is_not_below_and_hardly_above(value):
 @example(l1=Fraction(2**15), epsilon=Fraction(1, 10**12), denominator=2**20)
 def test_laplace_noise_is_never_too_little(l1, epsilon, denominator):
     if l1 * denominator / calibrate.on_grid(epsilon) > WIDEST:
-        with pytest.raises(ParameterError, match="wider than any table"):
+        with pytest.raises(ParameterError, match="more than any table has records"):
             calibrate.laplace(_sensitivity(l1, l1), epsilon=epsilon, denominator=denominator)
         return
     plan = calibrate.laplace(_sensitivity(l1, l1), epsilon=epsilon, denominator=denominator)

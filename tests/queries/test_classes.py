@@ -102,7 +102,7 @@ def counting(moved: int, largest: int = 1) -> Sensitivity:
         (lambda d: mq.union(mq.points(d), weights=["1"]), "weight of a part > 0"),
         (lambda d: mq.points(d) + mq.points(d.project(["age"])), "over the same domain"),
         (lambda d: mq.Workload(d, ()), "at least one class"),
-        (lambda d: mq.Workload(d, (mq.Part(mq.union(mq.points(d))),)), "a union holds no unions"),
+        (lambda d: mq.Workload(d, (mq.Part(mq.union(mq.points(d))),)), "a union cannot contain unions"),
         (lambda d: mq.points(d).text(-1), "number of a query from 0 to 239, got -1"),
         (lambda d: mq.prefixes(d, "age").text(10), "number of a query from 0 to 9, got 10"),
     ],

@@ -134,7 +134,7 @@ def test_predicates_and_boxes_of_equal_meaning_have_one_hash():
         (wrap({"kind": "union", "parts": []}), "at least one class"),
         (
             wrap({"kind": "union", "parts": [{"queries": {"kind": "union", "parts": []}, "weight": 1}]}),
-            "a union holds no unions",
+            "a union cannot contain unions",
         ),
         (
             wrap(

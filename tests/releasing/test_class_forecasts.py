@@ -170,7 +170,7 @@ def test_a_plan_shows_the_classes():
     one = ranked.forecasts[0].classes[0]
     assert data["classes"][0] == {"name": one.name, "says": one.says, "expected": one.expected}
     assert (
-        f"sculpt would certify besides, expected: {one.says} within {wording.points(one.expected)}"
+        f"sculpt would also certify, with these expected errors: {one.says} within {wording.points(one.expected)}"
         in repr(ranked)
     )
     assert one.says in ranked._repr_html_()

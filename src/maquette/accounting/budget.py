@@ -197,9 +197,7 @@ class Budget:
             object.__setattr__(self, "accounting", "zcdp")
             object.__setattr__(self, "thresholds", False)
         if self.thresholds and self.accounting != "zcdp":
-            raise ParameterError(
-                "a budget for values found by thresholds is counted by accounting 'zcdp' only"
-            )
+            raise ParameterError("a budget that finds values by thresholds needs the accounting 'zcdp'")
         if self.accounting == "gaussian":
             unit = Unit.HALF_MU_SQUARED
             total, slack = _gaussian_units(self.epsilon, self.delta), _ratio_units(self.epsilon)
@@ -312,8 +310,8 @@ def spent_with(budget: Budget, spent: Cost, cost: Cost) -> Cost:
     total = spent + cost
     if total.slack > budget.slack_units:
         raise BudgetExceeded(
-            "this question's noise is exact only within a proven bound, and the release has too little of its "
-            "promise set aside for that; give it a smaller epsilon or a larger delta",
+            "the noise of this question follows its law only up to a small proven error, and too little of the budget "
+            "is set aside for that error; give a smaller epsilon or a larger delta",
             unit="slack",
             needed=cost.slack / SLACK_UNITS,
             left=(budget.slack_units - spent.slack) / SLACK_UNITS,

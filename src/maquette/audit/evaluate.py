@@ -329,8 +329,8 @@ def evaluate(release: Release, table: Table, *, ledger: Ledger | str | Path | No
         )
     if table.persons != release.persons:
         raise ReleaseError(
-            "the release was made from the records that count of each person; open the table with the same person= and "
-            "rows_per_person="
+            "the release was made from a limited number of records of each person; open the table with the same "
+            "person= and rows_per_person="
             if release.persons is not None
             else "the release was made from all records; open the table without person="
         )

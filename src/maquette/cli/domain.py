@@ -65,7 +65,9 @@ def draft(
         console.say(to_text(domain).rstrip())
         return
     if output.exists():
-        raise DomainError(f"{output} exists and is not overwritten, it may be reviewed; choose another place")
+        raise DomainError(
+            f"{output} exists and may be reviewed already, so it is not overwritten; choose another place"
+        )
     write_text(output, to_text(domain))
     risky = [name for name, note in domain.notes["columns"].items() if "risk" in note]
     console.say(f"wrote {output}: an unreviewed draft of {len(domain)} columns")
@@ -74,7 +76,7 @@ def draft(
     for name, why in domain.notes.get("left_out", {}).items():
         console.say(f"  {name}: left out; {why}")
     if risky:
-        console.say(f"{len(risky)} of them may give people in the table away: {', '.join(risky)}")
+        console.say(f"{len(risky)} of them may reveal people in the table: {', '.join(risky)}")
     console.say(f"next: maquette domain review {output}")
 
 
@@ -176,7 +178,8 @@ def discover(
     source: Source,
     epsilon: Epsilon,
     ledger: Annotated[
-        str, typer.Option(help="Path or URL of the ledger, made before the domain at first use.")
+        str,
+        typer.Option(help="Path or URL of the ledger, which is made at first use, before there is a domain."),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the domain file.")],
     delta: Delta = 0.0,
@@ -187,17 +190,17 @@ def discover(
         ),
     ] = None,
     number: Annotated[
-        list[str] | None, typer.Option("--number", metavar="COLUMN", help="It holds numbers; repeatable.")
+        list[str] | None, typer.Option("--number", metavar="COLUMN", help="A column of numbers; repeatable.")
     ] = None,
     text: Annotated[
-        list[str] | None, typer.Option("--text", metavar="COLUMN", help="It holds texts; repeatable.")
+        list[str] | None, typer.Option("--text", metavar="COLUMN", help="A column of texts; repeatable.")
     ] = None,
     date: Annotated[
         list[str] | None,
-        typer.Option("--date", metavar="COLUMN", help="It holds days or moments; repeatable."),
+        typer.Option("--date", metavar="COLUMN", help="A column of dates or times; repeatable."),
     ] = None,
     drop: Annotated[
-        list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Leave it out; repeatable.")
+        list[str] | None, typer.Option("--drop", metavar="COLUMN", help="A column to leave out; repeatable.")
     ] = None,
     relation: RelationName = "add-remove",
     persons: Persons,
@@ -232,7 +235,9 @@ def discover(
     from maquette.results.folder import write_text
 
     if output.exists():
-        raise DomainError(f"{output} exists and is not overwritten, it may be in use; choose another place")
+        raise DomainError(
+            f"{output} exists and may be in use, so it is not overwritten; choose another place"
+        )
     columns: dict[str, Any] = {}
     for kind, names in (("number", number), ("text", text), ("date", date), ("drop", drop)):
         for name in names or []:
@@ -306,4 +311,4 @@ def check_place(
     for warning in facts.warnings:
         console.say(f"warning: {warning}")
     if not facts.warnings:
-        console.say("nothing to warn of")
+        console.say("no warnings")

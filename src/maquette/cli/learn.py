@@ -156,7 +156,7 @@ def _sparse_vector() -> Any:
     from maquette.lessons.laws import VARIANTS
 
     console.say(
-        "Counts 0,0,0,0,0,0 and 1,1,1,-1,-1,-1 against the threshold 0, three answers above at most, epsilon 1:"
+        "Counts 0,0,0,0,0,0 and 1,1,1,-1,-1,-1 against the threshold 0, at most three answers above, epsilon 1:"
     )
     for variant in VARIANTS:
         loss = sparse_vector([0] * 6, [1] * 3 + [-1] * 3, cap=3, variant=variant).worst
@@ -211,7 +211,7 @@ def _stream() -> Any:
 
     trace = sparse_vector_run([3, 8, 2, 25, 5, 48, 2, 12, 70, 30], threshold=40, cap=2, seed=1)
     console.say(
-        "Counts against the threshold 40, two answers above at most, epsilon 1. The analyst sees the last column:"
+        "Counts against the threshold 40, at most two answers above, epsilon 1. The analyst sees the last column:"
     )
     console.table(
         ["question", "count", "with noise", "noisy threshold", ""],

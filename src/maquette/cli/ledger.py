@@ -167,7 +167,7 @@ def verify(
         console.say_json(document | bound)
     else:
         listed_receipts = f", {len(receipts)} receipts found" if receipts else ""
-        console.say(f"the ledger is whole: {head.sequence} entries{listed_receipts}")
+        console.say(f"the ledger is complete and unchanged: {head.sequence} entries{listed_receipts}")
         if bound_release is not None:
             console.say(f"the release {release}: {bound_release.facts()['ledger']}")
             console.say(

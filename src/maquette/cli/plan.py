@@ -173,7 +173,9 @@ def say_plan(plan: Plan, queries: Queries, *, every: bool) -> None:
         )
     for one in able:
         if one.mechanism == chosen and one.classes:
-            console.say(f"It would certify besides, expected: {'; '.join(map(_class, one.classes))}.")
+            console.say(
+                f"It would also certify, with these expected errors: {'; '.join(map(_class, one.classes))}."
+            )
     if every or not able:
         for one in refused:
             console.say(f"  {one.mechanism} cannot do this: {one.refusal}")

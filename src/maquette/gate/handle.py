@@ -91,7 +91,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     _check_domain(domain)
     if not domain.reviewed and not allow_unreviewed:
         raise DomainError(
-            "this domain is an unreviewed draft: its lists and bounds may be read off the private rows; go through "
+            "this domain is an unreviewed draft: its lists and bounds may come from the private rows; go through "
             "its columns with maquette domain review, or check that each is public knowledge and set "
             '"reviewed": true in the domain file'
         )

@@ -166,7 +166,7 @@ class PreparedFactorisation(Prepared):
         cells = shape.universe(queries)
         if cells > MAX_CELLS or cells * queries.count > MAX_ENTRIES:
             return (
-                f"the queries are a matrix of {queries.count:,} x {cells:,}, and a strategy is searched for up to "
+                f"the queries form a matrix of {queries.count:,} x {cells:,}, and a strategy is searched for at most "
                 f"{MAX_CELLS} cells and {MAX_ENTRIES:,} entries"
             )
         return shape.too_many(queries) or postprocess.refusal(self.task)

@@ -91,8 +91,8 @@ def plan_for(queries: Queries, relation: Relation) -> Plan | str:
     rows = independent_rows(matrix, replaced=replaced)
     if len(rows) > MAX_DIMENSION:
         return (
-            f"{len(rows)} of the queries are independent of each other, and a point of the body is drawn in up to "
-            f"{MAX_DIMENSION} dimensions{_same_as_cells(matrix, len(rows))}"
+            f"{len(rows)} of the queries are linearly independent, and noise is drawn in at most {MAX_DIMENSION} "
+            f"dimensions{_same_as_cells(matrix, len(rows))}"
         )
     reconstruction, constants = combinations(matrix, rows, replaced=replaced)
     on_grid = weights(queries.domain, matrix[rows], attributes=queries.attributes)
@@ -106,8 +106,8 @@ def plan_for(queries: Queries, relation: Relation) -> Plan | str:
     points, share = uniform_points(body)
     if share < SMALLEST_SHARE:
         return (
-            "what a record moves fills less than 1/2000 of the box around it, so a draw would try too many points; "
-            f"use laplace or factorisation{_same_as_cells(matrix, len(rows))}"
+            "what a record can change fills less than 1/2000 of the box around it, so a draw would try too many "
+            f"points; use laplace or factorisation{_same_as_cells(matrix, len(rows))}"
         )
     reach = np.concatenate(
         [np.abs(points[i : i + 512] @ reconstruction.T).max(axis=1) for i in range(0, len(points), 512)]
@@ -158,8 +158,8 @@ def moves_of(measured: Weights, relation: Relation) -> NDArray[np.int64] | str:
     moves = columns[columns.any(axis=1)]
     if len(moves) > most or (relation is Relation.REPLACE_ONE and too_many):
         return (
-            f"a record can move the answers in {len(moves):,} ways or more, and a hull in {measured.count} dimensions "
-            f"is computed of up to {most:,}; use linf or laplace"
+            f"a record can change the answers in {len(moves):,} ways or more, and the convex hull of these changes in "
+            f"{measured.count} dimensions is computed for at most {most:,}; use linf or laplace"
         )
     return moves
 
@@ -170,7 +170,9 @@ def body_of(moves: NDArray[np.int64]) -> Body | str:
     scaled = moves / box
     facets = hull(scaled)
     if len(facets) > MAX_FACETS:
-        return f"the hull of what a record moves has {2 * len(facets):,} facets, more than {2 * MAX_FACETS:,}"
+        return (
+            f"the convex hull of these changes has {2 * len(facets):,} facets, more than {2 * MAX_FACETS:,}"
+        )
     normals = [normal for normal in map(whole_normal, facets) if np.count_nonzero(normal) > 1]
     # on numerators: whole where the sides of the box are equal
     steep = np.array(normals, dtype=np.float64).reshape(-1, len(box)) * (box.max() / box)
@@ -230,7 +232,7 @@ class PreparedKNorm(Prepared):
         cells = shape.universe(queries)
         if cells > MAX_CELLS or cells * queries.count > MAX_ENTRIES:
             return (
-                f"the queries are a matrix of {queries.count:,} x {cells:,}, and a body is computed for up to "
+                f"the queries form a matrix of {queries.count:,} x {cells:,}, and a norm is computed for at most "
                 f"{MAX_CELLS:,} cells and {MAX_ENTRIES:,} entries"
             )
         plan = plan_for(queries, self.task.relation)

@@ -78,8 +78,8 @@ def refusal(task: Task) -> str | None:
     """Why the asked post-processing cannot be done, or None."""
     if task.post in ("lp", "l2") and not shape.gives_rows(task.queries):
         return (
-            f"post-processing '{task.post}' fits a histogram, and the queries look at "
-            f"{shape.universe(task.queries):,} cells in a class too large for that; use post='auto' or 'none'"
+            f"post-processing '{task.post}' fits a histogram, here of {shape.universe(task.queries):,} cells: the "
+            "cells are too many, or the class of queries is too large; use post='auto' or 'none'"
         )
     if task.post == "consistent" and not (shape.is_marginals(task.queries) or shape.gives_rows(task.queries)):
         return "no consistent answers can be made for this class over so large a universe; use post='auto'"

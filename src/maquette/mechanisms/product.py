@@ -177,15 +177,15 @@ class PreparedProduct(Prepared):
             return "it is for prefixes, ranges, marginals and boxes: products of runs of cells"
         cells = shape.universe(queries)
         if cells > MAX_CELLS:
-            return f"the queries look at {cells:,} cells, and a strategy has up to {MAX_CELLS:,}"
+            return f"the queries look at {cells:,} cells, more than a strategy may have ({MAX_CELLS:,})"
         wide = [name for name in queries.attributes if queries.domain[name].size > MAX_AXIS]
         if wide:
-            return f"'{wide[0]}' has more than {MAX_AXIS} cells, and a strategy is searched for up to that"
+            return f"'{wide[0]}' has more than {MAX_AXIS} cells, too many to search for a strategy"
         refusal = shape.too_many(queries) or postprocess.refusal(self.task)
         if refusal is None and self._entries > MAX_ENTRIES:
             return (
                 f"a strategy for {len(queries.attributes)} attributes has {self._entries // cells:,} products of sums "
-                f"of {cells:,} cells, and up to {MAX_ENTRIES:,} entries are computed; ask about fewer attributes"
+                f"of {cells:,} cells, more than {MAX_ENTRIES:,} entries in all; ask about fewer attributes"
             )
         return refusal
 

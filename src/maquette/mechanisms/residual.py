@@ -131,10 +131,12 @@ class PreparedResidual(Prepared):
         if not shape.is_marginals(queries):
             return "it is for workloads of marginals only"
         if sum(2 ** len(a.margin) for a in self._margins) > MAX_PARTS * 8:
-            return "the marginals have too many sets of attributes below them"
+            return "the attributes of the marginals have too many subsets"
         cells = sum(domain.cells(part) for part in below(domain, [a.margin for a in self._margins]))
         if cells > MAX_ANSWERS:
-            return f"the tables below the workload have {cells:,} cells, more than {MAX_ANSWERS:,}"
+            return (
+                f"the tables over all subsets of attributes have {cells:,} cells, more than {MAX_ANSWERS:,}"
+            )
         return shape.too_many(queries) or postprocess.refusal(self.task)
 
     @property

@@ -60,8 +60,8 @@ class PreparedRounds(Prepared):
         task, name = self.task, self.mechanism.name
         if not shape.gives_rows(task.queries):
             return (
-                f"{name} holds a weight for every cell that the queries look at, and these are "
-                f"{shape.universe(task.queries):,} in a class too large for that"
+                f"{name} keeps a weight for every cell that the queries look at, here "
+                f"{shape.universe(task.queries):,}: the cells are too many, or the class of queries is too large"
             )
         if task.post in ("lp", "l2"):
             return f"the answers of {name} come from one histogram already; use post='auto'"

@@ -224,7 +224,7 @@ def no_route(queries: Queries, unit: Unit) -> str:
     return (
         f"no exact sampler for {queries.describe()}, which look at {_about(cells)} cells at once: enumeration would "
         f"score {_about(math.comb(cells + m - 1, m))} databases already at m={m} rows; the nearest classes that can "
-        f"be drawn are {near}one-way marginals (and two-way marginals of binary attributes that form no circle); for "
+        f"be drawn are {near}one-way marginals (and two-way marginals of binary attributes that form no cycle); for "
         f"this one use mechanism '{instead(queries, unit)}', or SmallDb(candidates=...) with public candidates"
     )
 

@@ -217,7 +217,7 @@ def _part(domain: Domain, spec: object) -> Part:
     fields = Fields("a part of a union", spec, ("queries", "weight"))
     queries: object = fields.data["queries"]
     if isinstance(queries, dict) and cast("dict[str, object]", queries).get("kind") == Workload.kind:
-        raise WorkloadError("a union holds no unions; list all their parts")
+        raise WorkloadError("a union cannot contain unions; list all their parts")
     return Part(from_spec(domain, cast("object", queries)), fields.number("weight"))
 
 

@@ -98,7 +98,7 @@ def _check_token(domain: Domain, token: re.Match[str]) -> None:
     if word is not None and word.upper() not in _KEYWORDS:
         if word.upper() in names.RESERVED:
             raise WorkloadError(
-                f"{_short(word)} is outside the query language; an attribute of this name goes in double quotes"
+                f"{_short(word)} is not part of the query language; write an attribute of this name in double quotes"
             )
         names.find(domain, word)
     if token["exponent"] is not None and abs(int(token["exponent"])) > MAX_EXPONENT:
@@ -242,7 +242,7 @@ def _number(text: str) -> Fraction:
 
 def _outside(tree: SqlTree) -> WorkloadError:
     return WorkloadError(
-        f"{type(tree).__name__.upper()} is outside the query language; compare attributes with values by "
+        f"{type(tree).__name__.upper()} is not part of the query language; compare attributes with values by "
         "= <> < <= > >= BETWEEN IN, IS NULL, joined by AND OR NOT"
     )
 

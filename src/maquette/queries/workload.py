@@ -43,7 +43,9 @@ class Workload(Queries):
         if any(part.queries.domain != self.domain for part in self.parts):
             raise WorkloadError("all parts of a union must be over the same domain")
         if any(isinstance(part.queries, Workload) for part in self.parts):
-            raise WorkloadError("a union holds no unions; make it with union() or +, which flatten them")
+            raise WorkloadError(
+                "a union cannot contain unions; make it with union() or +, which flatten them"
+            )
 
     @property
     def classes(self) -> tuple[Queries, ...]:

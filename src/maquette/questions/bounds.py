@@ -99,7 +99,8 @@ def check_width(width: Fraction | float) -> None:
     """Noise that leaves 64 bits to the numbers it is added to."""
     if not width <= WIDEST:
         raise ParameterError(
-            "this price buys noise beyond 2^55, wider than any table is long; ask for less or pay more for it"
+            "at this price the noise would be wider than 2^55, more than any table has records; "
+            "ask for less, or pay more"
         )
 
 
@@ -134,8 +135,8 @@ def check_radius(epsilon: Fraction, coordinates: int) -> None:
     """Refuse L-infinity noise whose radius cannot be held: about k / epsilon, listed to both sides for 80 bits."""
     if (60 + math.isqrt(110 * coordinates)) / epsilon > _LONGEST_RADIUS or coordinates / epsilon > WIDEST:
         raise MechanismError(
-            f"the integer L-infinity mechanism cannot list its radius for {coordinates:,} answers at so small a price; "
-            "use laplace"
+            f"the integer L-infinity mechanism cannot list the radii of its noise for {coordinates:,} answers at so "
+            "small a price; use laplace"
         )
 
 

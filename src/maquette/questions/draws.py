@@ -176,7 +176,7 @@ class Forest:
 
     def __post_init__(self) -> None:
         if rooted(self.attributes, self.edges) is None:
-            raise ParameterError("expected edges between the attributes that close no circle")
+            raise ParameterError("expected edges between the attributes that form no cycle")
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -227,8 +227,8 @@ def _open(
         )
     if not book.awaits_domain:
         raise LedgerError(
-            f"ledger '{book.name}' has a domain already, which further findings would not change; use that domain, or "
-            "find another before the first release"
+            f"ledger '{book.name}' has a domain already, which a discovery cannot change; use that domain. A discovery "
+            "comes before the first release"
         )
     book.require(relation=relation, domain_fingerprint=BEFORE_DOMAIN, persons=persons)
     return book

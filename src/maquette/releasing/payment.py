@@ -202,9 +202,9 @@ def _check_slack(request: Request, book: Ledger, cost: Cost, prepared: Prepared)
         needed += math.ceil(log_ratio(request.merged.queries.count) * SLACK_UNITS)
     if there < needed:
         raise MechanismError(
-            f"mechanism '{mechanism.name}' draws noise that is not exact, within a proven bound, and ledger "
-            f"'{book.name}' with {book.budget} has too little of its promise set aside for that; use mechanism "
-            "'gaussian', or a ledger made with accounting 'gaussian' and a total nearer to this release's budget"
+            f"the noise of mechanism '{mechanism.name}' follows its law only up to a small proven error, and ledger "
+            f"'{book.name}' with {book.budget} has too little set aside for that error; use mechanism 'gaussian', or a "
+            "ledger made with accounting 'gaussian' whose total is nearer to the budget of this release"
         )
 
 

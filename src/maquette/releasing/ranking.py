@@ -86,7 +86,8 @@ class Plan:
     def _classes(self) -> list[str]:
         """For every mechanism the classes of questions that it would certify."""
         return [
-            f"{f.mechanism} would certify besides, expected: " + "; ".join(map(_class, f.classes))
+            f"{f.mechanism} would also certify, with these expected errors: "
+            + "; ".join(map(_class, f.classes))
             for f in self.forecasts
             if f.classes
         ]

@@ -100,7 +100,9 @@ def figure(domain: Domain, text: str) -> Item:
         raise WorkloadError(f"expected one figure such as count(*) or mean(income), got {text!r}")
     item = _item(domain, tree.expressions[0])
     if item.figure is None:
-        raise WorkloadError(f"'{item.name}' is an attribute; say what is wanted of it: mean({item.name})")
+        raise WorkloadError(
+            f"'{item.name}' is an attribute; write which figure of it you want, such as mean({item.name})"
+        )
     return item
 
 

@@ -86,7 +86,7 @@ class Rules:
             )
         if self.prior is not None and self.mechanism == "direct":
             raise ParameterError(
-                "fresh noise for every question starts from nothing; a prior goes with pmw or median"
+                "mechanism 'direct' measures every question anew and uses no prior; a prior goes with pmw or median"
             )
 
     @property

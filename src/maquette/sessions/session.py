@@ -315,8 +315,8 @@ class Session:
                 rows = only(rows, planner.state.known_attributes())
             if rows is None:
                 raise MechanismError(
-                    "no question of this session was tested or measured so far, so that rows would be made up; ask "
-                    "about the attributes that they should hold first"
+                    "no question of this session has been tested or measured yet, so nothing is known to make rows "
+                    "from; first ask about the attributes that they should have"
                 )
             return decode(planner.curator.domain, rows)
 

@@ -52,8 +52,9 @@ class Accuracy:
     def __str__(self) -> str:
         values = "" if self.value_width is None else f"; values are within {self.value_width:,.1f} records"
         return (
-            f"for {self.questions:,} questions together, except with probability {self.beta:g}: above means more than "
-            f"the threshold less {self.width:,.1f} records, not above less than the threshold plus as many{values}"
+            f"for {self.questions:,} questions together, except with probability {self.beta:g}: 'above' means more "
+            f"than the threshold minus {self.width:,.1f} records, 'not above' less than the threshold plus as many"
+            f"{values}"
         )
 
 

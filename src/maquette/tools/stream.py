@@ -118,7 +118,7 @@ def count_stream(
     _check.fraction(beta=beta)
     if after is not None and after.pure != (delta == 0):
         raise ParameterError(
-            "a stream goes on with noise of the same kind: give all of them a delta, or none"
+            "a stream continues with noise of the same kind: give a delta to all of its parts, or to none"
         )
     plan = _plan(table.domain, time, condition, pure=delta == 0)
     payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)

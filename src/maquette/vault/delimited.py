@@ -283,7 +283,7 @@ class DelimitedFile(FileSource):
 
     def _first_line(self) -> bytes:
         kind = "Zstandard" if self._path.suffix.lower() == ".zst" else "gzip"
-        reason = f"{self.description} is not a whole {kind} file; compress it again"
+        reason = f"{self.description} is no {kind} file, or an incomplete one; compress it again"
         try:
             with self._path.open("rb") as raw, _plain(raw, self._path) as stream:
                 self._check_start(stream.readline(MAX_HEADER_BYTES + 1))

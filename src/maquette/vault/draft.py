@@ -43,8 +43,8 @@ MAX_CODES = 20
 BINS = 50
 USUAL_TOKENS = ("?", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "nan", "NaN", ".", "-")
 DRAFT_WARNING = (
-    "Draft read off the private rows. Lists and bounds give them away: replace each by public knowledge, column by "
-    "column, and do not pass this file on before; for that there is: maquette domain review"
+    "This draft was made from the private rows, and its lists and bounds reveal them. Replace each by public "
+    "knowledge, column by column, before you give this file to anybody: maquette domain review leads through it"
 )
 
 
@@ -154,7 +154,7 @@ class _Column:
         scale = usual_scale(self.texts)
         if scale is not None:
             declaration = self._declare(Kind.ORDINAL, categories=scale, overflow=True)
-            return ColumnDraft(declaration, "a usual scale of answers, whole, in its order")
+            return ColumnDraft(declaration, "a usual scale of answers, complete and in its order")
         if len(self.texts) <= MAX_CATEGORIES:
             return self._list(tuple(sorted(self.texts)))
         return (

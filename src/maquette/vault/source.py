@@ -274,7 +274,7 @@ def _advice(source: Source, domain: Domain, missing: Sequence[str]) -> str:
     alike = {_loose(name) for name in source.header}
     other_case = [name for name in missing if _loose(name) in alike]
     if other_case:
-        return f"{_in_words(other_case)} is there in another case or spacing: rename it in the file or the domain"
+        return f"{_in_words(other_case)} is there with other capitals or spaces: rename it in the file or the domain"
     if len(missing) == len(domain):
         return (
             f"none of the {len(domain)} declared columns is among the {len(source.header)} found: "

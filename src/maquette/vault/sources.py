@@ -153,7 +153,7 @@ class _TypedFile(FileSource):
         except PermissionError:
             reason = "permission denied"
         except (pa.ArrowException, OSError):
-            reason = f"it is not a whole {self.format} file; write it again"
+            reason = f"it is no {self.format} file, or an incomplete one; write it again"
         raise SourceError(f"cannot read {self._path}: {reason}")
 
     def kind(self, column: str) -> ArrowType:

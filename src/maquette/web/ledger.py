@@ -122,7 +122,7 @@ class Witness:
             raise LedgerError(
                 f"the ledger is not the one that {self._path} remembers: entry {receipt.sequence} is missing or "
                 "differs. It is an old copy, or another ledger; put the newest copy back, or run maquette ledger "
-                "recover, which goes on with what is lost charged in full, then move that file away"
+                "recover, which charges in full what is lost and continues, then move that file away"
             )
 
     def read(self) -> Receipt | None:

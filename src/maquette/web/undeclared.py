@@ -152,7 +152,9 @@ class UndeclaredTable:
     def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:
         DiscoveryRequest.model_validate(request)
         if self._stage == "draft":
-            raise ParameterError("this table has a domain, which is to be reviewed and not to be found")
+            raise ParameterError(
+                "this table has a drafted domain: review that one, nothing has to be discovered"
+            )
         self._log(who, "started a discovery", {"job": job, "request": request}, is_paid=True)
         return self._jobs.start(job, request)
 

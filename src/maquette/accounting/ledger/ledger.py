@@ -256,7 +256,7 @@ class Ledger(LedgerReader):
     def declare(self, domain_fingerprint: str) -> None:
         """Declare the domain of a ledger that was made before it, for good."""
         check_words(domain_fingerprint=domain_fingerprint)
-        refusal = f"another domain was declared for ledger '{self.name}' already; give that one"
+        refusal = f"ledger '{self.name}' has another domain already; give that domain"
         self._fix(DOMAIN_KEY, {"fingerprint": domain_fingerprint}, refusal)
 
     def _fix(self, key: str, body: Mapping[str, Any], refusal: str) -> None:

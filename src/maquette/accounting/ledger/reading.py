@@ -159,12 +159,13 @@ class LedgerReader:
         if persons != self.persons:
             raise LedgerError(
                 f"ledger '{self.name}' protects {_whom(self.persons)}, and this table was opened for {_whom(persons)}; "
-                "open the table as its ledger was made, budgets of different bounds do not add up in one ledger"
+                "open the table in the way that its ledger was made for: one ledger cannot add budgets that protect "
+                "different things"
             )
         if relation != self.relation:
             raise LedgerError(
                 f"ledger '{self.name}' counts {self.relation} neighbours, not {relation}; ask for "
-                f"{self.relation}, budgets of different relations do not add up in one ledger"
+                f"{self.relation}: one ledger cannot add budgets of different relations"
             )
         if domain_fingerprint != self.domain_fingerprint and not self.awaits_domain:
             raise LedgerError(
