@@ -60,8 +60,8 @@ TRACED = mkdir -p .reached && $(BIN)/python -m coverage run --data-file=$@ -m py
 $(PIECES): $(READY) $(shell find src tests -name '*.py')
 
 .reached/others.db:
-	$(TRACED) -m "not slow" tests/tools tests/mechanisms/test_direct_through_the_gate.py \
-		tests/releasing/test_relative_certificates.py tests/audit/test_person_attack.py
+	$(TRACED) -m "not slow" tests/tools tests/releasing tests/mechanisms/test_direct_through_the_gate.py \
+		tests/audit/test_person_attack.py tests/surface/test_checks.py tests/surface/test_lazy_numba.py
 .reached/ledgers.db:
 	$(TRACED) -m slow tests/accounting/test_ledger_files.py tests/accounting/test_ledger_tamper.py \
 		tests/accounting/test_ledger_receipts.py

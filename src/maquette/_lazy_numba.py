@@ -62,7 +62,7 @@ def _pause_collection() -> None:
             if self.paused.pop():
                 gc.enable()
 
-    event.register("numba:compile", Pause())
+    event.register("numba:compile", Pause())  # pyright: ignore[reportUnknownMemberType]
 
 
 def njit(*, plain: bool = False, **options: Any) -> Callable[[Callable[P, R]], Kernel[P, R]]:
