@@ -1,5 +1,6 @@
 """When whole marginals are measured: the quick look says no only where the full plan does."""
 
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,6 +14,7 @@ from maquette.accounting.budget import Unit
 from maquette.domain import Relation
 from maquette.mechanisms import residual, shape
 from maquette.mechanisms.base import Task
+from maquette.models.residual import cell_variance
 from maquette.questions.measurement import Receipt, Size
 from maquette.sculpt import allocation, finish, measurements, mechanism
 
@@ -124,17 +126,34 @@ def test_rows_keep_every_code_of_a_large_attribute():
 
 
 @pytest.mark.parametrize("sizes", [(22, 5, 2, 35), (13, 7, 3, 2, 5)])
-def test_a_marginal_that_counts_by_its_root_has_less_noise_than_equal_marginals(sizes):
+def test_a_marginal_that_counts_by_its_fourth_root_has_less_noise_than_equal_marginals(sizes):
     """In the mean and in the largest of all cells: large marginals have most of them."""
     domain = calibrate.domain_of(sizes)
     margins = shape.margins_of(mq.marginals(domain, k=2)) or []
     price, mean, largest = Fraction(1, 2), {}, {}
-    for per in ("marginal", "root"):
+    for per in ("marginal", "fourth root"):
         found = residual.least_variances(domain, margins, relation=Relation.ADD_REMOVE, price=price, per=per)
         mean[per] = allocation._marginal_noise(domain, margins, found).sum()
         largest[per] = residual._level(domain, margins, {(): 0.0} | found, 0.5)
-    assert mean["root"] < 0.97 * mean["marginal"]
-    assert largest["root"] < 0.99 * largest["marginal"]
+    assert mean["fourth root"] < 0.97 * mean["marginal"]
+    assert largest["fourth root"] < 0.98 * largest["marginal"]
+
+
+def test_the_number_of_records_is_known_as_well_as_a_cell():
+    """What it costs more lies in no answer; less, and large cells would be off by it."""
+    queries = mq.marginals(calibrate.domain_of((22, 5, 2, 35, 8, 8)), k=2)
+    task = Task(queries, Relation.ADD_REMOVE, Unit.RHO, Fraction(1, 2), 0.05, "none")
+    plan = residual.RESIDUAL_FOR_ROWS.prepare(task).plan
+    (empty, *parts), (of_size, *variances) = plan.request()
+    assert empty == ()
+    found = {(): 0.0} | dict(zip(parts, map(float, variances), strict=True))
+    cells = [cell_variance(queries.domain, found, m.margin) for m in shape.margins_of(queries) or []]
+    assert 0.9 * np.median(cells) < of_size < 1.1 * np.median(cells)
+    assert plan.parts.size + plan.parts.answers == task.price
+    stated = residual.RESIDUAL.prepare(task).plan
+    assert stated.parts.size > 2 * plan.parts.size
+    public = replace(task, relation=Relation.REPLACE_ONE)
+    assert residual.RESIDUAL_FOR_ROWS.prepare(public).plan.parts.size == 0
 
 
 def test_noise_of_a_few_records_needs_little_signal():

@@ -13,7 +13,7 @@ from benchmarks.families.double import engine_of
 import maquette as mq
 from maquette import api
 from maquette.domain import Attribute, Domain, Kind
-from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_ROOT
+from maquette.mechanisms.residual import RESIDUAL_FOR_ROWS
 from maquette.queries.marginals import Marginals
 from maquette.sculpt import allocation, rows, sampler
 from maquette.sculpt.bins import Hierarchy, Shape
@@ -92,11 +92,13 @@ def task_of(queries: Marginals, epsilon: float) -> tuple[allocation.AttributeSet
 
 
 def test_slack_is_enough_for_one_way_tables_alone():
-    """These take more than whole marginals do: 5 codes each, at epsilon 5."""
-    domain = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=5) for i in range(7)))
-    sets, task = task_of(mq.marginals(domain, k=2), 5.0)
-    alone = RESIDUAL.prepare(allocation.one_way_task(task, sets, task.price)).slack_units(planned=True)
-    assert alone > RESIDUAL_ROOT.prepare(task).slack_units(planned=True)
+    """These take more than whole marginals do: 3 codes each, at epsilon 6."""
+    domain = Domain(tuple(Attribute(f"x{i}", Kind.CATEGORICAL, codes=3) for i in range(7)))
+    sets, task = task_of(mq.marginals(domain, k=2), 6.0)
+    alone = RESIDUAL_FOR_ROWS.prepare(allocation.one_way_task(task, sets, task.price)).slack_units(
+        planned=True
+    )
+    assert alone > RESIDUAL_FOR_ROWS.prepare(task).slack_units(planned=True)
     assert SCULPT.prepare(task).slack_units(planned=True) == alone
 
 

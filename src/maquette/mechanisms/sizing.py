@@ -15,6 +15,8 @@ from maquette.questions.noise import law_at
 
 SIZE_SHARES = tuple(Fraction(share, 100) for share in (5, 10, 20, 35, 50))
 """The parts of a price that may go to the number of records, where that is private."""
+_MOST_LIKE_A_CELL = Fraction(1, 5)
+"""Of a price, for a number of records that is to be known as well as a cell."""
 SIZE_BETA = 0.1
 """The part of beta that is set aside for the number of records, where that is private."""
 
@@ -53,6 +55,18 @@ def split(task: Task, level: Callable[[Fraction], float], error: Callable[[float
         return Split(Fraction(0), task.price)
     options = [_part(task.price, share) for share in SIZE_SHARES]
     return min(options, key=lambda option: error(level(option.answers), option.size_error(task)))
+
+
+def split_like_a_cell(task: Task, variance: float) -> Split:
+    """Nothing for a public size; else noise of the variance that a cell has, for which rho is 1 / (2 variance).
+
+    For answers that are measured and not stated in advance: an error of the size moves every answer by its share alone,
+    so that one as well known as a cell is hardly seen. What is stated in advance has to add both errors up.
+    """
+    if size_is_public(task):
+        return Split(Fraction(0), task.price)
+    wanted = Fraction(1 / (2 * variance)) / task.price
+    return _part(task.price, min(wanted, _MOST_LIKE_A_CELL))
 
 
 def split_for_shares(task: Task, *, n: int) -> Split:

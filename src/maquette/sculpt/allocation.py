@@ -19,7 +19,7 @@ from maquette.accounting.budget import Unit
 from maquette.domain import Domain, Relation
 from maquette.mechanisms import shape
 from maquette.mechanisms.base import Task
-from maquette.mechanisms.residual import RESIDUAL_ROOT, allocate, least_variances
+from maquette.mechanisms.residual import RESIDUAL_FOR_ROWS, allocate, least_variances
 from maquette.models.residual import cell_variance
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.queries.marginals import Marginals, table_sensitivity
@@ -216,12 +216,12 @@ def dense_noise(task: Task, *, n: int, price: Fraction) -> NDArray[np.float64] |
     margins = shape.margins_of(task.queries)
     if (
         not margins
-        or RESIDUAL_ROOT.prepare(residual_task(task, price)).refusal is not None
+        or RESIDUAL_FOR_ROWS.prepare(residual_task(task, price)).refusal is not None
         or _is_out_of_reach(task, margins, n=n, price=price)
     ):
         return None
     domain = task.queries.domain
-    plan = allocate(domain, margins, relation=task.relation, price=price, per="root")
+    plan = allocate(domain, margins, relation=task.relation, price=price, per="fourth root")
     noise = _marginal_noise(domain, margins, dict(zip(plan.parts, map(float, plan.variances), strict=True)))
     return noise if n >= _dense_signal(domain, margins, noise) * float(np.median(noise)) else None
 
@@ -257,7 +257,7 @@ def _is_out_of_reach(task: Task, margins: list[shape.WeightedMargin], *, n: int,
     noise = least * np.array([float(domain.cells(m.margin)) for m in margins])
     if n < _dense_signal(domain, margins, noise) * float(np.median(noise)):
         return True
-    variances = least_variances(domain, margins, relation=task.relation, price=price, per="root")
+    variances = least_variances(domain, margins, relation=task.relation, price=price, per="fourth root")
     noise = _marginal_noise(domain, margins, variances)
     return n < _dense_signal(domain, margins, noise) * float(np.median(noise))
 
@@ -408,7 +408,7 @@ def regime_of(task: Task, sets: AttributeSets, *, n: int) -> BinnedRegime | Dens
         # rows protect marginals that do not stand clear from more
         l1 = math.sqrt(2 / math.pi) * (dense / n) / (1 + DENSE_SIGNAL * (dense / n))
         return DenseRegime(
-            RESIDUAL_ROOT.prepare(task, n=n).forecast.expected or 1.0, float(np.mean(l1)), n / cells
+            RESIDUAL_FOR_ROWS.prepare(task, n=n).forecast.expected or 1.0, float(np.mean(l1)), n / cells
         )
     return binned_regime(task, sets, n=n, cells=cells)
 

@@ -29,7 +29,7 @@ from maquette.mechanisms.base import (
     Task,
     Traits,
 )
-from maquette.mechanisms.residual import RESIDUAL, RESIDUAL_ROOT
+from maquette.mechanisms.residual import RESIDUAL_FOR_ROWS
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.models.residual import ResidualModel
 from maquette.queries.base import Queries
@@ -49,7 +49,7 @@ from maquette.sculpt.targets import predict, structural_zeros
 # Limits of time and memory:
 MAX_PAIRS = 25_000
 MAX_ROWS = 250_000
-"""Synthetic rows unless another number is asked for, whatever the number of records."""
+"""Synthetic rows that are fitted unless another number is asked for, whatever the number of records."""
 MAX_COMPARED = 20_000
 """Three-way tables that are compared with the rows to choose a few."""
 _COMPARED_RECORDS = 1e10
@@ -288,9 +288,9 @@ class PreparedSculpt(Prepared):
         task = self.task
         private = task.relation is not Relation.REPLACE_ONE
         left = task.price - part_of(task.price, stages.SIZE_SHARE * private)
-        plans = [RESIDUAL_ROOT.prepare(allocation.residual_task(task, left), n=self.n)]
+        plans = [RESIDUAL_FOR_ROWS.prepare(allocation.residual_task(task, left), n=self.n)]
         if self._sets.pairs:
-            plans.append(RESIDUAL.prepare(allocation.one_way_task(task, self._sets, left), n=self.n))
+            plans.append(RESIDUAL_FOR_ROWS.prepare(allocation.one_way_task(task, self._sets, left), n=self.n))
         return max(plan.slack_units(planned=planned) for plan in plans)
 
     def _with_rows(self, *, n: int) -> Task:
@@ -324,7 +324,7 @@ def _run_dense(run: Run, *, price: Fraction) -> Outcome:
     cells.
     """
     task, sets = run.task, run.sets
-    residual = RESIDUAL_ROOT.prepare(allocation.residual_task(task, price))
+    residual = RESIDUAL_FOR_ROWS.prepare(allocation.residual_task(task, price))
     outcome = residual.run(run.curator, rng=run.rng, progress=run.progress)
     if allocation.fits_histogram(task):
         return outcome
@@ -340,7 +340,7 @@ def _run_dense(run: Run, *, price: Fraction) -> Outcome:
 
 def _run_independent(run: Run, *, price: Fraction) -> Outcome:
     """Where no pair could stand out of its noise: one-way tables at the whole price, and rows that are independent."""
-    task, residual = run.task, RESIDUAL.prepare(allocation.one_way_task(run.task, run.sets, price))
+    task, residual = run.task, RESIDUAL_FOR_ROWS.prepare(allocation.one_way_task(run.task, run.sets, price))
     outcome = residual.run(run.curator, rng=run.rng, progress=run.progress)
     assert isinstance(outcome.model, ResidualModel)
     measurements = from_residuals(task.queries.domain, outcome.model, outcome.size, [], smooth=True)
