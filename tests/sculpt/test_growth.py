@@ -1,6 +1,7 @@
 """More rows than records where whole rows are too coarse: when, how many, and that they fit."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.models.answers import generator
 from maquette.questions.measurement import Size
 from maquette.sculpt.allocation import AttributeSets
-from maquette.sculpt.bins import Hierarchy
+from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.finish import MAX_GROWTH, growth
-from maquette.sculpt.measurements import Measurements
+from maquette.sculpt.measurements import Measurements, TableMeasurement
 from maquette.sculpt.rows import begin
 
 
@@ -65,6 +66,17 @@ def test_rows_grow_where_their_number_is_seen_beside_the_expected_error(order, e
 def test_rows_grow_within_their_limit(max_rows, times):
     found = measured((30, 20, 7, 2), n=2000)
     assert growth(found, sets_of(4, order=3), m=2000, max_rows=max_rows, expected=0.01) == times
+
+
+def test_rows_grow_to_the_number_of_records_where_a_sweep_of_them_is_short():
+    """Beyond the limit: each would stand for several records."""
+    found, sets = measured((30, 20, 7, 2), n=8_000), sets_of(4, order=3)
+    assert growth(found, sets, m=2_000, max_rows=2_000, expected=0.001) == 4
+    assert growth(replace(found, total=7_999.0), sets, m=2_000, max_rows=2_000, expected=0.001) == 3
+    assert growth(found, sets, m=1_000, max_rows=1_000, expected=0.001) == MAX_GROWTH
+    table = TableMeasurement(Shape((0, 1), (0, 0)), None, None)
+    many = replace(found, tables=[table] * 40_000)
+    assert growth(many, sets, m=2_000, max_rows=2_000, expected=0.001) == 1
 
 
 def test_rows_stay_where_nothing_is_expected_or_asked():

@@ -191,8 +191,14 @@ def _towards(
 def growth(
     measurements: Measurements, sets: AttributeSets, *, m: int, max_rows: int, expected: float | None
 ) -> int:
-    """How many times m rows to make; `expected` is the mean L1 error of the marginals, if it is known."""
-    times = min(MAX_GROWTH, max_rows // max(m, 1))
+    """How many times m rows to make; `expected` is the mean L1 error of the marginals, if it is known.
+
+    In all no more than `max_rows`, or than there are records, if a sweep of these is not long: three tables of 10^6
+    records of the tuning half, 2@10, two seeds: largest error 0.65 to 0.44 times, mean L1 0.80 to 0.63, time 1.1 to 2.5
+    times.
+    """
+    as_many_as_records = min(measurements.total, _LONG / max(_members(measurements), 1))
+    times = min(MAX_GROWTH, int(max(max_rows, as_many_as_records)) // max(m, 1))
     if times < 2 or expected is None or not sets.pairs:
         return 1
     return times if _finite_error(measurements, sets, m) > _VISIBLE * expected else 1
@@ -316,8 +322,12 @@ def swap_blocks(
 
 def is_long(measurements: Measurements, *, m: int) -> bool:
     """Does a sweep of m rows take so long that they are better fitted as few first? By released tables alone."""
-    members = sum(len(table.shape.attributes) for table in measurements.tables)
-    return m * members >= _LONG and not m % _COPIES
+    return m * _members(measurements) >= _LONG and not m % _COPIES
+
+
+def _members(measurements: Measurements) -> int:
+    """Tables that a sweep visits with every row, each once for every attribute of it."""
+    return sum(len(table.shape.attributes) for table in measurements.tables)
 
 
 def fit_many(
