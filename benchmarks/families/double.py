@@ -115,7 +115,7 @@ def _fold(table: Binned, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     for axis, cut in enumerate(table.cuts):
         if len(cut) < counts.shape[axis]:
             counts = np.add.reduceat(counts, np.asarray(cut), axis=axis)
-    return table.folded(counts.reshape(-1))
+    return counts.reshape(-1)
 
 
 class FastCurator(Curator):

@@ -269,10 +269,6 @@ class Binned:
                     f"the cuts of '{name}' must rise from 0 and stay below its {domain[name].size} cells"
                 )
 
-    def folded(self, counts: NDArray[Any]) -> NDArray[Any]:
-        """Counts of bins, flat, as they are; for `benchmarks/families/double.py` alone."""
-        return counts
-
     def to_json(self) -> list[Any]:
         """What names this table in a request, and stores it."""
         return [list(self.margin), [list(cut) for cut in self.cuts]]
