@@ -152,7 +152,9 @@ def test_goals_stay_near_the_measurement_and_forbidden_cells_are_kept_empty():
     targets = Targets(counts, deviations, np.array([0.1, 0.1, 0.1, 0.0]), np.zeros(4))
     average = np.array([110.0, 160.0, 30.0, 0.0])
     # first within 2.5 deviations, then nearer by the sampling error of the rows
-    assert targets.goals(average) == pytest.approx([109.785, 124.39, 20.895, 0.0], rel=1e-4)
+    assert targets.goals(average, np.array([0, 3, 4])) == pytest.approx(
+        [109.785, 124.39, 20.895, 0.0], rel=1e-4
+    )
     assert targets.precisions[:3].tolist() == [0.01] * 3
     assert targets.precisions[3] > 1e3
 
@@ -173,17 +175,32 @@ def test_rows_that_answer_are_repaired_with_the_released_ones():
     assert np.abs(layout.count(both.all_sweeps) / 3 - wanted).sum() < 0.5 * before
 
 
+FEW = np.array([0, 3])
+"""A table of so few cells that its distance from the rows is not told from noise."""
+
+
+def test_rows_count_less_in_tables_that_they_did_not_reach():
+    """One table of two: rows that miss it by three deviations stay there with a ninth of that distance."""
+    measured, deviation, nothing = np.full(12, 1_000.0), 50.0, np.zeros(12)
+    average = measured + np.repeat([0.9, 3.0], 6) * deviation * np.tile([1, -1], 6)
+    counts = blend(average, measured, deviation, nothing, np.array([0, 6, 12]))
+    assert np.abs(counts[:6] - average[:6]).max() < 1  # by the rows' own sampling error alone
+    assert np.abs(counts[6:] - measured[6:]) == pytest.approx(np.full(6, 3 * deviation / 9), abs=1)
+    alone = blend(average[6:], measured[6:], deviation, nothing[6:], np.array([0, 3, 6]))
+    assert np.abs(alone - measured[6:]) == pytest.approx(np.full(6, 2.5 * deviation), abs=2)
+
+
 def test_counts_follow_a_measurement_that_is_better_known_than_rows_can_be():
     average, measured = np.array([10_000.0, 10_000.0, 3.0]), np.array([10_100.0, 10_100.0, -1.0])
     unknown = np.zeros(3)
-    assert blend(average, measured, 100.0, unknown) == pytest.approx([10_002, 10_002, 2.998], rel=1e-3)
-    assert blend(average, measured, 1.0, unknown) == pytest.approx([10_100, 10_100, 1.42], abs=0.1)
+    assert blend(average, measured, 100.0, unknown, FEW) == pytest.approx([10_002, 10_002, 2.998], rel=1e-3)
+    assert blend(average, measured, 1.0, unknown, FEW) == pytest.approx([10_100, 10_100, 1.42], abs=0.1)
 
 
 def test_counts_that_other_tables_cannot_help_are_answered_as_measured():
     """Rows of a table that is known to a few counts had a larger error of sampling than the noise."""
     average, measured = np.array([1_000.0, 1_000.0, 30.0]), np.array([1_008.0, 1_008.0, 38.0])
-    counts = blend(average, measured, 10.0, np.array([1e6, 1e3, 0.0]))
+    counts = blend(average, measured, 10.0, np.array([1e6, 1e3, 0.0]), FEW)
     assert counts[0] == pytest.approx(1_008, abs=0.2)
     assert counts[1] == pytest.approx(1_001.3, abs=0.2)  # by the rows' own sampling error alone
     assert counts[2] == pytest.approx(30, abs=0.2)

@@ -244,7 +244,7 @@ def repair(
     With `answers` the rows of all sweeps, too, or they would answer worse than the released ones.
     """
     layout, rows, pool = sampler.layout, fitted_rows.rows, fitted_rows.all_sweeps
-    goals = sampler.targets.goals(layout.count(pool) * (len(rows) / len(pool)))
+    goals = sampler.targets.goals(layout.count(pool) * (len(rows) / len(pool)), layout.offsets)
     swap_blocks(layout, rows, goals, sampler.targets.precisions, rng=rng, thorough=thorough)
     if answers and pool is not rows:
         swap_blocks(layout, pool, goals * (len(pool) / len(rows)), sampler.targets.precisions, rng=rng)
@@ -378,7 +378,8 @@ def dense_outcome(
         deviation = model.deviation(margin)
         product = independent(measurements, margin)
         taus = prior_variances(noisy, product, variance=deviation**2)
-        counts = blend(n * fractions[place], noisy, deviation, taus * (product + 1) ** 2)
+        signals, borders = taus * (product + 1) ** 2, np.array([0, len(noisy)])
+        counts = blend(n * fractions[place], noisy, deviation, signals, borders)
         np.minimum(counts / n, 1.0, out=fractions[place])
         possible = np.clip(noisy / n, 0.0, 1.0)  # the truth lies there too
         shift = max(shift, float(np.abs(fractions[place] - possible).max()) * n)

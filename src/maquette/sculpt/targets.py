@@ -26,6 +26,8 @@ _ONE_WAY_PRIOR = 0.5
 """Prior deviation of one-way tables."""
 _UNMEASURED_PRIOR = 1.0
 """Prior deviation of pairs that were not measured: they are near independence, and how near is in their deviations."""
+_MIN_CELLS = 4
+"""Of a table whose distance from the rows can be told from noise."""
 _TRUSTED = 2.5
 """Deviations that rows may lie from a measurement."""
 _CLEAR = 128.0
@@ -199,10 +201,11 @@ class Targets:
     fixed: NDArray[np.float64]
     """Fixed log-potentials."""
 
-    def goals(self, average: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Counts that a repair leads to: the rows' own average over sweeps, near the measurement."""
+    def goals(self, average: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Counts that a repair leads to: the rows' own average over sweeps, near the measurement; `offsets` are those
+        of the layout."""
         signals = (self.prior_deviations * (average + 1)) ** 2
-        return blend(average, self.counts, self.deviations, signals)
+        return blend(average, self.counts, self.deviations, signals, offsets)
 
     @property
     def precisions(self) -> NDArray[np.float64]:
@@ -216,14 +219,22 @@ def blend(
     noisy: NDArray[np.float64],
     deviations: NDArray[np.float64] | float,
     signals: NDArray[np.float64],
+    offsets: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Counts of rows, averaged over sweeps, brought near what was measured of them; not negative.
 
     The rows share out what all tables say together, so they are the better estimate wherever noise is all that is
     wrong with a measurement. They are kept within a few deviations of it, and follow it by precision where their own
     sampling error is the larger one. Where the prior variance of a count (`signals`) is many times that of its noise
-    other tables have nothing to add: there the measurement stands.
+    other tables have nothing to add: there the measurement stands. `offsets` is where each table begins, and the end.
+
+    Rows that lie farther from a table than its noise explains did not reach it (mostly of columns that are tied to each
+    other): there they count as much less as the squared distance says (James and Stein 1961).
     """
+    sizes, distances = np.diff(offsets), ((average - noisy) / deviations) ** 2
+    expected = sizes / np.maximum(np.add.reduceat(distances, offsets[:-1]), 1e-12)
+    missed = np.where(sizes < _MIN_CELLS, 0.0, np.maximum(1 - expected, 0.0))
+    average = average + np.repeat(missed, sizes) * (noisy - average)
     width = _TRUSTED * deviations
     counts = np.maximum(np.clip(average, noisy - width, noisy + width), 0.0)
     sampling = SAMPLING * counts
