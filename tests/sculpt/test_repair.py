@@ -176,7 +176,7 @@ def test_rows_that_answer_are_repaired_with_the_released_ones():
 
 
 FEW = np.array([0, 3])
-"""A table of so few cells that its distance from the rows is not told from noise."""
+"""A table of so few cells that its distance from the rows cannot be distinguished from noise."""
 
 
 def test_rows_count_less_in_tables_that_they_did_not_reach():

@@ -27,7 +27,7 @@ _ONE_WAY_PRIOR = 0.5
 _UNMEASURED_PRIOR = 1.0
 """Prior deviation of pairs that were not measured: they are near independence, and how near is in their deviations."""
 _MIN_CELLS = 4
-"""Of a table whose distance from the rows can be told from noise."""
+"""Of a table whose distance from the rows can be distinguished from noise."""
 _TRUSTED = 2.5
 """Deviations that rows may lie from a measurement."""
 _CLEAR = 128.0
