@@ -183,16 +183,15 @@ def test_answers_come_with_a_certificate_or_an_interval():
 
 def test_the_share_of_the_third_order_follows_the_signal():
     table_noise = TableNoise.of(Unit.RHO, mq.Relation.ADD_REMOVE)
-    cells = [1000] * 20
     many, some, few = (
-        rounds.plan_third_order(table_noise, Size(n, None, None), cells, price=0.01)
+        rounds.plan_third_order(table_noise, Size(n, None, None), 20, price=0.01)
         for n in (10**8, 2 * 10**5, 10**3)
     )
     assert many.all_tables
     assert some.all_tables
     assert not few.all_tables
     assert many.share > some.share > few.share > 0
-    assert rounds.plan_third_order(table_noise, Size(10**6, None, None), [], price=0.01).share == 0
+    assert rounds.plan_third_order(table_noise, Size(10**6, None, None), 0, price=0.01).share == 0
 
 
 def test_too_many_pairs_are_refused_before_the_table_is_opened():

@@ -74,8 +74,8 @@ def columns(tied):
     return made
 
 
-def measured(tied, *, price):
-    """All stages of the third order, the pairs being known exactly and independent."""
+def pairs_measured(tied, *, price):
+    """Where the third order begins, the pairs being known exactly and independent: what it is asked with."""
     one_way = [np.full(4, N / 4) for _ in range(COLUMNS)]
     measurements = Measurements(
         Size(N, None, None), Hierarchy.from_counts(DOMAIN, one_way), float(N), one_way, [1.0] * COLUMNS, []
@@ -89,15 +89,22 @@ def measured(tied, *, price):
         measurements.tables.append(TableMeasurement(shape, noisy, measurements.product(shape)))
     gate.asked.clear()
     budget.left = Fraction(price)
-    rounds.measure_triples(
+    return (
         gate,
         budget,
         NOISE,
         measurements,
         TRIPLES,
-        lambda shapes: [measurements.product(shape) for shape in shapes],
-        rows=N,
+        lambda shapes: [measurements.product(s) for s in shapes],
     )
+
+
+def measured(tied, *, price, equal=True):
+    """All stages of the third order."""
+    asked = pairs_measured(tied, price=price)
+    scores = rounds.score_triples(*asked, rows=N, all_tables=True)
+    rounds.measure_triples(*asked, scores, rows=N, equal=equal)
+    gate, _, _, measurements, *_ = asked
     return gate, [t.shape.attributes for t in measurements.tables if len(t.shape.attributes) == 3]
 
 
@@ -127,13 +134,51 @@ def test_the_strongest_are_taken_where_time_is_short(monkeypatch):
     assert choose_triples(TripleScores(values, 1.0), np.zeros(4), deviation=1.0, rows=N) == [2, 3]
 
 
-def test_a_triple_gets_no_more_than_a_pair_and_the_rest_goes_to_the_pairs():
+def test_a_triple_gets_so_many_times_a_pair_and_the_rest_goes_to_the_pairs():
     gate, triples = measured((0, 1, 2), price=1.0)
     (of_triples, variances), (again, _) = gate.asked
     assert [len(t.margin) for t in of_triples] == [3] * len(triples)
-    assert all(NOISE.price(float(v)) == pytest.approx(PAIR_PRICE, rel=1e-6) for v in variances)
+    assert all(NOISE.price(float(v)) == pytest.approx(3 * PAIR_PRICE, rel=1e-6) for v in variances)
     assert all(len(t.margin) == 2 for t in again)
     assert 0 <= gate.budget.left < Fraction(1, 1000)
+
+
+def test_prices_follow_the_roots_of_the_scores():
+    gate, triples = measured((0, 1, 2), price=0.1, equal=False)
+    _, variances = gate.asked[0]
+    prices = dict(zip(triples, (NOISE.price(float(v)) for v in variances), strict=True))
+    others = [price for triple, price in prices.items() if triple != (0, 1, 2)]
+    assert prices[0, 1, 2] > 3 * max(others)
+    assert sum(prices.values()) <= 0.1
+
+
+def parities(shapes):
+    """What nobody would predict of four codes: nothing in half of the cells."""
+    grids = [np.indices([4, 4, 4]).sum(axis=0) % 2 for _ in shapes]
+    return [grid.ravel() * (2 * N / 64) for grid in grids]
+
+
+@pytest.mark.parametrize("off", [True, False])
+def test_all_triples_are_measured_if_half_of_them_are_off_by_more_than_noise(off):
+    gate, budget, noise, measurements, triples, product = pairs_measured((), price=0.01)
+    told = parities if off else product
+    asked = gate, budget, noise, measurements, triples, told
+    scores = rounds.score_triples(*asked, rows=N, all_tables=False)
+    assert (scores is not None) == off
+    assert budget.left == Fraction(0.01) - Fraction(0.015 * 0.01)
+
+
+def test_blind_scores_are_not_bought():
+    gate, budget, *others = pairs_measured((), price=1e-5)
+    assert rounds.score_triples(gate, budget, *others, rows=N, all_tables=False) is None
+    assert budget.left == Fraction(1e-5)
+
+
+def test_pairs_keep_a_quarter_of_what_is_left():
+    budget = Budget(1.0)
+    budget.left = Fraction(1, 2)
+    assert rounds.ThirdOrder(0.7, True).price(budget) == pytest.approx(0.375)
+    assert rounds.ThirdOrder(0.2, False).price(budget) == pytest.approx(0.2)
 
 
 def test_chance_alone_scores_about_zero():

@@ -6,7 +6,6 @@ of accuracy before the run (the rows come from a search), so a release states wh
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -80,8 +79,8 @@ class Run:
     ) -> tuple[Measurements, FittedRows]:
         """All stages, and the rows that are fitted to them."""
         pairs, cells = self.sets.pairs, self.curator.domain.shape
-        triples = [math.prod(cells[a] for a in triple) for triple in self.triples(MAX_MEASURED_TRIPLES)]
-        third = rounds.plan_third_order(table_noise, size, triples, price=budget.total)
+        count = len(self.triples(MAX_MEASURED_TRIPLES))
+        third = rounds.plan_third_order(table_noise, size, count, price=budget.total)
         first = allocation.one_way_share(size.divisor, budget.total, sum(cells), table_noise)
         if turns:
             first *= rounds.ONE_WAY_FACTOR
@@ -106,26 +105,23 @@ class Run:
         if pairs:
             self.progress("measuring two-way tables", 0.05)
             scores = measure_scores(self.curator, measurements, [*pairs], price=budget.part(SCORE_SHARE))
-            rest = float(budget.left) - third.share * budget.total
+            rest = float(budget.left) - third.price(budget)
             stages.measure_pairs(self.curator, table_noise, measurements, pairs, scores, price=rest)
             measurements.reconcile()
         if not third.share:
             return measurements, self.fit(measurements)
         sampler = begin(measurements, m=self.row_count(measurements), rng=self.rng)
         self.sweep(sampler, MIN_GAINS[:2], 0)
-        if third.all_tables:
-            self.progress("measuring three-way tables", 0.4)
-            rounds.measure_triples(
-                self.curator,
-                budget,
-                table_noise,
-                measurements,
-                self.triples(MAX_MEASURED_TRIPLES, measurements),
-                partial(predict, measurements, sampler.rows),
-                rows=len(sampler.rows),
-            )
-        else:
+        triples = self.triples(MAX_MEASURED_TRIPLES, measurements)
+        predicted = partial(predict, measurements, sampler.rows)
+        m, everything = len(sampler.rows), third.all_tables
+        asked = self.curator, budget, table_noise, measurements, triples, predicted
+        scores = rounds.score_triples(*asked, rows=m, all_tables=everything)
+        if scores is None:
             sampler = self.select_in_rounds(measurements, sampler, budget, table_noise)
+        else:
+            self.progress("measuring three-way tables", 0.4)
+            rounds.measure_triples(*asked, scores, rows=m, equal=everything)
         measurements.reconcile()
         sampler = extend(sampler, measurements, rng=self.rng)
         return measurements, self.finish(sampler, measurements, MIN_GAINS[1:])

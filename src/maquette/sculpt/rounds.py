@@ -17,6 +17,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple
@@ -75,12 +76,24 @@ _MAX_SMALL = 1_000
 """Such tables that are compared."""
 _MAX_ROWS = 20_000
 """Rows between rounds."""
-# Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl). Shares are of the whole
-# price:
-FINE_SHARE, COARSE_SHARE, ROUNDS_SHARE = 0.7, 0.35, 0.2
-"""At most: tables at full resolution, tables in bins, a few tables chosen in rounds."""
-_FINE_SIGNAL, _COARSE_SIGNAL = 15.0, 50.0
-"""Records from which on each is done, in deviations for every cell, in variances."""
+# The third order, shares of the whole price. Chosen on the tuning half of benchmarks/families and on further tables of
+# its kinds (3@1 and 3@10, four seeds):
+_ALL_SIGNAL, _ALL_SHARE, _ALL_POWER = 50.0, 0.35, 0.25
+"""Records, in variances of a cell, from which on all triples are measured whatever their scores; the share of all of
+them there, and the power of the signal that it grows with (eight cells of 3@10: with a share of 0.35 everywhere, a
+third of the bins and no triple at a higher price than a pair, the largest error was 1.16 times and the mean L1 1.03
+times as large)."""
+_MOST_OF_REST = 0.75
+"""Of what one-way tables and scores leave, at most for triples."""
+ROUNDS_SHARE = 0.2
+"""Where a few tables are chosen in rounds, or all are measured because their scores are high."""
+_SCORED_SIGNAL, _SURVEY_SHARE = 1.0, 0.015
+"""Records, in variances of a cell, from which on triples are scored to decide between the two, and the share for it."""
+_BROAD = 1.2
+"""How far, in deviations of the noise, a cell of the median triple may be off for all of them to be measured (ten cells
+of 3@1 in which it is: largest error 0.80 times, mean L1 0.99 times that of rounds)."""
+_TRIPLE_BINS, _TIMES_A_PAIR = 3.0, 3.0
+"""How many times the bins, and at most how many times the price, of a two-way table with the same dependence."""
 _SCORE_CELLS = 64
 """Cells of the tables in which the dependence of a triple is measured. Set by hand, on few tables."""
 _STANDS_OUT = -2.0
@@ -88,9 +101,9 @@ _STANDS_OUT = -2.0
 _WORTHWHILE = 0.05
 """Of what the third order may spend: less than this is not worth a further look at the pairs."""
 # A limit of time:
-_VISITS = 4e7
-"""Pairs of a row and one of the attributes of a triple that a sweep visits. With half as many the largest error of rows
-on Adult at epsilon 10 is 1.4 times as large (two seeds)."""
+_VISITS = 5e7
+"""Pairs of a row and one of the attributes of a triple that a sweep visits. With 0.4 times as many the largest error of
+rows on Adult at epsilon 10 is 1.4 times as large (two seeds)."""
 
 
 class Rounds(NamedTuple):
@@ -177,29 +190,28 @@ def small_triples(pairs: Mapping[tuple[int, ...], float], cells: Sequence[int]) 
 
 @dataclass(frozen=True, slots=True)
 class ThirdOrder:
-    """How tables of three attributes are measured: all of them at once, or a few chosen in rounds."""
+    """How tables of three attributes are measured: all of them at once, or as their scores say."""
 
     share: float
     """Of the whole price."""
     all_tables: bool
 
+    def price(self, budget: BudgetView) -> float:
+        """What is kept for them while pairs are measured."""
+        return min(self.share * budget.total, _MOST_OF_REST * float(budget.left))
 
-def plan_third_order(
-    table_noise: TableNoise, size: Size, cells: Sequence[int], *, price: float
-) -> ThirdOrder:
-    """All triples where their cells stand out of the noise, else rounds of private selection. Public inputs only.
 
-    `cells` are those of each triple of the workload.
+def plan_third_order(table_noise: TableNoise, size: Size, count: int, *, price: float) -> ThirdOrder:
+    """All triples where their cells stand out of the noise, the more for them the more they do. Public inputs only.
+
+    `count` is the number of triples.
     """
-    count, n = len(cells), float(size.divisor)
     if not count:
         return ThirdOrder(0.0, False)
-    fine, coarse = (table_noise.variance(price * share / count) for share in (FINE_SHARE, COARSE_SHARE))
-    if n >= _FINE_SIGNAL * float(np.median(cells)) * math.sqrt(fine):
-        return ThirdOrder(FINE_SHARE, True)
-    if n >= _COARSE_SIGNAL * coarse:
-        return ThirdOrder(COARSE_SHARE, True)
-    return ThirdOrder(ROUNDS_SHARE, False)
+    signal = size.divisor / table_noise.variance(price * _ALL_SHARE / count)
+    if signal < _ALL_SIGNAL:
+        return ThirdOrder(ROUNDS_SHARE, False)
+    return ThirdOrder(_ALL_SHARE * (signal / _ALL_SIGNAL) ** _ALL_POWER, True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,6 +232,7 @@ def measure_triple_scores(
     predict: Predict,
     *,
     sampling: float,
+    share: float = SCORE_SHARE,
 ) -> TripleScores:
     """The distance of every triple from the rows' prediction, in a few bins.
 
@@ -232,7 +245,7 @@ def measure_triple_scores(
     values, law = curator.distances(
         [hierarchy.table(*shape) for shape in shapes],
         [np.rint(table).astype(np.int64) for table in predicted],
-        price=budget.part(SCORE_SHARE),
+        price=budget.part(share),
     )
     chance = [
         math.sqrt(math.prod(1 - 1 / hierarchy.bins(a, level) for a, level in zip(*shape, strict=True)))
@@ -271,7 +284,7 @@ def choose_triples(
     return np.intersect1d(np.flatnonzero(chosen), strongest).tolist()
 
 
-def measure_triples(
+def score_triples(
     curator: Curator,
     budget: BudgetView,
     table_noise: TableNoise,
@@ -280,27 +293,59 @@ def measure_triples(
     predict: Predict,
     *,
     rows: int,
+    all_tables: bool,
+) -> TripleScores | None:
+    """The score of every triple, if all of them shall be measured; None if a few chosen in rounds shall be.
+
+    What many attributes have in common (classes of records, say) is in all triples, and a few of them say little of the
+    others. A table that is off by s in L1, with the right two-way tables, has no cell that is off by more than s / 8:
+    where that stands out of the noise for half of the triples, all are measured. Without a delta so many scores would
+    be noise.
+    """
+    sampling, score = measurements.total / rows, partial(measure_triple_scores, curator, budget, measurements)
+    if all_tables:
+        return score(triples, predict, sampling=sampling)
+    variance = table_noise.variance(float(budget.left) / len(triples))
+    if table_noise.unit.is_pure or measurements.total < _SCORED_SIGNAL * variance:
+        return None
+    scores = score(triples, predict, sampling=sampling, share=_SURVEY_SHARE)
+    deviation = math.sqrt(table_noise.variance(float(budget.left) / len(triples)))
+    return scores if float(np.median(scores.values)) / 8 > _BROAD * deviation else None
+
+
+def measure_triples(
+    curator: Curator,
+    budget: BudgetView,
+    table_noise: TableNoise,
+    measurements: Measurements,
+    triples: Sequence[tuple[int, ...]],
+    predict: Predict,
+    scores: TripleScores,
+    *,
+    rows: int,
+    equal: bool,
 ) -> None:
     """The triples that stand out, each in as many bins as its noise can bear; what they leave goes to the pairs.
 
-    A triple gets no more than a pair got: from there on the pairs are the noisier part of what the rows follow.
+    At `equal` prices, or by the root of their scores. On average a triple gets no more than some times what a pair got:
+    from there on the pairs are the noisier part of what the rows follow.
     """
-    scores = measure_triple_scores(
-        curator, budget, measurements, triples, predict, sampling=measurements.total / rows
-    )
     left = float(budget.left)
     deviation = math.sqrt(table_noise.variance(left / len(triples)))
     chosen = choose_triples(scores, _chances(measurements, triples), deviation=deviation, rows=rows)
     paid = list(pair_prices(table_noise, measurements).values())
-    price = min(left, len(chosen) * sum(paid) / max(len(paid), 1)) if paid else left
+    price = min(left, _TIMES_A_PAIR * len(chosen) * sum(paid) / len(paid)) if paid else left
     if chosen:
-        variance = table_noise.exact(price / len(chosen))
-        model, deviation = RiskModel(measurements.total, table_noise), math.sqrt(variance)
+        model = RiskModel(measurements.total, table_noise)
+        weights = np.maximum(scores.values[chosen], scores.noise) ** (0.0 if equal else 0.5)
         shapes: list[Shape] = []
-        for i in chosen:
-            max_bins = max(8.0, model.max_bins(float(scores.values[i]), deviation))
-            shapes.append(Shape(triples[i], measurements.hierarchy.finest_levels(triples[i], max_bins)))
-        measure(curator, measurements, shapes, predict(shapes), [variance] * len(shapes))
+        variances: list[Fraction] = []
+        for i, part in zip(chosen, (weights / weights.sum()).tolist(), strict=True):
+            variances.append(table_noise.exact(price * part))
+            max_bins = _TRIPLE_BINS * model.max_bins(float(scores.values[i]), math.sqrt(variances[-1]))
+            levels = measurements.hierarchy.finest_levels(triples[i], max(8.0, max_bins))
+            shapes.append(Shape(triples[i], levels))
+        measure(curator, measurements, shapes, predict(shapes), variances)
     rest = float(budget.left) - 1 / UNITS  # each payment is rounded up to the ledger's grid
     if paid and rest > _WORTHWHILE * left:
         measure_pairs_again(curator, table_noise, measurements, price=rest)
