@@ -10,7 +10,7 @@ from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.models.answers import generator
 from maquette.questions.measurement import NoisyTable, Receipt, Size
-from maquette.sculpt import stages
+from maquette.sculpt import rounds, stages
 from maquette.sculpt.allocation import TableNoise
 from maquette.sculpt.bins import Hierarchy, Shape
 from maquette.sculpt.measurements import Measurements, TableMeasurement
@@ -44,13 +44,13 @@ def chained(count=20_000):
 def chosen_in(monkeypatch, columns):
     """The release, and the calls that measured pairs again."""
     again = []
-    plain = stages.measure_pairs_again
+    plain = rounds.measure_pairs_again
 
     def noted(curator, table_noise, measurements, *, price):
         again.append(price)
         plain(curator, table_noise, measurements, price=price)
 
-    monkeypatch.setattr(stages, "measure_pairs_again", noted)
+    monkeypatch.setattr(rounds, "measure_pairs_again", noted)
     return released(columns), again
 
 

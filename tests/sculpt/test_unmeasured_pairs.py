@@ -117,14 +117,24 @@ class Listing:
 
 
 @pytest.mark.parametrize(
-    ("noise", "bound", "left_out"), [(100.0, 4.0, True), (1000.0, 4.0, False), (1000.0, 9.0, True)]
+    ("noise", "bound", "left_out"), [(100.0, 2.5, True), (1000.0, 2.5, False), (1000.0, 9.0, True)]
 )
 def test_a_pair_that_may_hold_the_worst_cell_is_measured(noise, bound, left_out, monkeypatch):
     """A pair is left out where its score says that no cell can be far off, not where the score is blind."""
-    monkeypatch.setattr(stages, "MAX_HIDDEN", bound)
+    monkeypatch.setattr(stages, "_MAX_HIDDEN", bound)
     pairs = {(0, 1): 1.0, (0, 2): 0.1, (1, 2): 1.0}
     curator, found = Listing(), released()
     scores = pair_scores([9000.0, 0.0, 9000.0], noise=noise)
     table_noise = TableNoise.of(Unit.RHO, Relation.ADD_REMOVE)
     stages.measure_pairs(curator, table_noise, found, pairs, scores, price=1e-4)
     assert (("x0", "x2") not in curator.margins) == left_out
+
+
+def test_noise_hides_little_where_most_pairs_show_no_dependence():
+    """Two thirds of the pairs depend on each other, or a third: what the noise may have hidden from a low score."""
+    many, few = (
+        pair_scores(values, noise=1000.0).doubt for values in ([9000.0, 0.0, 9000.0], [9000.0, 0.0, 0.0])
+    )
+    assert 900 < many < 1000
+    assert few == 0
+    assert pair_scores([250.0] * 3, noise=1000.0).doubt == pytest.approx(500)

@@ -149,8 +149,8 @@ class Run:
             if last:
                 break
             price = float(budget.left)
-            if surplus < len(triples) * stages.worth_of_pairs(table_noise, measurements, price=price):
-                stages.measure_pairs_again(self.curator, table_noise, measurements, price=price)
+            if surplus < len(triples) * rounds.worth_of_pairs(table_noise, measurements, price=price):
+                rounds.measure_pairs_again(self.curator, table_noise, measurements, price=price)
                 break
             measurements.reconcile()
             sampler = extend(sampler, measurements, rng=self.rng)

@@ -33,14 +33,11 @@ from maquette.sculpt.bins import Shape
 from maquette.sculpt.measurements import Measurements
 from maquette.sculpt.rows import MIN_GAINS, begin, quiet, sweep
 from maquette.sculpt.stages import (
-    MAX_HIDDEN,
     SCORE_SHARE,
     BudgetView,
     Predict,
     measure,
-    measure_pairs_again,
     measure_worst,
-    pair_prices,
 )
 from maquette.sculpt.targets import predict
 
@@ -96,6 +93,8 @@ _TRIPLE_BINS, _TIMES_A_PAIR = 3.0, 3.0
 """How many times the bins, and at most how many times the price, of a two-way table with the same dependence."""
 _SCORE_CELLS = 64
 """Cells of the tables in which the dependence of a triple is measured. Set by hand, on few tables."""
+_MAX_HIDDEN = 4.0
+"""Deviations of the noise that a cell may lie off if its triple is not measured."""
 _STANDS_OUT = -2.0
 """Deviations of the noise of a score above chance. Set by hand: with 4 the mean error of twins-4 was 6 % larger."""
 _WORTHWHILE = 0.05
@@ -278,7 +277,7 @@ def choose_triples(
     """
     values, noise = scores.values, scores.noise
     hidden = (np.maximum(values, 0.0) + 2 * noise) / 8
-    chosen = (values > _STANDS_OUT * noise) | (hidden > MAX_HIDDEN * deviation) | (chances > deviation)
+    chosen = (values > _STANDS_OUT * noise) | (hidden > _MAX_HIDDEN * deviation) | (chances > deviation)
     off = np.hypot(np.maximum(values, 0.0) / 8, chances)
     strongest = np.argsort(-off, kind="stable")[: max(1, int(_VISITS / (3 * rows)))]
     return np.intersect1d(np.flatnonzero(chosen), strongest).tolist()
@@ -349,6 +348,42 @@ def measure_triples(
     rest = float(budget.left) - 1 / UNITS  # each payment is rounded up to the ledger's grid
     if paid and rest > _WORTHWHILE * left:
         measure_pairs_again(curator, table_noise, measurements, price=rest)
+
+
+# A further look at the pairs, with what the third order leaves.
+
+
+def worth_of_pairs(table_noise: TableNoise, measurements: Measurements, *, price: float) -> float:
+    """By how many counts a table of the workload would be closer, on average, if the pairs shared a further price."""
+    model = RiskModel(measurements.total, table_noise)
+    prices, gain = pair_prices(table_noise, measurements), 0.0
+    more = 1 + price / sum(prices.values())
+    for shape, paid in prices.items():
+        score = measurements.scores[shape.attributes]
+        cells = measurements.hierarchy.cells(shape.attributes, (0, 0))
+        gain += model.risk(score, cells, paid) - model.risk(score, cells, paid * more)
+    return gain / len(prices)
+
+
+def measure_pairs_again(
+    curator: Curator, table_noise: TableNoise, measurements: Measurements, *, price: float
+) -> None:
+    """All two-way tables once more, in the proportions of the time before."""
+    prices = pair_prices(table_noise, measurements)
+    scale = price / sum(prices.values())
+    shapes = list(prices)
+    variances = [table_noise.exact(paid * scale) for paid in prices.values()]
+    priors = [measurements.product(shape) for shape in shapes]
+    measure(curator, measurements, shapes, priors, variances)
+
+
+def pair_prices(table_noise: TableNoise, measurements: Measurements) -> dict[Shape, float]:
+    """What was paid for every two-way table."""
+    prices: dict[Shape, float] = {}
+    for shape, noisy, *_ in measurements.tables:
+        if len(shape.attributes) == 2:
+            prices[shape] = prices.get(shape, 0.0) + table_noise.price(float(noisy.variance))
+    return prices
 
 
 # Which triples of attributes are compared where there are more than can be. From public and released values.

@@ -30,8 +30,11 @@ from maquette.sculpt.measurements import SCORE_BINS, Measurements, TableMeasurem
 # price unless another is named:
 SIZE_SHARE = 0.005
 SCORE_SHARE = 0.03
-MAX_HIDDEN = 4.0
-"""Deviations at an equal share of the price that a cell may lie off if its pair is not measured."""
+_MAX_HIDDEN, _DOUBT = 2.5, 0.25
+"""Deviations at an equal share of the price that a cell may lie off if its pair is not measured, and the dependence of
+the median pair, in deviations of a score, at which half of the noise in a score counts as doubt (tuning half and
+further tables of its kinds, four and six seeds, by 4 deviations and the whole noise: 12 cells of 2@0.1 .92 / 1.01, 18
+of 2@1 .96 / 1.00; 3 deviations and the whole noise .93 / 1.02 and .96 / 1.00)."""
 TABLES_PER_ROUND, LAST_TABLES = 4, 8
 """Tables of a round, and of the last. Its tables may share two attributes: what three or four columns have in common is
 in all triples of them (tuning half of benchmarks/families, 3@1: the largest error on clique-2 falls to 0.27 times)."""
@@ -173,8 +176,8 @@ def measure_pairs(
     measurements.score_noise = scores.noise
     cells = [hierarchy.cells(pair, (0, 0)) for pair in keys]
     # a table that is off by s in L1, with the right margins, has no cell that is off by more than s / 4
-    hidden = (np.maximum(scores.values, 0) + 2 * scores.noise) / 4
-    required = hidden > MAX_HIDDEN * math.sqrt(table_noise.variance(price / len(keys)))
+    hidden = (np.maximum(scores.values, 0) + 2 * scores.doubt) / 4
+    required = hidden > _MAX_HIDDEN * math.sqrt(table_noise.variance(price / len(keys)))
     prices = divide_price(model, list(raised), cells, list(pairs.values()), price=price, required=required)
     heaviest = [hierarchy.heaviest_codes(a, counts) for a, counts in enumerate(measurements.one_way)]
     shapes: list[Shape] = []
@@ -260,39 +263,6 @@ def _references(
     return references, np.rint(penalties).astype(np.int64)
 
 
-def worth_of_pairs(table_noise: TableNoise, measurements: Measurements, *, price: float) -> float:
-    """By how many counts a table of the workload would be closer, on average, if the pairs shared a further price."""
-    model = RiskModel(measurements.total, table_noise)
-    prices, gain = pair_prices(table_noise, measurements), 0.0
-    more = 1 + price / sum(prices.values())
-    for shape, paid in prices.items():
-        score = measurements.scores[shape.attributes]
-        cells = measurements.hierarchy.cells(shape.attributes, (0, 0))
-        gain += model.risk(score, cells, paid) - model.risk(score, cells, paid * more)
-    return gain / len(prices)
-
-
-def measure_pairs_again(
-    curator: Curator, table_noise: TableNoise, measurements: Measurements, *, price: float
-) -> None:
-    """All two-way tables once more, in the proportions of the time before."""
-    prices = pair_prices(table_noise, measurements)
-    scale = price / sum(prices.values())
-    shapes = list(prices)
-    variances = [table_noise.exact(paid * scale) for paid in prices.values()]
-    priors = [measurements.product(shape) for shape in shapes]
-    measure(curator, measurements, shapes, priors, variances)
-
-
-def pair_prices(table_noise: TableNoise, measurements: Measurements) -> dict[Shape, float]:
-    """What was paid for every two-way table."""
-    prices: dict[Shape, float] = {}
-    for shape, noisy, *_ in measurements.tables:
-        if len(shape.attributes) == 2:
-            prices[shape] = prices.get(shape, 0.0) + table_noise.price(float(noisy.variance))
-    return prices
-
-
 def measure(
     curator: Curator,
     measurements: Measurements,
@@ -363,6 +333,12 @@ class PairScores:
     """Cells of each pair in these bins."""
     many: NDArray[np.int64]
     """Cells in twice as many bins of each attribute."""
+
+    @property
+    def doubt(self) -> float:
+        """How much dependence the noise may have hidden from a score: little where most pairs show none at all."""
+        typical = max(float(np.median(self.values)), 0.0)
+        return self.noise * typical / (typical + _DOUBT * self.noise)
 
 
 def measure_scores(
