@@ -71,9 +71,9 @@ stays hidden (tuning half of the families, two-way at epsilon 1: twice as much i
 _HIDDEN_DEVIATIONS, _MAX_FINER, _FINER_BY_SLOPE = 2 / 3, 3.0, 20.0
 """How far, in deviations of the noise, a cell inside of bins may be expected to lie off, and how many times as many
 cells a table may have for it: so many, or by the slope if that is more. Tuning half of the families and its real
-tables, 42 cells at epsilon 0.1 to 3, four seeds, those of 2@1 and 2@3 of tables in bins: largest error 0.88 times, mean L1
-0.99; half as far again gains less, six times as many cells everywhere cost 15 % on Adult. By the slope (further tables of
-large attributes): three at 2@1 .81 / .98, one of 8,000 records at 2@10 and 3@10 .48 / .95 and .60 / .92."""
+tables, 42 cells at epsilon 0.1 to 3, four seeds, those of 2@1 and 2@3 of tables in bins: largest error 0.88 times, mean
+L1 0.99; half as far again gains less, six times as many cells everywhere cost 15 % on Adult. By the slope (further
+tables of large attributes): three at 2@1 .81 / .98, one of 8,000 records .48 / .95 at 2@10, .60 / .92 at 3@10."""
 
 
 class BudgetView:
