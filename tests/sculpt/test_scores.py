@@ -1,5 +1,6 @@
 """How far pairs are from independence, and how many bins that is worth."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -163,6 +164,24 @@ def test_tables_are_finer_where_a_heavy_cell_could_be_off_by_more_than_noise(pri
     curator, found, scores = scored(ordered=True)
     stages.measure_pairs(curator, RHO, found, {(0, 1): 1.0}, scores, price=price)
     monkeypatch.setattr(stages, "_MAX_FINER", 1.0)
+    monkeypatch.setattr(stages, "_FINER_BY_SLOPE", 0.0)
     stages.measure_pairs(curator, RHO, found, {(0, 1): 1.0}, scores, price=price)
     (with_rule,), (without,) = curator.cells
     assert (with_rule > without) == finer
+
+
+def test_tables_may_be_finer_the_steeper_dependence_grows(monkeypatch):
+    """From the slope on at which it allows more than what every table may have."""
+    seen = []
+    monkeypatch.setattr(
+        Hierarchy,
+        "resolving_levels",
+        lambda hierarchy, shape, heaviest, *, limit, max_cells: (
+            seen.append(max_cells / hierarchy.cells(*shape)) or shape.levels
+        ),
+    )
+    curator, found, scores = scored(ordered=True)
+    for slope in (0.0, 0.1, 0.4):
+        steep = replace(scores, slopes=np.array([slope]))
+        stages.measure_pairs(curator, RHO, found, {(0, 1): 1.0}, steep, price=3e-4)
+    assert seen == pytest.approx([3.0, 3.0, 8.0])

@@ -87,8 +87,8 @@ ROUNDS_SHARE = 0.2
 _SCORED_SIGNAL, _SURVEY_SHARE = 1.0, 0.015
 """Records, in variances of a cell, from which on triples are scored to decide between the two, and the share for it."""
 _BROAD = 1.2
-"""How far, in deviations of the noise, a cell of the median triple may be off for all of them to be measured (ten cells
-of 3@1 in which it is: largest error 0.80 times, mean L1 0.99 times that of rounds)."""
+"""How far, in deviations of the noise, a cell of the median triple may be off for all of them to be measured (six cells
+of 3@1 in which it is: largest error 0.75 times, mean L1 0.99 times that of rounds; at equal prices 0.89 and 1.00)."""
 _TRIPLE_BINS, _TIMES_A_PAIR = 3.0, 3.0
 """How many times the bins, and at most how many times the price, of a two-way table with the same dependence."""
 _SCORE_CELLS = 64
