@@ -52,3 +52,43 @@ def test_a_choice_by_the_private_table_is_seen(asked, tmp_path, monkeypatch):
     with pytest.raises(AssertionError, match=r"draw \d+ was"):
         replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
     assert asked
+
+
+@pytest.fixture
+def decided(monkeypatch):
+    """Triples are scored however few records there are; whether all of them are measured then."""
+    monkeypatch.setattr(rounds, "_SCORED_SIGNAL", 0.0)
+    found = []
+    plain = rounds.score_triples
+
+    def noted(*asked, **options):
+        scores = plain(*asked, **options)
+        found.append(scores is not None)
+        return scores
+
+    monkeypatch.setattr(rounds, "score_triples", noted)
+    return found
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("least", [-1e9, 1e9], ids=["all", "rounds"])
+def test_whether_all_triples_are_measured_follows_from_released_values(
+    relation, least, decided, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(rounds, "_BROAD", least)
+    replays(relation, tmp_path)
+    assert set(decided) == {least < 0}
+
+
+def test_a_decision_by_the_private_table_is_seen(decided, tmp_path, monkeypatch):
+    rows = []
+    noted = rounds.score_triples
+
+    def leaking(*asked, **options):
+        monkeypatch.setattr(rounds, "_BROAD", -1e9 if len(rows[-1]) == 60 else 1e9)
+        return noted(*asked, **options)
+
+    monkeypatch.setattr(rounds, "score_triples", leaking)
+    with pytest.raises(AssertionError, match=r"draw \d+ was"):
+        replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
+    assert len(set(decided)) == 2
