@@ -185,3 +185,11 @@ def test_tables_may_be_finer_the_steeper_dependence_grows(monkeypatch):
         steep = replace(scores, slopes=np.array([slope]))
         stages.measure_pairs(curator, RHO, found, {(0, 1): 1.0}, steep, price=3e-4)
     assert seen == pytest.approx([3.0, 3.0, 8.0])
+
+
+def test_a_table_is_seen_whole_where_its_noise_is_a_few_records():
+    """As whole marginals are: from 1.3 deviations of noise in a cell on, if these are six records at most."""
+    model = RiskModel(5_200.0, RHO)
+    assert model.max_bins(0.0, 4.0) == pytest.approx(1_000)
+    assert model.max_bins(0.0, 6.0) == pytest.approx(5_200 / 7.8)
+    assert model.max_bins(0.0, 6.1) < 200

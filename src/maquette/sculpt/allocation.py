@@ -38,8 +38,9 @@ DENSE_SIGNAL = 15.0
 _FEW_CODES = 2.0
 """Twice its own part is the least of that signal for a marginal of few codes (table `chess` of benchmarks/wide.py)."""
 _FEW_RECORDS, _LEAST_DENSE_SIGNAL = 6.0, 1.3
-"""The deviation of a cell of a two-way marginal up to which a signal of so little suffices (tuning half of the
-families at epsilon 10, about ten cells that were forced either way, one or two seeds: chosen by eye)."""
+"""The deviation of a cell of a two-way marginal up to which a signal of so little suffices (tuning half of the families
+at epsilon 10, about ten cells forced either way, one or two seeds: chosen by eye). The bins of single tables too: ten
+tables measured in bins at 2@10, six seeds, .89 / .97, nine at 3@10 .99 / .995."""
 _MIN_SIGNAL, _MANY_PAIRS = 2.0, 15
 """Deviations by which the strongest dependence would stand out of a pair's noise if so many pairs are measured at all
 (tuning half of the families up to 2,000 records at epsilon 0.1 and 0.2, two seeds)."""
@@ -92,6 +93,8 @@ class RiskModel:
         """How many bins a table of this dependence can bear at this noise; both in counts."""
         signal = max(score, 0.01 * self.total) / deviation
         by_records = max(self.total / deviation**2, 0.0025 * (self.total / deviation) ** 1.5)
+        if deviation <= _FEW_RECORDS:  # as for whole marginals
+            by_records = max(by_records, self.total / (_LEAST_DENSE_SIGNAL * deviation))
         return max(4.0, 4 * signal ** (2 / 3), 2 * signal**0.85, by_records)
 
     def noise(self, strength: float, mean: float, deviation: float) -> float:
