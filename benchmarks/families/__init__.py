@@ -125,7 +125,10 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=None, help="a folder of tables, such as adult.csv")
     parser.add_argument("--half", choices=cells.HALVES, help="one half; both if absent")
     parser.add_argument(
-        "--only", nargs="+", metavar="TABLE", help="tables by name or pattern, such as 'tree-*'"
+        "--only",
+        nargs="+",
+        metavar="TABLE",
+        help="tables by name or pattern, such as 'tree-*', or further: tree-6",
     )
     parser.add_argument("--cells", nargs="+", type=Workload.parse, help="such as 2@1, 3@0.1 or 2@1-pure")
     parser.add_argument("--quick", action="store_true", help="12 generated tables of middle size")
@@ -151,4 +154,6 @@ def _selected(chosen: argparse.Namespace) -> tuple[list[str], Sequence[Workload]
         for name in (cells.quick_names(half) if chosen.quick else cells.names(half, real=real))
         if chosen.only is None or any(fnmatch.fnmatch(name, pattern) for pattern in chosen.only)
     ]
+    if cells.HALVES[0] in halves:
+        names += filter(cells.is_further, chosen.only or ())
     return names, chosen.cells or (cells.QUICK if chosen.quick else WORKLOADS)

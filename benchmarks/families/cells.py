@@ -86,8 +86,16 @@ def names(half: str, *, real: bool) -> list[str]:
     return made + list((REAL_TUNING, REAL_JUDGING)[parity] if real else ())
 
 
+def is_further(name: str) -> bool:
+    """Is this a generated table beyond the two halves? It serves tuning alone."""
+    kind, _, variant = name.partition("-")
+    return kind in generators.KINDS and variant.isdigit() and int(variant) >= generators.VARIANTS
+
+
 def half_of(name: str) -> str:
     """The half that a table belongs to."""
+    if is_further(name):
+        return HALVES[0]
     return next(half for half in HALVES if name in names(half, real=True))
 
 
