@@ -115,13 +115,13 @@ class Run:
         triples = self.triples(MAX_MEASURED_TRIPLES, measurements)
         predicted = partial(predict, measurements, sampler.rows)
         m, everything = len(sampler.rows), third.all_tables
-        asked = self.curator, budget, table_noise, measurements, triples, predicted
-        scores = rounds.score_triples(*asked, rows=m, all_tables=everything)
+        arguments = self.curator, budget, table_noise, measurements, triples, predicted
+        scores = rounds.score_triples(*arguments, rows=m, all_tables=everything)
         if scores is None:
             sampler = self.select_in_rounds(measurements, sampler, budget, table_noise)
         else:
             self.progress("measuring three-way tables", 0.4)
-            rounds.measure_triples(*asked, scores, rows=m, equal=everything)
+            rounds.measure_triples(*arguments, scores, rows=m, equal=everything)
         measurements.reconcile()
         sampler = extend(sampler, measurements, rng=self.rng)
         return measurements, self.finish(sampler, measurements, MIN_GAINS[1:])
