@@ -89,7 +89,7 @@ def names(half: str, *, real: bool) -> list[str]:
 def is_further(name: str) -> bool:
     """Is this a generated table beyond the two halves? It serves tuning alone."""
     kind, _, variant = name.partition("-")
-    return kind in generators.KINDS and variant.isdigit() and int(variant) >= generators.VARIANTS
+    return kind in generators.KINDS and variant.isdigit() and int(variant) in generators.FURTHER
 
 
 def half_of(name: str) -> str:

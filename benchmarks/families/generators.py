@@ -22,6 +22,8 @@ Generator = Callable[[np.random.Generator, int, int], Columns]
 
 VARIANTS = 6
 RECORDS = (500, 2_000, 8_000, 30_000, 120_000, 1_000_000)
+FURTHER = range(VARIANTS, 1_000 * (len(RECORDS) + 1))
+"""Variants beyond those of the two halves."""
 _MAX_LARGE = 3_000
 """Codes of the largest attribute."""
 

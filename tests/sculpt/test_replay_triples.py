@@ -59,14 +59,13 @@ def decided(monkeypatch):
     """Triples are scored however few records there are; whether all of them are measured then."""
     monkeypatch.setattr(rounds, "_SCORED_SIGNAL", 0.0)
     found = []
-    plain = rounds.score_triples
+    plain = rounds.measure_triples
 
-    def noted(*asked, **options):
-        scores = plain(*asked, **options)
-        found.append(scores is not None)
-        return scores
+    def noted(*arguments, **options):
+        found.append(plain(*arguments, **options))
+        return found[-1]
 
-    monkeypatch.setattr(rounds, "score_triples", noted)
+    monkeypatch.setattr(rounds, "measure_triples", noted)
     return found
 
 
@@ -82,13 +81,13 @@ def test_whether_all_triples_are_measured_follows_from_released_values(
 
 def test_a_decision_by_the_private_table_is_seen(decided, tmp_path, monkeypatch):
     rows = []
-    noted = rounds.score_triples
+    noted = rounds.measure_triples
 
-    def leaking(*asked, **options):
+    def leaking(*arguments, **options):
         monkeypatch.setattr(rounds, "_BROAD", -1e9 if len(rows[-1]) == 60 else 1e9)
-        return noted(*asked, **options)
+        return noted(*arguments, **options)
 
-    monkeypatch.setattr(rounds, "score_triples", leaking)
+    monkeypatch.setattr(rounds, "measure_triples", leaking)
     with pytest.raises(AssertionError, match=r"draw \d+ was"):
         replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
     assert len(set(decided)) == 2

@@ -75,7 +75,7 @@ def columns(tied):
 
 
 def pairs_measured(tied, *, price):
-    """Where the third order begins, the pairs being known exactly and independent: what it is asked with."""
+    """Where the third order begins, the pairs being known exactly and independent: its arguments."""
     one_way = [np.full(4, N / 4) for _ in range(COLUMNS)]
     measurements = Measurements(
         Size(N, None, None), Hierarchy.from_counts(DOMAIN, one_way), float(N), one_way, [1.0] * COLUMNS, []
@@ -99,12 +99,11 @@ def pairs_measured(tied, *, price):
     )
 
 
-def measured(tied, *, price, equal=True):
+def measured(tied, *, price):
     """All stages of the third order."""
-    asked = pairs_measured(tied, price=price)
-    scores = rounds.score_triples(*asked, rows=N, all_tables=True)
-    rounds.measure_triples(*asked, scores, rows=N, equal=equal)
-    gate, _, _, measurements, *_ = asked
+    question = pairs_measured(tied, price=price)
+    assert rounds.measure_triples(*question, rows=N, all_tables=True)
+    gate, _, _, measurements, *_ = question
     return gate, [t.shape.attributes for t in measurements.tables if len(t.shape.attributes) == 3]
 
 
@@ -144,12 +143,9 @@ def test_a_triple_gets_so_many_times_a_pair_and_the_rest_goes_to_the_pairs():
 
 
 def test_prices_follow_the_roots_of_the_scores():
-    gate, triples = measured((0, 1, 2), price=0.1, equal=False)
-    _, variances = gate.asked[0]
-    prices = dict(zip(triples, (NOISE.price(float(v)) for v in variances), strict=True))
-    others = [price for triple, price in prices.items() if triple != (0, 1, 2)]
-    assert prices[0, 1, 2] > 3 * max(others)
-    assert sum(prices.values()) <= 0.1
+    scores = TripleScores(np.array([1600.0, 400.0, -5.0, 0.0]), 100.0)
+    assert rounds.triple_prices(scores, [0, 1, 3], price=0.7, equal=False) == pytest.approx([0.4, 0.2, 0.1])
+    assert rounds.triple_prices(scores, [0, 1], price=0.7, equal=True) == pytest.approx([0.35, 0.35])
 
 
 def parities(shapes):
@@ -161,16 +157,20 @@ def parities(shapes):
 @pytest.mark.parametrize("off", [True, False])
 def test_all_triples_are_measured_if_half_of_them_are_off_by_more_than_noise(off):
     gate, budget, noise, measurements, triples, product = pairs_measured((), price=0.01)
-    told = parities if off else product
-    asked = gate, budget, noise, measurements, triples, told
-    scores = rounds.score_triples(*asked, rows=N, all_tables=False)
-    assert (scores is not None) == off
-    assert budget.left == Fraction(0.01) - Fraction(0.015 * 0.01)
+    predict = parities if off else product
+    question = gate, budget, noise, measurements, triples, predict
+    assert rounds.measure_triples(*question, rows=N, all_tables=False) == off
+    if off:
+        assert [t.margin for t in gate.asked[0][0]] == [tuple(f"x{i}" for i in triple) for triple in triples]
+    else:
+        assert gate.asked == []
+        assert budget.left == Fraction(0.01) - Fraction(0.015 * 0.01)
 
 
 def test_blind_scores_are_not_bought():
     gate, budget, *others = pairs_measured((), price=1e-5)
-    assert rounds.score_triples(gate, budget, *others, rows=N, all_tables=False) is None
+    assert not rounds.measure_triples(gate, budget, *others, rows=N, all_tables=False)
+    assert gate.asked == []
     assert budget.left == Fraction(1e-5)
 
 
@@ -199,6 +199,8 @@ def test_chance_alone_scores_about_zero():
             tables.append((table - interaction).ravel())
         return tables
 
-    scores = rounds.measure_triple_scores(gate, budget, measurements, TRIPLES, with_right_pairs, sampling=0.0)
+    scores = rounds.measure_triple_scores(
+        gate, budget, measurements, TRIPLES, with_right_pairs, sampling=0.0, share=0.03
+    )
     raw = math.sqrt(2 / math.pi * N * 64)
     assert abs(float(scores.values.mean())) < 0.1 * raw

@@ -112,16 +112,18 @@ class Run:
             return measurements, self.fit(measurements)
         sampler = begin(measurements, m=self.row_count(measurements), rng=self.rng)
         self.sweep(sampler, MIN_GAINS[:2], 0)
-        triples = self.triples(MAX_MEASURED_TRIPLES, measurements)
-        predicted = partial(predict, measurements, sampler.rows)
-        m, everything = len(sampler.rows), third.all_tables
-        arguments = self.curator, budget, table_noise, measurements, triples, predicted
-        scores = rounds.score_triples(*arguments, rows=m, all_tables=everything)
-        if scores is None:
+        self.progress("measuring three-way tables", 0.3)
+        if not rounds.measure_triples(
+            self.curator,
+            budget,
+            table_noise,
+            measurements,
+            self.triples(MAX_MEASURED_TRIPLES, measurements),
+            partial(predict, measurements, sampler.rows),
+            rows=len(sampler.rows),
+            all_tables=third.all_tables,
+        ):
             sampler = self.select_in_rounds(measurements, sampler, budget, table_noise)
-        else:
-            self.progress("measuring three-way tables", 0.4)
-            rounds.measure_triples(*arguments, scores, rows=m, equal=everything)
         measurements.reconcile()
         sampler = extend(sampler, measurements, rng=self.rng)
         return measurements, self.finish(sampler, measurements, MIN_GAINS[1:])

@@ -17,7 +17,6 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple
@@ -231,12 +230,12 @@ def measure_triple_scores(
     predict: Predict,
     *,
     sampling: float,
-    share: float = SCORE_SHARE,
+    share: float,
 ) -> TripleScores:
     """The distance of every triple from the rows' prediction, in a few bins.
 
-    `sampling` is the variance of a predicted count by its mean. Chance: cells differ by their sampling, as far as that
-    is not fixed by the pairs, which the rows have been fitted to already.
+    `sampling` is the variance of a predicted count by its mean, `share` is of the whole price. Chance: cells differ by
+    their sampling, as far as that is not fixed by the pairs, which the rows have been fitted to already.
     """
     hierarchy = measurements.hierarchy
     shapes = [Shape(triple, hierarchy.finest_levels(triple, _SCORE_CELLS)) for triple in triples]
@@ -283,7 +282,7 @@ def choose_triples(
     return np.intersect1d(np.flatnonzero(chosen), strongest).tolist()
 
 
-def score_triples(
+def measure_triples(
     curator: Curator,
     budget: BudgetView,
     table_noise: TableNoise,
@@ -293,61 +292,50 @@ def score_triples(
     *,
     rows: int,
     all_tables: bool,
-) -> TripleScores | None:
-    """The score of every triple, if all of them shall be measured; None if a few chosen in rounds shall be.
+) -> bool:
+    """Score all triples and measure those that stand out; False where a few chosen in rounds would say more.
 
     What many attributes have in common (classes of records, say) is in all triples, and a few of them say little of the
     others. A table that is off by s in L1, with the right two-way tables, has no cell that is off by more than s / 8:
-    where that stands out of the noise for half of the triples, all are measured. Without a delta so many scores would
-    be noise.
+    unless `all_tables` are wanted anyway, that must stand out of the noise for half of the triples. Without a delta so
+    many scores would be noise.
     """
-    sampling, score = measurements.total / rows, partial(measure_triple_scores, curator, budget, measurements)
+    n, count = measurements.total, len(triples)
+    score = partial(measure_triple_scores, curator, budget, measurements, triples, predict, sampling=n / rows)
     if all_tables:
-        return score(triples, predict, sampling=sampling)
-    variance = table_noise.variance(float(budget.left) / len(triples))
-    if table_noise.unit.is_pure or measurements.total < _SCORED_SIGNAL * variance:
-        return None
-    scores = score(triples, predict, sampling=sampling, share=_SURVEY_SHARE)
-    deviation = math.sqrt(table_noise.variance(float(budget.left) / len(triples)))
-    return scores if float(np.median(scores.values)) / 8 > _BROAD * deviation else None
-
-
-def measure_triples(
-    curator: Curator,
-    budget: BudgetView,
-    table_noise: TableNoise,
-    measurements: Measurements,
-    triples: Sequence[tuple[int, ...]],
-    predict: Predict,
-    scores: TripleScores,
-    *,
-    rows: int,
-    equal: bool,
-) -> None:
-    """The triples that stand out, each in as many bins as its noise can bear; what they leave goes to the pairs.
-
-    At `equal` prices, or by the root of their scores. On average a triple gets no more than some times what a pair got:
-    from there on the pairs are the noisier part of what the rows follow.
-    """
+        scores = score(share=SCORE_SHARE)
+    else:
+        if table_noise.unit.is_pure or n < _SCORED_SIGNAL * table_noise.variance(float(budget.left) / count):
+            return False
+        scores = score(share=_SURVEY_SHARE)
+        deviation = math.sqrt(table_noise.variance(float(budget.left) / count))
+        if float(np.median(scores.values)) / 8 <= _BROAD * deviation:
+            return False
     left = float(budget.left)
-    deviation = math.sqrt(table_noise.variance(left / len(triples)))
+    deviation = math.sqrt(table_noise.variance(left / count))
     chosen = choose_triples(scores, _chances(measurements, triples), deviation=deviation, rows=rows)
     paid = list(pair_prices(table_noise, measurements).values())
     price = min(left, _TIMES_A_PAIR * len(chosen) * sum(paid) / len(paid)) if paid else left
     if chosen:
-        model = RiskModel(measurements.total, table_noise)
-        weights = np.maximum(scores.values[chosen], scores.noise) ** (0.0 if equal else 0.5)
+        prices = triple_prices(scores, chosen, price=price, equal=all_tables)
+        variances = [table_noise.exact(one) for one in prices]
+        model = RiskModel(n, table_noise)
         shapes: list[Shape] = []
-        variances: list[Fraction] = []
-        for i, part in zip(chosen, (weights / weights.sum()).tolist(), strict=True):
-            variances.append(table_noise.exact(price * part))
-            max_bins = _TRIPLE_BINS * model.max_bins(float(scores.values[i]), math.sqrt(variances[-1]))
+        for i, variance in zip(chosen, variances, strict=True):
+            max_bins = _TRIPLE_BINS * model.max_bins(float(scores.values[i]), math.sqrt(variance))
             levels = measurements.hierarchy.finest_levels(triples[i], max(8.0, max_bins))
             shapes.append(Shape(triples[i], levels))
         measure(curator, measurements, shapes, predict(shapes), variances)
     rest = float(budget.left) - 1 / UNITS  # each payment is rounded up to the ledger's grid
     if paid and rest > _WORTHWHILE * left:
         measure_pairs_again(curator, table_noise, measurements, price=rest)
+    return True
+
+
+def triple_prices(scores: TripleScores, chosen: Sequence[int], *, price: float, equal: bool) -> list[float]:
+    """A price divided over the chosen triples, equally or by the roots of their scores."""
+    weights = np.maximum(scores.values[chosen], scores.noise) ** (0.0 if equal else 0.5)
+    return (price * weights / weights.sum()).tolist()
 
 
 # A further look at the pairs, with what the third order leaves.
