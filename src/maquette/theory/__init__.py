@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from maquette.theory import online as online
     from maquette.theory import overview as overview
     from maquette.theory import population as population
+    from maquette.theory import ratios as ratios
     from maquette.theory import search as search
     from maquette.theory import smalldb as smalldb
     from maquette.theory import sources as sources
@@ -47,6 +48,7 @@ _MODULES = (
     "online",
     "overview",
     "population",
+    "ratios",
     "search",
     "smalldb",
     "sources",

@@ -253,6 +253,16 @@ THEOREMS = (
         ),
     ),
     Theorem(
+        "A share of a noisy number of records",
+        "Fieller 1954",
+        (
+            "ratios.share_between",
+            "ratios.gaussian_gap",
+            "ratios.laplace_gap",
+            "ratios.joint_gap",
+        ),
+    ),
+    Theorem(
         "From the table to the population",
         "Hoeffding 1963",
         (
