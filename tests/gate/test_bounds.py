@@ -15,13 +15,13 @@ from maquette.errors import MaquetteError, MechanismError, ParameterError, Sourc
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
 from maquette.models.answers import Answers
-from maquette.queries import marginals, prefixes, weights, where
+from maquette.queries import halfspaces, marginals, prefixes, weights, where
 from maquette.queries.base import Group
 from maquette.queries.counting import MAX_DENOMINATOR
 from maquette.queries.marginals import Binned, Marginals
 from maquette.questions import answers as public_tables
 from maquette.questions import bounds, sparse
-from maquette.questions.answers import project
+from maquette.questions.answers import ChoiceQuestion, project
 from maquette.questions.draws import Candidates, Draw, DrawnDatabase, Forest, Listed, Nested, Thresholds
 from maquette.questions.measurement import EpochTerms, Receipt
 from maquette.questions.noise import NoiseRequest
@@ -46,6 +46,7 @@ TERMS = EpochTerms(3, 2, Fraction(1, 10), Fraction(1, 10), Fraction(1, 10))
 LINE = Binned(("a",), ((0, 1, 2),))
 PRICE = Fraction(1, 100)
 PAIRS = marginals(DOMAIN, attributes=[["a", "b"]])
+SPACES = halfspaces(DOMAIN, ["huge"], [[1]], [5])
 BORDER = 2**63
 
 
@@ -74,6 +75,13 @@ class Unasked:
         return SystemNoise().bits
 
 
+class Exactly(Unasked):
+    """A sampler without noise."""
+
+    def laplace(self, exact: Any, *, scale: Any) -> Any:
+        return exact
+
+
 class Ends(Unasked):
     """A sampler whose every draw ends up at one end of the 64 bits."""
 
@@ -97,6 +105,11 @@ def _drawn(structure: Any, base: Any, m: int, *values: Any, weight: Any = None) 
     return DrawnDatabase(
         Draw(structure, base, m, 1, weight), list(values), Fraction(1), Fraction(1, 2), Receipt(1, "0" * 64)
     )
+
+
+def _odd(value: Any) -> Any:
+    """What the annotations do not allow."""
+    return value
 
 
 def _tested(guess: Any, about: Any = None) -> Callable[[Any], Any]:
@@ -136,16 +149,22 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "a million choices": lambda c: c.select_tables(
         [LINE], [np.zeros(3, dtype=np.int64)], np.array([0]), count=10**9, price=PRICE
     ),
-    "cuts between codes": lambda c: c.measure_tables([Binned(("a",), ((0, 0.5),))], variances=[Fraction(9)]),
-    "cuts in floats": lambda c: c.measure_tables([Binned(("a",), ((0.0, 1.0),))], variances=[Fraction(9)]),
-    "a list of cuts": lambda c: c.measure_tables([Binned(("a",), [(0, 1)])], variances=[Fraction(9)]),
+    "cuts between codes": lambda c: c.measure_tables(
+        [Binned(("a",), _odd(((0, 0.5),)))], variances=[Fraction(9)]
+    ),
+    "cuts in floats": lambda c: c.measure_tables(
+        [Binned(("a",), _odd(((0.0, 1.0),)))], variances=[Fraction(9)]
+    ),
+    "a list of cuts": lambda c: c.measure_tables([Binned(("a",), _odd([(0, 1)]))], variances=[Fraction(9)]),
     "answers over 10^400": lambda c: c.select(
         PAIRS, Answers(np.zeros(6, dtype=np.int64), 10**400), price=PRICE
     ),
     "groups between queries": lambda c: c.largest_error(
-        PAIRS, Answers(np.zeros(6, dtype=np.int64), 1), groups=[Group("x", 0, 1.5)], price=PRICE
+        PAIRS, Answers(np.zeros(6, dtype=np.int64), 1), groups=[Group("x", 0, _odd(1.5))], price=PRICE
     ),
-    "a price that is not a number": lambda c: c.measure(PAIRS, noise=NoiseRequest("laplace", float("nan"))),
+    "a price that is not a number": lambda c: c.measure(
+        PAIRS, noise=NoiseRequest("laplace", _odd(float("nan")))
+    ),
     "an infinite price": lambda c: c.select(
         PAIRS, Answers(np.zeros(6, dtype=np.int64), 1), price=float("inf")
     ),
@@ -201,8 +220,22 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "weights of 2^40 cells": lambda c: c.score_of(
         _drawn(Thresholds("huge"), "flat", 2, LONG[:2], weight=Weighting("a", (0, 1, 1), 1, 1.0)), price=PRICE
     ),
+    "half-spaces of more cells than can be listed": lambda c: c.measure(
+        SPACES, noise=NoiseRequest("laplace", PRICE)
+    ),
+    "half-spaces among other queries": lambda c: c.select(
+        PAIRS + SPACES, Answers(np.zeros(7, dtype=np.int64), 1), price=PRICE
+    ),
+    "half-spaces, judged": lambda c: c.largest_error(
+        SPACES, Answers(np.zeros(1, dtype=np.int64), 1), price=PRICE
+    ),
+    "half-spaces as a test": lambda c: c.test(SPACES, guess=0),
+    "half-spaces to choose from": lambda c: c.choose(ChoiceQuestion("count", SPACES, ()), price=PRICE),
+    "candidates for half-spaces": lambda c: c.draw(
+        Draw(Candidates(SPACES, {"huge": LONG[None, :2]}), "flat", 2), price=PRICE
+    ),
     "a threshold at the border": lambda c: c.open_epoch(EpochTerms(BORDER, 2, PRICE, PRICE, None)),
-    "a cap that is no whole number": lambda c: c.open_epoch(EpochTerms(3, 2.5, PRICE, PRICE, None)),
+    "a cap that is no whole number": lambda c: c.open_epoch(EpochTerms(3, _odd(2.5), PRICE, PRICE, None)),
 }
 
 
@@ -217,6 +250,30 @@ def test_is_refused_before_the_payment_and_the_look(name):
         REFUSED[name](curator)
     assert list(book.entries()) == before
     assert curator.left == left
+
+
+HALVES = Binned(("a", "huge"), ((0, 1), (0, 7, 2**39)))
+
+
+@pytest.mark.parametrize("rows", [(), ((1, 0, 2**39), (0, 1, 6), (2, 1, 2**40 - 1))])
+def test_bins_of_an_attribute_of_2_to_the_40_cells_are_counted(rows):
+    columns = {
+        name: np.array([row[i] for row in rows], dtype=np.uint64 if name == "huge" else np.uint8)
+        for i, name in enumerate(DOMAIN.names)
+    }
+    curator, _ = _curator(LooseEngine(DOMAIN, columns), noise=Exactly())
+    (table,) = curator.measure_tables([HALVES], variances=[Fraction(400)])
+    assert table.values.tolist() == ([1, 0, 0, 0, 0, 2] if rows else [0] * 6)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_weighted_candidates_may_look_at_no_attribute(count):
+    """Every candidate is right: the draw is paid for and made, on tables without weight too."""
+    curator, _ = _curator(LooseEngine(SMALL, columns_of(SMALL, (0, 0, 0, 0, count, 0))))
+    always = Candidates(where(SMALL, "a >= 0"), {"b": np.zeros((3, 2), dtype=np.int64)})
+    drawn = curator.draw(Draw(always, "flat", 2, 1, Weighting("a", (0, 1, 2), 2, 1.0)), price=PRICE)
+    assert int(drawn.values[0][0]) in range(3)
+    assert curator.score_of(drawn, price=PRICE).values.shape == (1,)
 
 
 def test_the_border_of_a_guess_does_not_tell_the_count():
@@ -256,7 +313,7 @@ def test_the_largest_public_numbers_leave_exact_scores():
     counts = np.array([bounds.RECORDS, 0, 0])
     references = np.array([-(bounds.SUMMANDS - 2), 1, -1])
     public_tables.check_references([LINE], [references])
-    engine = SimpleNamespace(cells_per_pass=3, binned=lambda tables: [counts])
+    engine: Any = SimpleNamespace(cells_per_pass=3, binned=lambda tables: [counts])
     (found,) = vault.distances(engine, [LINE], [references])
     assert int(found) == bounds.RECORDS + bounds.SUMMANDS
     assert int((np.array([found]) - np.array([-bounds.SUMMANDS]))[0]) == bounds.RECORDS + 2 * bounds.SUMMANDS

@@ -5,20 +5,23 @@ import math
 from collections import defaultdict
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from maquette.accounting.budget import SLACK_UNITS, Budget
+from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.domain import Persons, Relation
-from maquette.errors import MechanismError, ParameterError, SourceError
+from maquette.errors import LedgerError, MechanismError, ParameterError, SourceError
 from maquette.gate import curator as curator_module
 from maquette.gate import prices
 from maquette.gate.curator import DiscoveryCurator
 from maquette.questions.findings import KINDS, from_bytes, threshold_for, to_bytes
 from maquette.vault import raw as vault
 from maquette.vault.raw import open_raw
-from support.privacy_doubles import RecordingNoise, ReplayingNoise
+from support.privacy_doubles import RecordingNoise, ReplayingNoise, set_aside
 from support.privacy_tally import TallyLedger
 
 pytestmark = pytest.mark.privacy
@@ -39,13 +42,15 @@ class LooseCurator(DiscoveryCurator):
 
 
 class RawTally(TallyLedger):
+    awaits_domain = True
+
     def bind_raw(self, columns, commitment):
         assert columns
         assert commitment
 
 
 def curator_on(table, *, relation=AR, persons=None):
-    book = RawTally(budget=ROOMY, relation=relation, persons=persons)
+    book: Any = RawTally(budget=ROOMY, relation=relation, persons=persons)
     return LooseCurator(open_raw(table, ["c"], persons=persons), book, key="case", budget=ROOMY), book
 
 
@@ -78,7 +83,8 @@ def law_of(counts, *, price, delta, reach=9, **options):
     chances = discrete_gaussian(variance, reach)
     for shifts in itertools.product(chances, repeat=len(counts)):
         curator, _ = curator_on(column(counts), **options)
-        curator._noise = FixedNoise(shifts)
+        noise: Any = FixedNoise(shifts)
+        curator._noise = noise
         found = curator.common_values("c", price=price, delta=delta)
         law[found.texts, tuple(found.counts.tolist())] += math.prod(chances[z] for z in shifts)
     return law
@@ -243,7 +249,8 @@ VALUES = [
 @pytest.mark.parametrize("ask", ["kinds", "numbers", "numbers between borders", "years"])
 def test_cells_of_neighbours_move_by_one_record(ask, relation):
     base = VALUES * 3
-    tape = None
+    tape: Any = None
+    public = charged = body = tape
     moved = 1 if relation is AR else 2
     for value in [None, *VALUES]:
         rows = base if value is None else [*base, value] if relation is AR else [value, *base[1:]]
@@ -315,3 +322,57 @@ def test_half_of_delta_is_kept_for_thresholds():
     assert not Budget(1.0, thresholds=True).thresholds
     with pytest.raises(ParameterError, match="accounting 'zcdp'"):
         Budget(1.0, 1e-9, "gaussian", thresholds=True)
+
+
+def before_domain(*, relation=AR, persons=None):
+    book = Ledger.memory(
+        budget=ROOMY, relation=relation, domain_fingerprint=BEFORE_DOMAIN, name="raw", persons=persons
+    )
+    set_aside(book, "case", ROOMY)
+    return book
+
+
+CROWD = {"who": ["one person"] * 1000, "c": ["their text"] * 1000}
+
+
+@pytest.mark.parametrize("opened", [None, Persons("who", 3), Persons("c", 2)])
+def test_rows_are_bounded_as_the_ledger_says_before_they_are_read(opened, monkeypatch):
+    """A thousand rows of one person would pass the threshold for two rows of a person, and publish the text."""
+    book = before_domain(persons=Persons("who", 2))
+    table = open_raw(CROWD, ["c"], persons=opened)
+    monkeypatch.setattr(vault.RawTable, "commitment", lambda *_: pytest.fail("the table was read"))
+    before = book.receipt()
+    with pytest.raises(LedgerError, match="protects persons by 'who' with at most 2"):
+        DiscoveryCurator(table, book, key="case", budget=ROOMY)
+    assert book.receipt() == before
+
+
+def test_rows_of_persons_do_not_suit_a_ledger_of_records():
+    with pytest.raises(LedgerError, match="protects single records"):
+        DiscoveryCurator(
+            open_raw(CROWD, ["c"], persons=Persons("who", 2)), before_domain(), key="case", budget=ROOMY
+        )
+
+
+def test_rows_that_are_bounded_as_the_ledger_says_are_looked_at():
+    persons = Persons("who", 2)
+    book = before_domain(persons=persons)
+    curator = DiscoveryCurator(open_raw(CROWD, ["c"], persons=persons), book, key="case", budget=ROOMY)
+    assert not curator.common_values("c", price=Fraction(1, 1000), delta=Fraction(1, 10**9)).texts
+
+
+def test_a_ledger_with_a_domain_pays_for_no_discovery():
+    book = before_domain()
+    DiscoveryCurator(open_raw(CROWD, ["c"]), book, key="case", budget=ROOMY)
+    book.declare("0" * 64)
+    with pytest.raises(LedgerError, match="has a domain already"):
+        DiscoveryCurator(open_raw(CROWD, ["c"]), book, key="case", budget=ROOMY)
+
+
+@pytest.mark.parametrize("ask", ["kinds", "numbers", "years", "common_values"])
+def test_a_column_that_is_not_there_is_refused_before_the_payment(ask):
+    curator, book = curator_on({"c": ["1"]})
+    more = {"delta": Fraction(1, 10**6)} if ask == "common_values" else {}
+    with pytest.raises(ParameterError, match="column"):
+        getattr(curator, ask)("who", price=Fraction(1, 10), **more)
+    assert not book.charges

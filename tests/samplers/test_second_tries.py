@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,8 @@ def test_a_number_on_a_border_is_decided_by_further_bits(more, index):
         asked.append(precision)
         return [Bracket.whole(1), Bracket.whole(2)]
 
-    assert choose(SimpleNamespace(bits=lambda _: words.pop(0)), weights) == index
+    uniform: Any = SimpleNamespace(bits=lambda _: words.pop(0))
+    assert choose(uniform, weights) == index
     assert (asked, words) == ([128, 256], [])
 
 
@@ -106,7 +108,7 @@ def test_noise_in_a_norm_tries_until_a_point_lies_in_the_body(monkeypatch):
     monkeypatch.setattr(noises, "table", lambda law: SimpleNamespace(draw=lambda bits, count: None))
     monkeypatch.setattr(noises, "whole_point", lambda *_: next(points))
     source = noises.TableNoise(SeededBits(1))
-    body = SimpleNamespace(box=(1, 1))
+    body: Any = SimpleNamespace(box=(1, 1))
     assert source.norm(np.array([5, 5]), body=body, resolution=1, decay=Fraction(1, 2)).tolist() == [6, 4]
 
 
@@ -204,14 +206,18 @@ def test_a_drawn_forest_is_one_column_of_bits_per_attribute():
     assert [set(np.flatnonzero(first)), set(np.flatnonzero(second))] == [set(small[0]), set(small[1])]
 
 
-def test_weighted_records_answer_any_class_and_refuse_wide_tables(monkeypatch):
+def test_weighted_records_answer_any_class():
     engine = table_of(DOMAIN, (2, 1, 0, 3))._engine
     weighted = trellis.WeightedTable(engine, Weighting("b", (1, 2), 2, 1.0))
     assert weighted.answer(where(DOMAIN, "a = 1")).tolist() == [6]
     assert weighted.answer(Marginals(DOMAIN, (("a",),))).tolist() == [4, 6]
-    monkeypatch.setattr(trellis, "MAX_WEIGHTED_CELLS", 3)
+    assert weighted.answer(where(DOMAIN, "a >= 0")).tolist() == [10]  # looks at no attribute
+
+
+def test_weighted_tables_that_are_too_wide_are_refused_by_the_check(monkeypatch):
+    monkeypatch.setattr(check, "MAX_WEIGHTED_CELLS", 3)
     with pytest.raises(MechanismError, match="more than 3 cells"):
-        weighted.answer(where(DOMAIN, "a = 1"))
+        check.check_weight(DOMAIN, Weighting("b", (1, 2), 2, 1.0), [("a",)])
 
 
 @pytest.mark.parametrize(("atoms", "m"), [(3, 2), (2, 5), (5, 3), (1, 4)])

@@ -33,6 +33,8 @@ from maquette.queries.counting import count_tables
 MAX_MARGINS = 10**6
 MAX_PIECE_QUERIES = 2**21
 """Queries of a piece of a long class; a single margin of more is one piece."""
+MAX_LABELLED_CELLS = 2**22
+"""Cells of an attribute whose bins are listed cell by cell."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -281,9 +283,13 @@ class Binned:
 
 def labels(size: int, cut: Cuts) -> NDArray[Any]:
     """The bin of every code of an attribute."""
-    starts = np.zeros(size, dtype=np.min_scalar_type(max(len(cut) - 1, 1)))
+    starts = np.zeros(size, dtype=_label_type(cut))
     starts[list(cut[1:])] = 1
     return np.cumsum(starts, dtype=starts.dtype)
+
+
+def _label_type(cut: Cuts) -> np.dtype[Any]:
+    return np.min_scalar_type(max(len(cut) - 1, 1))
 
 
 def table_sensitivity(relation: Relation) -> int:
@@ -319,8 +325,14 @@ def count_binned(
 
 
 def _coarse(domain: Domain, columns: Columns, name: str, cut: Cuts) -> NDArray[Any]:
-    size = domain[name].size
-    return columns[name] if len(cut) == size else labels(size, cut)[columns[name]]
+    """The bin of every record: looked up in a list of all cells, or searched among the cuts if that would be long."""
+    size, codes = domain[name].size, columns[name]
+    if len(cut) == size:
+        return codes
+    if size <= MAX_LABELLED_CELLS:
+        return labels(size, cut)[codes]
+    bins = np.searchsorted(np.array(cut, dtype=np.uint64), codes.astype(np.uint64), side="right") - 1
+    return bins.astype(_label_type(cut))
 
 
 # A long class of queries in consecutive pieces, so that all answers need not be held at once.

@@ -165,6 +165,19 @@ def check_queries(domain: Domain, queries: object) -> None:
         sum(domain.cells(m) for part in parts if isinstance(part, TableQueries) for m in part.margins)
     )
     check_whole(queries.denominator, least=1, most=FACTORS, what="the denominator of the queries")
+    for part in parts:
+        if not isinstance(part, TableQueries):
+            _try_out(part)
+
+
+def _try_out(queries: Queries) -> None:
+    """Answer on one public record, in the first cell of everything: what a class cannot answer it refuses here.
+
+    A limit that a class meets while it answers would be met in the look, and by tables with records alone.
+    """
+    queries.on_rows(
+        {name: np.zeros(1, dtype=np.uint8) for name in queries.attributes or queries.domain.names}
+    )
 
 
 def check_margins(domain: Domain, margins: object) -> None:

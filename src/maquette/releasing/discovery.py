@@ -225,12 +225,7 @@ def _open(
             name=name,
             persons=persons,
         )
-    if not book.awaits_domain:
-        raise LedgerError(
-            f"ledger '{book.name}' has a domain already, which a discovery cannot change; use that domain. A discovery "
-            "comes before the first release"
-        )
-    book.require(relation=relation, domain_fingerprint=BEFORE_DOMAIN, persons=persons)
+    book.require(relation=relation, domain_fingerprint=book.domain_fingerprint, persons=persons)
     return book
 
 

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
-from maquette.errors import MechanismError, ParameterError
+from maquette.errors import ParameterError
 from maquette.queries.base import Margin, Queries, TableQueries
 from maquette.questions.atoms import Atoms, Integers, Layout
-from maquette.questions.weighting import MAX_WEIGHTED_CELLS, Weighting
+from maquette.questions.weighting import Weighting
 from maquette.samplers.brackets import Bracket, Scale, Uniform
 
 State = tuple[int, ...]
@@ -252,11 +252,6 @@ class WeightedTable:
         """Tables over a few attributes each, the weight summed out."""
         order = self.domain.names
         wide = {m: tuple(name for name in order if name in m or name == self._name) for m in margins}
-        for margin in wide.values():
-            if self.domain.cells(margin) > MAX_WEIGHTED_CELLS:
-                raise MechanismError(
-                    f"a weighted table over {', '.join(margin)} has more than {MAX_WEIGHTED_CELLS:,} cells"
-                )
         tables = self._engine.margins(list(dict.fromkeys(wide.values())))
         return {m: self._summed(tables[margin], margin) for m, margin in wide.items()}
 
@@ -270,9 +265,9 @@ class WeightedTable:
             return np.asarray(queries.from_margins(self.margins(queries.margins)), dtype=np.int64)
         names = queries.attributes
         table = self.margins([names])[names]
-        cells = np.nonzero(table)
+        cells = np.nonzero(table) if names else ()  # what looks at no attribute counts the whole weight
         rows = dict(zip(names, cells, strict=True))
-        return np.asarray(queries.on_rows(rows, weights=table[cells]), dtype=np.int64)
+        return np.asarray(queries.on_rows(rows, weights=np.atleast_1d(table[cells])), dtype=np.int64)
 
     def _summed(self, table: Integers, margin: Margin) -> Integers:
         return np.tensordot(table, self._weights, axes=([margin.index(self._name)], [0]))

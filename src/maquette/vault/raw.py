@@ -86,8 +86,10 @@ class LocalRows:
 class RawTable:
     """Columns of a source, without a declaration. Shows its header, which is public; all else is exact, and private."""
 
-    def __init__(self, rows: RawRows, columns: Sequence[str]) -> None:
+    def __init__(self, rows: RawRows, columns: Sequence[str], *, persons: Persons | None = None) -> None:
+        """`persons` says whose rows were bounded, where a person may have several; None where nobody's were."""
         self.columns = tuple(columns)
+        self.persons = persons
         self._rows = rows
 
     def spellings(self, name: str) -> tuple[tuple[str, ...], Integers]:
@@ -147,8 +149,10 @@ def open_raw(
     if persons is not None:
         check_person(opened, persons)
     if isinstance(opened, SparkTable):
-        return RawTable(SparkRows(opened, columns, na_values=na_values, persons=persons), columns)
-    return RawTable(LocalRows(opened, columns, na_values=na_values, persons=persons), columns)
+        rows: RawRows = SparkRows(opened, columns, na_values=na_values, persons=persons)
+    else:
+        rows = LocalRows(opened, columns, na_values=na_values, persons=persons)
+    return RawTable(rows, columns, persons=persons)
 
 
 def raw_commitment(source: Any, columns: Sequence[str], salt: bytes, **options: Unpack[ReadOptions]) -> str:
