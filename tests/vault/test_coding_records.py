@@ -23,9 +23,9 @@ quick = settings(deadline=None, max_examples=200)
 
 def fields_of(data: bytes, columns: int, delimiter: bytes = b",") -> list[tuple[bytes, ...]]:
     slots = np.arange(columns)
-    fields, used, _ = records.cut(data, final=True, delimiter=delimiter[0], slots=slots, count=columns)
-    assert used == len(data)
-    return list(zip(*(f.to_pylist() for f in fields), strict=True))
+    found = records.cut(data, final=True, delimiter=delimiter[0], slots=slots, count=columns)
+    assert found.used == len(data)
+    return list(zip(*(f.to_pylist() for f in found.fields()), strict=True))
 
 
 def reference(data: bytes, columns: int) -> list[tuple[bytes, ...]]:

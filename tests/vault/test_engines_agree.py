@@ -144,7 +144,7 @@ def raw_looks(raw: RawTable) -> dict[str, Any]:
 
 def raw_partitions(parts: list[pa.Table], names: list[str], persons: Persons | None = None) -> RawTable:
     frame = SparkTable(LocalFrame.of(parts))
-    return RawTable(SparkRows(frame, names, na_values=("?",), persons=persons), names)
+    return RawTable(SparkRows(frame, names, na_values=("?",), persons=persons), names, name="frame")
 
 
 @pytest.mark.parametrize("parts", [1, 7])

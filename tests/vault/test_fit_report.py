@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import maquette as mq
-from maquette.domain import Attribute, Domain, Kind
+from maquette.domain import Attribute, Domain, Kind, Never
 from maquette.errors import ParameterError, SourceError
 from maquette.vault import delimited
 from maquette.vault.readers import open_engine
@@ -175,3 +175,62 @@ def test_a_table_of_a_database(tmp_path):
     told = call("domain", "check", tmp_path / "d.json", "--table", tmp_path / "t.duckdb", "--name", "t")
     assert told.code == 0
     assert "rank: 1 (100.00 %) not declared: (missing)" in told.out
+
+
+# What the owner is told of a table as a whole, by this command and by nothing else.
+
+AGES = Domain(
+    (
+        Attribute("age", Kind.NUMERIC, bounds=(0, 100), bins=10, nullable=True),
+        Attribute("sex", Kind.CATEGORICAL, categories=("f", "m"), nullable=True, overflow=True),
+    ),
+    constraints=(Never({"age": {"to": 20}, "sex": ["m"]}),),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "remarks"),
+    [
+        ("", ["the table has no records"]),
+        ("50,f\n", []),
+        (",\n,\n", ["age: every value is missing", "sex: every value is missing"]),
+        ("old,f\nyoung,m\n", ["age: no value is a number; is it"]),
+        ("old,f\n,m\n", ["age: no value is a number (1 are missing); is it"]),
+        ("500,F\n700,\n", ["age: no value is declared", "sex: no value is declared"]),
+        ("10,m\n15,m\n30,m\n10,f\n", ["2 (50.00 %) of the records break the constraint"]),
+        ('"\n50",f\n30,"m\n"\n\n20,f\n', ["2 records go on over a line end"]),
+        ('50,f,"x\n\n30,m,x"\n20,f\n', ["1 records go on over a line end"]),
+    ],
+)
+@pytest.mark.parametrize("block", [16, 2**23])
+def test_the_owner_is_told_of_the_table_as_a_whole(text, remarks, block, tmp_path, monkeypatch):
+    monkeypatch.setattr(delimited, "BLOCK", block)
+    (tmp_path / "t.csv").write_text(f"age,sex\n{text}")
+    report = mq.fit_report(tmp_path / "t.csv", domain=AGES)
+    assert len(report.remarks) == len(remarks)
+    assert all(told.startswith(remark) for told, remark in zip(report.remarks, remarks, strict=True))
+    assert all(remark in str(report) for remark in report.remarks)
+
+
+def test_what_is_told_stays_with_the_command(tmp_path):
+    """Not the exit code, nor what a service shows where its configuration allows counts of columns."""
+    AGES.save(tmp_path / "d.json")
+    told = []
+    for name, text in (("empty", ""), ("wrong", "x,y\n10,m\n"), ("good", "50,f\n")):
+        (tmp_path / f"{name}.csv").write_text(f"age,sex\n{text}")
+        ended = call("domain", "check", tmp_path / "d.json", "--table", tmp_path / f"{name}.csv", "--json")
+        fit = json.loads(ended.out)["fit"]
+        told.append((ended.code, ended.err, len(fit["remarks"])))
+        plain = mq.fit_report(tmp_path / f"{name}.csv", domain=AGES).to_dict()
+        assert set(fit) - set(plain) == {"constraints", "records_over_lines", "remarks"}
+        assert set(plain["columns"][0]) == {
+            *("name", "records", "undeclared", "undeclared_go", "missing", "missing_go"),
+            *("overflow", "null", "clamped"),
+        }
+    assert told == [(0, "", 1), (0, "", 1), (0, "", 0)]
+
+
+def test_broken_constraints_are_those_of_the_coded_records():
+    rows = {"age": [5, 5, 19.9, 20, None, -3], "sex": ["m", "f", "m", "m", "m", "m"]}
+    report = mq.fit_report(rows, domain=AGES)
+    assert [count for _, count in report.broken] == [3]  # -3 is counted in the first cell

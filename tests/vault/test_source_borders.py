@@ -12,7 +12,7 @@ import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import SourceError
-from maquette.vault import draft, loading
+from maquette.vault import fit, loading
 from maquette.vault.counting import TableCache
 from maquette.vault.persons import ids_of
 from maquette.vault.raw import columns_of, open_raw
@@ -56,7 +56,7 @@ def test_a_day_that_no_calendar_has_is_of_no_year(text, year):
 
 def test_truth_in_a_numeric_column_is_one_and_zero():
     domain = Domain((Attribute("a", Kind.NUMERIC, bounds=(0, 2), bins=2, integer=True),))
-    report = draft.fit_report(pa.table({"a": [True, False, None]}), domain)
+    report = fit.fit_report(pa.table({"a": [True, False, None]}), domain)
     (column,) = report.columns
     assert (column.undeclared, column.missing) == (0, 1)
 
@@ -65,29 +65,29 @@ def test_a_failure_that_is_no_matter_of_encoding_is_raised_as_it_is(monkeypatch)
     def broken(source, domain):
         raise SourceError("it has changed since it was opened")
 
-    monkeypatch.setattr(draft, "_count", broken)
+    monkeypatch.setattr(fit, "_count", broken)
     domain = Domain((Attribute("a", Kind.ORDINAL, codes=3),))
     with pytest.raises(SourceError, match=r"^it has changed since it was opened$"):
-        draft.fit_report(pd.DataFrame({"a": [0, 1]}), domain)
+        fit.fit_report(pd.DataFrame({"a": [0, 1]}), domain)
 
 
 def test_counts_there_are_the_counts_here():
     """What is counted in a cluster from distinct codes is what is counted here record by record."""
     domain = Domain((Attribute("a", Kind.ORDINAL, codes=3),))
-    wide = Domain(tuple(draft._open_ended(a) for a in domain))
 
     class There:
-        domain = wide
+        def __init__(self, declared: Domain) -> None:
+            self.domain = declared
 
         def size(self) -> int:
             return 6
 
         def distinct(self, name: str):
-            cells = [0, wide["a"].overflow_cell, wide["a"].null_cell]
+            cells = [0, self.domain["a"].overflow_cell, self.domain["a"].null_cell]
             return np.array(cells), np.array([3, 2, 1])
 
-    here = draft.fit_report(pd.DataFrame({"a": [0, 0, 0, 7, 8, None]}), domain)
-    assert draft._count_there(There(), domain) == here  # pyright: ignore[reportArgumentType]
+    here = fit.fit_report(pd.DataFrame({"a": [0, 0, 0, 7, 8, None]}), domain)
+    assert fit.count_fit(domain, There) == here  # pyright: ignore[reportArgumentType]
 
 
 def test_a_moment_without_a_time_is_a_day():

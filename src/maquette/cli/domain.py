@@ -129,8 +129,10 @@ def check(
 ) -> None:
     """Explain what is wrong or risky in a domain file. Exit code 2 if something is wrong.
 
-    With --table it also counts, per column of the private table, the records that no declared cell holds: exactly and
-    unpaid, so this part is NOT PRIVATE, NOT FOR RELEASE: keep what it prints as you keep the table.
+    With --table it also counts, per column of the private table, the records that no declared cell holds, and those
+    that break a declared constraint, and says if the table is empty or a column holds nothing that is declared: exactly
+    and unpaid, so this part is NOT PRIVATE, NOT FOR RELEASE: keep what it prints as you keep the table. It does not
+    change the exit code.
 
     \b
     Example:
@@ -156,7 +158,11 @@ def check(
             "reviewed": domain.reviewed,
             "findings": listed,
         }
-        console.say_json(document | ({} if fit is None else {"fit": fit.to_dict()}))
+        if fit is not None:
+            broken = [{"constraint": said, "records": count} for said, count in fit.broken]
+            more = {"constraints": broken, "records_over_lines": fit.over_lines, "remarks": list(fit.remarks)}
+            document["fit"] = fit.to_dict() | more
+        console.say_json(document)
     else:
         console.say(repr(domain))
         for finding in findings:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from maquette.accounting.ledger import Ledger
     from maquette.queries.base import Queries
-    from maquette.vault.draft import FitReport
     from maquette.vault.engine import Engine
+    from maquette.vault.fit import FitReport
     from maquette.vault.raw import RawTable
     from maquette.vault.readers import ReadOptions
     from maquette.vault.source import SourceCheck
@@ -152,9 +152,9 @@ def fit_report(
     cell they are counted. A text file that is not in its encoding is refused with the place.
     """
     _check_domain(domain)
-    from maquette.vault import draft
+    from maquette.vault import fit
 
-    return draft.fit_report(source, domain, table=table, query=query, delimiter=delimiter, encoding=encoding)
+    return fit.fit_report(source, domain, table=table, query=query, delimiter=delimiter, encoding=encoding)
 
 
 def check_source(source: Any, **options: Unpack[ReadOptions]) -> SourceCheck:

@@ -145,7 +145,7 @@ def discover(
         thresholds=True,
     )
     raw = open_columns(source, sorted(choice.all), na_values=words, persons=persons, **reading)
-    book = _open(ledger, total, between, persons, name=_name(source, table))
+    book = _open(ledger, total, between, persons, name=raw.name)
     try:
         require_total(book, epsilon=total_epsilon, delta=total_delta)
         facts = [sorted(choice.open.items()), sorted(words), epsilon, delta]
@@ -227,11 +227,6 @@ def _open(
         )
     book.require(relation=relation, domain_fingerprint=book.domain_fingerprint, persons=persons)
     return book
-
-
-def _name(source: Any, table: str | None) -> str:
-    public = Path(source).name if isinstance(source, (str, Path)) else type(source).__name__
-    return public if table is None else f"{public}:{table}"
 
 
 def _reserve(book: Ledger, key: str, digest: str, budget: Budget) -> None:

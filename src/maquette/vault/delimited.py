@@ -22,6 +22,7 @@ import unicodedata
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -43,13 +44,48 @@ MAX_RECORD_BYTES = 2**23
 _QUOTE, _LF, _CR, _SPACE = 34, 10, 13, 32
 
 
-def cut(
-    buffer: bytes, *, final: bool, delimiter: int, slots: NDArray[np.int64], count: int
-) -> tuple[list[ArrowArray], int, bool]:
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where the wanted fields of every whole record of a buffer are; one row of each array for each of them."""
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    doubled: NDArray[np.bool_]
+    """Does it hold doubled quotes?"""
+    used: int
+    """Bytes up to the end of the last whole record."""
+    is_going_on: bool
+    """Was the last record cut, so that its line goes on after them?"""
+
+    def fields(self) -> list[ArrowArray]:
+        """The fields themselves."""
+        return [
+            _gather(self.data, *places) for places in zip(self.starts, self.ends, self.doubled, strict=True)
+        ]
+
+    def records_over_lines(self) -> int:
+        """How many records go on over a line end, if the first of the wanted fields is the first of the record.
+
+        After the line on which a record starts, and before that of the next one, there are then lines that are not
+        blank: at least the one with the closing quote.
+        """
+        if not self.starts.shape[1]:
+            return 0
+        stops = np.append(np.flatnonzero(self.data[: self.used] == _LF), self.used)
+        lengths = np.diff(stops, prepend=-1) - 1
+        is_blank = (lengths == 0) | ((lengths == 1) & (self.data[stops - 1] == _CR))
+        full_before = np.append(0, np.cumsum(~is_blank))  # lines that are not blank, before each line
+        starts: NDArray[np.int64] = self.starts[0].astype(np.int64)
+        first_lines: NDArray[np.int64] = np.searchsorted(stops, starts)
+        next_lines = np.append(first_lines[1:], len(stops))
+        return int(np.count_nonzero(full_before[next_lines] - full_before[first_lines] > 1))
+
+
+def cut(buffer: bytes, *, final: bool, delimiter: int, slots: NDArray[np.int64], count: int) -> Cut:
     """The wanted fields of every whole record of a buffer that starts at the start of a record.
 
-    `slots` says for each column of the file which of the `count` results it is, or -1. Also returned: how many
-    bytes were used, and whether the last record was cut so that its line goes on after them.
+    `slots` says for each column of the file which of the `count` results it is, or -1.
     """
     data = np.frombuffer(buffer, dtype=np.uint8)
     rows = int(np.count_nonzero(data == _LF)) + 1
@@ -59,10 +95,7 @@ def cut(
     records, used, going_on = _cut(
         data, final, delimiter, MAX_RECORD_BYTES, MAX_QUOTED_BYTES, slots, starts, ends, doubled
     )
-    fields = [
-        _gather(data, starts[i, :records], ends[i, :records], doubled[i, :records]) for i in range(count)
-    ]
-    return fields, int(used), bool(going_on)
+    return Cut(data, starts[:, :records], ends[:, :records], doubled[:, :records], int(used), bool(going_on))
 
 
 def _gather(data: Any, starts: Any, ends: Any, doubled: Any) -> ArrowArray:
@@ -219,13 +252,25 @@ class DelimitedFile(FileSource):
         )
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        self._stamp.check()
         slots = np.full(len(self.header), -1, dtype=np.int64)
         slots[[self.header.index(name) for name in columns]] = np.arange(len(columns))
+        for records, share in self._records(slots, len(columns)):
+            yield dict(zip(columns, records.fields(), strict=True)), share
+
+    def records_over_lines(self) -> int:
+        """How many records go on over a line end: quoted fields with line ends, or lines that a stray quote joined.
+
+        For the owner alone.
+        """
+        slots = np.full(len(self.header), -1, dtype=np.int64)
+        slots[0] = 0
+        return sum(records.records_over_lines() for records, _ in self._records(slots, 1))
+
+    def _records(self, slots: NDArray[np.int64], count: int) -> Iterator[tuple[Cut, float]]:
+        self._stamp.check()
         failure: SourceError | None = None
         try:
-            for fields, share in self._blocks(slots, len(columns)):
-                yield dict(zip(columns, fields, strict=True)), share
+            yield from self._blocks(slots, count)
             self._stamp.check()  # nor did it change while it was read
         except UnicodeError:
             failure = not_text(self.description, self._encoding)
@@ -234,7 +279,7 @@ class DelimitedFile(FileSource):
         if failure is not None:
             raise failure
 
-    def _blocks(self, slots: NDArray[np.int64], count: int) -> Iterator[tuple[list[ArrowArray], float]]:
+    def _blocks(self, slots: NDArray[np.int64], count: int) -> Iterator[tuple[Cut, float]]:
         total = max(1, self._path.stat().st_size)
         rest, going_on = b"", False
         with self._path.open("rb") as raw, self._as_utf8(raw) as stream:
@@ -249,11 +294,9 @@ class DelimitedFile(FileSource):
                         continue
                     block, going_on = block[end:] if end else b"", False
                 buffer = rest + block
-                fields, used, going_on = cut(
-                    buffer, final=final, delimiter=ord(self._delimiter), slots=slots, count=count
-                )
-                rest = buffer[used:]
-                yield fields, min(1.0, raw.tell() / total)
+                records = cut(buffer, final=final, delimiter=ord(self._delimiter), slots=slots, count=count)
+                rest, going_on = buffer[records.used :], records.is_going_on
+                yield records, min(1.0, raw.tell() / total)
 
     def bad_place(self) -> tuple[int, int] | None:
         """The first byte that is no text in the file's encoding, and its line; None if there is none.
@@ -384,15 +427,36 @@ class _Recoded(io.RawIOBase):
         return count
 
 
+_NAMES = (
+    # one byte is one character; mac-arabic and mac-farsi are not here: they have two bytes for a quote
+    "ascii cp037 cp1006 cp1026 cp1125 cp1140 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 cp273 "
+    "cp424 cp437 cp500 cp720 cp737 cp775 cp850 cp852 cp855 cp856 cp857 cp858 cp860 cp861 cp862 cp863 cp864 cp865 "
+    "cp866 cp869 cp874 cp875 hp-roman8 iso8859-1 iso8859-10 iso8859-11 iso8859-13 iso8859-14 iso8859-15 "
+    "iso8859-16 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9 koi8-r koi8-t "
+    "koi8-u kz1048 mac-croatian mac-cyrillic mac-greek mac-iceland mac-latin2 mac-roman mac-romanian mac-turkish "
+    "palmos ptcp154 tis-620 "
+    # several bytes, and no state that a record could leave behind for the next one
+    "utf-8 utf-8-sig utf-16 utf-16-be utf-16-le utf-32 utf-32-be utf-32-le big5 big5hkscs cp932 cp949 cp950 "
+    "euc_jis_2004 euc_jisx0213 euc_jp euc_kr gb18030 gb2312 gbk johab shift_jis shift_jis_2004 shift_jisx0213"
+)
+ENCODINGS = frozenset(_NAMES.split())
+"""Encodings in which a line end, a quote and a delimiter are written in one way only, whatever stands before them. In
+others (utf-7, unicode_escape, hz, iso2022) what a record holds can end its line, swallow it or change what follows."""
+
+
 def _codec_name(encoding: str) -> str:
     try:
         codec = codecs.lookup(encoding)
-        codec.incrementaldecoder()  # pyright: ignore[reportOptionalCall]  (some codecs have none)
         "".encode(encoding)  # codecs between bytes are none of text
     except (LookupError, TypeError, UnicodeError, ValueError):
         codec = None
     if codec is None:
         raise ParameterError(
             f"expected encoding to name a text encoding such as utf-8, latin-1 or cp1252, got encoding={encoding!r}"
+        )
+    if codec.name not in ENCODINGS:
+        raise ParameterError(
+            f"encoding={encoding!r} has several ways to write a line end or a quote, or goes on from one line to the "
+            "next, so that one record could pass for several; save the file as UTF-8"
         )
     return codec.name

@@ -36,11 +36,15 @@ def is_address(place: str) -> bool:
 
 
 def database_name(place: str) -> str:
-    """The name of the database in an address, without anything else of it."""
+    """The name of the database in an address, without anything else of it.
+
+    A password with a slash in it, not written as %2F, would pass for the path: what stands before an @ is no name.
+    """
     try:
-        return unquote(urlsplit(place).path.strip("/")) or "postgresql"
+        name = unquote(urlsplit(place).path.strip("/"))
     except ValueError:
-        return "postgresql"
+        name = ""
+    return name if name and "@" not in name else "postgresql"
 
 
 def from_address(place: str, *, table: str | None, query: str | None) -> PostgresTable:

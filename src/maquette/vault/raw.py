@@ -19,7 +19,7 @@ from maquette.questions.findings import NUMBERS
 from maquette.vault.arrow import ArrowArray
 from maquette.vault.commitment import LANES, add_records, lane_keys, seal
 from maquette.vault.persons import PersonRows, check_person, missing_words
-from maquette.vault.readers import ReadOptions, open_source
+from maquette.vault.readers import ReadOptions, open_source, public_name
 from maquette.vault.source import Source, fits
 from maquette.vault.spark import SparkTable
 from maquette.vault.spark_raw import SparkRows
@@ -86,9 +86,13 @@ class LocalRows:
 class RawTable:
     """Columns of a source, without a declaration. Shows its header, which is public; all else is exact, and private."""
 
-    def __init__(self, rows: RawRows, columns: Sequence[str], *, persons: Persons | None = None) -> None:
-        """`persons` says whose rows were bounded, where a person may have several; None where nobody's were."""
+    def __init__(
+        self, rows: RawRows, columns: Sequence[str], *, name: str, persons: Persons | None = None
+    ) -> None:
+        """`name` is what the source is called in public words. `persons` says whose rows were bounded, where a person
+        may have several; None where nobody's were."""
         self.columns = tuple(columns)
+        self.name = name
         self.persons = persons
         self._rows = rows
 
@@ -152,7 +156,7 @@ def open_raw(
         rows: RawRows = SparkRows(opened, columns, na_values=na_values, persons=persons)
     else:
         rows = LocalRows(opened, columns, na_values=na_values, persons=persons)
-    return RawTable(rows, columns, persons=persons)
+    return RawTable(rows, columns, name=public_name(source, options.get("table")), persons=persons)
 
 
 def raw_commitment(source: Any, columns: Sequence[str], salt: bytes, **options: Unpack[ReadOptions]) -> str:

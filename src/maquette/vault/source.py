@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from maquette.domain import Attribute, Domain
-from maquette.errors import SourceError
+from maquette.errors import MaquetteError, SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa
 from maquette.vault.coding import compares_numbers, is_text
 
+T = TypeVar("T")
 Batch = tuple[Mapping[str, ArrowArray], float]
 """Raw columns of some rows, and the share of the source that has been read so far."""
 
@@ -215,6 +217,17 @@ def damaged(description: str) -> SourceError:
     return SourceError(
         f"{description} is damaged or cannot be read to its end; write it again from its origin"
     )
+
+
+def read_quietly(read: Callable[[], T], description: str) -> T:
+    """What a library reads for us. Its own errors (a panic of polars is none of `Exception`) may quote the data."""
+    try:
+        return read()
+    except (MaquetteError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        failure = damaged(description)
+    raise failure
 
 
 def not_text(description: str, encoding: str | None = None) -> SourceError:

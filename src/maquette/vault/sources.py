@@ -15,7 +15,17 @@ from narwhals.exceptions import DuplicateError
 from maquette.errors import SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, ipc, pa, pq, text_array
 from maquette.vault.coding import spell_object
-from maquette.vault.source import ROWS, Batch, FileSource, FileStamp, Source, damaged, is_valid_text, not_text
+from maquette.vault.source import (
+    ROWS,
+    Batch,
+    FileSource,
+    FileStamp,
+    Source,
+    damaged,
+    is_valid_text,
+    not_text,
+    read_quietly,
+)
 
 
 class ArrowTable(Source):
@@ -67,7 +77,7 @@ class Frame(Source):
     def _convert(self, name: str) -> ArrowArray:
         series: Any = self._frame[self._frame.columns[self.header.index(name)]]
         if series.dtype == nw.Object:  # its values may be anything, so they are compared by their spelling
-            return spelled(series.to_list())
+            return read_quietly(lambda: spelled(series.to_list()), self.description)
         try:
             return series.to_arrow()
         except Exception:
@@ -94,7 +104,10 @@ def from_native(source: Any) -> Source | None:
                 f"a lazy frame of {frame.implementation.value} is not collected; collect it yourself, or open what it "
                 "reads"
             )
-        frame = frame.collect()
+        frame = read_quietly(
+            frame.collect,
+            "the lazy frame, one of whose own steps failed on a row (collect it yourself to see it),",
+        )
     if isinstance(frame, nw.DataFrame):
         return Frame(cast("nw.DataFrame[Any]", frame), "data frame")
     return None
@@ -102,7 +115,9 @@ def from_native(source: Any) -> Source | None:
 
 def from_columns(columns: Mapping[Any, Any], description: str) -> Source:
     """A plain mapping of column names to sequences of equal length."""
-    arrays = {str(name): _plain_column(values) for name, values in columns.items()}
+    arrays = read_quietly(
+        lambda: {str(name): _plain_column(values) for name, values in columns.items()}, description
+    )
     if len({len(array) for array in arrays.values()}) > 1:
         raise SourceError(f"the columns of {description} have different lengths; make them one length")
     return ArrowTable(pa.Table.from_arrays(list(arrays.values()), list(arrays)), description)
@@ -110,7 +125,10 @@ def from_columns(columns: Mapping[Any, Any], description: str) -> Source:
 
 def from_records(records: Sequence[Mapping[Any, Any]], names: Sequence[str], description: str) -> Source:
     """A plain sequence of mappings; a record without one of the names has a missing value there."""
-    return from_columns({name: [record.get(name) for record in records] for name in names}, description)
+    columns = read_quietly(
+        lambda: {name: [record.get(name) for record in records] for name in names}, description
+    )
+    return from_columns(columns, description)
 
 
 def spelled(values: Sequence[Any]) -> ArrowArray:
@@ -298,7 +316,9 @@ class Relation(Source):
         self.description = description
         self._relation: Any = relation
         self.header = tuple(relation.columns)
-        self._schema: Any = self._relation.limit(0).to_arrow_table().schema
+        self._schema: Any = read_quietly(
+            lambda: self._relation.limit(0).to_arrow_table().schema, self.description
+        )
 
     def kind(self, column: str) -> ArrowType:
         return self._schema.field(self.header.index(column)).type
