@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from starlette.requests import Request
 
 from maquette.errors import ParameterError
 from maquette.web import auth, state
-from maquette.web.auth import Door, Pace, Person
+from maquette.web.auth import Door, Person
 from maquette.web.config import Config, parse
 from maquette.web.service import Service
 from maquette.web.state import State
@@ -27,7 +28,7 @@ def config(folder: Path, **changes) -> Config:
 
 
 @pytest.fixture
-def door(tmp_path):
+def door(tmp_path) -> Any:
     return Door(config(tmp_path), State.at(tmp_path))
 
 
@@ -91,7 +92,7 @@ def test_a_token_is_known_without_the_disk_for_a_moment_and_never_after_its_end(
 def test_a_role_that_was_taken_away_is_gone_at_once(door, tmp_path):
     token = door.new_token("stella")
     cookie = door.open_browser(door.by_token(token))
-    lower = Door(config(tmp_path, people={"stella": {}}), door.store)
+    lower: Any = Door(config(tmp_path, people={"stella": {}}), door.store)
     assert lower.by_token(token).role == "analyst"
     assert lower.by_cookie(cookie).person.role == "analyst"
     gone = Door(config(tmp_path, people={}), door.store)
@@ -118,7 +119,7 @@ def test_a_proxy_speaks_for_people_only_where_it_was_set_up(tmp_path):
     (tmp_path / "secret").write_text("s" * 40)
     headers = {"x-forwarded-user": "stella", "x-maquette-proxy": "s" * 40}
     assert Door(config(tmp_path), State.at(tmp_path)).by_proxy(headers, "127.0.0.1") is None
-    door = Door(config(tmp_path, proxy={"secret": "secret"}), State.at(tmp_path))
+    door: Any = Door(config(tmp_path, proxy={"secret": "secret"}), State.at(tmp_path))
     assert door.by_proxy(headers, "127.0.0.1").name == "stella"
     assert door.by_proxy(headers, "192.0.2.1") is None
     assert door.by_proxy(headers | {"x-maquette-proxy": "wrong"}, "127.0.0.1") is None
@@ -132,31 +133,6 @@ def test_a_short_secret_of_a_proxy_is_refused(tmp_path):
         Door(config(tmp_path, proxy={"secret": "secret"}), State.at(tmp_path))
 
 
-def test_the_pace_of_one_is_not_that_of_another(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(auth.time, "monotonic", lambda: clock[0])
-    pace = Pace()
-    assert [pace.wait("anna", 3) for _ in range(3)] == [0, 0, 0]
-    assert pace.wait("anna", 3) == pytest.approx(20)
-    assert pace.wait("bert", 3) == 0
-    clock[0] = 21
-    assert pace.wait("anna", 3) == 0
-
-
-def test_the_pace_of_addresses_that_are_quiet_is_forgotten(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(auth.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(auth, "MAX_BUCKETS", 3)
-    pace = Pace()
-    for name in ("a", "b", "c"):
-        assert pace.wait(name, 1) == 0
-    clock[0] = 59
-    assert pace.wait("b", 1) > 0
-    clock[0] = 61
-    assert pace.wait("d", 1) == 0
-    assert set(pace._buckets) == {"b", "d"}
-
-
 def test_a_draft_is_described_to_its_steward_alone(tmp_path):
     """Its lists may be read off the records. An analyst learns that the table is not open yet, and no more."""
 
@@ -168,7 +144,7 @@ def test_a_draft_is_described_to_its_steward_alone(tmp_path):
 
     people = {"anna": {"tables": {"people": {"epsilon": 0.5}}}, "stella": {"role": "steward"}}
     with_table = config(tmp_path, people=people)
-    service = Service(with_table, {"people": Worker()})
+    service = Service(with_table, cast("Any", {"people": Worker()}))
     try:
         facts = {
             name: service.describe(Person(name, one.role, one), "people")
@@ -231,5 +207,5 @@ def test_a_proxy_that_says_whom_it_forwards_still_signs_people_in(tmp_path, monk
 
     monkeypatch.setattr(uvicorn, "Config", stop)
     with pytest.raises(KeyboardInterrupt):
-        server.run(app, host="127.0.0.1", port=0)
+        server.run(cast("Any", app), host="127.0.0.1", port=0)
     assert options["proxy_headers"] is False  # else the address would be what a header says

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -41,7 +41,9 @@ def serve(
         "demo-service"
     ),
     host: Annotated[str | None, typer.Option(help="The address to listen on. Default: 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port; 0 takes a free one. Default: 8765.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port, at most 65535; 0 takes a free one. Default: 8765.")
+    ] = None,
     name: Annotated[
         list[str] | None,
         typer.Option("--name", help="A host name that the site answers to; may be repeated."),
@@ -50,6 +52,16 @@ def serve(
     behind_tls: Annotated[
         bool, typer.Option("--behind-tls", help="A proxy that speaks TLS is in front of a public address.")
     ] = False,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy",
+            help="The address of a proxy that is believed when it says where a browser is; may be repeated.",
+        ),
+    ] = None,
+    requests_per_minute: Annotated[
+        int, typer.Option(min=1, help="Requests that a site over releases takes from one address.")
+    ] = 1200,
     browser: Annotated[bool, typer.Option(help="Open the page of --demo in a browser.")] = True,
 ) -> None:
     """Serve release folders to everybody, or tables to analysts who ask under a ledger.
@@ -64,58 +76,69 @@ def serve(
       maquette serve census.toml
     """
     try:
-        from maquette.web.app import LOCAL, public_site
-        from maquette.web.server import check_address, run
+        import maquette.web.app  # noqa: F401
     except ImportError as error:
         if (error.name or "maquette").startswith("maquette"):
             raise
         raise ParameterError(f"{NEEDS} ({error.name} is missing)") from None
     from maquette.web import config as configs
-    from maquette.web.explore import Catalog
 
-    if demo:
-        if places:
-            raise ParameterError("--demo brings its own table; leave the other places out")
-        _serve_tables(
-            configs.prepare_demo(output), host, port, name or [], behind_tls=behind_tls, browser=browser
-        )
-        return
-    if not places:
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "hosts": name,
+        "behind_tls": behind_tls or None,
+        "trusted_proxies": trusted_proxy,
+    }
+    options = {what: value for what, value in options.items() if value is not None}
+    if demo and places:
+        raise ParameterError("--demo brings its own table; leave the other places out")
+    if not demo and not places:
         raise ParameterError("expected a configuration, release folders, or --demo")
-    if places[0].suffix == ".toml":
-        if len(places) > 1:
-            raise ParameterError(
-                "a configuration is served by itself; start a second service for the releases"
-            )
-        _serve_tables(configs.load(places[0]), host, port, name or [], behind_tls=behind_tls, browser=False)
-        return
-    address = host or "127.0.0.1"
-    check_address(address, behind_tls=behind_tls)
+    with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends, and nothing was cut short
+        if demo:
+            _serve_tables(configs.prepare_demo(output), options, browser=browser)
+        elif places and places[0].suffix == ".toml":
+            if len(places) > 1:
+                raise ParameterError(
+                    "a configuration is served by itself; start a second service for the releases"
+                )
+            _serve_tables(configs.load(places[0]), options, browser=False)
+        elif places:
+            _serve_releases(places, options, title=title, requests_per_minute=requests_per_minute)
+
+
+def _serve_releases(
+    places: list[Path], options: dict[str, Any], *, title: str, requests_per_minute: int
+) -> None:
+    """A site without any table behind it, until it is told to end."""
+    from maquette.web import config as configs
+    from maquette.web.app import LOCAL, public_site
+    from maquette.web.explore import Catalog
+    from maquette.web.server import check_address, run
+
+    settings = configs.listening(options)
+    check_address(settings.host, behind_tls=settings.behind_tls)
     catalog = Catalog.of(places)
-    app = public_site(catalog, title=title, hosts=(*LOCAL, address, *(name or [])))
+    app = public_site(
+        catalog,
+        title=title,
+        hosts=(*LOCAL, settings.host, *settings.hosts),
+        proxies=[str(one) for one in settings.trusted_proxies],
+        requests_per_minute=requests_per_minute,
+    )
     count = len(catalog.names())
     what = f"{count} release{'s'[: count > 1]}"
-    run(app, host=address, port=8765 if port is None else port, on_start=lambda at: _say(address, at, what))
+    run(app, host=settings.host, port=settings.port, on_start=lambda at: _say(settings.host, at, what))
 
 
-def _serve_tables(
-    config: Config, host: str | None, port: int | None, names: list[str], *, behind_tls: bool, browser: bool
-) -> None:
+def _serve_tables(config: Config, options: dict[str, Any], *, browser: bool) -> None:
     """A service with workers, until it is told to end."""
-    from dataclasses import replace
-
     from maquette.web.app import service_site
     from maquette.web.server import check_address, run
     from maquette.web.service import Service
 
-    settings = config.settings
-    changes = {
-        "host": host or settings.host,
-        "port": settings.port if port is None else port,
-        "hosts": [*settings.hosts, *names],
-        "behind_tls": settings.behind_tls or behind_tls,
-    }
-    config = replace(config, settings=settings.model_copy(update=changes))
+    config = config.listening(options)
     settings = config.settings
     check_address(settings.host, behind_tls=settings.behind_tls)
     service = Service.start(config)

@@ -7,15 +7,22 @@ from typing import Annotated
 from urllib.parse import quote, urlsplit
 
 from fastapi import APIRouter, Form, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
+from maquette.web import auth, pace
 from maquette.web.auth import BrowserSession, Person
-from maquette.web.pages import page, redirect
+from maquette.web.pages import page, redirect, refuse_haste
+from maquette.web.server import COOKIE, SECURE_COOKIE
 from maquette.web.service import Service
 
 router = APIRouter(include_in_schema=False)
-COOKIE, SECURE_COOKIE = "maquette", "__Host-maquette"
+SIGN_IN = "/login"
+"""Not counted before it is known who asks: somebody at the same address must not keep others from signing in. Wrong
+tokens are counted by themselves, right ones for their person."""
+ADDRESS_FAILURES, TOKEN_FAILURES = 60, 20
+"""Wrong tokens per minute: of one address, and of one token from one address."""
 
 
 class SignInFirst(Exception):
@@ -26,20 +33,9 @@ def service_of(request: Request) -> Service:
     return request.app.state.service
 
 
-def peer(request: Request) -> str:
-    """The address that the connection comes from: that of the proxy, where there is one."""
-    return request.client.host if request.client else ""
-
-
 def sender(request: Request) -> str:
-    """The address of the browser: of the connection, or what a proxy says that the configuration trusts.
-
-    Any program on this machine connects from 127.0.0.1: that address is believed only where it is named.
-    """
-    address, settings = peer(request), service_of(request).config.settings
-    proxies = [*map(str, settings.trusted_proxies), *(settings.proxy.addresses if settings.proxy else ())]
-    forwarded = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
-    return forwarded[:64] if address in proxies and forwarded else address
+    """The address that a request comes from, as far as it can be believed."""
+    return pace.sender(request, service_of(request).config.proxies)
 
 
 def cookie_name(request: Request) -> str:
@@ -50,7 +46,7 @@ def browser_session(request: Request) -> BrowserSession | None:
     """The signed-in browser of a request, or the person that a trusted proxy names."""
     if not hasattr(request.state, "browser"):
         door = service_of(request).door
-        person = door.by_proxy(request.headers, peer(request))
+        person = door.by_proxy(request.headers, pace.peer(request))
         if person is not None:
             request.state.browser = BrowserSession(person, door.proxy_csrf(person))
         else:
@@ -63,17 +59,65 @@ def signed_in(request: Request) -> Person:
     session = browser_session(request)
     if session is None:
         raise SignInFirst
-    slow_down(request, session.person)
     return session.person
 
 
-def slow_down(request: Request, person: Person) -> None:
-    """Refuse a person who asks faster than they may."""
-    service = service_of(request)
-    wait = service.pace.wait(person.name, person.settings.requests_per_minute)
-    if wait:
-        service.count("slowed_down")
-        raise HTTPException(429, "too many requests; wait a moment", {"retry-after": str(int(wait) + 1)})
+async def count_request(request: Request) -> int:
+    """Count a request once, whatever is done for it: for the person that it is from, or for its address.
+
+    Files of the pages have a count of their own. Returns the seconds that are left to wait.
+    """
+    if request.url.path == SIGN_IN:
+        return 0
+    service, person = service_of(request), await _asker(request)
+    if person is None:
+        return service.slowed(service.visitors.count(sender(request), pace.VISITOR_REQUESTS))
+    if request.url.path.startswith("/static/"):
+        return service.slowed(service.pace.count(f"files of {person.name}", pace.VISITOR_REQUESTS))
+    return service.slowed(service.pace.count(person.name, person.settings.requests_per_minute))
+
+
+async def _asker(request: Request) -> Person | None:
+    """Who sends a request: by its token where programs ask, by its session where pages do."""
+    if is_for_programs(request.url.path):
+        request.state.token_holder = await _token_holder(request)
+        return request.state.token_holder
+    session = await run_in_threadpool(browser_session, request)
+    return None if session is None else session.person
+
+
+def is_for_programs(path: str) -> bool:
+    """Is this an address at which tokens count? Cookies do not count there, so that no other site can use them."""
+    return path.startswith("/api/") or path == "/metrics"
+
+
+async def _token_holder(request: Request) -> Person | None:
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not text:
+        return None
+    person = service_of(request).door.by_recent_token(text.strip())
+    if person is None:  # a look at the disk, or a slow digest
+        return await run_in_threadpool(holder_of, request, text.strip())
+    return person
+
+
+def holder_of(request: Request, token: str) -> Person | None:
+    """The person of a token, None if it is wrong. Wrong ones are counted, for the address and for the token they name.
+
+    Too many wrong secrets of one token from one address are refused before another digest is computed; too many wrong
+    tokens of one address are refused as such. The right token of anybody else is let in all the same.
+    """
+    service, address = service_of(request), sender(request)
+    door, named = service.door, f"{auth.token_id(token)} from {address}"
+    wait = 0 if door.is_remembered(token) else service.failures.wait(named, TOKEN_FAILURES)
+    person = None if wait else door.by_token(token)
+    if person is None:
+        service.count("sign_in_failures")
+        if door.is_issued(token):
+            wait = max(wait, service.failures.count(named, TOKEN_FAILURES))
+        wait = max(wait, service.failures.count(address, ADDRESS_FAILURES))
+    refuse_haste(wait, "wrong tokens")
+    return person
 
 
 def check_form(request: Request, csrf: str) -> Person:
@@ -106,13 +150,11 @@ def login(
     service = service_of(request)
     if not is_same_site(request):
         raise HTTPException(403, "this form is not from this site")
-    if service.pace.wait(f"sign-in from {sender(request)}", 60):
-        raise HTTPException(429, "too many attempts; wait a minute", {"retry-after": "60"})
-    person = service.door.by_token(token.strip())
+    person = holder_of(request, token.strip())
     if person is None:
-        service.count("sign_in_failures")
         why = "this token is not valid: it is mistyped, has expired or was revoked"
         return page(request, "login.html.j2", status=401, to=to, problem=why, is_demo=service.config.is_demo)
+    refuse_haste(service.slowed(service.pace.count(person.name, person.settings.requests_per_minute)))
     return _enter(request, person, to)
 
 

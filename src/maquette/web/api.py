@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from maquette.results.document import plain
 from maquette.web import explore
-from maquette.web.access import service_of, slow_down
+from maquette.web.access import service_of
 from maquette.web.api_values import (
     Answer,
     Column,
@@ -68,19 +67,15 @@ router = APIRouter(prefix="/api/v1", responses=responses())
 bearer = HTTPBearer(auto_error=False, description="A token of the steward, mq_...")
 
 
-async def token_holder(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+def token_holder(
+    request: Request, _credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Person:
-    """Whose token a request carries. Cookies do not count here, so that no other site can use them."""
-    door, text = service_of(request).door, None if credentials is None else credentials.credentials
-    person = None if text is None else door.by_recent_token(text)
-    if person is None and text is not None:  # a look at the disk, or a slow digest
-        person = await run_in_threadpool(door.by_token, text)
+    """Whose token a request carries, which was looked at when the request was counted."""
+    person: Person | None = request.state.token_holder
     if person is None:
         raise HTTPException(
             401, "expected a valid token: Authorization: Bearer mq_...", {"www-authenticate": "Bearer"}
         )
-    slow_down(request, person)
     return person
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
@@ -17,22 +18,48 @@ from maquette.errors import MaquetteError, RateExceeded
 from maquette.web import site
 from maquette.web.explore import Catalog
 from maquette.web.link import WorkerGone
-from maquette.web.pages import STATIC, Frame, FrameOf, problem, redirect, refusal, status_of, words_of
+from maquette.web.pace import VISITOR_REQUESTS, Pace, sender
+from maquette.web.pages import (
+    STATIC,
+    Frame,
+    FrameOf,
+    problem,
+    redirect,
+    refusal,
+    refuse_haste,
+    status_of,
+    words_of,
+)
 from maquette.web.server import Guard
 from maquette.web.service import Service
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+HEALTH = "/healthz"
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 log = logging.getLogger("maquette.web")
 
 
-def public_site(catalog: Catalog, *, title: str = "maquette", hosts: Sequence[str] = LOCAL) -> FastAPI:
-    """Releases for everybody: no sign-in, no table, no ledger, nothing that could be spent."""
-    names = catalog.names()
+def public_site(
+    catalog: Catalog,
+    *,
+    title: str = "maquette",
+    hosts: Sequence[str] = LOCAL,
+    proxies: Sequence[str] = (),
+    requests_per_minute: int = VISITOR_REQUESTS,
+) -> FastAPI:
+    """Releases for everybody: no sign-in, no table, no ledger, nothing that could be spent.
+
+    One address may send `requests_per_minute`; `proxies` are believed when they say which address that is.
+    """
+    names, visitors = catalog.names(), Pace()
     frame = Frame(title, (("Releases", "/releases"),))
-    app = bare(frame_of=lambda _: frame, title=title, hosts=hosts)
+
+    async def count_request(request: Request) -> int:
+        return visitors.count(sender(request, proxies), requests_per_minute)
+
+    app = bare(frame_of=lambda _: frame, count_request=count_request, title=title, hosts=hosts)
     app.state.catalog = catalog
     app.state.visible_releases = lambda _request: names
     app.include_router(site.router)
@@ -61,12 +88,15 @@ def service_site(service: Service) -> FastAPI:
         links = STEWARD_LINKS if session.person.is_steward else LINKS
         return Frame(settings.title, links, session.person.name, session.person.role, session.csrf)
 
+    proxy = () if settings.proxy is None else (settings.proxy.header,)
     app = bare(
         frame_of=frame_of,
+        count_request=access.count_request,
         title=settings.title,
         hosts=(*LOCAL, settings.host, *settings.hosts),
         is_secure=service.config.is_secure,
         tick=settings.tick_milliseconds / 1000,
+        identifying=proxy,
     )
     app.state.service = service
     app.state.catalog = service.catalog
@@ -88,26 +118,48 @@ def service_site(service: Service) -> FastAPI:
     return app
 
 
+CountRequest = Callable[[Request], Awaitable[int]]
+"""Counts a request for whoever it is from; the seconds that are left to wait, 0 if it may go on."""
+
+
 class Guarded(FastAPI):
     """An application inside its guard, which is the outermost layer: its headers are on the reply to a failure too."""
 
-    def __init__(self, *, hosts: Sequence[str], is_secure: bool, tick: float, title: str) -> None:
-        super().__init__(title=title, version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
-        self._guard: dict[str, Any] = {"hosts": tuple(hosts), "is_secure": is_secure, "tick": tick}
+    def __init__(self, *, title: str, **guard: Any) -> None:
+        super().__init__(
+            title=title,
+            version=__version__,
+            docs_url=None,
+            redoc_url=None,
+            openapi_url=None,
+            dependencies=[Depends(keep_pace)],
+        )
+        self._guard = guard
 
     def build_middleware_stack(self) -> ASGIApp:
         return Guard(super().build_middleware_stack(), **self._guard)
 
 
-def bare(
-    *, frame_of: FrameOf, title: str, hosts: Sequence[str], is_secure: bool = False, tick: float = 0.0
-) -> FastAPI:
-    """An application with guards, style sheets, health and refusals, and no pages yet."""
-    app = Guarded(hosts=hosts, is_secure=is_secure, tick=tick, title=title)
-    app.state.frame_of = frame_of
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+async def keep_pace(request: Request) -> None:
+    """Refuse who asks faster than they may. Every route does this first, and once; being alive is told to anybody."""
+    if request.url.path != HEALTH:
+        refuse_haste(await request.app.state.count_request(request))
 
-    @app.get("/healthz", include_in_schema=False)
+
+def bare(
+    *, frame_of: FrameOf, count_request: CountRequest, title: str, hosts: Sequence[str], **guard: Any
+) -> FastAPI:
+    """An application with guards, style sheets, health and refusals, and no pages yet. `guard` is for `Guard`."""
+    app = Guarded(title=title, hosts=tuple(hosts), **guard)
+    app.state.frame_of = frame_of
+    app.state.count_request = count_request
+    files = StaticFiles(directory=STATIC)
+
+    @app.api_route("/static/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def static(request: Request, path: str) -> Response:
+        return await files.get_response(path, request.scope)
+
+    @app.get(HEALTH, include_in_schema=False)
     def health() -> dict[str, str]:
         return {"status": "alive"}
 
@@ -125,7 +177,7 @@ def on_refusal(request: Request, error: Exception) -> Response:
     }
     response = refuse(request, status_of(error), words_of(error), kind=type(error).__name__, **numbers)
     if isinstance(error, (RateExceeded, WorkerGone)):
-        response.headers["retry-after"] = str(int(getattr(error, "seconds", 1)) + 1)
+        response.headers["retry-after"] = str(max(math.ceil(getattr(error, "seconds", 1)), 1))
     return response
 
 

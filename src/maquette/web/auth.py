@@ -1,4 +1,4 @@
-"""Who is asking: tokens that are shown once, browser sessions with a CSRF token, and a limit on requests.
+"""Who is asking: tokens that are shown once, and browser sessions with a CSRF token.
 
 A token is `mq_ID_SECRET`, 256 random bits. Stored is its scrypt digest; a digest that matched is remembered for a while
 in memory by the SHA-256 of the token, so that not every request pays for scrypt. Expiry and revocation are looked at
@@ -28,8 +28,6 @@ SCRYPT: dict[str, int] = {"n": 2**14, "r": 8, "p": 1, "dklen": 32}
 MAX_MATCHES = 4096
 ROW_SECONDS = 1.0
 """How long a token's row is believed: one that another process revoked ends within this time, our own at once."""
-MAX_BUCKETS = 10_000
-"""People and addresses whose pace is remembered before those that were quiet for a minute are forgotten."""
 MAX_AT_ONCE = 2
 """Digests that are computed at one time: each takes 16 MB and a twentieth of a second."""
 
@@ -103,33 +101,35 @@ class Door:
 
     def by_token(self, text: str) -> Person | None:
         """The person of a token; None if it is wrong, expired or revoked."""
-        parts = text.split("_", 2)
-        if len(text) > 200 or len(parts) != 3 or parts[0] != "mq":
+        name = token_id(text)
+        row = None if name is None else self._valid(name)
+        if name is None or row is None:
             return None
-        row = self._valid(parts[1])
-        if row is None:
-            return None
-        mark = hashlib.sha256(text.encode("utf-8", "replace")).digest()
-        if not self._is_remembered(mark, parts[1]):
+        if not self.is_remembered(text):
             with self._slow:
-                matches = hmac.compare_digest(_digest(parts[2], row["salt"]), row["digest"])
+                matches = hmac.compare_digest(_digest(text.split("_", 2)[2], row["salt"]), row["digest"])
             if not matches:
                 return None
-            self._remember(mark, parts[1])
-        return self._person(row["person"], parts[1])
+            self._remember(_secret_mark(text), name)
+        return self._person(row["person"], name)
 
     def by_recent_token(self, text: str) -> Person | None:
         """The person of a token that was looked at just now; None means that nobody knows yet, see `by_token`."""
-        parts = text.split("_", 2)
-        if len(text) > 200 or len(parts) != 3:
-            return None
         with self._mutex:
-            recent = self._rows.get(parts[1])
+            recent = self._rows.get(token_id(text) or "")
             is_recent = recent is not None and time.monotonic() - recent[0] < ROW_SECONDS
-        mark = hashlib.sha256(text.encode("utf-8", "replace")).digest()
-        if not is_recent or not self._is_remembered(mark, parts[1]):
-            return None
-        return self.by_token(text)
+        return self.by_token(text) if is_recent and self.is_remembered(text) else None
+
+    def is_remembered(self, text: str) -> bool:
+        """Was this token right before? Then no digest is needed to know it again."""
+        name = token_id(text)
+        with self._mutex:
+            return name is not None and self._matches.get(_secret_mark(text)) == name
+
+    def is_issued(self, text: str) -> bool:
+        """Does a token name one that was made and has not ended, whatever its secret is?"""
+        name = token_id(text)
+        return name is not None and self._valid(name) is not None
 
     def _valid(self, name: str) -> dict[str, Any] | None:
         with self._mutex:
@@ -145,10 +145,6 @@ class Door:
                 while len(self._rows) > MAX_MATCHES:
                     self._rows.pop(next(iter(self._rows)))
         return None if row["revoked"] is not None or row["expires"] < time.time() else row
-
-    def _is_remembered(self, mark: bytes, name: str) -> bool:
-        with self._mutex:
-            return self._matches.get(mark) == name
 
     def _remember(self, mark: bytes, name: str) -> None:
         with self._mutex:
@@ -209,36 +205,22 @@ class Door:
         return hmac.new(self._proxy_secret, f"csrf {person.name}".encode(), hashlib.sha256).hexdigest()
 
 
-class Pace:
-    """Requests per minute of one person, in memory: a bucket that fills evenly. Keeps one from stopping others."""
-
-    def __init__(self) -> None:
-        self._buckets: dict[str, tuple[float, float]] = {}
-        self._mutex = threading.Lock()
-
-    def wait(self, name: str, per_minute: int) -> float:
-        """Zero if the request may go on, else the seconds until it may."""
-        now = time.monotonic()
-        with self._mutex:
-            if (
-                len(self._buckets) >= MAX_BUCKETS and name not in self._buckets
-            ):  # one untouched for a minute is full
-                self._buckets = {who: one for who, one in self._buckets.items() if now - one[1] < 60}
-            level, at = self._buckets.get(name, (float(per_minute), now))
-            level = min(level + (now - at) * per_minute / 60, float(per_minute))
-            if level < 1:
-                self._buckets[name] = (level, now)
-                return (1 - level) * 60 / per_minute
-            self._buckets[name] = (level - 1, now)
-            return 0.0
+def token_id(text: str) -> str | None:
+    """The part of a token that names it and is no secret; None for what is no token."""
+    parts = text.split("_", 2)
+    return parts[1] if len(text) <= 200 and len(parts) == 3 and parts[0] == "mq" else None
 
 
 def _digest(secret: str, salt: bytes) -> bytes:
     return hashlib.scrypt(secret.encode("utf-8", "replace"), salt=salt, **SCRYPT)
 
 
+def _secret_mark(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()
+
+
 def _mark(cookie: str) -> str:
-    return hashlib.sha256(cookie.encode("utf-8", "replace")).hexdigest()
+    return _secret_mark(cookie).hex()
 
 
 def _secret(path: Path) -> bytes:

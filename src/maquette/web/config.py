@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, IPvAnyAddress, ValidationError
 
@@ -19,12 +19,16 @@ NAME = r"^[a-z0-9][a-z0-9_.-]{0,39}$"
 """What tables and people may be called: it stands in addresses, file names and keys of ledgers."""
 
 
+COMMAND_LINE = "the command line"
 ANALYST = "web-"
 """What the names of analysts in the ledger begin with, so that sessions of the command line are not touched."""
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_Kind = TypeVar("_Kind", bound=_Strict)
 
 
 class TableSettings(_Strict):
@@ -96,7 +100,20 @@ class ProxySettings(_Strict):
     """A file with a secret that the proxy sends as x-maquette-proxy, so that nobody else can speak for it."""
 
 
-class Settings(_Strict):
+class ListenSettings(_Strict):
+    """Where a site or a service listens, and which names and proxies it knows."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8765, ge=0, le=65535)
+    hosts: list[str] = Field(default_factory=list)
+    """The names that the service answers to, besides its address."""
+    behind_tls: bool = False
+    trusted_proxies: list[IPvAnyAddress] = Field(default_factory=list)
+    """Addresses of proxies that are believed when they say where a browser is (X-Forwarded-For), so that the
+    pace of requests is that of each browser; those of `proxy` are too."""
+
+
+class Settings(ListenSettings):
     """The whole file."""
 
     title: str = Field(default="maquette", max_length=80)
@@ -104,14 +121,6 @@ class Settings(_Strict):
     """The folder of tokens, jobs and releases; made for its owner only."""
     database: str | None = None
     """A PostgreSQL URL for tokens and jobs, where several processes serve; by default SQLite in the folder."""
-    host: str = "127.0.0.1"
-    port: int = Field(default=8765, ge=0, le=65535)
-    hosts: list[str] = Field(default_factory=list)
-    """The names that the service answers to, besides its address."""
-    behind_tls: bool = False
-    trusted_proxies: list[IPvAnyAddress] = Field(default_factory=list)
-    """Addresses of proxies that are believed when they say where a browser is (X-Forwarded-For), so that sign-ins are
-    slowed down browser by browser; those of `proxy` are too."""
     tick_milliseconds: int = Field(default=25, ge=0, le=1000)
     """Replies to questions go out on multiples of this time."""
     token_days: int = Field(default=90, ge=1, le=3650)
@@ -169,9 +178,23 @@ class Config:
         folder = self.settings.tables[name].folder
         return self.state if folder is None else self.place(folder)
 
+    def listening(self, options: Mapping[str, Any]) -> Config:
+        """The same with what the command line says: another address, further names and proxies."""
+        settings = self.settings.model_dump()
+        further = {
+            name: [*settings[name], *value] for name, value in options.items() if isinstance(value, list)
+        }
+        return replace(self, settings=parse(settings | dict(options) | further, COMMAND_LINE))
+
     @property
     def is_secure(self) -> bool:
         return self.settings.behind_tls
+
+    @property
+    def proxies(self) -> list[str]:
+        """Addresses that are believed when they say where a browser is."""
+        named = self.settings.proxy.addresses if self.settings.proxy else ()
+        return [*map(str, self.settings.trusted_proxies), *named]
 
 
 def load(path: Path, *, is_demo: bool = False) -> Config:
@@ -187,20 +210,30 @@ def load(path: Path, *, is_demo: bool = False) -> Config:
     return Config(parse(data, str(path)), path.resolve().parent, path.resolve(), is_demo)
 
 
+def listening(options: Mapping[str, Any]) -> ListenSettings:
+    """Where a site over releases listens, by the command line alone."""
+    return _checked(ListenSettings, options, COMMAND_LINE)
+
+
 def parse(data: Mapping[str, Any], place: str) -> Settings:
     """The settings, if every one of them is right."""
+    settings = _checked(Settings, data, place)
+    problems = list(_problems(settings))
+    if problems:
+        raise ParameterError(f"{place}: {'; '.join(problems)}")
+    return settings
+
+
+def _checked(kind: type[_Kind], data: Mapping[str, Any], place: str) -> _Kind:
+    """Settings of a kind, if each of them by itself is right."""
     try:
-        settings = Settings.model_validate(dict(data))
+        return kind.model_validate(dict(data))
     except ValidationError as error:
         lines = [
             f"{'.'.join(str(part) for part in one['loc'])}: {_what_is_wrong(one)}"
             for one in error.errors()[:10]
         ]
         raise ParameterError(f"{place}: {'; '.join(lines)}") from None
-    problems = list(_problems(settings))
-    if problems:
-        raise ParameterError(f"{place}: {'; '.join(problems)}")
-    return settings
 
 
 def _what_is_wrong(one: Any) -> str:
@@ -208,7 +241,8 @@ def _what_is_wrong(one: Any) -> str:
     if one["type"] == "missing":
         return "this setting is missing"
     if one["type"] != "extra_forbidden":
-        return str(one["msg"]).replace("Input should be", "expected")
+        got = f", got {one['input']}" if isinstance(one["input"], (int, float)) else ""
+        return str(one["msg"]).replace("Input should be", "expected") + got
     places: dict[str, type[BaseModel]] = {
         "tables": TableSettings,
         "people": PersonSettings,

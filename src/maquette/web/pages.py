@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from starlette.exceptions import HTTPException
 
 from maquette import __version__
 from maquette.errors import (
@@ -136,6 +137,12 @@ def words_of(error: MaquetteError) -> str:
 
 
 _HIDDEN = ((LedgerError, "ledger"), (SourceError, "table"))
+
+
+def refuse_haste(seconds: int, what: str = "requests") -> None:
+    """Refuse who has to wait so many whole seconds; 0 goes on."""
+    if seconds:
+        raise HTTPException(429, f"too many {what}; wait {seconds} s", {"retry-after": str(seconds)})
 
 
 def problem(status: int, detail: str, **more: Any) -> JSONResponse:

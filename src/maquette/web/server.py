@@ -149,13 +149,30 @@ _FIXED = (
 )
 
 
+COOKIE, SECURE_COOKIE = "maquette", "__Host-maquette"
+"""What the cookie of a session is called, without and with TLS."""
+ONCE = (
+    "host", "authorization", "cookie", "origin", "sec-fetch-site", "content-length", "content-type",
+    "idempotency-key", "x-maquette-proxy",
+)  # fmt: skip
+"""Headers that say who asks, where and for what. Of two nobody could say which one counts: they are refused."""
+
+
 class Guard:
-    """Refuses strange hosts and large or slow bodies, and puts the headers of safety on every reply."""
+    """Refuses strange hosts, doubled headers and large or slow bodies; puts the headers of safety on every reply."""
 
     def __init__(
-        self, app: ASGIApp, *, hosts: Sequence[str], is_secure: bool = False, tick: float = 0.0
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Sequence[str],
+        is_secure: bool = False,
+        tick: float = 0.0,
+        identifying: Sequence[str] = (),
     ) -> None:
         """`hosts` are the names that this service answers to; `is_secure` if the way to the browser is TLS.
+
+        `identifying` are further headers that say who asks, of which a request has at most one.
 
         Replies to questions leave on multiples of `tick` seconds after the question came: how long a look at the table
         took is rounded up to that. It is a stall, not a random delay, which would average out.
@@ -163,6 +180,7 @@ class Guard:
         self._app = app
         self._tick = tick
         self._hosts = frozenset(name.lower() for name in hosts)
+        self._once = tuple(name.lower() for name in (*ONCE, *identifying))
         self._headers = _FIXED
         if is_secure:
             self._headers = (*_FIXED, (b"strict-transport-security", b"max-age=31536000"))
@@ -187,6 +205,10 @@ class Guard:
                 message = {**message, "headers": headers}
             await send(message)
 
+        twice = _doubled(scope["headers"], self._once)
+        if twice is not None:
+            await _refuse(send_with_headers, 400, f"expected one {twice}, got several; send it once")
+            return
         headers = dict(scope["headers"])
         if _host(headers.get(b"host", b"")) not in self._hosts:
             await _refuse(send_with_headers, 421, "this service has another name; see its setting hosts")
@@ -229,6 +251,17 @@ def _bounded(receive: Receive) -> Receive:
         return message
 
     return next_message
+
+
+def _doubled(headers: Sequence[tuple[bytes, bytes]], once: Sequence[str]) -> str | None:
+    """The header, or the cookie of ours, that a request has more than once."""
+    names = [name.decode("latin-1").lower() for name, _ in headers]
+    for name in once:
+        if names.count(name) > 1:
+            return f"header {name}"
+    cookies = next((value.decode("latin-1") for name, value in headers if name.lower() == b"cookie"), "")
+    sent = [piece.partition("=")[0].strip() for piece in cookies.split(";")]
+    return next((f"cookie {name}" for name in (COOKIE, SECURE_COOKIE) if sent.count(name) > 1), None)
 
 
 def _host(header: bytes) -> str:

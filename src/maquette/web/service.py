@@ -19,11 +19,12 @@ from typing import Any
 from maquette.domain import Domain
 from maquette.errors import KeyReused, MaquetteError, ParameterError, ReleaseError
 from maquette.web import state
-from maquette.web.auth import Door, Pace, Person
+from maquette.web.auth import Door, Person
 from maquette.web.config import Config
 from maquette.web.explore import Catalog, free_name, short_name
 from maquette.web.jobs import CANCELLED, DONE, FAILED, RUNNING
 from maquette.web.link import Keeper, Link, WorkerGone
+from maquette.web.pace import Pace
 from maquette.web.pages import Forbidden, Missing, words_of
 from maquette.web.requests import DiscoveryRequest, ReleaseRequest
 from maquette.web.state import State, only_for_owner
@@ -49,7 +50,8 @@ class Service:
         self.keepers = dict(keepers or {})
         self.store = State.at(config.state, config.settings.database)
         self.door = Door(config, self.store)
-        self.pace = Pace()
+        self.pace, self.visitors, self.failures = Pace(), Pace(), Pace()
+        """Requests of people, requests of addresses without a person, and wrong tokens."""
         self.catalog = Catalog({}, check=self._check_release)
         self.counts: dict[str, int] = {}
         self._mutex = threading.Lock()
@@ -93,6 +95,12 @@ class Service:
         """For the metrics: public events only."""
         with self._mutex:
             self.counts[what] = self.counts.get(what, 0) + 1
+
+    def slowed(self, seconds: int) -> int:
+        """The same seconds; counted where somebody has to wait."""
+        if seconds:
+            self.count("slowed_down")
+        return seconds
 
     # --- tables -----------------------------------------------------------------------------------------------------
 
