@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from maquette.cli.app import app
+from maquette.cli.review import review_columns
 from maquette.domain import Attribute, Domain, Kind, Never, review
 from maquette.domain.file import to_text
 from maquette.errors import DomainError
@@ -133,3 +135,41 @@ def test_an_interrupted_review_says_what_is_written(file):
     assert code == 130
     assert "What was answered is in" in out
     assert "paid" not in out
+
+
+def test_a_question_mark_explains_the_answers(file):
+    code, out = run(file, "--by", "Ann", typed="?\nq\n")
+    assert code == 0
+    assert "d  drop: take the column out" in out
+    assert "please answer" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], ""),
+        (["--by", "Ann"], "x"),
+        (["--by", " "], "c"),
+        (["--by", "Ann"], "?"),
+        (["--by", "Ann"], "e\n"),
+    ],
+)
+def test_an_input_that_answers_nothing_ends_the_review(file, words, line):
+    """An endless one was asked for ever, at the full speed of a processor."""
+    code, out = run(file, *words, typed=f"{line}\n" * 10_000)
+    assert code == 130
+    assert "What was answered is in" in out
+    assert len(out) < 80_000
+
+
+@pytest.mark.parametrize(
+    "failure", [EOFError, OSError(5, "input"), RuntimeError("lost sys.stdin"), ValueError]
+)
+def test_an_input_that_is_gone_ends_the_review(file, failure, monkeypatch):
+    def gone(*_: object, **__: object) -> str:
+        raise typer.Abort if failure is EOFError else failure
+
+    monkeypatch.setattr(typer, "prompt", gone)
+    with pytest.raises(typer.Exit) as ended:
+        review_columns(file, by="Ann")
+    assert ended.value.exit_code == 130

@@ -58,7 +58,7 @@ def draft(
     """
     from maquette.domain.file import to_text
     from maquette.gate.handle import draft as draft_domain
-    from maquette.results.folder import write_text
+    from maquette.results.folder import write_domain
 
     domain = draft_domain(source, **asdict(place), na_values=na_values or ())
     if output is None:
@@ -68,15 +68,18 @@ def draft(
         raise DomainError(
             f"{output} exists and may be reviewed already, so it is not overwritten; choose another place"
         )
-    write_text(output, to_text(domain))
-    risky = [name for name, note in domain.notes["columns"].items() if "risk" in note]
+    write_domain(output, domain)
+    columns, left_out = domain.notes["columns"], domain.notes.get("left_out", {})
+    risky = [name for name, note in (columns | left_out).items() if "risk" in note]
     console.say(f"wrote {output}: an unreviewed draft of {len(domain)} columns")
-    for name, note in domain.notes["columns"].items():
+    for name, note in columns.items():
         console.say(f"  {name}: {domain[name].kind}, from {note['from']}")
-    for name, why in domain.notes.get("left_out", {}).items():
-        console.say(f"  {name}: left out; {why}")
+    for name, note in left_out.items():
+        console.say(f"  {name}: left out; {note['why']}")
     if risky:
-        console.say(f"{len(risky)} of them may reveal people in the table: {', '.join(risky)}")
+        console.say(
+            f"{len(risky)} columns were read from private rows and may identify people: {', '.join(risky)}"
+        )
     console.say(f"next: maquette domain review {output}")
 
 
@@ -235,10 +238,9 @@ def discover(
         --total-delta 1e-6 -o people.domain.json
     """
     from maquette.domain import Domain
-    from maquette.domain.file import to_text
-    from maquette.releasing.discovery import MISSING_WORDS
+    from maquette.domain.review import MISSING_WORDS
     from maquette.releasing.discovery import discover as find
-    from maquette.results.folder import write_text
+    from maquette.results.folder import write_domain
 
     if output.exists():
         raise DomainError(
@@ -266,7 +268,7 @@ def discover(
         key=key,
         **asdict(place),
     )
-    write_text(output, to_text(result.domain))
+    write_domain(output, result.domain)
     if as_json:
         console.say_json({"domain": str(output), "columns": result.domain.notes["columns"]})
         return

@@ -11,11 +11,18 @@ import typer
 from maquette.cli import console
 from maquette.domain import Domain
 from maquette.domain import review as reviews
-from maquette.domain.file import check, parse_attribute, to_text
+from maquette.domain.file import check, parse_attribute
 from maquette.errors import DomainError, MaquetteError
 
 SHOWN_CELLS = 12
-CHOICES = "[c]onfirm, [e]dit, [d]rop, [s]kip, [q]uit"
+CHOICES = "[c]onfirm, [e]dit, [d]rop, [s]kip, [q]uit, [?] help"
+HELP = """c  confirm: it could be written down without the table; you are asked why, and that stays in the file
+e  edit: type the entry of the column again, as one line of JSON; it is confirmed afterwards
+d  drop: take the column out of the domain; it is in no release then
+s  skip: decide later; the same command comes back to it
+q  quit: what was answered is in the file already"""
+MAX_ANSWERS = 50
+"""Answers about one column, after which nobody seems to be there who reads the questions."""
 
 
 def review_without_asking(file: Path, *, by: str, accept: Sequence[str], drop: Sequence[str]) -> None:
@@ -46,7 +53,7 @@ def review_columns(file: Path, *, by: str | None) -> None:
         "could be written down without the table: from documentation, a questionnaire, a law, common sense."
     )
     try:
-        domain = _ask_about_all(file, domain, names, by or typer.prompt("Who reviews it"))
+        domain = _ask_about_all(file, domain, names, by or _ask_who())
     except (KeyboardInterrupt, typer.Abort):
         console.complain(
             f"interrupted. What was answered is in {file}; the same command continues with the rest"
@@ -68,9 +75,9 @@ def _ask_about_all(file: Path, domain: Domain, names: Sequence[str], reviewer: s
 
 def _ask_about(file: Path, domain: Domain, name: str, reviewer: str) -> Domain | None:
     """The domain after the answers about one column; None to stop here."""
-    while True:
+    for _ in range(MAX_ANSWERS):
         _show(domain, name)
-        choice = typer.prompt(CHOICES, default="s", show_default=True).strip().lower()[:1]
+        choice = _answer(CHOICES, default="s").strip().lower()[:1]
         try:
             if choice == "q":
                 return None
@@ -79,20 +86,35 @@ def _ask_about(file: Path, domain: Domain, name: str, reviewer: str) -> Domain |
             if choice == "d":
                 domain = reviews.drop(domain, name)
             elif choice == "c":
-                why = typer.prompt("Why is it public knowledge")
-                domain = reviews.confirm(domain, name, by=reviewer, why=why)
+                domain = reviews.confirm(domain, name, by=reviewer, why=_answer("Why is it public knowledge"))
             elif choice == "e":
                 domain = _edit(domain, name)
                 _write(file, domain)
                 continue
             else:
-                console.say(f"please answer with one letter: {CHOICES}")
+                console.say(HELP if choice == "?" else f"please answer with one letter: {CHOICES}")
                 continue
         except MaquetteError as error:
             console.say(f"not done: {error}")
             continue
         _write(file, domain)
         return domain
+    raise typer.Abort
+
+
+def _ask_who() -> str:
+    for _ in range(MAX_ANSWERS):
+        if (who := _answer("Who reviews it")).strip():
+            return who
+    raise typer.Abort
+
+
+def _answer(question: str, default: str = "", suffix: str = ": ") -> str:
+    """One line; an empty one is the default. The end of the input, or an input that is not there, ends the review."""
+    try:
+        return typer.prompt(question, default=default, show_default=bool(default), prompt_suffix=suffix)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise typer.Abort from error
 
 
 def _show(domain: Domain, name: str) -> None:
@@ -113,14 +135,14 @@ def _show(domain: Domain, name: str) -> None:
 def _edit(domain: Domain, name: str) -> Domain:
     """Another declaration, as the entry of the file spells it."""
     console.say("the entry of the file, to be typed again as one line of JSON:")
-    text = typer.prompt("", default=json.dumps(domain[name].entry(), ensure_ascii=False), prompt_suffix="")
+    text = _answer("", default=json.dumps(domain[name].entry(), ensure_ascii=False), suffix="")
     return reviews.edit(domain, name, parse_attribute(text))
 
 
 def _write(file: Path, domain: Domain) -> None:
-    from maquette.results.folder import write_text
+    from maquette.results.folder import write_domain
 
-    write_text(file, to_text(domain))
+    write_domain(file, domain)
 
 
 def _say_remaining(domain: Domain, file: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -19,6 +20,8 @@ from maquette.errors import DomainError, ParameterError
 
 _FILE_KEYS = ("attributes", "na_values", "reviewed", "constraints")
 """What a domain file says besides its notes."""
+DRAFT, COLUMNS, LEFT_OUT = "draft", "columns", "left_out"
+"""The notes of a draft: a warning, where the declaration of each column comes from, and why some have none."""
 
 
 @dataclass(frozen=True)  # without slots, so that look-ups can be computed once and stored
@@ -44,6 +47,8 @@ class Domain:
         if len(set(names)) < len(names):
             twice = sorted({n for n in names if names.count(n) > 1})
             raise DomainError(f"attribute names must be distinct, got {', '.join(twice)} more than once")
+        if self.reviewed:
+            object.__setattr__(self, "notes", _without_draft(self.notes))
         object.__setattr__(self, "constraints", tuple(self.constraints))
         if self.constraints:
             from maquette.domain.constraint import check_consistent
@@ -81,9 +86,19 @@ class Domain:
         from maquette.domain.file import to_text
 
         try:
-            Path(path).write_text(to_text(self), encoding="utf-8")
+            with os.fdopen(
+                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, self.file_mode), "w", encoding="utf-8"
+            ) as file:
+                if not self.reviewed:
+                    Path(path).chmod(self.file_mode)
+                file.write(to_text(self))
         except OSError as error:
             raise DomainError(f"cannot write the domain file {path}: {error.strerror}") from None
+
+    @property
+    def file_mode(self) -> int:
+        """Who may read its file, before the mask of the process: the owner alone, until it is reviewed."""
+        return 0o666 if self.reviewed else 0o600
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -180,6 +195,19 @@ class Domain:
         rows = [(a.name, str(a.kind), a.values_in_words, f"{a.size:,}") for a in self.attributes]
         head = f"{len(self)} attributes, {_big(self.size)} possible records"
         return _html.table("Domain.", ("attribute", "kind", "values", "cells"), rows, head=head)
+
+
+def _without_draft(notes: dict[str, Any]) -> dict[str, Any]:
+    """Notes without those of a draft, which speak of the rows. What is noted of columns that were found is paid for."""
+    public = {key: note for key, note in notes.items() if key not in (DRAFT, LEFT_OUT)}
+    columns = public.get(COLUMNS)
+    if _check.is_dict(columns):
+        public[COLUMNS] = {
+            name: note for name, note in columns.items() if not (_check.is_dict(note) and "from" in note)
+        }
+        if columns and not public[COLUMNS]:
+            del public[COLUMNS]
+    return public
 
 
 def _plain(value: Any) -> Any:

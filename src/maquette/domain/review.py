@@ -16,11 +16,11 @@ from typing import Any
 
 from maquette import _check
 from maquette.domain.attribute import Attribute
-from maquette.domain.domain import Domain
+from maquette.domain.domain import COLUMNS, Domain
 from maquette.errors import DomainError
 
-REVIEWS, COLUMNS = "reviews", "columns"
-"""The notes that this module reads and writes."""
+REVIEWS = "reviews"
+"""The note that this module writes, beside those of a draft."""
 
 
 def remaining(domain: Domain) -> tuple[str, ...]:
@@ -73,14 +73,16 @@ def edit(domain: Domain, name: str, attribute: Attribute) -> Domain:
 
 def _with_reviews(domain: Domain, reviews: dict[str, Any]) -> Domain:
     done = domain.reviewed or all(name in reviews for name in domain.names)
-    notes = {key: note for key, note in domain.notes.items() if not (done and key in ("draft", COLUMNS))}
-    return replace(domain, reviewed=done, notes=notes | {REVIEWS: reviews})
+    return replace(domain, reviewed=done, notes=domain.notes | {REVIEWS: reviews})
 
 
 def _note(domain: Domain, key: str) -> dict[str, Any]:
     note = domain.notes.get(key, {})
     return dict(note) if _check.is_dict(note) else {}
 
+
+MISSING_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "nan", "NaN", ".", "-")
+"""Texts that mean missing where nobody says which do: public, whatever the table holds."""
 
 # What everybody knows about usual columns, so that a draft need not take it from the private rows.
 #
@@ -163,6 +165,15 @@ class UsualNumbers:
     bins: int
     integer: bool
 
+    def serves(self, low: float, high: float) -> bool:
+        """Do values from `low` to `high` lie within its bounds, and are its cells not mostly empty with them?"""
+        least, most = self.bounds
+        return least <= low and high <= most and high - low >= USED * (most - least)
+
+
+USED = 0.25
+"""The share of its range that the values of a usual column have at least. The latitudes of a city, codes of age
+groups or three years would lie in a few cells out of a hundred."""
 
 _START, _END = r"(?:^|[_\W\d])", r"(?:$|[_\W\d])"
 
@@ -170,11 +181,14 @@ USUAL_NUMBERS = tuple(
     UsualNumbers(words, f"{_START}(?:{pattern}){_END}", bounds, bins, integer)
     for words, pattern, bounds, bins, integer in (
         ("hours of work in a week", r"hours?[_\W]?(?:per[_\W]?|a[_\W]?)?week(?:ly)?", (0, 100), 50, True),
+        ("days of a year", r"yday|doy|day[_\W]?of[_\W]?(?:the[_\W]?)?year", (0.5, 366.5), 61, True),
+        ("days of a month", r"mday|day[_\W]?of[_\W]?(?:the[_\W]?)?month", (0.5, 31.5), 31, True),
+        ("months", r"month|month[_\W]?of[_\W]?(?:the[_\W]?)?year", (0.5, 12.5), 12, True),
         ("years", r"year|yr|birth[_\W]?year|year[_\W]?of[_\W]?birth|yob", (1900, 2050), 150, True),
         ("ages", r"ages?|age[_\W]?years", (0, 100), 100, True),
         ("percentages", r"percent(?:age)?s?|pct", (0, 100), 50, False),
         ("latitudes", r"lat|latitude", (-90, 90), 180, False),
-        ("longitudes", r"lon|lng|longitude", (-180, 180), 180, False),
+        ("longitudes", r"lon|lng|(?<!how_)long|longitude", (-180, 180), 180, False),
         ("heights in centimetres", r"height[_\W]?cm", (0, 250), 50, False),
         ("weights in kilograms", r"(?:weight|mass)[_\W]?kg", (0, 250), 50, False),
         ("hours of a day", r"hours?|hour[_\W]?of[_\W]?day", (0, 24), 24, True),
@@ -184,12 +198,10 @@ USUAL_NUMBERS = tuple(
 """The first whose pattern a name meets counts."""
 
 
-def usual_numbers(name: str, *, low: float, high: float) -> UsualNumbers | None:
-    """The kind of numbers that a column of this name holds, if its values `low` to `high` are such numbers."""
-    for kind in USUAL_NUMBERS:
-        if re.search(kind.pattern, name.lower()):
-            return kind if kind.bounds[0] <= low and high <= kind.bounds[1] else None
-    return None
+def named_numbers(name: str) -> UsualNumbers | None:
+    """The kind of numbers that a column of this name should hold."""
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return next((kind for kind in USUAL_NUMBERS if re.search(kind.pattern, plain)), None)
 
 
 def usual_scale(texts: Collection[str]) -> tuple[str, ...] | None:

@@ -27,6 +27,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation, check_relation, rows_of
 from maquette.domain import values as calendars
+from maquette.domain.review import MISSING_WORDS
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import DiscoveryCurator
 from maquette.gate.handle import open_columns, raw_columns
@@ -57,8 +58,6 @@ NEARLY_ALL = 0.97
 """The share of a column's numbers, by noisy counts, that is called so."""
 MONTHS = 120
 """A calendar of more months than that goes by years."""
-MISSING_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "nan", "NaN", ".", "-")
-"""Texts that mean missing where nobody says which do: public, whatever the table holds."""
 
 
 @dataclass(frozen=True, slots=True)

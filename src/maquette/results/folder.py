@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain
+from maquette.domain.file import to_text
 from maquette.errors import LedgerError, MaquetteError, ReleaseError
 from maquette.models.answers import Answers, SmallDatabase, Unlisted
 from maquette.models.histogram import HistogramModel
@@ -220,6 +221,11 @@ def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:
         replacing.write_text(path, text, mode=mode)
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def write_domain(path: Path, domain: Domain) -> None:
+    """Write a domain file, whole or not at all; for its owner alone, until it is reviewed."""
+    write_text(path, to_text(domain), mode=domain.file_mode)
 
 
 def _write(release: Release, folder: Path, *, report: bool) -> None:

@@ -3,6 +3,10 @@
 Nothing that this module returns is private in the sense of the guarantee: it must stay with the owner until a
 person has replaced what the rows give away (lists, bounds) by public knowledge and marked it reviewed. Where the kind
 of a column is public knowledge (`domain/review.py`), the draft takes its list or its bounds from there.
+
+What one record could change has a risk in the notes of its column. The rest follows from the header, the declared
+types and public knowledge: every column is nullable, the usual words mean missing, and numbers are whole where the
+type of the column says so, or what such a column is called.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from maquette.domain import Attribute, Domain, Kind
-from maquette.domain.review import usual_numbers, usual_scale
+from maquette.domain.domain import COLUMNS, LEFT_OUT
+from maquette.domain.review import MISSING_WORDS, named_numbers, usual_scale
 from maquette.errors import DomainError, SourceError
 from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
 from maquette.vault.coding import (
@@ -35,7 +40,6 @@ MAX_CATEGORIES = 100
 MAX_CODES = 20
 """A column of whole numbers with at most so many different ones holds codes, not quantities."""
 BINS = 50
-USUAL_TOKENS = ("?", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "nan", "NaN", ".", "-")
 DRAFT_WARNING = (
     "This draft was made from the private rows, and its lists and bounds reveal them. Replace each by public "
     "knowledge, column by column, before you give this file to anybody: maquette domain review leads through it"
@@ -55,43 +59,67 @@ def draft_domain(source: Any, *, na_values: Iterable[str] = (), **options: Unpac
         raise SourceError(
             f"{opened.description} has several columns of one name; give every column its own name"
         )
-    tokens = frozenset((*USUAL_TOKENS, *na_values))
-    left_out = {name: reason for name in names if (reason := _unfit(opened, name))}
-    columns = {name: _Column(name, tokens) for name in names if name not in left_out}
+    tokens = tuple(dict.fromkeys((*MISSING_WORDS, *na_values)))
+    drafts = {name: draft for name in names if (draft := _by_type(opened, name))}
+    columns = {
+        name: _Column(name, tokens, _is_whole(opened.kind(name))) for name in names if name not in drafts
+    }
     for raw, _ in opened.batches(list(columns)) if columns else ():
         for name, values in raw.items():
             columns[name].look(values)
-    guesses = {name: column.guess() for name, column in columns.items()}
-    left_out |= {name: guess for name, guess in guesses.items() if isinstance(guess, str)}
-    drafts = [guess for guess in guesses.values() if isinstance(guess, ColumnDraft)]
-    if not drafts:
+    drafts |= {name: column.guess() for name, column in columns.items()}
+    attributes = tuple(drafts[name].attribute for name in names)
+    notes: dict[str, Any] = {"draft": DRAFT_WARNING}
+    for key, is_declared in ((COLUMNS, True), (LEFT_OUT, False)):
+        notes[key] = {name: drafts[name].note() for name in names if drafts[name].is_declared is is_declared}
+    declared = tuple(attribute for attribute in attributes if attribute is not None)
+    if not declared:
         raise DomainError("no column of the table could be drafted; write the domain by hand")
-    tokens_used = sorted({token for column in columns.values() for token in column.tokens_used})
-    notes: dict[str, Any] = {"draft": DRAFT_WARNING, "columns": {d.attribute.name: d.note() for d in drafts}}
-    if left_out:
-        notes["left_out"] = left_out
-    return Domain(tuple(d.attribute for d in drafts), tuple(tokens_used), reviewed=False, notes=notes)
+    return Domain(declared, tokens, reviewed=False, notes={key: note for key, note in notes.items() if note})
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnDraft:
     """The declaration that was guessed for a column, where it comes from, and what is risky about it."""
 
-    attribute: Attribute
+    attribute: Attribute | None
+    """None if it is left out."""
     source: str
+    """Where the declaration comes from, or why there is none."""
     risk: str | None = None
+    """What the rows, and so perhaps one record, have decided; None if that is nothing."""
+
+    @property
+    def is_declared(self) -> bool:
+        return self.attribute is not None
 
     def note(self) -> dict[str, str]:
         """The form in the notes of the domain."""
-        return {"from": self.source} | ({} if self.risk is None else {"risk": self.risk})
+        word = "from" if self.is_declared else "why"
+        return {word: self.source} | ({} if self.risk is None else {"risk": self.risk})
 
 
-def _unfit(source: Source, name: str) -> str | None:
+def _by_type(source: Source, name: str) -> ColumnDraft | None:
+    """The draft of a column whose name or type says all; None if its rows have to be seen."""
     if name != name.strip():
-        return "its name has space around it; rename the column"
+        return ColumnDraft(None, "its name has space around it; rename the column")
     kind: ArrowType = source.kind(name)
-    anything = Attribute(name, Kind.CATEGORICAL, categories=("x",))
-    return None if fits(anything, kind) else f"its type {kind} cannot be declared"
+    if not fits(Attribute(name, Kind.CATEGORICAL, categories=("x",)), kind):
+        return ColumnDraft(None, f"its type {kind} cannot be declared")
+    if pa.types.is_boolean(kind):
+        return ColumnDraft(Attribute(name, Kind.BOOLEAN, codes=2, nullable=True), "its type")
+    return None
+
+
+def _is_whole(kind: ArrowType) -> bool | None:
+    """Does a column of this type hold whole numbers? None if its type does not say."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(kind):
+        return True
+    return False if pa.types.is_floating(kind) or pa.types.is_decimal(kind) else None
+
+
+FROM_ROWS = "was seen in the rows, and one record more or less could change it: compare the documentation"
 
 
 @dataclass
@@ -99,15 +127,16 @@ class _Column:
     """What a draft needs to know of one column: bounded in size, however many rows there are."""
 
     name: str
-    tokens: frozenset[str]
+    tokens: tuple[str, ...]
+    is_whole: bool | None
+    """Whether its numbers are whole, by its declared type; None if that does not say."""
     texts: set[str] = field(default_factory=lambda: set[str]())
     """The first distinct texts, as many as a list of categories may have and one more."""
-    missing: bool = False
     numbers: bool = True
     whole: bool = True
+    """Whether the numbers that occur are whole: decides between codes and quantities, which has a risk."""
     low: float = math.inf
     high: float = -math.inf
-    tokens_used: set[str] = field(default_factory=lambda: set[str]())
 
     def __post_init__(self) -> None:
         self._gone = words(text_array(["", *self.tokens]))
@@ -116,10 +145,6 @@ class _Column:
         plain = pc.dictionary_decode(values) if pa.types.is_dictionary(values.type) else values
         distinct = pc.unique(widened(plain))
         spelled = words(distinct if is_text(distinct.type) else spell(distinct))
-        self.missing |= spelled.null_count > 0
-        for token in pc.filter(spelled, pc.is_in(spelled, value_set=self._gone)).to_pylist():
-            self.missing = True
-            self.tokens_used |= {token} - {""}
         present = pc.drop_null(spelled)
         present = pc.filter(present, pc.invert(pc.is_in(present, value_set=self._gone)))
         self._measure(present)
@@ -136,46 +161,70 @@ class _Column:
             self.low = min(self.low, float(finite.min()))
             self.high = max(self.high, float(finite.max()))
 
-    def guess(self) -> ColumnDraft | str:
-        """A declaration, or why there is none."""
+    def guess(self) -> ColumnDraft:
+        """A declaration, or why there is none. Whichever it is, the rows have decided it."""
         if not self.texts:
-            return "it holds no value; declare it by hand or leave it out"
+            return ColumnDraft(
+                None,
+                "it holds no value; declare it by hand or leave it out",
+                f"that it holds none {FROM_ROWS}",
+            )
         lower = {text.lower() for text in self.texts}
         if lower <= {"0", "1"} or lower <= {*TRUE_WORDS, *FALSE_WORDS}:
-            return ColumnDraft(self._declare(Kind.BOOLEAN, codes=2), "values that say yes or no")
+            declaration = self._declare(Kind.BOOLEAN, codes=2)
+            return ColumnDraft(
+                declaration, "values that say yes or no", f"that it has no other values {FROM_ROWS}"
+            )
         if self.numbers and math.isfinite(self.low):
             return self._numbers()
         scale = usual_scale(self.texts)
         if scale is not None:
             declaration = self._declare(Kind.ORDINAL, categories=scale, overflow=True)
-            return ColumnDraft(declaration, "a usual scale of answers, complete and in its order")
+            return ColumnDraft(
+                declaration,
+                "a usual scale of answers, complete and in its order",
+                f"that it is this scale, in this spelling, {FROM_ROWS}",
+            )
         if len(self.texts) <= MAX_CATEGORIES:
             return self._list(tuple(sorted(self.texts)))
-        return (
+        return ColumnDraft(
+            None,
             f"more than {MAX_CATEGORIES} different texts: an identifier, free text, or numbers among which some "
-            "texts mean missing (name these as na_values); declare it by hand"
+            "texts mean missing (name these as na_values); declare it by hand",
+            f"that it has so many {FROM_ROWS}",
         )
 
     def _numbers(self) -> ColumnDraft:
         """A usual kind of number, a few codes, or a quantity."""
-        usual = usual_numbers(self.name, low=self.low, high=self.high)
-        if usual is not None:
+        usual = named_numbers(self.name)
+        if usual is not None and usual.serves(self.low, self.high):
             declaration = self._declare(
-                Kind.NUMERIC, bounds=usual.bounds, bins=usual.bins, integer=usual.integer and self.whole
+                Kind.NUMERIC,
+                bounds=usual.bounds,
+                bins=usual.bins,
+                integer=usual.integer and self.is_whole is not False,
             )
-            return ColumnDraft(declaration, f"{usual.words}, whose bounds are known without the table")
+            return ColumnDraft(
+                declaration,
+                f"{usual.words}, whose bounds are known without the table",
+                f"that its values are {usual.words} {FROM_ROWS}",
+            )
         if self.whole and len(self.texts) <= MAX_CODES:
             return self._list(tuple(sorted({int(float(text)) for text in self.texts})))
         low, high = round_bounds(self.low, self.high)
         if 0 < low <= high / 2:
             low = 0
-        whole = self.whole and high - low < 2**50
-        bins = int(high - low) if whole and high - low <= 2 * BINS else BINS
-        declaration = self._declare(Kind.NUMERIC, bounds=(low, high), bins=bins, integer=whole)
+        bins = int(high - low) if self.whole and high - low <= 2 * BINS else BINS
+        integer = self.is_whole is True and bins <= high - low < 2**50
+        declaration = self._declare(Kind.NUMERIC, bounds=(low, high), bins=bins, integer=integer)
+        named = (
+            "" if usual is None else f"; if it holds {usual.words}, a map, a law or a calendar may give some"
+        )
         return ColumnDraft(
             declaration,
             "the smallest and the largest value of the table, rounded",
-            "its bounds follow the most extreme people in the table: put in bounds that the documentation gives",
+            "its bounds follow the most extreme people in the table: put in bounds that the documentation gives"
+            + named,
         )
 
     def _list(self, values: tuple[str, ...] | tuple[int, ...]) -> ColumnDraft:
@@ -191,7 +240,7 @@ class _Column:
         )
 
     def _declare(self, kind: Kind, **fields: Any) -> Attribute:
-        return Attribute(self.name, kind, nullable=self.missing, **fields)
+        return Attribute(self.name, kind, nullable=True, **fields)
 
 
 def round_bounds(low: float, high: float) -> tuple[float, float]:

@@ -16,12 +16,12 @@ from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain
 from maquette.domain import review as reviews
-from maquette.domain.file import parse_attribute, to_text
+from maquette.domain.file import parse_attribute
 from maquette.errors import LedgerError, ParameterError
 from maquette.gate.handle import raw_columns
 from maquette.releasing.discovery_plan import forecast_discovery
 from maquette.results.document import plain
-from maquette.results.folder import write_text
+from maquette.results.folder import write_domain
 from maquette.web.audit import BEFORE_LEDGER, AuditLog
 from maquette.web.config import Config
 from maquette.web.holder import Holder
@@ -121,7 +121,7 @@ class UndeclaredTable:
         return Domain.load(self._config.domain(self._name))
 
     def _store(self, domain: Domain) -> None:
-        write_text(self._config.domain(self._name), to_text(domain))
+        write_domain(self._config.domain(self._name), domain)
 
     def _open_if_reviewed(self) -> None:
         with self._mutex:
