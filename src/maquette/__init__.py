@@ -25,6 +25,7 @@ _HOMES = {
         "MaquetteWarning",
         "MechanismError",
         "MemoryLedgerWarning",
+        "MissingReceiptWarning",
         "ParameterError",
         "RateExceeded",
         "ReleaseError",

@@ -17,6 +17,7 @@ from maquette.errors import (
     MaquetteWarning as MaquetteWarning,
     MechanismError as MechanismError,
     MemoryLedgerWarning as MemoryLedgerWarning,
+    MissingReceiptWarning as MissingReceiptWarning,
     ParameterError as ParameterError,
     RateExceeded as RateExceeded,
     ReleaseError as ReleaseError,

@@ -102,5 +102,9 @@ class MemoryLedgerWarning(MaquetteWarning):
     """A ledger in memory: what was spent is forgotten with the handle of the table."""
 
 
+class MissingReceiptWarning(MaquetteWarning):
+    """A ledger with entries and without its receipt: that it was replaced by an older copy would not be noticed."""
+
+
 class WeakPrivacyWarning(MaquetteWarning):
     """A budget so large that its promise protects hardly anybody."""

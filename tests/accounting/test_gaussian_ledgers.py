@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,11 +78,16 @@ def test_a_program_that_cannot_count_so_refuses_it(tmp_path, monkeypatch):
         Ledger.open(tmp_path / "x.ledger")
 
 
+def unit_of(release: mq.Release) -> str:
+    assert release.account is not None
+    return release.account.unit
+
+
 def test_a_ledger_turned_into_the_other_kind_is_found_out(tmp_path):
     book(BY_GAUSS, tmp_path / "x.ledger").close()
     tamper(tmp_path / "x.ledger", "UPDATE account SET unit = 'rho'")
-    with Ledger.open(tmp_path / "x.ledger") as changed, pytest.raises(LedgerError, match="tampered"):
-        changed.verify()
+    with pytest.raises(LedgerError, match="tampered"):
+        Ledger.open(tmp_path / "x.ledger")
 
 
 # --- which way a release counts ---
@@ -122,7 +128,7 @@ def test_a_release_makes_such_a_ledger_and_a_later_one_follows_it(tmp_path):
     first = mq.release(table, PAIRS, epsilon=1.0, mechanism="residual", **options)
     second = mq.release(table, PAIRS, epsilon=1.0, mechanism="laplace", **options)
     third = mq.release(table, PAIRS, epsilon=0.3, mechanism="laplace", ledger=place)
-    assert [r.account.unit for r in (first, second, third)] == ["mu^2/2"] * 3
+    assert [unit_of(r) for r in (first, second, third)] == ["mu^2/2"] * 3
     assert first.budget == second.budget == Budget(1.0, 1e-6, "gaussian")
     assert third.budget == Budget(0.3)
     assert first.exactness == "approximate with a proven bound"
@@ -138,11 +144,11 @@ def test_a_release_makes_such_a_ledger_and_a_later_one_follows_it(tmp_path):
 def test_a_ledger_of_zcdp_goes_on_counting_so(tmp_path):
     ledger = book(Budget(1.0, 1e-6))
     release = mq.release(people(), PAIRS, epsilon=1.0, delta=1e-6, mechanism="residual", ledger=ledger)
-    assert (release.budget, release.account.unit) == (Budget(1.0, 1e-6), "rho")
+    assert (release.budget, unit_of(release)) == (Budget(1.0, 1e-6), "rho")
     asked = mq.release(
         people(), PAIRS, epsilon=1.0, delta=1e-6, mechanism="residual", accounting="zcdp", ledger="memory"
     )
-    assert asked.account.unit == "rho"
+    assert unit_of(asked) == "rho"
 
 
 def test_noise_is_narrower_than_by_zcdp():
@@ -150,6 +156,7 @@ def test_noise_is_narrower_than_by_zcdp():
     for way in ("gaussian", "zcdp"):
         ledger = book(Budget(1.0, 1e-9, way))
         made = mq.release(table, PAIRS, epsilon=1.0, delta=1e-9, mechanism="gaussian", ledger=ledger)
+        assert made.deviations is not None
         widths.append(made.deviations[0] * made.size.divisor)  # in counts
     assert 0.93 < widths[0] / widths[1] < 0.98
 
@@ -164,8 +171,9 @@ def test_a_stored_release_remembers_it(tmp_path):
 
 
 def test_a_wrong_word_is_refused_before_anything_is_opened(tmp_path):
+    wrong: Any = "renyi"
     with pytest.raises(ParameterError, match="accounting"):
-        mq.release(people(), PAIRS, epsilon=1.0, delta=1e-6, accounting="renyi", ledger=tmp_path / "x.ledger")
+        mq.release(people(), PAIRS, epsilon=1.0, delta=1e-6, accounting=wrong, ledger=tmp_path / "x.ledger")
     assert not (tmp_path / "x.ledger").exists()
 
 

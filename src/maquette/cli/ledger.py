@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maquette.cli import console, options
-from maquette.cli.ledger_views import check_folders
 from maquette.cli.options import AsJson, Delta, DomainFile, Epsilon, RelationName
 from maquette.errors import LedgerError
 
@@ -101,7 +100,8 @@ def show(
     from maquette.accounting.ledger import Ledger
 
     with Ledger.open(location) as book:
-        check_folders(book, location)
+        book.check_releases()
+        book.warn_without_receipt()
         payments = _payments(book)
         if plot is not None:
             from maquette.cli import ledger_views
@@ -152,8 +152,9 @@ def verify(
         for one in receipts:
             if not book.holds(one):
                 book.verify(one)  # refuses, and says what is in its place
-        folders = check_folders(book, location)
+        folders = len(book.releases_nearby())  # which verify has looked for
         nearby_receipt = book.last_receipt
+        book.warn_without_receipt()
     if as_json:
         bound = {} if bound_release is None else {"release": bound_release.checked}
         document = {

@@ -13,7 +13,6 @@ from maquette import _check
 from maquette.cli import console, options
 from maquette.cli.console import INTERRUPTED, complain
 from maquette.cli.ledger import paid_so_far
-from maquette.cli.ledger_views import check_folders
 from maquette.cli.options import (
     Accounting,
     Source,
@@ -185,7 +184,7 @@ def check_ledger(ledger: str | None, place: Path) -> None:
 
     if ledger is not None and ("://" in ledger or Path(ledger).exists()):
         with Ledger.open(ledger) as book:
-            check_folders(book, ledger, place)
+            book.check_releases(place)
 
 
 def _accounting(name: str | None) -> Literal["gaussian", "zcdp"] | None:

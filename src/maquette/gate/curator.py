@@ -17,7 +17,6 @@ from maquette import _check
 from maquette.accounting.budget import Budget
 from maquette.accounting.events import Selection
 from maquette.accounting.ledger import Ledger, Record
-from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.domain import Relation, rows_of
 from maquette.errors import LedgerError, MechanismError
 from maquette.gate import prices
@@ -381,7 +380,8 @@ class DiscoveryCurator(Barrier):
     """
 
     def __init__(self, table: RawTable, ledger: Ledger, *, key: str, budget: Budget) -> None:
-        _check_raw_owner(table, ledger)
+        ledger.require_raw(persons=table.persons)
+        ledger.bind_raw(table.columns, table.commitment(ledger.salt))
         self._raw = table
         self._begin(ledger, key=key, budget=budget)
 
@@ -389,7 +389,7 @@ class DiscoveryCurator(Barrier):
         self, ask: str, column: str, cells: int, price: Fraction, exact: Exact, **facts: Any
     ) -> NoisyCounts:
         """Counts in disjoint cells; `facts` are what the request says beside its column, public too."""
-        self._check_column(column)
+        _check.one_of(self._raw.columns, column=column)
         request: dict[str, Any] = {"ask": ask, "column": column, **facts}
         one_cell = cell_sensitivity(self.relation)
         return self._noisy_at(request, one_cell, price, exact, coordinates=cells, note={"column": column})
@@ -429,7 +429,7 @@ class DiscoveryCurator(Barrier):
             with a chance of at most delta altogether, independently of them. Where none does, both tables give the same
             law on the rest; thresholds are post-processing.
         """
-        self._check_column(column)
+        _check.one_of(self._raw.columns, column=column)
         rows = rows_of(self._ledger.persons)
         plan = self._prices.common_values(price, delta, cell_sensitivity(self.relation), rows=rows)
 
@@ -442,17 +442,3 @@ class DiscoveryCurator(Barrier):
         request = {"ask": "common values", "column": column, "threshold": plan.threshold}
         (texts, counts), receipt = self._ask(plan.event, request, look, note={"column": column})
         return FoundValues(from_bytes(texts), counts, plan.threshold, plan.law, delta, receipt)
-
-    def _check_column(self, column: str) -> None:
-        _check.one_of(self._raw.columns, column=column)
-
-
-def _check_raw_owner(table: RawTable, ledger: Ledger) -> None:
-    """A ledger before its domain pays for one table only, whose rows are bounded for those that it protects."""
-    if not ledger.awaits_domain:
-        raise LedgerError(
-            f"ledger '{ledger.name}' has a domain already, which a discovery cannot change; use that domain. A "
-            "discovery comes before the first release"
-        )
-    ledger.require(relation=ledger.relation, domain_fingerprint=BEFORE_DOMAIN, persons=table.persons)
-    ledger.bind_raw(table.columns, table.commitment(ledger.salt))

@@ -41,7 +41,7 @@ from maquette.releasing.found_cells import (
     occupied,
     share_inside,
 )
-from maquette.releasing.payment import refusal_of, require_total, warn_if_weak
+from maquette.releasing.payment import check_not_set_back, refusal_of, require_total, warn_if_weak
 
 ColumnKind = Literal["number", "text", "date"]
 Columns = Mapping[str, "Attribute | str"]
@@ -225,6 +225,7 @@ def _open(
             persons=persons,
         )
     book.require(relation=relation, domain_fingerprint=book.domain_fingerprint, persons=persons)
+    check_not_set_back(book)
     return book
 
 

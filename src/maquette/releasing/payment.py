@@ -57,7 +57,14 @@ def open_ledger(table: Table, ledger: Place, *, relation: Relation, budget: Budg
     else:
         book = _at(location, table, relation, budget)
     book.require(relation=relation, domain_fingerprint=table.domain.fingerprint, persons=table.persons)
+    check_not_set_back(book)
     return book
+
+
+def check_not_set_back(book: Ledger) -> None:
+    """Refuse a ledger that was set back behind the releases beside it, and say that its receipt is missing."""
+    book.check_releases()
+    book.warn_without_receipt(stacklevel=4)
 
 
 def require_total(book: Ledger, *, epsilon: float | None, delta: float | None) -> None:

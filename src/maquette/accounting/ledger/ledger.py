@@ -19,7 +19,7 @@ from maquette.accounting.ledger.entry import Entry, Rate, Record, canonical, che
 from maquette.accounting.ledger.reading import DOMAIN_KEY, RAW_KEY, LedgerReader
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
 from maquette.accounting.ledger.transaction import Reservation, Transaction, other_table
-from maquette.accounting.ledger.verify import Recovered, recover
+from maquette.accounting.ledger.verify import Recovered, check_opening, recover
 from maquette.domain import Persons, Relation, check_relation
 from maquette.errors import KeyReused, LedgerError, MaquetteError, ParameterError
 
@@ -141,6 +141,7 @@ class Writer:
                 version = self._store.schema_version(connection)
                 if version != self._schema_version:
                     create.check_schema(connection, location=self._store.location)
+                    check_opening(connection, location=self._store.location)
                     self._schema_version = version
                 keys = (key for job in batch for key in job.keys)
                 transaction = Transaction(connection, keys, state=state, location=self._store.location)

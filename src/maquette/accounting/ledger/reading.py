@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -15,7 +16,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from maquette.accounting.budget import UNITS, Budget, Cost, accounting_of
 from maquette.accounting.conversions import float_down
-from maquette.accounting.ledger import create, schema
+from maquette.accounting.ledger import create, folders, schema
 from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.accounting.ledger.entry import (
     Entry,
@@ -32,13 +33,13 @@ from maquette.accounting.ledger.entry import (
     read_payloads,
     to_entry,
 )
-from maquette.accounting.ledger.receipts import check
-from maquette.accounting.ledger.store import Store
+from maquette.accounting.ledger.receipts import RECEIPT, check
+from maquette.accounting.ledger.store import SqliteStore, Store
 from maquette.accounting.ledger.transaction import Envelope, open_envelopes, reserved
-from maquette.accounting.ledger.verify import verify
+from maquette.accounting.ledger.verify import check_opening, verify
 from maquette.domain import Persons, Relation
 from maquette.domain.domain import from_text
-from maquette.errors import LedgerError, ParameterError
+from maquette.errors import LedgerError, MissingReceiptWarning, ParameterError
 
 DOMAIN_KEY, RAW_KEY = "(domain)", "(raw table)"
 """Of the entries that declare the domain, and bind the table, of a ledger that was made before its domain."""
@@ -127,6 +128,8 @@ class LedgerReader:
             )
         except (ValueError, TypeError, LookupError, ParameterError):
             raise LedgerError(f"the ledger {store.location} is damaged: its account cannot be read") from None
+        with store.reading() as connection:
+            check_opening(connection, location=store.location)
         self.name, self.location, self.salt = str(row["name"]), store.location, row["salt"]
 
     @property
@@ -172,6 +175,15 @@ class LedgerReader:
                 f"ledger '{self.name}' was made for another domain; give the domain file it was made with, "
                 "or the table's own ledger. A second ledger for the same people adds to what they have paid"
             )
+
+    def require_raw(self, *, persons: Persons | None) -> None:
+        """Refuse raw rows that are bounded for others than the ledger protects, and all once a domain is declared."""
+        if not self.awaits_domain:
+            raise LedgerError(
+                f"ledger '{self.name}' has a domain already, which a discovery cannot change; use that domain. A "
+                "discovery comes before the first release"
+            )
+        self.require(relation=self.relation, domain_fingerprint=BEFORE_DOMAIN, persons=persons)
 
     def balance(self) -> Balance:
         """What is spent and left at this moment, over all processes."""
@@ -285,6 +297,20 @@ class LedgerReader:
         state = self._store.last_state()
         return None if state is None else state.end
 
+    def warn_without_receipt(self, *, stacklevel: int = 2) -> None:
+        """Say that a file with entries has no receipt beside it: nobody would notice that later ones were lost."""
+        kept = not isinstance(self._store, SqliteStore) or self.last_receipt is not None
+        if kept or self._account()["seq"] == 1:
+            return
+        warnings.warn(
+            f"the ledger {self.location} has entries and no receipt beside it ({Path(self.location).name}{RECEIPT} is "
+            "missing or empty): if it was replaced by an older copy, what was paid since is forgotten and nothing "
+            "shows it. Put that file back, or check the ledger against a receipt from before (maquette ledger verify "
+            "--receipt); the next payment writes a new one",
+            MissingReceiptWarning,
+            stacklevel=stacklevel + 1,
+        )
+
     @property
     def kept(self) -> Receipt | None:
         """Deprecated: use `last_receipt`."""
@@ -297,6 +323,22 @@ class LedgerReader:
         with self._store.reading() as connection:
             return head_at(connection, receipt.sequence) == receipt.head
 
+    def releases_nearby(self, *places: Path) -> list[tuple[Path, Receipt]]:
+        """The release folders beside the ledger's file, and beside `places`, that it paid for; with a receipt each."""
+        near = [place.absolute().parent for place in places]
+        if isinstance(self._store, SqliteStore):
+            near.append(self._store.path.absolute().parent)
+        return list(folders.receipts_in(dict.fromkeys(near), opened=self.opened))
+
+    def check_releases(self, *places: Path) -> None:
+        """Refuse a ledger that lacks a receipt of the releases near it: what they paid could be spent again."""
+        for folder, receipt in self.releases_nearby(*places):
+            if not self.holds(receipt):
+                raise LedgerError(
+                    f"the ledger {self.location} lacks entry {receipt.sequence}, whose receipt is in {folder}: it was "
+                    "cut back or replaced by an older copy after that release; put back the newest copy of the ledger"
+                )
+
     def receipt(self, entry: Entry | None = None) -> Receipt:
         """The place of an entry (of its answer, if it has one) in the chain; without an entry, the end."""
         if entry is None:
@@ -308,7 +350,8 @@ class LedgerReader:
         """Read the whole chain again and return its end; LedgerError names the first entry that is wrong.
 
         Finds edits, cuts and reordering by itself; that the ledger was replaced by an older or another version of
-        itself is found with a receipt from before.
+        itself is found with a receipt from before: the one beside it, those of release folders beside it, or a given
+        one.
         """
         self._own_process()
         state = self._store.last_state()
@@ -317,7 +360,8 @@ class LedgerReader:
             check(state, row, partial(head_at, connection), opened=self.opened, location=self.location)
             end = verify(connection, location=self.location, receipt=receipt)
             self._store.check_pages(connection)
-            return end
+        self.check_releases()
+        return end
 
     def close(self) -> None:
         """Close the connections. Nothing is lost without it; a ledger in memory is forgotten."""

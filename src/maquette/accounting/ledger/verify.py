@@ -15,6 +15,7 @@ from maquette.accounting.ledger.entry import (
     GENESIS,
     Receipt,
     Row,
+    Statement,
     canonical,
     digest,
     find_all,
@@ -27,6 +28,10 @@ from maquette.accounting.ledger.receipts import ChainState
 from maquette.accounting.ledger.store import Store
 from maquette.accounting.ledger.transaction import Reservation, Transaction, open_envelopes
 from maquette.errors import LedgerError
+
+_FIXED = Statement(select(schema.entry).where(schema.entry.c.key == "").order_by(schema.entry.c.seq))
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What an entry that was edited may cause."""
 
 
 @dataclass(slots=True)
@@ -126,6 +131,23 @@ class Replay:
             self.slack_spent -= back[1]
 
 
+def check_opening(connection: Connection, *, location: str) -> None:
+    """Refuse an account that was not opened and bound as it says; where they differ, the whole chain tells where.
+
+    Its total decides what is paid, its commitment for which table. Opening and binding are the entries without a key.
+    """
+    account = read_account(connection, location=location)
+    fixed = {str(row["kind"]): row for row in _FIXED.rows(connection)}
+    try:
+        for row in fixed.values():
+            _require(head_of(row) == row["head"], "its contents do not match its hash")
+        _check_opening(fixed["open"], account)
+        bound = json.loads(fixed["bind"]["body"])["commitment"] if "bind" in fixed else None
+        _require(account["commitment"] == bound, "the account is bound to another table")
+    except _UNREADABLE:
+        verify(connection, location=location)
+
+
 def verify(connection: Connection, *, location: str, receipt: Receipt | None = None) -> Receipt:
     """Read everything; LedgerError names the first entry that is not as it was written."""
     account = read_account(connection, location=location)
@@ -136,7 +158,7 @@ def verify(connection: Connection, *, location: str, receipt: Receipt | None = N
             if replay.seq == 0:
                 _check_opening(row, account)
             replay.take(row)
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        except _UNREADABLE as error:
             reason = str(error) if type(error) is ValueError else "its contents cannot be read"
             raise LedgerError(
                 f"the ledger {location} was tampered with at entry {replay.seq + 1}: {reason}"
