@@ -74,6 +74,28 @@ def test_a_discrete_draw_is_at_most_a_continuous_one_and_a_step(sigma: float):
     assert np.all(tails[1:] >= norm.sf(whole[1:] / sigma) - 1e-15)
 
 
+@pytest.mark.parametrize("deviations", [(3.0, 15.0), (9.0, 12.0), (20.0, 4.0)])
+def test_a_share_that_follows_the_noise_is_covered_too(deviations: tuple[float, float]):
+    """Against whoever picks the worst share of all once both draws are known, and not by much more than that."""
+    rng = np.random.default_rng(5)
+    first, second = (one * rng.standard_normal(RUNS) for one in deviations)
+    gap = ratios.dependent_gap(deviation=deviations[0], size_deviation=deviations[1], beta=0.05, step=0.0)
+    failed, narrow = np.zeros(RUNS, dtype=bool), np.zeros(RUNS, dtype=bool)
+    for p in np.linspace(0, 1, 101):
+        failed |= first - p * second < -gap(np.array(p))
+        narrow |= first - p * second < -0.93 * gap(np.array(p))
+    assert failed.mean() <= 0.05 + 0.0015
+    assert narrow.mean() > 0.05
+
+
+def test_shares_that_follow_the_noise_have_a_convex_gap():
+    gap = ratios.dependent_gap(deviation=9.0, size_deviation=12.0, beta=0.05)(np.linspace(0, 1, 401))
+    assert np.all(np.diff(gap) >= 0)
+    assert np.all(np.diff(gap, 2) >= -1e-9)
+    alone = ratios.dependent_gap(deviation=9.0, size_deviation=0.0, beta=0.05)
+    assert alone(np.array(1.0)) == alone(np.array(0.0))
+
+
 def test_bounds_on_both_hold_for_every_share_at_once():
     gap = ratios.joint_gap(error=10.0, size_error=40.0)
     low, high = ratios.share_between([0.0, 220.0, 1000.0], 1000.0, gap=gap)

@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from maquette.domain import Domain, Relation
 from maquette.mechanisms import shape, sizing
 from maquette.mechanisms.base import ClassForecast, Curator, Forecast, Mechanism, Prepared, Task
@@ -26,10 +28,12 @@ from maquette.questions.class_errors import WHOLE
 from maquette.questions.classes import CLASSES, MAX_CELLS, SMALL, ClassTable, cells_of
 from maquette.questions.draws import DrawnDatabase
 from maquette.questions.measurement import NoisyCounts, Size
-from maquette.questions.noise import law_at
-from maquette.results.distribution import Distribution, Records, marginal_places, records, weights_of
+from maquette.questions.noise import Gaussian, IndependentLaw, law_at
+from maquette.results.distribution import Distribution, marginal_places, records, weights_of
 from maquette.results.statements import WIDER, Certificate, ClassCertificate, GroupCertificate
-from maquette.theory import direct
+from maquette.sculpt.model import SculptModel
+from maquette.theory import ratios
+from maquette.theory.ratios import Gap
 
 if TYPE_CHECKING:
     from maquette.releasing.request import Request
@@ -38,6 +42,8 @@ SHARE = 0.05
 """Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
 CLASS_SHARE = 0.05
 """Of the budget, for all certificates of classes of questions together (`python -m benchmarks class_certificates`)."""
+HALF_A_STEP = 0.5
+"""The least deviation of integer Gaussian noise that is compared with continuous noise (`theory.ratios`)."""
 WORKLOAD = "workload"
 """The certificate of the workload's own queries, by name beside the classes."""
 
@@ -57,10 +63,10 @@ def certify(
     """Measure the largest error of released answers and say how large it can be.
 
     Guarantee: `price`, through the gate.
-    Accuracy: every query of the workload is within `alpha`, except with probability beta. The tenth part of beta
-        is for a released number of records that is off, as in every guarantee in advance, and the rest for noise that
-        lowers a largest error; all of it where the number is public (`beta_for_noise`). The tails are exact. `model` is
-        what else the release knows of the number of records.
+    Accuracy: every query of the workload is within `alpha`, except with probability beta (`beta_for_noise`). The
+        noise that lowers a largest error and that of the number of records are judged together (`_gap`), and a
+        measured error below 0 counts as 0, so that nothing is stated below what the noise implies. `model` is what
+        else the release knows of the number of records.
     Holds when: the table is not empty.
     Cost: nothing for a workload of constant queries, whose answers are exact: nothing is measured.
     """
@@ -70,7 +76,7 @@ def certify(
         return Certificate(0.0, beta, 0.0, exact if by_group else ())
     measurement = curator.largest_error(queries, answers, groups=groups, price=price)
     share = beta_for_noise(beta, certificates, public=size.public)
-    parts = _bounds(measurement, groups, records(size, model, beta=beta), beta=share)
+    parts = _bounds(measurement, groups, size, model, beta=beta, share=share / len(groups))
     worst = max(parts, key=lambda part: part.counts)
     return Certificate(worst.alpha, beta, worst.counts, parts if by_group else ())
 
@@ -94,28 +100,24 @@ def certify_classes(
         class; `together` is what is stated, for all certificates of the release, of which there are so many.
     Holds when: the table is not empty.
     """
-    among = records(size, model, beta=beta)
+    n = records(size, model, beta=beta).value
     vector = Sensitivity(Fraction(len(names)), Fraction(len(names)), Fraction(1))
     deviation = law_at(price, vector, unit=curator.unit).deviation
     weights = {
-        name: weights_of(distribution, _tables(name, distribution), n=among.value, deviation=deviation)
+        name: weights_of(distribution, _tables(name, distribution), n=n, deviation=deviation)
         for name in names
         if CLASSES[name].parts
     }
     measurement = curator.class_errors(names, distribution.released(names, weights), price=price)
     share = beta_for_noise(beta, certificates, public=size.public)
     groups = [Group(name, 0, 1) for name in names]
-    bounds = smallest_bounds(_bounds(measurement, groups, among, beta=share, each=True))
+    bounds = smallest_bounds(_bounds(measurement, groups, size, model, beta=beta, share=share))
     flat = {bound.name: bound for bound in bounds if bound.name not in weights}
     certificates_of_classes: list[ClassCertificate] = []
     for name, bound in zip(names, bounds, strict=True):
-        own = (
-            _by_table(bound, _tables(name, distribution), weights[name], among, flat)
-            if name in weights
-            else ()
-        )
+        own = _by_table(bound, _tables(name, distribution), weights[name], flat) if name in weights else ()
         alpha = max(own, default=bound.alpha)
-        counts = alpha * among.least if own else bound.counts
+        counts = alpha * n if own else bound.counts
         certificates_of_classes.append(
             ClassCertificate(name, alpha, together, counts, distribution.source, bounds=own)
         )
@@ -130,17 +132,16 @@ def _by_table(
     bound: GroupCertificate,
     tables: Sequence[ClassTable],
     weights: Mapping[Margin, int],
-    among: Records,
     flat: Mapping[str, GroupCertificate],
 ) -> tuple[float, ...]:
     """The bound of every table of a relative certificate, or that of its class where it came out smaller: both hold.
 
-    Accuracy: weight / WHOLE of a table's largest error is at most `bound.counts`, whenever the number is.
+    Accuracy: weight / WHOLE of a table's largest error is at most `bound.alpha`, whenever the number is.
     """
     alphas: list[float] = []
     for table in tables:
         part = flat.get("two ranges" if table.families else "one attribute")
-        own = bound.counts * WHOLE / weights[table.margin] / among.least if among.least > 0 else 1.0
+        own = bound.alpha * WHOLE / weights[table.margin]
         alphas.append(min(1.0, _rounded_up(own), 1.0 if part is None else part.alpha))
     return tuple(alphas)
 
@@ -186,32 +187,59 @@ def certify_draw(
     Accuracy: as `certify`; where records weigh, fractions are of their total weight, which is released rounded up.
     """
     measurement = curator.score_of(sample, price=price)
-    rounding = 0.0 if sample.draw.weight is None else 1.0
-    count = records(size, None, beta=beta)
     (bound,) = _bounds(
         measurement,
         (Group(queries.describe(), 0, queries.count),),
-        count._replace(least=count.least - rounding),
-        beta=beta_for_noise(beta, 1, public=size.public),
+        size,
+        None,
+        beta=beta,
+        share=beta_for_noise(beta, 1, public=size.public),
+        rounding=0.0 if sample.draw.weight is None else 1.0,
     )
     return Certificate(bound.alpha, beta, bound.counts)
 
 
 def _bounds(
-    measurement: NoisyCounts, groups: Sequence[Group], among: Records, *, beta: float, each: bool = False
+    measurement: NoisyCounts,
+    groups: Sequence[Group],
+    size: Size,
+    model: object,
+    *,
+    beta: float,
+    share: float,
+    rounding: float = 0.0,
 ) -> tuple[GroupCertificate, ...]:
-    """The bound of every group, from its measured largest error; beta is for all of them, or for `each`."""
-    margin = measurement.noise.lower_quantile(beta=beta, count=1 if each else len(groups))
+    """The bound of every group, from its measured largest error; each holds except with `share` of probability.
+
+    The share of the records that an error is at most, and the records themselves: both on the same event.
+    """
+    n, gap = _gap(measurement.noise, size, model, beta=beta, share=share)
+    least = np.maximum(measurement.values, 0).astype(np.float64)
+    _, alphas = ratios.share_between(least, n - rounding, gap=gap)
+    hidden = float(gap(np.zeros(1))[0])
     return tuple(
-        GroupCertificate(
-            group.name,
-            group.stop - group.start,
-            direct.certified_alpha(
-                largest=float(value), margin=margin, size=among.value, size_error=among.value - among.least
-            ),
-            max(0.0, float(value) + margin),
-        )
-        for group, value in zip(groups, measurement.values.tolist(), strict=True)
+        GroupCertificate(group.name, group.stop - group.start, float(alpha), float(value) + hidden)
+        for group, value, alpha in zip(groups, least, alphas, strict=True)
+    )
+
+
+def _gap(noise: IndependentLaw, size: Size, model: object, *, beta: float, share: float) -> tuple[float, Gap]:
+    """The number of records that an error is a share of, and how far noise may have moved both.
+
+    Gaussian noise of both is judged together, out of `share`; of other noise each by itself, the number out of the
+    tenth part of beta that all certificates set aside for it.
+    """
+    if size.public:
+        return float(size.divisor), ratios.joint_gap(error=noise.lower_quantile(beta=share), size_error=0.0)
+    by_tables = model.total_of_tables if isinstance(model, SculptModel) else None
+    value, law = by_tables or (float(size.divisor), size.noise)
+    if isinstance(noise, Gaussian) and isinstance(law, Gaussian):
+        both = noise.deviation, law.deviation
+        if min(both) >= HALF_A_STEP:
+            return value, ratios.dependent_gap(deviation=both[0], size_deviation=both[1], beta=share)
+    among = records(size, model, beta=beta)
+    return among.value, ratios.joint_gap(
+        error=noise.lower_quantile(beta=share), size_error=among.value - among.least
     )
 
 
@@ -228,7 +256,10 @@ def expected_alpha(
     public = task.relation is Relation.REPLACE_ONE and task.weight is None
     share = task.beta if public else task.beta * (1 - sizing.SIZE_BETA)
     margin = law_at(price, unit=task.unit).lower_quantile(beta=share)
-    return direct.certified_alpha(largest=largest * n, margin=margin, size=n, size_error=size_error)
+    _, (alpha,) = ratios.share_between(
+        largest * n, n, gap=ratios.joint_gap(error=margin, size_error=size_error)
+    )
+    return float(alpha)
 
 
 def worth_buying(certified: float | None, guaranteed: float | None) -> bool:

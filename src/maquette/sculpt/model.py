@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import accumulate, groupby
 from typing import Any, ClassVar
 
@@ -24,7 +25,10 @@ from maquette.models.histogram import (
 from maquette.queries.base import Columns, Margin, Queries
 from maquette.queries.marginals import Binned, count_binned
 from maquette.questions.measurement import NoisyTable, Size
-from maquette.questions.noise import law_of_variance
+from maquette.questions.noise import Gaussian, law_of_variance
+
+_SMOOTH = 4.0
+"""The variance of an integer Gaussian draw from which on a sum of them cannot be told from one draw."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,6 +159,24 @@ class SculptModel:
         weights = self._variance_of_total / np.array(variances)
         law = law_of_variance(self._variance_of_total, pure=False)
         return max(float(weights @ np.array(values)), 1.0), law.sum_quantile([(1.0, 1.0)], beta=share)
+
+    @property
+    def total_of_tables(self) -> tuple[float, Gaussian] | None:
+        """The number of records by the one-way tables alone, and the law of its noise; None where it is no such law.
+
+        Accuracy: given the released size, which had a say in their variances, the sums of the tables are averaged by
+            fixed weights that add up to 1. The sum of a table's integer Gaussian draws has the law of one draw with the
+            sum of their variances, up to a factor of 1 + 10^-15 where each is at least 4 (Kairouz, Liu and Steinke
+            2021): the mean of the sums is at most a Gaussian variable and one step.
+        Holds when: the noise is Gaussian, and no variance below 4.
+        """
+        tables = self._one_way
+        if self.pure or self.size.public or not tables or min(one.variance for one in tables) < _SMOOTH:
+            return None
+        precisions = np.array([1 / (len(one.counts) * one.variance) for one in tables])
+        sums = np.array([float(one.counts.sum()) for one in tables])
+        law = Gaussian(Fraction(0), Fraction(1 / float(precisions.sum())))
+        return max(float(precisions @ sums / precisions.sum()), 1.0), law
 
     @property
     def _one_way(self) -> list[MeasuredTable]:

@@ -315,22 +315,3 @@ def projection_rmse(*, n: int, rho: float, queries: float, log_universe: float) 
     _check.positive(rho=rho, queries=queries)
     plain = math.sqrt(queries / (2 * rho)) / n
     return min(plain, (log_universe / rho) ** 0.25 / math.sqrt(2 * n))
-
-
-# The certified error of a finished release, from its privately measured largest error.
-
-
-def certified_alpha(*, largest: float, margin: float, size: float, size_error: float) -> float:
-    """The fraction that every query of the workload is within.
-
-    `largest` is the noisy largest error in counts, `margin` a bound on how far its noise can have lowered it,
-    `size` the released number of records, `size_error` a bound on how far that lies above the true one (0 if public).
-
-    Accuracy: max_q |q(x) - n f_q(y)| <= largest + margin and n >= size - size_error give
-        max_q |f_q(x) - f_q(y)| <= (largest + margin) / (size - size_error), except with the sum of the two failures.
-    Holds when: n >= 1. Returns 1 where nothing better is known.
-    """
-    least = size - size_error
-    if least <= 0 or math.isnan(largest):
-        return 1.0
-    return min(1.0, max(0.0, largest + margin) / least)

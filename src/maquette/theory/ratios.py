@@ -21,6 +21,10 @@ Gap = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _HALVINGS = 60
 _GRID = 128
+_ARC = math.pi / 12
+"""Of the directions in which count and size are judged together where the share may follow the noise of the size."""
+_BEYOND = 0.02
+"""The part of beta for directions beyond."""
 
 
 def share_between(
@@ -114,6 +118,37 @@ def _laplace_sum(scale: float, other: float, log_p: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if log_tail(middle) <= log_p else (middle, high)
     return high * (1 + 1e-12)
+
+
+def dependent_gap(*, deviation: float, size_deviation: float, beta: float, step: float = 1.0) -> Gap:
+    """One side, for a share that may follow the noise of the size: -(z1 - p z2) stays below it for all p at once.
+
+    The largest error of released answers is such a share: the answers were made with the noisy size.
+
+    Accuracy: c sqrt(s1^2 + p^2 s2^2) for p up to A = tan(arc) s1 / s2, and its value there and (p - A) e beyond, with
+        steps as in `gaussian_gap`. In deviations both draws are a standard normal vector, and some direction of an arc
+        of this angle shows more than c of it with chance P(N > c) + arc e^(-c^2/2) / (2 pi) (the formula of Hotelling
+        1939 for tubes around an arc); c makes that 98 % of beta. z2 is above e with the rest of beta. The deviation of
+        the count may itself have been chosen by the noisy size: c does not depend on it.
+    Holds when: as for `gaussian_gap`; the noise of the count is drawn after everything else.
+    """
+    _check.fraction(beta=beta)
+    own = beta * (1 - _BEYOND)
+
+    def excess(c: float) -> float:
+        return math.erfc(c / math.sqrt(2)) / 2 + _ARC * math.exp(-(c**2) / 2) / (2 * math.pi)
+
+    c = draws.rising_root(lambda c: own - excess(c), 0.0, 40.0)
+    end = math.tan(_ARC) * deviation / size_deviation if size_deviation > 0 else math.inf
+    reach = size_deviation * draws.gaussian_two_sided(math.log(2 * beta * _BEYOND))
+    steps, size_steps = (step if one > 0 else 0.0 for one in (deviation, size_deviation))
+
+    def gap(p: NDArray[np.float64]) -> NDArray[np.float64]:
+        near = c * np.hypot(deviation, np.minimum(p, end) * size_deviation)
+        beyond = np.maximum(p - end, 0.0) * max(reach, c * size_deviation)
+        return near + beyond + steps + p * size_steps
+
+    return gap
 
 
 def joint_gap(*, error: float, size_error: float) -> Gap:

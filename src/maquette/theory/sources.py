@@ -190,7 +190,7 @@ THEOREMS = (
         "Nikolov, Talwar and Zhang 2013",
         ("direct.projection_rmse",),
     ),
-    Theorem("A certificate: the largest error, measured", OWN, ("direct.certified_alpha",)),
+    Theorem("A certificate: the largest error, measured", "Hotelling 1939", ("ratios.dependent_gap",)),
     Theorem(
         "Multiplicative weights learn",
         "Hardt and Rothblum 2010; Dwork and Roth 2014, Theorem 4.10; constants derived here",
