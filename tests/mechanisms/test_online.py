@@ -1,5 +1,7 @@
 """What a session runs with, from public numbers: prices inside the budget, errors as derived."""
 
+# pyright: reportOptionalMemberAccess=false, reportArgumentType=false, reportAttributeAccessIssue=false
+
 from fractions import Fraction
 
 import pytest
@@ -68,8 +70,12 @@ def test_the_stated_error_of_a_guess_is_the_derived_one():
         for share in (0.0, 0.3, 1.0):
             exact = min(max(50_000 * share + 700, 0), truth)
             error = abs(exact / truth - share)
-            assert error <= asked.guess_error(abs(exact - 50_000 * share)) + 1e-12
-            assert abs(exact / truth - (exact - 400) / 50_000) <= asked.value_error(400) + 1e-12
+            off = abs(exact - 50_000 * share)
+            assert error <= asked.guess_error(off, share) + 1e-12 <= asked.guess_error(off) + 2e-12
+            released = (exact - 400) / 50_000
+            stated = asked.apart(400).error(released, 50_000)
+            assert abs(exact / truth - min(max(released, 0), 1)) <= stated + 1e-12
+            assert stated <= asked.apart(400).largest_error(50_000) + 1e-12
     assert public(size=Size(3, Laplace(Fraction(1, 20), Fraction(20)), None)).guess_error(5) == 1.0
 
 

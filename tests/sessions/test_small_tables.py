@@ -1,7 +1,10 @@
 """Tables on which an error may say nothing: fewer answers instead of useless ones, and a refusal before any payment."""
 
+# pyright: reportOptionalMemberAccess=false, reportArgumentType=false, reportAttributeAccessIssue=false
+
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -12,16 +15,8 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, UselessAnswer
 from maquette.gate.handle import Table
-from maquette.mechanisms.online import (
-    FAIR,
-    GOOD,
-    USELESS,
-    PublicNumbers,
-    few_answers_settings,
-    largest_error,
-    pmw_settings,
-    with_larger_budget,
-)
+from maquette.mechanisms.online import PublicNumbers, largest_error, pmw_settings
+from maquette.mechanisms.session_plan import FAIR, GOOD, USELESS, few_answers_settings, with_larger_budget
 from maquette.questions.measurement import Receipt, Size
 from maquette.questions.noise import Gaussian, Laplace
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
@@ -70,7 +65,7 @@ def test_a_small_table_gives_few_answers_that_say_something(monkeypatch):
 def test_fewer_answers_are_planned_only_as_far_as_the_error_needs_it(unit):
     sizes = (900, 3000, 6000)
     found = [few_answers_settings(public(n, unit=unit)) for n in sizes]
-    counts = [int(Fraction(19, 20) / one.measure.price) for one in found]
+    counts = [int((Fraction(19, 20) - (one.size_price or 0)) / one.measure.price) for one in found]
     assert counts == sorted(counts)
     assert all(10 <= count <= 100 for count in counts)
     assert all(one.error <= GOOD for one, count in zip(found, counts, strict=True) if count > 10)
@@ -81,13 +76,13 @@ def test_the_chance_of_failure_is_shared_among_as_many_answers_as_can_be_paid():
     for n, k in itertools.product((300, 900, 3000), (3, 50, QUESTIONS)):
         asked = public(n, k=k)
         found = few_answers_settings(asked)
-        price = found.measure.price
-        payable = asked.price // price
-        assert (payable + 1) * price > asked.price
-        width = found.error * n - asked.reach
-        if found.error < 1:  # the tail of one measured value, as many times as it can happen
-            tail = 2 * math.exp(-width * float(price)) / (1 + math.exp(-float(price)))
-            assert payable * tail == pytest.approx(asked.rest, rel=1e-9)
+        price, rest = found.measure.price, asked.price - (found.size_price or 0)
+        payable = rest // price
+        assert (payable + 1) * price > rest
+        # the tail of one measured value, as many times as it can happen: no more than beta leaves, nor much less
+        width = found.measure_gap.count
+        tail = 2 * math.exp(-width * float(price)) / (1 + math.exp(-float(price)))
+        assert asked.rest / 20 <= payable * tail <= asked.rest
 
 
 def test_the_usual_plan_stays_where_its_errors_are_fair():
@@ -117,7 +112,8 @@ def blind(location, table, **options):
 def test_a_useless_answer_is_refused_before_it_is_paid_and_before_the_table_is_touched(
     monkeypatch, tmp_path, options
 ):
-    table = people({0.9: 400, 0.95: 1500}.get(options.get("alpha"), 150))
+    sizes = {0.9: 400, 0.95: 1500, None: 20 if options == {"epsilon": 1.0} else 150}
+    table = people(sizes[options.get("alpha")])
     location = tmp_path / "x.ledger"
     session = seeded_session(monkeypatch, 1, table, ledger=book(location=location), **options)
     with pytest.raises(UselessAnswer, match="only the number of records was paid for") as refused:
@@ -138,7 +134,7 @@ def test_a_useless_answer_is_refused_before_it_is_paid_and_before_the_table_is_t
 
 
 def test_whoever_allows_any_error_gets_the_answer_and_its_repeats(monkeypatch):
-    table = people(150)
+    table = people(20)
     session = seeded_session(monkeypatch, 1, table, ledger=book(), epsilon=1.0)
     assert session.forecast("age >= 3").refusal is None  # the number of records is not known yet
     answer = session.ask("age >= 3", allow_useless=True)
@@ -163,15 +159,20 @@ def test_where_the_number_of_records_is_public_a_refusal_charges_nothing_at_all(
 
 
 def test_the_recommended_budget_would_do(monkeypatch):
-    table = people(150)
-    session = seeded_session(monkeypatch, 1, table, ledger=book(), epsilon=1.0)
-    with pytest.raises(UselessAnswer, match="a budget about 4 times as large"):
-        session.ask("age >= 3")
-    larger = seeded_session(monkeypatch, 1, table, ledger=book(Budget(4.0)), epsilon=4.0)
-    assert larger.ask("age >= 3").error < USELESS
-    asked = public(150)
+    table = people(4)
+
+    def opened(epsilon: float) -> mq.Session:
+        ledger = book(Budget(epsilon), relation=Relation.REPLACE_ONE)
+        return seeded_session(
+            monkeypatch, 1, table, ledger=ledger, epsilon=epsilon, relation="replace-one", queries=QUESTIONS
+        )
+
+    with pytest.raises(UselessAnswer, match="a budget about 2 times as large"):
+        opened(1.0).ask("age >= 3")
+    assert opened(2.0).ask("age >= 3").error < USELESS
+    asked = replace(public(4), size=Size(4, None, None))
     assert (
-        largest_error(few_answers_settings(with_larger_budget(asked, 4)))
+        largest_error(few_answers_settings(with_larger_budget(asked, 2)))
         < USELESS
         <= largest_error(few_answers_settings(asked))
     )

@@ -5,9 +5,12 @@ and epochs, is at most what beta leaves for it; and half of the error would be w
 tails are sums over the laws of the noise (`support/proved_bounds.py`); nothing is shared with `maquette.theory`.
 """
 
+# pyright: reportOptionalMemberAccess=false, reportArgumentType=false, reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,8 +21,10 @@ from maquette.accounting.budget import Unit
 from maquette.domain import Attribute, Domain, Kind
 from maquette.mechanisms import online
 from maquette.mechanisms.online import PublicNumbers, Settings
+from maquette.mechanisms.session_plan import few_answers_settings, size_share
 from maquette.questions.measurement import Size
-from maquette.questions.noise import Gaussian, Laplace, NoiseRequest
+from maquette.questions.noise import Gaussian, Laplace, NoiseRequest, law_at
+from maquette.theory.adaptive import SharedGap
 from support import proved_bounds as proved
 from support.priced import priced
 
@@ -44,7 +49,7 @@ WAYS = {
     "textbook": (online.textbook_settings, None),
     "median": (online.median_settings, None),
     "direct": (online.direct_settings, None),
-    "few": (online.few_answers_settings, None),
+    "few": (few_answers_settings, None),
 }
 
 
@@ -147,10 +152,74 @@ def test_a_value_that_was_paid_for_is_within_the_stated_error(way, unit, size):
 def test_a_measured_answer_is_within_the_stated_error_and_not_within_half_of_it(way, unit, size):
     settle, alpha = WAYS[way]
     asked = public(unit, size, alpha)
-    found, t = settle(asked), off(asked)
-    draws = min(QUESTIONS, math.floor(PRICE[unit] / found.measure.price))
-    assert exceeds(law_of(found.measure), found.measure_error * N - t, draws) <= BETA
-    assert exceeds(law_of(found.measure), found.measure_error / 2 * N - t, draws) > BETA
+    found = settle(asked)
+    draws = min(QUESTIONS, math.floor((PRICE[unit] - (found.size_price or 0)) / found.measure.price))
+    size_law = None if asked.size.noise is None else law_of(asked.size.noise)
+    if found.size_price:
+        size_law = law_of(NoiseRequest.at(found.size_price, unit))
+    gap, law = found.measure_gap, law_of(found.measure)
+    assert missed(law, size_law, gap, draws) <= BETA
+    assert missed(law, size_law, replace(gap, count=gap.count / 2, size=gap.size / 2), draws) > BETA
+
+
+@pytest.mark.parametrize("unit", PRICE)
+@pytest.mark.parametrize("questions", [1, 20])
+def test_few_questions_are_stated_nearly_as_well_as_their_noise_allows(unit, questions):
+    """Also to whoever knows the table, and asks after the number of records was seen."""
+    price = {Unit.EPSILON: Fraction(1), Unit.RHO: Fraction(15, 1000)}[unit]
+    for_size = price * size_share(unit, price, questions=questions, beta=BETA)
+    noise = law_at(for_size, unit=unit)
+    asked = replace(
+        public(unit, "public", None), k=questions, price=price - for_size, size=Size(N, noise, None)
+    )
+    found = online.direct_settings(asked)
+    law, size_law, gap = law_of(found.measure), law_of(noise), found.measure_gap
+    assert missed(law, size_law, gap, questions) <= BETA
+    # possible: a fifth of the budget for the number of records, questions known beforehand
+    fifth, each = (NoiseRequest.at(part, unit) for part in (price / 5, price * 4 / 5 / questions))
+    for share in (0.22, 0.5):
+        possible = sum_quantile(law_of(each), law_of(fifth), share, BETA / questions)
+        assert gap.at(share) <= 1.5 * possible
+
+
+def sum_quantile(law: np.ndarray, size_law: np.ndarray, share: float, p: float) -> float:
+    """What |z1 - share z2| exceeds with probability p, by the laws, to a record."""
+    tails = np.append(np.cumsum(law[::-1])[::-1], 0.0)
+    z2 = np.arange(len(size_law))
+
+    def beyond(t: float) -> float:
+        """Both signs of z2: P(z1 > t - share z2) and P(z1 > t + share z2), each half of the two-sided tail."""
+        below, above = (
+            np.where(edge >= 0, tails[np.clip(np.floor(edge) + 1, 0, len(law)).astype(int)], 2.0)
+            for edge in (t - share * z2, t + share * z2)
+        )
+        return float((size_law * (below + above) / 2).sum())
+
+    low, high = 0.0, float(len(law) - 1)
+    while high - low > 0.25:
+        middle = (low + high) / 2
+        low, high = (low, middle) if beyond(middle) <= p else (middle, high)
+    return low
+
+
+def missed(law: np.ndarray, size_law: np.ndarray | None, gap: SharedGap, draws: int) -> float:
+    """The chance that some of so many values lies beyond the gap at its share, the worst one for the size's noise.
+
+    Who asks may know the size's noise, by its sign and value, and takes the share at which most draws are missed.
+    """
+    tails = np.append(np.cumsum(law[::-1])[::-1], 0.0)  # P(|z| >= j)
+    if size_law is None:
+        return min(1.0, draws * float(tails[math.floor(gap.count) + 1]))
+    shares = np.linspace(0.0, 1.0, 201)
+    gaps = gap(shares)
+    within = np.flatnonzero(size_law > 1e-15)
+    chances = np.zeros(len(size_law))
+    for z in within:
+        # |z1 - p z| > gap(p) on either side of a symmetric law
+        sides = [np.floor(gaps + sign * shares * z).astype(int) + 1 for sign in (-1, 1)]
+        one = sum(np.where(edge > 0, tails[np.clip(edge, 0, len(law))] / 2, 1.0) for edge in sides)
+        chances[z] = min(1.0, draws * float(np.max(one)))
+    return float((size_law * chances).sum())
 
 
 def test_a_session_states_the_errors_that_it_settled_on():

@@ -69,7 +69,12 @@ def ask(
         float | None,
         typer.Option(help="The error that every answer may have; by default one that suits the budget."),
     ] = None,
-    mechanism: Annotated[str, typer.Option(help="pmw, median or direct.")] = "pmw",
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            help="direct, pmw or median; auto takes direct or pmw, whichever is expected to state smaller errors."
+        ),
+    ] = "auto",
     queries: Annotated[int, typer.Option(help="How many new questions the session takes.")] = 10_000,
     budget_for_all: Annotated[
         bool,
@@ -127,7 +132,7 @@ def ask(
     from maquette.domain import Domain, Relation
     from maquette.results.folder import load
     from maquette.sessions.opening import session
-    from maquette.sessions.rules import MECHANISMS
+    from maquette.sessions.rules import AUTO, MECHANISMS
 
     if lasting:
         complain(
@@ -141,7 +146,7 @@ def ask(
     declared = Domain.load(domain)
     Budget(privacy.epsilon, privacy.delta)
     Relation.named(privacy.relation)
-    check.one_of(MECHANISMS, mechanism=mechanism)
+    check.one_of((AUTO, *MECHANISMS), mechanism=mechanism)
     start = None if prior is None else load(prior)
     texts = _questions(declared, [*(predicates or []), *(sql or [])], file)
     if payer.ledger is not None:
@@ -161,6 +166,8 @@ def ask(
             prior=start,
             key=key,
         )
+    if not as_json and not quiet:
+        complain(f"{opened.plan}.")
     if not texts and file is None:
         code = Prompt(opened, as_json=as_json, allow_useless=allow_useless).run()
     elif forecast:

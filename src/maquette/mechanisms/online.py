@@ -3,10 +3,12 @@
 Stated errors hold however wrong the hypothesis is. With T the threshold, A a bound on the noise of a test, W one on
 the noise of a measured value, and a table of n records whose number is estimated by n^ within t:
 
-    a guess p that passed its test   |q(x)/n - p|    <= (T + A + t + 1/2) / (n^ - t)
-    a measured value v               |q(x)/n - v/n^| <= (W + t) / n^
+    a guess p that passed its test   |q(x)/n - p|    <= (T + A + p t + 1/2) / (n^ - t)
+    a measured value v               |p n^ - v|      <= W + p t        for its true share p = q(x)/n
 
-(the half record is the rounding of the guess). The first follows from |q(x) - n p| <= |q(x) - n^ p| + t.
+(the half record is the rounding of the guess). The first follows from |q(x) - n p| <= |q(x) - n^ p| + p t, the second
+is Fieller's interval (`theory/ratios.py`). Where every answer is measured the two draws are bounded together, which is
+less than both by themselves (`theory/adaptive.py`).
 """
 
 from __future__ import annotations
@@ -23,12 +25,11 @@ from maquette.errors import MechanismError, ParameterError
 from maquette.mechanisms import strategies
 from maquette.queries.base import Margin
 from maquette.questions.measurement import EpochTerms, Size
-from maquette.questions.noise import NoiseRequest
+from maquette.questions.noise import IndependentLaw, NoiseRequest
 from maquette.theory import draws, online
+from maquette.theory.adaptive import SharedGap, shared_gap
 from maquette.theory.epochs import Epochs, spend_as_needed
 
-SIZE_SHARE = Fraction(1, 20)
-"""Of the budget, for the number of records where it is private."""
 SIZE_FAILURES = 0.1
 """Of beta, for the number of records where it is private."""
 PLANNED_ANSWERS = 100
@@ -62,6 +63,8 @@ class PublicNumbers:
     """The attributes that may be asked about; for a survey."""
     log_start: float = 0.0
     """What a start from a release adds to ln|X| in bounds on what is paid for; 0 for a uniform start."""
+    size_is_final: bool = False
+    """Was the number of records bought a second time? It is not bought a third time."""
 
     @property
     def n(self) -> int:
@@ -80,14 +83,24 @@ class PublicNumbers:
         """The chance of failure that is left for tests and values."""
         return self.beta if self.size.noise is None else (1 - SIZE_FAILURES) * self.beta
 
-    def guess_error(self, counts: float) -> float:
-        """The stated error of a guess that is off by no more than `counts` if it passed its test."""
+    def guess_error(self, counts: float, share: float = 1.0) -> float:
+        """The stated error of a guess of this share that is off by no more than `counts` if it passed its test."""
         least = self.n - self.reach
-        return min(1.0, (counts + self.reach + _ROUNDING) / least) if least > 0 else 1.0
+        return min(1.0, (counts + share * self.reach + _ROUNDING) / least) if least > 0 else 1.0
 
-    def value_error(self, counts: float) -> float:
-        """The stated error of a measured value that is off by no more than `counts`."""
-        return min(1.0, (counts + self.reach) / self.n)
+    def apart(self, counts: float) -> SharedGap:
+        """What is stated of measured values that are off by no more than `counts`, beside the number of records."""
+        return SharedGap(counts, self.reach)
+
+    def together(self, noise: NoiseRequest, values: int) -> SharedGap:
+        """What is stated of so many measured values where nothing else needs a share of the chance of failure."""
+        return shared_gap(
+            pure=self.unit.is_pure,
+            scale=scale_of(noise),
+            size_scale=0.0 if self.size.noise is None else scale_of(self.size.noise),
+            k=values,
+            beta=self.rest,
+        )
 
     def guess_counts(self) -> float:
         """T + A, in records, such that the stated error of a guess is alpha."""
@@ -102,6 +115,11 @@ class PublicNumbers:
         return counts
 
 
+def scale_of(noise: NoiseRequest | IndependentLaw) -> float:
+    """Of Laplace noise its scale, of Gaussian noise its deviation."""
+    return noise.deviation / math.sqrt(2) if noise.kind == "laplace" else noise.deviation
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a session runs with: decided once, the same in every process."""
@@ -111,12 +129,13 @@ class Settings:
     epochs: int
     """The most that are opened."""
     error: float
-    """Stated for a guess that passed its test."""
+    """The largest that is stated for a guess that passed its test."""
     answer_error: float
-    """Stated for a measured value."""
+    """The largest that is stated for the value of a guess that did not."""
     measure: NoiseRequest | None
     """Noise of a value that is measured without a test."""
     measure_error: float
+    """The largest that is stated for it."""
     step: float
     """Of textbook multiplicative weights."""
     bound: str
@@ -124,6 +143,14 @@ class Settings:
     """Of the small databases of the median mechanism."""
     survey: strategies.SurveyPlan | None = None
     """Tables to buy before the first question; None where there are none."""
+    guess_reach: float = 0.0
+    """T + A: how many records a guess that passed its test may be off."""
+    answer_gap: SharedGap | None = None
+    """What the value of a guess that did not pass states by its own share; None where nothing is tested."""
+    measure_gap: SharedGap | None = None
+    """The same for a value that is measured without a test."""
+    size_price: Fraction | None = None
+    """For the number of records a second time, before the first question; None where it is known well enough."""
 
 
 def pmw_settings(public: PublicNumbers) -> Settings:
@@ -173,8 +200,14 @@ def _price(settings: Settings) -> Fraction:
 
 def _direct(public: PublicNumbers, rest: float, bound: str) -> Settings:
     noise, width = _fresh(public, rest)
-    error = public.value_error(width)
-    return Settings(None, 0, error, error, noise, error, 0.0, bound)
+    gap = public.apart(width) if public.alpha is not None else public.together(noise, public.k)
+    return measured_settings(public, noise, gap, bound)
+
+
+def measured_settings(public: PublicNumbers, noise: NoiseRequest, gap: SharedGap, bound: str) -> Settings:
+    """Every question is measured with this noise."""
+    error = gap.largest_error(public.n)
+    return Settings(None, 0, error, error, noise, error, 0.0, bound, measure_gap=gap)
 
 
 def _with_survey(public: PublicNumbers) -> Settings | None:
@@ -236,15 +269,19 @@ def _as_needed(public: PublicNumbers) -> Settings:
         raise MechanismError(
             f"alpha={public.alpha:g} cannot be guaranteed on about {public.n:,} records: {error}"
         ) from None
+    answer_gap, measure_gap = public.apart(epochs.answer_width), public.apart(width)
     return Settings(
         _terms(epochs),
         epochs.epochs,
         public.guess_error(epochs.threshold + epochs.width),
-        public.value_error(epochs.answer_width),
+        answer_gap.largest_error(public.n),
         fresh,
-        public.value_error(width),
+        measure_gap.largest_error(public.n),
         4 * epochs.threshold / public.n,
         "epochs bought as needed for the given error",
+        guess_reach=epochs.threshold + epochs.width,
+        answer_gap=answer_gap,
+        measure_gap=measure_gap,
     )
 
 
@@ -315,9 +352,11 @@ def _from_run(public: PublicNumbers, run: online.Pmw, bound: str) -> Settings:
         first, second = (_down(f * run.epoch_epsilon) for f in (run.f1, run.f2))
         terms = EpochTerms(threshold, 1, first, second, _down(run.f3 * price / run.c))
         epochs = run.c
-    error = public.guess_error(threshold + run.width * run.n)
-    answer_error = public.value_error(run.answer_width * run.n)
-    return Settings(terms, epochs, error, answer_error, None, 1.0, run.step, bound)
+    reach, gap = threshold + run.width * run.n, public.apart(run.answer_width * run.n)
+    return Settings(
+        terms, epochs, public.guess_error(reach), gap.largest_error(public.n), None, 1.0, run.step, bound,
+        guess_reach=reach, answer_gap=gap,
+    )  # fmt: skip
 
 
 def _fresh(public: PublicNumbers, failure: float) -> tuple[NoiseRequest, float]:
@@ -356,34 +395,6 @@ def _at_least_one(records: float) -> float:
     return max(records, 1.0)
 
 
-def _down(price: float) -> Fraction:
-    return Fraction(max(math.floor(price * UNITS), 1), UNITS)
-
-
-def _up(price: float) -> Fraction:
-    return Fraction(math.ceil(price * UNITS), UNITS)
-
-
-# Few answers rather than useless ones: the settings of a session without alpha on a small table.
-#
-# The usual plan pays for a hundred measured answers and an epoch of tests. Where its errors are too
-# large, the budget is divided among fewer answers, each measured. It cannot pay for more than these, so the
-# chance of failure is shared among them and not among all questions that the session might take.
-
-
-USELESS = 0.5
-"""An error that says nothing: "50 % ± 50 points" is true of every table."""
-# The next three are a judgement of what is useful, not the result of an experiment.
-FAIR = 0.25
-"""Beyond this error the usual plan gives way to fewer answers."""
-GOOD = 0.1
-"""An error so small that it is not worth fewer answers."""
-ENOUGH = 10
-"""So many answers are given up for a fair error only, not for a good one."""
-MAX_FACTOR = 1024
-"""The largest budget, in units of the present one, that a refusal recommends."""
-
-
 def largest_error(settings: Settings) -> float:
     """The largest error that an answer may state."""
     if settings.terms is None:
@@ -392,38 +403,12 @@ def largest_error(settings: Settings) -> float:
     return tested if settings.measure is None else max(tested, settings.measure_error)
 
 
-def few_answers_settings(public: PublicNumbers) -> Settings:
-    """As many measured answers as the budget pays for with a good error, or fewer with a fair one.
-
-    Accuracy: every answer within `error`, except with probability beta, simultaneously and whatever is asked.
-    """
-    counts = range(min(PLANNED_ANSWERS, public.k), 0, -1)
-    settings = {answers: _few_answers(public, answers) for answers in counts}
-
-    def most(error: float, *, at_most: int) -> int:
-        return next((m for m in counts if m <= at_most and settings[m].error <= error), 0)
-
-    good = most(GOOD, at_most=public.k)
-    if good >= min(ENOUGH, public.k):
-        return settings[good]
-    few = most(FAIR, at_most=ENOUGH) or most(math.nextafter(USELESS, 0), at_most=ENOUGH) or 1
-    return settings[few]
+def _down(price: float) -> Fraction:
+    return Fraction(max(math.floor(price * UNITS), 1), UNITS)
 
 
-def with_larger_budget(public: PublicNumbers, factor: int) -> PublicNumbers:
-    """The same with a budget `factor` times as large, also for the number of records."""
-    noise = public.size.noise
-    size = public.size if noise is None else replace(public.size, noise=noise.sharper(factor))
-    return replace(public, price=public.price * factor, size=size)
-
-
-def _few_answers(public: PublicNumbers, answers: int) -> Settings:
-    price = Fraction(max(math.floor(public.price * UNITS / answers), 1), UNITS)
-    noise = NoiseRequest.at(price, public.unit)
-    error = public.value_error(noise.reach(public.rest / math.floor(public.price / price)))
-    return Settings(
-        None, 0, error, error, noise, error, 0.0, "few measured answers, by the size of the table"
-    )
+def _up(price: float) -> Fraction:
+    return Fraction(math.ceil(price * UNITS), UNITS)
 
 
 # Whether a question is worth a test, or is better measured at once: decided from released outcomes only.

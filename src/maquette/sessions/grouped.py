@@ -242,13 +242,10 @@ def most_for(planner: SessionPlanner, new: int) -> Fraction:
     measured or open epochs.
     """
     settings, curator = planner.settings(), planner.curator
-    survey = Fraction(0)
-    if settings.survey is not None and not planner.survey.is_complete(settings):
-        survey = settings.survey.price
     each = None if settings.measure is None else settings.measure.price
     if settings.terms is None:
         assert each is not None
-        return survey + new * each
+        return planner.first_price(settings) + new * each
     rest = max(new - curator.tests_left, 0) if curator.epoch is not None else new
     price = planner.epoch_price(settings)
     epochs = max(settings.epochs - planner.state.epochs, 0)

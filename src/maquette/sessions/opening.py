@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+from maquette import _check
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
 from maquette.errors import ParameterError
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
+from maquette.mechanisms.base import TYPICAL_ROWS
+from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.hypothesis import Prior
 from maquette.releasing.payment import open_ledger, require_total, warn_if_weak
 from maquette.results.release import Release
-from maquette.sessions.rules import Rules, check_analyst, check_names, reserve, warn_renamed
+from maquette.sessions.rules import (
+    AUTO,
+    MECHANISMS,
+    Rules,
+    check_analyst,
+    check_names,
+    reserve,
+    warn_renamed,
+)
 from maquette.sessions.session import Session
 
 QUESTIONS = 10_000
@@ -29,8 +41,9 @@ def session(
     delta: float = 0.0,
     beta: float = 0.05,
     alpha: float | None = None,
-    mechanism: str = "pmw",
+    mechanism: str = AUTO,
     queries: int = QUESTIONS,
+    typical_rows: int = TYPICAL_ROWS,
     relation: Relation | str = Relation.ADD_REMOVE,
     update: str = "refit",
     measure_first: bool | None = None,
@@ -55,6 +68,11 @@ def session(
         alpha the session takes one that suits the budget; `budget_for_all` takes the smallest at which a theorem says
         that the budget lasts for all `queries` questions.
 
+    `mechanism` "auto" measures every question (direct) where that is expected to state less, or nearly so, than testing
+    guesses (pmw): decided before anything is paid, by the number of questions and the budget, for a table of
+    `typical_rows` records, which is not read off the table. `Session.plan` says which and why. A session that is there
+    already goes on as it began.
+
     `prior` is an earlier release over the same domain: guesses start from its rows, which is free (it is public) and
     saves what the first questions would pay for. What an answer states does not depend on it. Give the same release
     again to go on with the session.
@@ -71,6 +89,12 @@ def session(
     if lasting:
         warn_renamed("lasting", "budget_for_all")
         budget_for_all = True
+    is_open = alpha is None and update == "refit" and measure_first is None and not budget_for_all
+    is_auto = mechanism == AUTO
+    _check.one_of((AUTO, *MECHANISMS), mechanism=mechanism)
+    _check.whole(typical_rows=typical_rows)
+    if is_auto:
+        mechanism = "pmw"
     if measure_first is None:
         measure_first = mechanism == "pmw" and update == "refit" and not budget_for_all
     start = None if prior is None else _start_from(prior, table)
@@ -95,13 +119,35 @@ def session(
     warn_if_weak(rules.budget)
     book = open_ledger(table, ledger, relation=rules.relation, budget=total)
     require_total(book, epsilon=total_epsilon, delta=total_delta)
-    name = key or f"session-{rules.digest(table.domain)[:20]}"
+    expected_errors = None
+    if is_auto and is_open and start is None:
+        rules, expected_errors = _choose(rules, book, table, key=key, rows=typical_rows)
+    name = key or own_key(rules, table)
     curator = OnlineCurator(table, book, key=name, budget=rules.budget)  # refuses another table
     if book.find(name) is None:
         is_public = rules.relation is Relation.REPLACE_ONE
         rules.check_possible(table.domain, curator.size(price=Fraction(0)) if is_public else None)
     reserve(book, name, table.domain, rules, share=share)
-    return Session(curator, book, rules, key=name, prior=start)
+    return Session(curator, book, rules, key=name, prior=start, expected_errors=expected_errors)
+
+
+def own_key(rules: Rules, table: Table) -> str:
+    """The name in the ledger of a session that was given none: it follows from the rules."""
+    return f"session-{rules.digest(table.domain)[:20]}"
+
+
+def _choose(
+    rules: Rules, book: Ledger, table: Table, *, key: str | None, rows: int
+) -> tuple[Rules, ExpectedErrors | None]:
+    """The mechanism of a session that names none: that of the session to go on with, or the better one."""
+    direct = replace(rules, mechanism="direct", measure_first=False)
+    ways = {"direct": replace(direct, fewer=True), "pmw": rules}
+    for way in (*ways.values(), direct):  # the last is what services opened for few questions
+        entry = book.find(key or own_key(way, table))
+        if entry is not None and entry.request == way.digest(table.domain):
+            return way, None
+    errors = rules.expected_errors(table.domain, rows=rows)
+    return ways[errors.mechanism], errors
 
 
 def _start_from(release: Release, table: Table) -> Prior:

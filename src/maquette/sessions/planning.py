@@ -18,15 +18,8 @@ from maquette.domain import Relation
 from maquette.errors import BudgetExceeded, MaquetteError, MechanismError, UselessAnswer
 from maquette.gate.curator import OnlineCurator
 from maquette.gate.prices import Prices
-from maquette.mechanisms.online import (
-    MAX_FACTOR,
-    USELESS,
-    PublicNumbers,
-    Settings,
-    largest_error,
-    with_larger_budget,
-    worth_testing,
-)
+from maquette.mechanisms.online import PublicNumbers, Settings, largest_error, worth_testing
+from maquette.mechanisms.session_plan import MAX_FACTOR, USELESS, with_larger_budget
 from maquette.models.hypothesis import Prior
 from maquette.queries.forms import from_spec
 from maquette.questions.answers import GRID
@@ -97,6 +90,8 @@ class SessionPlanner:
         while True:
             for step in self.curator.catch_up():
                 self.state.take(step)
+                if step.ask == "size":  # settings follow from the last one
+                    self._public = self._settings = None
             if self.state.pending is None:
                 return
             body = self.state.pending.body
@@ -115,7 +110,7 @@ class SessionPlanner:
         if settings is None or settings.terms is not None or settings.survey is not None:
             return left
         assert settings.measure is not None
-        return min(left, int(self.curator.left // settings.measure.price))
+        return min(left, int((self.curator.left - self.first_price(settings)) // settings.measure.price))
 
     def settings(self) -> Settings:
         """What the session runs with: a function of public numbers, the same in every process."""
@@ -132,7 +127,10 @@ class SessionPlanner:
         """Everything that settings are made from, once the number of records is known."""
         if self._public is None:
             assert self.state.size is not None
-            self._public = self.rules.public(self.curator.domain, self.state.size)
+            paid = self.state.size_prices
+            self._public = self.rules.public(
+                self.curator.domain, self.state.size, paid=paid, is_begun=self.state.questions > 0
+            )
         return self._public
 
     def charged(self, price: Fraction) -> float:
@@ -169,9 +167,8 @@ class SessionPlanner:
         refusal = None
         if self._measures(settings):
             assert settings.measure is not None
-            kind, cost, error = "measure", settings.measure.price, settings.measure_error
-            if settings.survey is not None and not self.survey.is_complete(settings):
-                cost += settings.survey.price
+            kind, error = "measure", settings.measure_error
+            cost = settings.measure.price + self.first_price(settings)
         else:
             kind, error = "test", max(settings.error, settings.answer_error)
             cost = Fraction(0) if self.curator.epoch is not None else self.epoch_price(settings)
@@ -222,6 +219,12 @@ class SessionPlanner:
         ratio = float(price / settings.terms.cap / settings.measure.price)
         return not worth_testing(self.state.far, ratio=ratio)
 
+    def first_price(self, settings: Settings) -> Fraction:
+        """What is bought once before the next question is measured: tables, or the number of records again."""
+        if settings.survey is not None and not self.survey.is_complete(settings):
+            return settings.survey.price
+        return settings.size_price or Fraction(0)
+
     def epoch_price(self, settings: Settings) -> Fraction:
         """What opening an epoch takes of the session."""
         assert settings.terms is not None
@@ -241,7 +244,9 @@ class SessionPlanner:
         if any(end.kind == "size" for end in new):
             cost = low.left  # the number of records decides the rest
         else:
-            cost = low.cost + high.cost + (self._next_price() if len(new) == 2 else 0.0)
+            cost = low.cost + high.cost
+            if len(new) == 2:
+                cost += self._next_price() - float(self.first_price(self.settings()))
         refusal = None
         if len(new) > self.rules.questions - self.state.questions:
             refusal = "questions"
@@ -349,6 +354,8 @@ class SessionPlanner:
             self.check(forecast, spent=start - curator.left, at_most=at_most)
             if settings is None:
                 self.buy_size()  # price and error depend on it, so plan again
+            elif settings.size_price is not None:
+                self._buy_size(settings.size_price)
             elif forecast.kind == "test":
                 if curator.epoch is None:
                     assert settings.terms is not None
@@ -365,10 +372,12 @@ class SessionPlanner:
         """Buy the number of records; False where it is known already."""
         if self.state.size is not None:
             return False
-        price = self.rules.size_price
+        self._buy_size(self.rules.size_price)
+        return True
+
+    def _buy_size(self, price: Fraction) -> None:
         self.curator.size(price=price, note={"price": str(price)})
         self.sync(others=False)
-        return True
 
     def _measure(self, question: Question, plan: Plan, key: str | None) -> None:
         settings = plan.settings
@@ -378,6 +387,7 @@ class SessionPlanner:
             "answer": plan.guess,
             "size": self.public().size.divisor,
             "errors": [settings.error, settings.measure_error],
+            "gap": None if settings.measure_gap is None else settings.measure_gap.to_json(),
             "deviation": settings.measure.deviation,
             "threshold": None if settings.terms is None else settings.terms.threshold,
             "belief": self.hypothesis.identity,
@@ -394,7 +404,11 @@ class SessionPlanner:
         note = question_note(question, key) | {
             "answer": plan.guess,
             "size": n,
-            "errors": [settings.error, settings.answer_error],
+            "errors": [
+                self.public().guess_error(settings.guess_reach, plan.guess / GRID),
+                settings.answer_error,
+            ],
+            "gap": None if settings.answer_gap is None else settings.answer_gap.to_json(),
             "deviation": 0.0 if epoch.answer_noise is None else epoch.answer_noise.deviation,
             "belief": self.hypothesis.identity,
         }

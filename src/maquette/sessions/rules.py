@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -23,23 +23,32 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Domain, Persons, Relation, check_relation, rows_of
 from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
 from maquette.mechanisms.online import (
-    FAIR,
-    SIZE_SHARE,
     PublicNumbers,
     Settings,
     direct_settings,
-    few_answers_settings,
     largest_error,
     median_settings,
     pmw_settings,
     settings_for_all,
     textbook_settings,
 )
+from maquette.mechanisms.session_plan import (
+    FAIR,
+    SIZE_SHARE,
+    USELESS,
+    ExpectedErrors,
+    choose_mechanism,
+    few_answers_settings,
+    size_share,
+)
 from maquette.models.hypothesis import LOG_MIXING
 from maquette.questions.measurement import Size
+from maquette.questions.noise import law_at
 from maquette.releasing.payment import refusal_of
 
 MECHANISMS = ("direct", "median", "pmw")
+AUTO = "auto"
+"""Instead of a mechanism: the one that is expected to state least."""
 UPDATES = ("refit", "step")
 LARGEST_TABLE = 1 << 40
 """Records of a table on which every session that is possible at all can be planned."""
@@ -66,6 +75,8 @@ class Rules:
     """Whom the budget protects, where one person has several records."""
     prior: str | None = None
     """Digest of the release that the hypothesis starts from; None for a uniform start."""
+    fewer: bool = False
+    """Measure fewer questions than `questions` where answers to all of them would say nothing?"""
 
     def __post_init__(self) -> None:
         _check.fraction(beta=self.beta)
@@ -94,7 +105,11 @@ class Rules:
         """For the number of records; nothing where it is public."""
         if self.relation is Relation.REPLACE_ONE:
             return Fraction(0)
-        return Fraction(int(SIZE_SHARE * self.row_units), UNITS)
+        share = SIZE_SHARE
+        if self.mechanism == "direct" and self.alpha is None:
+            whole = Fraction(self.row_units, UNITS)
+            share = size_share(self.budget.unit, whole, questions=self.questions, beta=self.beta)
+        return Fraction(int(share * self.row_units), UNITS)
 
     @property
     def row_units(self) -> int:
@@ -110,9 +125,11 @@ class Rules:
         """Everything that decides how the session runs; JSON-ready, in the words that ledgers have always stored."""
         persons = {} if self.persons is None else {"persons": [self.persons.column, self.persons.rows]}
         prior = {} if self.prior is None else {"prior": self.prior}
+        fewer = {"fewer": True} if self.fewer else {}
         return (
             persons
             | prior
+            | fewer
             | {
                 "domain": domain.fingerprint,
                 "budget": [self.budget.epsilon, self.budget.delta],
@@ -152,12 +169,18 @@ class Rules:
         units = math.ceil(half_square_of_rho(Fraction(self.budget.total_units)))
         return Cost(units, share_of_slack(ledger.budget, units))
 
-    def public(self, domain: Domain, size: Size) -> PublicNumbers:
-        """Everything that settings are made from, once the number of records is known."""
+    def public(
+        self, domain: Domain, size: Size, *, paid: Sequence[Fraction] = (), is_begun: bool = False
+    ) -> PublicNumbers:
+        """Everything that settings are made from, once the number of records is known.
+
+        `paid` are the prices that the number was bought for; by default it was bought once, as it is today. Once a
+        session has begun to answer it is not bought again.
+        """
         names = self.attributes
         return PublicNumbers(
             unit=self.budget.unit,
-            price=Fraction(self.row_units, UNITS) - self.size_price,
+            price=Fraction(self.row_units, UNITS) - (sum(paid, Fraction(0)) if paid else self.size_price),
             size=size,
             k=self.questions,
             beta=self.beta,
@@ -167,12 +190,25 @@ class Rules:
             domain=domain,
             attributes=names or domain.names,
             log_start=0.0 if self.prior is None else LOG_MIXING,
+            size_is_final=is_begun or len(paid) > 1,
         )
+
+    def expected_errors(self, domain: Domain, *, rows: int) -> ExpectedErrors:
+        """Which mechanism suits these rules on a table of `rows` records; they name neither alpha nor a way to test."""
+
+        def public(mechanism: str) -> PublicNumbers:
+            rules = replace(self, mechanism=mechanism, measure_first=mechanism == "pmw")
+            paid = rules.size_price
+            noise = law_at(paid, unit=rules.budget.unit) if paid else None
+            return rules.public(domain, Size(rows, noise, None))
+
+        return choose_mechanism(public)
 
     def settings(self, public: PublicNumbers) -> Settings:
         """What this kind of session runs with."""
         if self.mechanism == "direct":
-            return direct_settings(public)
+            direct = direct_settings(public)
+            return few_answers_settings(public) if self.fewer and direct.error >= USELESS else direct
         if self.mechanism == "median":
             return median_settings(public)
         if self.update == "step" and self.alpha is None:
@@ -217,6 +253,28 @@ def check_analyst(analyst: str | None, share: float | None) -> str | None:
     if analyst is not None and not (0 < len(analyst) <= 100 and analyst.isprintable()):
         raise ParameterError("expected analyst as a name of 1 to 100 printable characters")
     return analyst
+
+
+_WAYS = {
+    "direct": "every new question is measured",
+    "pmw": "guesses are tested, and measured where they fail",
+    "median": "medians of small databases are tested, and measured where they fail",
+}
+
+
+def how_answered(rules: Rules, expected_errors: ExpectedErrors | None) -> str:
+    """How a session answers, what it pays for the number of records, and what decided that."""
+    words = f"{_WAYS[rules.mechanism]} (mechanism {rules.mechanism})"
+    if expected_errors is not None:
+        direct, pmw = (f"{100 * error:.2g}" for error in (expected_errors.direct, expected_errors.pmw))
+        words += (
+            f", chosen for {rules.questions:,} questions: on {expected_errors.rows:,} records measuring is expected to "
+            f"state up to {direct} points, testing {pmw}"
+        )
+    if rules.size_price:
+        share = percent_of(int(rules.size_price * UNITS), rules.row_units)
+        words += f"; {share} of the budget buys the number of records first"
+    return words
 
 
 def warn_renamed(old: str, new: str) -> None:

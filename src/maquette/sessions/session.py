@@ -23,6 +23,7 @@ from maquette.errors import (
     UselessAnswer,
 )
 from maquette.gate.curator import OnlineCurator
+from maquette.mechanisms.session_plan import ExpectedErrors
 from maquette.models.answers import only
 from maquette.models.hypothesis import Prior
 from maquette.queries.base import Queries
@@ -40,7 +41,7 @@ from maquette.sessions.question import (
     SessionAnswer,
     with_stored,
 )
-from maquette.sessions.rules import Rules, warn_renamed
+from maquette.sessions.rules import Rules, how_answered, warn_renamed
 from maquette.sessions.state import StoredAnswer
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ class Session:
         *,
         key: str,
         prior: Prior | None = None,
+        expected_errors: ExpectedErrors | None = None,
     ) -> None:
+        self._expected_errors = expected_errors
         self._planner = SessionPlanner(curator, ledger, rules, key=key, prior=prior)
         self._ledger = ledger
         self._key = key
@@ -87,6 +90,11 @@ class Session:
     @property
     def rules(self) -> Rules:
         return self._planner.rules
+
+    @property
+    def plan(self) -> str:
+        """How questions are answered, and why; decided before anything is paid."""
+        return how_answered(self._planner.rules, self._expected_errors)
 
     @property
     def unit(self) -> str:

@@ -28,6 +28,7 @@ from maquette.questions.measurement import NoisyTable, Size, Step, read_step
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, NoiseRequest
 from maquette.sessions.question import Past, Question
 from maquette.sessions.rules import Rules
+from maquette.theory.adaptive import SharedGap
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ class State:
     domain: Domain
     unit: Unit
     size: Size | None = None
+    size_prices: list[Fraction] = field(default_factory=list[Fraction])
+    """What was paid for the number of records, each time that it was bought."""
     answers: dict[str, StoredAnswer] = field(default_factory=dict[str, StoredAnswer])
     """By meaning."""
     answers_by_key: dict[str, StoredAnswer] = field(default_factory=dict[str, StoredAnswer])
@@ -97,6 +100,8 @@ class State:
                 if step.values is None:
                     raise LedgerError("the ledger has lost the number of records")
                 self.size = Size(int(step.values[0][0]), law_of(from_body(step.body)), step.receipt)
+                if "price" in step.body:
+                    self.size_prices.append(Fraction(step.body["price"]))
                 self._add_to_history(step, "number of records", kind="size", value=float(self.size.value))
             case "epoch":
                 self.epochs += 1
@@ -185,8 +190,10 @@ def read_answer(step: Step, denominator: int) -> tuple[float, float]:
         return int(step.body["answer"]) / GRID, near_error
     if step.values is None:
         raise LedgerError(f"the ledger has lost the answer of step {step.number}")
-    # the noisy value comes last
-    return int(step.values[-1][0]) / (int(step.body["size"]) * denominator), value_error
+    size = int(step.body["size"])
+    share = int(step.values[-1][0]) / (size * denominator)  # the noisy value comes last
+    gap = step.body.get("gap")  # steps of earlier versions have none
+    return share, value_error if gap is None else SharedGap.from_json(gap).error(share, size)
 
 
 def is_near(step: Step) -> bool:

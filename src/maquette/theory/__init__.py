@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from maquette.theory import adaptive as adaptive
     from maquette.theory import direct as direct
     from maquette.theory import draws as draws
     from maquette.theory import epochs as epochs
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from maquette.theory.sources import theorem_of as theorem_of
 
 _MODULES = (
+    "adaptive",
     "direct",
     "draws",
     "epochs",

@@ -260,6 +260,9 @@ THEOREMS = (
             "ratios.gaussian_gap",
             "ratios.laplace_gap",
             "ratios.joint_gap",
+            "adaptive.shared_gap",
+            "adaptive.failure",
+            "adaptive.least_room",
         ),
     ),
     Theorem(

@@ -32,11 +32,6 @@ from maquette.web.jobs import Jobs
 from maquette.web.ledger import MAX_PAGE, Account, Witness
 
 MAX_ANSWERS = 10_000
-DIRECT_LIMITS = {True: 500, False: 100}
-"""Questions up to which a session without alpha measures each for an equal part of its budget, with and without a
-delta. At epsilon 1 and 20,000 records 100 questions are then stated within 1.4 points (4.6 without a delta), where
-sessions that may answer from a hypothesis state 3.3 (7.1).
-Of 1,000 those state 3.8, and equal parts 4.2 (7.5 and 53)."""
 
 
 class Holder:
@@ -134,7 +129,6 @@ class Holder:
     def _open(self, who: str, share: ShareSettings) -> Session:
         analyst = f"{ANALYST}{who}"
         delta = self._settings.delta if share.delta is None else share.delta
-        is_direct = share.alpha is None and share.questions <= DIRECT_LIMITS[delta > 0]
 
         def opened() -> Session:
             return session(
@@ -142,7 +136,6 @@ class Holder:
                 epsilon=share.epsilon,
                 delta=delta,
                 alpha=share.alpha,
-                mechanism="direct" if is_direct else "pmw",
                 beta=share.beta,
                 queries=share.questions,
                 attributes=share.attributes,
