@@ -138,6 +138,7 @@ def _bold(n: int, budget: mq.Budget) -> dict[str, Any]:
         )  # fmt: skip
         session.buy_size()
         assert session.size is not None
+        assert session.size.noise is not None
         noise = abs(session.size.value - n)
         border = 49 if noise > session.size.noise.deviation else 3
         answer = session.ask(f"a < {border}")
