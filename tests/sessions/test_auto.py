@@ -94,7 +94,7 @@ def test_a_session_that_is_there_goes_on_as_it_began(monkeypatch, mechanism, key
 
 def test_the_choice_is_said_and_made_before_anything_is_paid_or_touched():
     facts: dict[str, Any] = {"epsilon": 1.0, "queries": 20}
-    engine = Untouchable(PEOPLE)
+    engine: Any = Untouchable(PEOPLE)
     ledger = book()
     session = mq.session(Table(engine, name="people", source="x"), ledger=ledger, **facts)
     assert session.rules.mechanism == "direct"

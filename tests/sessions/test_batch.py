@@ -1,6 +1,6 @@
 """Many questions at once: the same as one by one, fewer commits, refusals in their places."""
 
-# pyright: reportOptionalMemberAccess=false, reportArgumentType=false, reportAttributeAccessIssue=false, reportPossiblyUnbound=false
+# pyright: reportOptionalMemberAccess=false, reportArgumentType=false, reportAttributeAccessIssue=false, reportPossiblyUnboundVariable=false
 
 import itertools
 from typing import Any
