@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, inspect, text
@@ -32,13 +33,21 @@ def indexes(store: State) -> set[str]:
     return {str(one["name"]) for table in ("job", "browser") for one in found.get_indexes(table)}
 
 
-def check_old_rows(store: State) -> None:
+def check_old_rows(store: Any) -> None:
     token = store.find(state.token, id="aabbccddeeff")
     assert (token["person"], token["digest"], token["revoked"]) == ("anna", bytes(range(32)), None)
     assert store.find(state.browser, token="aabbccddeeff")["csrf"] == "a-csrf-token"
     assert [row["id"] for row in store.rows(state.job, state="done")] == ["0011223344556677"]
     assert store.add(state.job, id="8899", **JOB)
-    assert [row["number"] for row in store.rows(state.job)] == [1, 2]
+    assert [(row["number"], row["attempt"]) for row in store.rows(state.job)] == [(1, 0), (2, 0)]
+    key = {
+        "person": "anna",
+        "table": "people",
+        "key": "a-key-of-tests",
+        "digest": "00",
+        "created": 1790000001,
+    }
+    assert [store.add(state.statement, **key), store.add(state.statement, **key)] == [True, False]
 
 
 def test_the_state_of_the_first_version_is_brought_up_with_all_that_it_holds(tmp_path):
@@ -110,10 +119,13 @@ def test_the_first_form_in_postgresql(tmp_path):
         state.metadata.create_all(connection)
         for name in ("job_state", "browser_expires"):
             connection.execute(text(f"DROP INDEX {name}"))
+        connection.execute(text("DROP TABLE statement"))
+        connection.execute(text("ALTER TABLE job DROP COLUMN attempt"))
         connection.execute(text("INSERT INTO about VALUES (1)"))
     engine.dispose()
     store = State.at(tmp_path, url.replace("postgresql+psycopg://", "postgresql://"))
     assert store.was_upgraded
+    assert store.rows(state.statement) == []
     assert indexes(store) >= {"job_state", "browser_expires"}
     store.close()
 

@@ -229,8 +229,8 @@ def _open(
     return book
 
 
-def _reserve(book: Ledger, key: str, digest: str, budget: Budget) -> None:
-    """Set the whole budget aside: units and, for thresholds, the part of delta that goes with it."""
+def check_covered(book: Ledger, key: str, budget: Budget) -> Cost:
+    """What a discovery takes: units and, for thresholds, its part of delta. Refuses what is not left."""
     if not budget.pure and book.budget.pure:
         raise LedgerError(
             f"ledger '{book.name}' counts pure epsilon and cannot pay for a delta, which lists of values need; ask "
@@ -248,6 +248,12 @@ def _reserve(book: Ledger, key: str, digest: str, budget: Budget) -> None:
             needed=cost.units / UNITS,
             left=balance.left_units / UNITS,
         )
+    return cost
+
+
+def _reserve(book: Ledger, key: str, digest: str, budget: Budget) -> None:
+    """Set the whole budget aside."""
+    cost = check_covered(book, key, budget)
     body = {"epsilon": budget.epsilon, "delta": budget.delta, "mechanism": "discovery"}
     book.reserve(key, request=digest, tag="discovery", cost=cost, body=body, envelope=True)
 

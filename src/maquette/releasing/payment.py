@@ -171,9 +171,9 @@ def check_covered(request: Request, book: Ledger, key: str, prepared: Prepared) 
     cost = cost_of(request.budget, book)
     if book.find(key) is not None:
         return
-    _check_slack(request, book, cost, prepared)
     advice = "; an earlier request can be repeated, which is free"
     check_left("this release", book, cost, delta=request.budget.delta, advice=advice)
+    _check_slack(request, book, cost, prepared)
 
 
 def check_left(what: str, book: Ledger, cost: Cost, *, delta: float, advice: str = "") -> None:

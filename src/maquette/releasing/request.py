@@ -13,7 +13,7 @@ from maquette.accounting.budget import UNITS, Budget, split
 from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import ParameterError, WorkloadError
 from maquette.mechanisms import shape
-from maquette.mechanisms.base import MECHANISMS, POSTS, Mechanism, Task
+from maquette.mechanisms.base import MECHANISMS, POSTS, TYPICAL_ROWS, Mechanism, Task
 from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.queries.merging import Merged
@@ -32,10 +32,10 @@ class Request:
     beta: float
     certificate: float | None
     """The share of the budget for a certificate; None buys one where it is expected to beat the guarantee."""
-    groups: bool
-    rows: int | Literal["small"] | None
-    post: str
-    typical_rows: int
+    groups: bool = False
+    rows: int | Literal["small"] | None = None
+    post: str = "auto"
+    typical_rows: int = TYPICAL_ROWS
     weight: str | None = None
     configured: Mechanism | None = None
     """The mechanism with options of its own, where one was given."""

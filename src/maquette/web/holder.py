@@ -19,7 +19,9 @@ from maquette.domain.review import REVIEWS, confirm
 from maquette.errors import BudgetExceeded, KeyReused, MaquetteError, ParameterError
 from maquette.gate.handle import fit_report
 from maquette.gate.handle import open as open_table
-from maquette.releasing.payment import open_ledger
+from maquette.releasing.payment import accounting_of, check_covered, open_ledger
+from maquette.releasing.planning import check_memory, choose
+from maquette.releasing.request import Request
 from maquette.results import wording
 from maquette.results.document import plain
 from maquette.results.folder import load, write_text
@@ -28,8 +30,9 @@ from maquette.sessions.opening import session
 from maquette.sessions.session import Session
 from maquette.web.audit import AuditLog
 from maquette.web.config import ANALYST, Config, ShareSettings
-from maquette.web.jobs import Jobs
+from maquette.web.jobs import Jobs, job_key
 from maquette.web.ledger import MAX_PAGE, Account, Witness
+from maquette.web.requests import ReleaseRequest
 
 MAX_ANSWERS = 10_000
 
@@ -63,8 +66,6 @@ class Holder:
         self._sessions: dict[str, Session] = {}
         self._answers: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
         """The last answers by person and key, for those who send again; the ledger has all of them."""
-        self._statements: dict[tuple[str, str], str] = {}
-        """The last SELECTs by person and key."""
         self._mutex = threading.Lock()
         account = Account(self._ledger)
         self._calls: dict[str, Callable[..., Any]] = {
@@ -86,6 +87,7 @@ class Holder:
             "fit": self.fit,
             "confirm": self.confirm,
             "check_release": self.check_release,
+            "check_job": self.check_job,
             "start_job": self.start_job,
             "job": self._jobs.status,
             "cancel_job": self.cancel_job,
@@ -247,12 +249,11 @@ class Holder:
     ) -> dict[str, Any]:
         """Counts by groups out of an analyst's own budget: every cell is a question, and all are answered or none.
 
-        A cell that was answered before is free, so that a statement which is sent again costs nothing.
+        A cell that was answered before is free, so that a statement which is sent again costs nothing. That its key is
+        of no other statement was seen by the front, which remembers keys.
         """
         one = self._session(who)
         note: dict[str, Any] = {"query": statement[:500], "key": key}
-        if key is not None and self._statements.setdefault((who, key), statement) != statement:
-            raise KeyReused(f"key '{key}' was used before for another statement; give each its own key")
         try:
             table = one.sql(statement, at_most=at_most, allow_useless=allow_useless)
         except MaquetteError as error:
@@ -261,8 +262,6 @@ class Holder:
         self._log(
             who, role, "asked", note | {"cells": len(table), "cost": table.cost}, is_paid=table.cost > 0
         )
-        while len(self._statements) > MAX_ANSWERS:
-            self._statements.pop(next(iter(self._statements)))
         return table_fields(table) | {"total": one.total}
 
     def buy_size(self, who: str, role: str) -> bool:
@@ -345,6 +344,21 @@ class Holder:
             raise ParameterError("expected the id of a job as letters and digits")
         folder = self._config.table_folder(self._name) / "releases" / f"{job}.maquette"
         return load(folder, ledger=self._ledger).checked
+
+    def check_job(self, job: str, request: dict[str, Any]) -> None:
+        """Refuse a release that cannot be made or that the ledger cannot pay, by public numbers, before it is begun."""
+        if request.get("kind") == "discovery":
+            raise ParameterError(f"the domain of '{self._name}' is declared: nothing has to be discovered")
+        wish = ReleaseRequest.model_validate(request)
+        asked = Request.of(
+            wish.queries(self._domain),
+            relation=self._settings.relation,
+            persons=self._table.persons,
+            **wish.arguments(),
+        )
+        choice = choose(asked, accounting=accounting_of(self._table, self._ledger))
+        check_memory(choice, limit=self._table.memory_limit)
+        check_covered(choice.request, self._ledger, job_key(job), choice.prepared)
 
     def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:
         self._log(who, "steward", "started a release", {"job": job, "request": request}, is_paid=True)

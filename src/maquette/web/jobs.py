@@ -7,6 +7,7 @@ started again finds what was paid in the ledger and pays nothing twice.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -16,9 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from maquette.errors import MaquetteError, ParameterError
+from maquette.web import link
 from maquette.web.config import Config
 
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
+UNFINISHED = "it ended before it was done; what was paid is stored: resume it"
+"""Why a job has failed, whether it was killed, had no memory or met an error that nobody foresaw: which of these it was
+may depend on the records, so that it is said to nobody."""
+log = logging.getLogger("maquette.worker")
+
+
+def job_key(job: str) -> str:
+    """What a job is called in the ledger."""
+    return f"job-{job}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +77,28 @@ class Jobs:
             return asdict(self._statuses[job])
 
     def _follow(self, job: str, process: subprocess.Popen[bytes]) -> None:
-        """Take in what a job says until it ends."""
+        """Take in what a process says until it ends; of one that was cancelled, or that another follows, nothing."""
         assert process.stdout is not None
         for line in process.stdout:
             try:
                 said = json.loads(line)
             except ValueError:
                 continue
-            with self._mutex:
-                self._statuses[job] = replace(self._statuses[job], **said)
-        code = process.wait()
+            if kind := said.pop("kind", None):
+                log.error("internal error: %s in job %s", str(kind)[:80], job)
+            self._change(job, process, **said)
+        process.wait()
+        self._change(job, process, state=FAILED, why=UNFINISHED)
         with self._mutex:
-            self._processes.pop(job, None)
+            if self._processes.get(job) is process:
+                self._processes.pop(job)
+
+    def _change(self, job: str, process: subprocess.Popen[bytes], **values: Any) -> None:
+        """What the process that runs a job says about it."""
+        with self._mutex:
             status = self._statuses[job]
-            if status.state == RUNNING:
-                why = "its process ended before it was done" + (f" (signal {-code})" if code < 0 else "")
-                self._statuses[job] = replace(status, state=FAILED, why=f"{why}; resume it")
+            if self._processes.get(job) is process and status.state == RUNNING:
+                self._statuses[job] = replace(status, **values)
 
     def status(self, job: str) -> dict[str, Any] | None:
         """None for a job that was not started since this worker was."""
@@ -105,8 +122,7 @@ class Jobs:
             if status is not None and status.state == RUNNING:
                 self._statuses[job] = replace(status, state=CANCELLED, why="cancelled by the steward")
         if process is not None:
-            process.terminate()
-            process.wait(10)
+            _end(process)
         return self.status(job) or asdict(JobStatus(CANCELLED))
 
     def stop(self) -> None:
@@ -115,6 +131,14 @@ class Jobs:
             processes = list(self._processes.values())
         for process in processes:
             process.terminate()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 # The process of one job: a release, from the order on its standard input to a folder. Started by a
@@ -127,10 +151,10 @@ def main() -> int:
     try:
         run(order)
     except MaquetteError as error:
-        say(state="failed", why=str(error))
+        say(state=FAILED, why=str(error))
         return error.exit_code
     except Exception as error:  # its text may quote a row
-        say(state="failed", why=f"internal error ({type(error).__name__}); resume it, or tell the developers")
+        say(state=FAILED, why=UNFINISHED, kind=type(error).__name__)
         return 1
     return 0
 
@@ -140,7 +164,7 @@ def run(order: dict[str, Any]) -> None:
     from maquette.web import config as configs
 
     config = configs.load(Path(order["config"]))
-    say(key=f"job-{order['job']}")
+    say(key=job_key(order["job"]))
     if order["request"].get("kind") == "discovery":
         _discover(config, order)
     else:
@@ -167,7 +191,7 @@ def _discover(config: Config, order: dict[str, Any]) -> None:
         relation=settings.relation,
         total_epsilon=settings.epsilon,
         total_delta=settings.delta,
-        key=f"job-{order['job']}",
+        key=job_key(order["job"]),
         **config.reading(order["table"]),
     )
     place = config.proposal(order["table"])
@@ -196,7 +220,7 @@ def _release(config: Config, order: dict[str, Any]) -> None:
         request.queries(domain),
         ledger=config.ledger(order["table"]),
         relation=settings.relation,
-        key=f"job-{order['job']}",
+        key=job_key(order["job"]),
         progress=_Stages(),
         **request.arguments(),
     )
@@ -216,8 +240,7 @@ class _Stages:
 
 
 def say(**words: Any) -> None:
-    sys.stdout.write(json.dumps(words) + "\n")
-    sys.stdout.flush()
+    link.tell_parent(words)
 
 
 def _end_with_parent() -> None:

@@ -219,6 +219,8 @@ def backup(config: Config, folder: Path) -> list[Copy]:
     if config.path is not None:
         shutil.copy2(config.path, folder / config.path.name)
         copies.append(Copy("the configuration", config.path.name))
+    for path in folder.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
     return copies
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import queue
 import socket
 import subprocess
@@ -311,6 +312,17 @@ def unpack(line: bytes) -> dict[str, Any] | None:
         return None
     message = json.loads(line)
     return message if isinstance(message, dict) else None
+
+
+def tell_parent(words: dict[str, Any]) -> None:
+    """One line to the process that started this one. Where that has gone nobody listens, and this one ends soon too."""
+    try:
+        sys.stdout.write(json.dumps(words) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # else it is tried once more at the end
 
 
 def send(stream: BinaryIO, message: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ A person sees a table that the configuration gives them; stewards see all. What 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import secrets
@@ -190,7 +191,19 @@ class Service:
     ) -> dict[str, Any]:
         """Answer one SELECT, all its cells or none, out of this person's budget."""
         link = self.asking_link(person, table)
+        if key is not None:
+            self._take_key(person, table, statement, key)
         return self._count_answer(link.call("sql", statement=statement, **_from(person, key), **limits))
+
+    def _take_key(self, person: Person, table: str, statement: str, key: str) -> None:
+        """Remember what a key is used for, durably and before anything is asked; refuse it for another statement."""
+        digest = hashlib.sha256(statement.encode("utf-8", "replace")).hexdigest()
+        place = {"person": person.name, "table": table, "key": key}
+        if self.store.add(state.statement, **place, digest=digest, created=int(time.time())):
+            return
+        row = self.store.find(state.statement, **place)
+        if row is None or row["digest"] != digest:
+            raise KeyReused(f"key '{key}' was used before for another statement; give each its own key")
 
     def _count_answer(self, result: dict[str, Any]) -> dict[str, Any]:
         self.count(f"answers_{result.get('kind') or ('paid' if result['cost'] else 'cached')}")
@@ -238,34 +251,23 @@ class Service:
         self, person: Person, table: str, request: ReleaseRequest | DiscoveryRequest, *, key: str
     ) -> dict[str, Any]:
         """Begin a release or a discovery, or find the one that this key began."""
-        link = self.steward_link(person, table)
-        if isinstance(request, ReleaseRequest):
-            request.queries(self.domain(table))  # refuses what cannot be asked, before anything is stored
-        else:
-            link.call("forecast_discovery", request=request.model_dump())
-        text = json.dumps(request.model_dump(), sort_keys=True)
-        values = {
-            "id": secrets.token_hex(8),
-            "key": key,
-            "person": person.name,
-            "table": table,
-            "request": text,
-            "state": RUNNING,
-            "stage": "waiting",
-            "share": 0,
-            "why": "",
-            "published": 0,
-            "created": int(time.time()),
-        }
-        if not self.store.add(state.job, **values):
+        link, wish = self.steward_link(person, table), request.model_dump()
+        text = json.dumps(wish, sort_keys=True)
+        row = self.store.find(state.job, person=person.name, key=key)
+        if row is None:
+            job = secrets.token_hex(8)
+            link.call("check_job", job=job, request=wish)  # what is refused leaves nothing behind
+            values = {"id": job, "key": key, "person": person.name, "table": table, "request": text}
+            values |= {"state": RUNNING, "stage": "waiting", "share": 0, "why": "", "published": 0}
+            if self.store.add(state.job, **values, created=int(time.time())):
+                link.call("start_job", job=job, who=person.name, request=wish)
+                self.count("jobs_started")
+                return self.job(person, job)
             row = self.store.find(state.job, person=person.name, key=key)
             assert row is not None
-            if (row["table"], row["request"]) != (table, text):
-                raise KeyReused(f"the key '{key}' was used before for another release; give each its own key")
-            return row
-        link.call("start_job", job=values["id"], who=person.name, request=request.model_dump())
-        self.count("jobs_started")
-        return self.job(person, values["id"])
+        if (row["table"], row["request"]) != (table, text):
+            raise KeyReused(f"the key '{key}' was used before for another release; give each its own key")
+        return row
 
     def job(self, person: Person, job: str) -> dict[str, Any]:
         row = self.store.find(state.job, id=job)
@@ -301,9 +303,12 @@ class Service:
         """Go on with a job that was cancelled or failed: what was paid is in the ledger and is not paid again."""
         row = self.job(person, job)
         if row["state"] in (CANCELLED, FAILED):
-            self.store.change(state.job, {"id": job}, state=RUNNING, why="", stage="waiting")
-            request = json.loads(row["request"])
-            self.links[row["table"]].call("start_job", job=job, who=person.name, request=request)
+            link, wish = self.links[row["table"]], json.loads(row["request"])
+            link.call("check_job", job=job, request=wish)
+            link.call("start_job", job=job, who=person.name, request=wish)  # first: it has no old state then
+            attempt = row["attempt"]
+            values = {"state": RUNNING, "why": "", "stage": "waiting", "attempt": attempt + 1}
+            self.store.change(state.job, {"id": job, "attempt": attempt}, **values)
         return self.job(person, job)
 
     def publish(self, person: Person, job: str, *, is_public: bool) -> dict[str, Any]:
@@ -340,7 +345,12 @@ class Service:
             request = json.loads(row["request"])
             status = link.call("start_job", job=row["id"], who=row["person"], request=request)
         values = {name: status[name] for name in ("state", "stage", "share", "why")}
-        changed = self.store.change(state.job, {"id": row["id"], "state": RUNNING}, **values)
+        attempt = {
+            "id": row["id"],
+            "state": RUNNING,
+            "attempt": row["attempt"],
+        }  # and not one that was resumed since
+        changed = self.store.change(state.job, attempt, **values)
         if changed and status["state"] == DONE:
             self._add_release(row)
 

@@ -1,6 +1,7 @@
-"""What the front remembers: tokens, browser sessions and jobs. SQLite by default, PostgreSQL by URL.
+"""What the front remembers: tokens, browser sessions, jobs, keys of statements. SQLite by default, PostgreSQL by URL.
 
-No value of a table is here, and no token: of a token only its scrypt digest, of a browser's cookie only its SHA-256.
+No value of a table is here, and no token: of a token only its scrypt digest, of a browser's cookie and of the statement
+that a key was used for only their SHA-256.
 """
 
 from __future__ import annotations
@@ -37,16 +38,22 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from maquette.errors import LedgerError
 
-FORMAT = 2
+FORMAT = 3
 """The form of the tables; a newer one is refused, an older one is brought up step by step by `STEPS`."""
 STEPS: dict[int, tuple[str, ...]] = {
     1: (
         "CREATE INDEX IF NOT EXISTS job_state ON job (state)",
         "CREATE INDEX IF NOT EXISTS browser_expires ON browser (expires)",
     ),
+    2: (
+        "ALTER TABLE job ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0",
+        'CREATE TABLE statement (person TEXT NOT NULL, "table" TEXT NOT NULL, key TEXT NOT NULL, '
+        'digest TEXT NOT NULL, created INTEGER NOT NULL, PRIMARY KEY (person, "table", key))',
+    ),
 }
 """By the form that they start from: what makes the next one of it, in SQLite and PostgreSQL."""
 
+OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
 _ADVISORY_LOCK = 0x6D71_7331
 metadata = MetaData()
 about = Table("about", metadata, Column("format", Integer, nullable=False))
@@ -87,8 +94,18 @@ job = Table(
     Column("why", Text, nullable=False),
     Column("published", Integer, nullable=False),
     Column("created", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False, server_default="0"),
     UniqueConstraint("person", "key", name="job_once"),
     Index("job_state", "state"),
+)
+statement = Table(
+    "statement",
+    metadata,
+    Column("person", Text, primary_key=True),
+    Column("table", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("created", Integer, nullable=False),
 )
 
 
@@ -113,7 +130,10 @@ class State:
             return cls(
                 create_engine(url.replace("postgresql://", "postgresql+psycopg://", 1), pool_pre_ping=True)
             )
-        engine = create_engine(f"sqlite:///{folder / 'service.db'}", connect_args={"timeout": 30})
+        place = folder / "service.db"
+        os.close(os.open(place, os.O_RDWR | os.O_CREAT, OWNER_ONLY))
+        os.chmod(place, OWNER_ONLY)  # one that an earlier version made; what SQLite puts beside it follows
+        engine = create_engine(f"sqlite:///{place}", connect_args={"timeout": 30})
         event.listen(engine, "connect", _careful)
         return cls(engine)
 

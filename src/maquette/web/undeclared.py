@@ -12,20 +12,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from maquette.accounting.budget import Budget
 from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Ledger
-from maquette.domain import Domain
+from maquette.accounting.ledger.create import BEFORE_DOMAIN
+from maquette.domain import Domain, Relation
 from maquette.domain import review as reviews
 from maquette.domain.file import parse_attribute
 from maquette.errors import LedgerError, ParameterError
 from maquette.gate.handle import raw_columns
+from maquette.releasing.discovery import check_covered
 from maquette.releasing.discovery_plan import forecast_discovery
 from maquette.results.document import plain
 from maquette.results.folder import write_domain
 from maquette.web.audit import BEFORE_LEDGER, AuditLog
 from maquette.web.config import Config
 from maquette.web.holder import Holder
-from maquette.web.jobs import Jobs
+from maquette.web.jobs import Jobs, job_key
 from maquette.web.requests import DiscoveryRequest
 
 
@@ -56,6 +59,7 @@ class UndeclaredTable:
             "forecast_discovery": self.forecast_discovery,
             "accept": self.accept,
             "note": self.note,
+            "check_job": self.check_job,
             "start_job": self.start_job,
             "job": self._jobs.status,
             "cancel_job": self.cancel_job,
@@ -149,12 +153,30 @@ class UndeclaredTable:
         )
         return {"share": forecast.share, "columns": [asdict(one) for one in forecast.columns]}
 
-    def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:
-        DiscoveryRequest.model_validate(request)
+    def check_job(self, job: str, request: dict[str, Any]) -> None:
+        """Refuse a discovery that cannot be made, or that the ledger cannot pay, before it is begun."""
         if self._stage == "draft":
             raise ParameterError(
                 "this table has a drafted domain: review that one, nothing has to be discovered"
             )
+        self.forecast_discovery(request)
+        wish = DiscoveryRequest.model_validate(request)
+        with self._account() as book:
+            check_covered(book, job_key(job), Budget(wish.epsilon, wish.delta, "zcdp", thresholds=True))
+
+    def _account(self) -> Ledger:
+        """The ledger that an earlier discovery made, or one as the next will make it."""
+        place, settings = Path(self._config.ledger(self._name)), self._settings
+        if place.exists():
+            return Ledger.open(place)
+        return Ledger.memory(
+            budget=Budget(settings.epsilon, settings.delta, "zcdp", thresholds=True),
+            relation=Relation.named(settings.relation),
+            domain_fingerprint=BEFORE_DOMAIN,
+            name=self._name,
+        )
+
+    def start_job(self, job: str, who: str, request: dict[str, Any]) -> dict[str, Any]:
         self._log(who, "started a discovery", {"job": job, "request": request}, is_paid=True)
         return self._jobs.start(job, request)
 

@@ -8,7 +8,6 @@ A front that starts it keeps its standard input open; when that ends, so does th
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -57,6 +56,10 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self._holder = holder
         super().__init__(path, Handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that ended in an unforeseen way: its kind alone, for the text may quote anything."""
+        log.error("internal error: %s in a connection", getattr(sys.exc_info()[0], "__name__", "unknown"))
+
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """The result of one call, or why there is none. What an unforeseen error says stays here, unread."""
         try:
@@ -73,6 +76,8 @@ def main(arguments: list[str]) -> int:
     path, table, place = (one for one in arguments if one != "--alone")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
     sys.setswitchinterval(SWITCH_SECONDS)
+    if not is_alone:  # whoever starts one alone says who else may read what it writes: see deploy/
+        os.umask(0o077)
     try:
         holder = open_holder(configs.load(Path(path)), table)
     except MaquetteError as error:
@@ -99,8 +104,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _say(**words: Any) -> None:
-    sys.stdout.write(json.dumps(words) + "\n")
-    sys.stdout.flush()
+    link.tell_parent(words)
 
 
 def _end_with_front(server: Server) -> None:
