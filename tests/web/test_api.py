@@ -7,6 +7,7 @@ import json
 import shutil
 
 import httpx
+import jsonschema
 import pytest
 
 import maquette as mq
@@ -248,3 +249,31 @@ def test_the_description_names_every_operation_and_its_refusals(world):
     assert len(operations) >= 20
     assert all("401" in one["responses"] and "422" in one["responses"] for one in operations)
     assert len({one["operationId"] for one in operations}) == len(operations)
+
+
+def test_what_an_event_of_a_job_holds_is_described_and_so(world, released):
+    description = httpx.get(f"{world.home}/api/v1/openapi.json").json()
+    content = description["paths"]["/api/v1/jobs/{job}/events"]["get"]["responses"]["200"]["content"]
+    event = content["text/event-stream"]["itemSchema"]
+    stella = world.script("stella")
+    job = stella.get("/api/v1/jobs").json()["items"][-1]["id"]
+    sent = stella.get(f"/api/v1/jobs/{job}/events").text.strip().split("\n\n")
+    assert sent
+    for text in sent:
+        fields = dict(line.split(": ", 1) for line in text.splitlines())
+        jsonschema.validate(fields, event)
+        jsonschema.validate(json.loads(fields["data"]), event["properties"]["data"]["contentSchema"])
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"state": "running"}, event["properties"]["data"]["contentSchema"])
+
+
+def test_no_reply_is_described_as_a_mere_string(world):
+    """Of every operation: values by their fields, files as binary."""
+    description = httpx.get(f"{world.home}/api/v1/openapi.json").json()
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            for status, reply in operation["responses"].items():
+                for kind, content in reply.get("content", {}).items():
+                    schema = content.get("schema") or content.get("itemSchema")
+                    assert schema, (path, method, status, kind)
+                    assert schema.get("type") != "string" or schema.get("format") == "binary", (path, kind)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
 import re
+import shutil
+import threading
+from collections.abc import Iterator
 
 import httpx
+import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import maquette as mq
+from maquette.domain import Attribute, Domain, Kind
 from maquette.errors import ParameterError, ReleaseError
-from maquette.web import explore
+from maquette.web import asking, explore
 from maquette.web import explore as catalogs
 from maquette.web.app import public_site
 from maquette.web.explore import Catalog, short_name
+from maquette.web.once import MadeOnce
 from maquette.web.server import MAX_BODY, check_address
 from support.browser import served
 from support.made_release import toy_release
@@ -202,3 +211,153 @@ def test_a_table_is_made_once_and_made_again_for_another_release(folder, monkeyp
     for by in ("age", "region", "sex"):
         catalog.view(name, [by])
     assert len(catalog._views) == 2
+
+
+# --- files that a spreadsheet opens ---------------------------------------------------------------------------------
+
+RUNS = (
+    "=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1+1",
+    "=1;2", "-", "+", "--5", "-5 apples", "-1e", "=", "-5\n=1",
+)  # fmt: skip
+STAYS = ("-5", "+3", "-0.5", "-.5", "-1e-9", "5", "a=1", "", "[-20, -10)", "it's", "a@b", "'x", "-5.")
+
+
+@pytest.mark.parametrize("text", [*RUNS, *STAYS])
+def test_a_text_that_a_spreadsheet_would_run_is_a_text_in_every_csv_file(text):
+    """Both writers: files of releases, and results of questions; cells and names of columns."""
+    expected = f"'{text}" if text in RUNS else text
+    assert explore.plain_cell(text) == expected
+    column = pyarrow.array([text, None, "plain"])
+    kinds = (column, column.cast(pyarrow.large_string()), column.dictionary_encode())
+    for texts in kinds:
+        table = pyarrow.table({text: texts, "number": [-1.5, None, 2.0]})
+        lines = list(csv.reader(io.StringIO(explore.file(table, "csv").decode(), newline="")))
+        assert lines[0] == [expected, "number"]
+        assert [line[0] for line in lines[1:]] == [expected, "", "plain"]
+        assert [line[1] for line in lines[1:]] == ["-1.5", "", "2"]
+    reply = bytes(asking._csv("a.csv", [text, "b"], [[text, -1.5], [f"a;{text}", None]]).body).decode()
+    assert [line[0] for line in csv.reader(io.StringIO(reply, newline=""))] == [
+        expected,
+        expected,
+        f"a;{text}",
+    ]
+    assert (
+        f'"a;{text}"' in reply
+    )  # quoted: a spreadsheet that parts at semicolons finds no cell of its own there
+
+
+def test_rows_of_a_release_run_nowhere(tmp_path):
+    domain = Domain((Attribute("=cmd", Kind.CATEGORICAL, categories=("=1+1", "-5", "-5+1")),))
+    table = mq.open({"=cmd": ["=1+1", "-5", "-5+1"] * 50}, domain=domain, name="x", allow_unreviewed=True)
+    release = mq.release(table, mq.marginals(domain, 1), epsilon=50.0, ledger="memory", mechanism="laplace")
+    release.save(tmp_path / "x.maquette", report=False)
+    with served(public_site(Catalog.of([tmp_path / "x.maquette"]))) as home:
+        for path in ("files/rows.csv", "table.csv?by=%3Dcmd", "files/dictionary.csv", "files/answers.csv"):
+            text = httpx.get(f"{home}/r/x/{path}").text
+            cells = [cell for line in csv.reader(io.StringIO(text, newline="")) for cell in line]
+            assert cells
+            assert not [cell for cell in cells if cell in ("=cmd", "=1+1", "-5+1")], path
+        rows = pyarrow.parquet.read_table(io.BytesIO(httpx.get(f"{home}/r/x/files/rows.parquet").content))
+        assert set(rows["=cmd"].to_pylist()) <= {"=1+1", "-5", "-5+1"}  # exact, for programs
+
+
+# --- one release and the others -------------------------------------------------------------------------------------
+
+
+def test_while_one_folder_is_read_the_others_are_shown(folder, tmp_path, monkeypatch):
+    other = toy_release().save(tmp_path / "other.maquette", report=False)
+    catalog = Catalog({"slow": folder, "quick": other})
+    is_reading, may_go_on = threading.Event(), threading.Event()
+    read = explore.load
+
+    def slowly(place):
+        if place == folder:
+            is_reading.set()
+            assert may_go_on.wait(30)
+        return read(place)
+
+    monkeypatch.setattr(explore, "load", slowly)
+    results: list[object] = []
+    threads = [threading.Thread(target=lambda: results.append(catalog.release("slow"))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert is_reading.wait(30)
+    done = threading.Thread(target=lambda: (catalog.view("quick", ["sex"]), catalog.add("third", other)))
+    done.start()
+    done.join(30)
+    is_alone = not done.is_alive()
+    may_go_on.set()
+    for thread in [*threads, done]:
+        thread.join(30)
+    assert is_alone
+    assert results[0] is results[1]  # read once
+    assert catalog.release("slow") is results[0]
+
+
+def test_what_is_made_is_made_once_for_each_name_and_again_after_a_failure():
+    made: MadeOnce[str] = MadeOnce()
+    with pytest.raises(ZeroDivisionError):
+        made.get("a", lambda: str(1 // 0))
+    assert made.get("a", lambda: "first") == "first"
+    assert made.get("a", lambda: "second") == "first"
+    assert made.items() == [("a", "first")]
+
+    def replaced() -> str:
+        made.forget("b")  # another one came under this name while it was made
+        return "old"
+
+    assert made.get("b", replaced) == "old"
+    assert made.get("b", lambda: "new") == "new"
+
+
+def test_a_damaged_release_hides_none_of_the_others(folder, tmp_path):
+    other = toy_release().save(tmp_path / "other.maquette", report=False)
+    catalog = Catalog.of([folder, other])
+    catalog.add("other", other)  # read anew
+    (other / "rows.parquet").write_bytes(b"no parquet")
+    with served(public_site(catalog)) as home:
+        listing = httpx.get(f"{home}/releases")
+        assert listing.status_code == 200
+        assert "synthetic rows" in listing.text
+        assert "This release cannot be read" in listing.text
+        assert httpx.get(f"{home}/r/other").status_code == 404
+
+
+def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every place of a JSON document."""
+    if path:
+        yield path
+    inner = (
+        value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    )
+    for key, one in inner:
+        yield from places(one, (*path, key))
+
+
+@pytest.mark.slow
+def test_whatever_a_manifest_says_no_page_runs_it(folder, tmp_path):
+    """A script at every place of the manifest: the folder is refused, or pages show it as a text."""
+    manifest = json.loads((folder / "release.json").read_text())
+    script, shown, refused = "<script>alert(1)</script>", 0, 0
+    copy = tmp_path / "x.maquette"
+    for place in places(manifest):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(folder, copy)
+        data = json.loads(json.dumps(manifest))
+        at = data
+        for key in place[:-1]:
+            at = at[key]
+        at[place[-1]] = script
+        (copy / "release.json").write_text(json.dumps(data))
+        try:
+            catalog = Catalog.of([copy])
+        except ReleaseError:
+            refused += 1
+            continue
+        with served(public_site(catalog)) as home, httpx.Client(base_url=home) as client:
+            for path in ("/releases", "/r/x", "/r/x/explore?by=sex", "/r/x/answer?q=age > 3", "/r/x/sql"):
+                reply = client.get(path)
+                shown += "&lt;script&gt;alert" in reply.text
+                assert script not in reply.text, (place, path)
+    assert refused > 20
+    assert shown > 0

@@ -23,6 +23,7 @@ from maquette.web.api_values import (
     ForecastQuestion,
     History,
     Job,
+    JobProgress,
     Jobs,
     LedgerFacts,
     Problem,
@@ -57,8 +58,9 @@ PAID = {402: "The budget does not cover it. Nothing was read and nothing was spe
 
 
 def responses(more: dict[int, str] | None = None) -> dict[int | str, dict[str, Any]]:
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
-        status: {"description": text, "model": Problem, "content": {"application/problem+json": {}}}
+        status: {"description": text, "model": Problem, "content": content}
         for status, text in (STATUSES | (more or {})).items()
     }
 
@@ -221,10 +223,11 @@ def list_releases(
     ] = "",
     limit: Limit = 50,
 ) -> Releases:
-    """Releases of your tables that are published, by name."""
+    """Releases of your tables that are published, by name; without those that are damaged."""
     service = service_of(request)
     names = [name for name in service.visible_releases(who) if name > after]
-    items = [_release_facts(name, service.catalog.release(name)) for name in names[:limit]]
+    whole, _ = service.catalog.readable(names[:limit])
+    items = [_release_facts(name, release) for name, release in whole]
     return Releases(items=items, next=names[limit - 1] if len(names) > limit else None)
 
 
@@ -320,6 +323,21 @@ def start_release(request: Request, who: Who, table: TableName, wish: ReleaseReq
     return _job(request, service_of(request).start_job(who, table, wish, key=key))
 
 
+EVENT: dict[str, Any] = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"type": "string", "enum": ["progress", "end"]},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": JobProgress.model_json_schema(),
+        },
+    },
+}
+"""One server-sent event, as OpenAPI 3.2 describes the items of a stream."""
+
+
 @router.get("/jobs", operation_id="list_jobs")
 def list_jobs(request: Request, who: Who, after: After = 0, limit: Limit = 50) -> Jobs:
     """Jobs, the newest first. Stewards only."""
@@ -337,7 +355,7 @@ def get_job(request: Request, who: Who, job: JobName) -> Job:
     "/jobs/{job}/events",
     operation_id="follow_job",
     response_class=Response,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/event-stream": {"itemSchema": EVENT}}}},
 )
 def follow_job(request: Request, who: Who, job: JobName) -> Response:
     """Server-sent events: `progress` with the state, and `end`."""

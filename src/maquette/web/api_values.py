@@ -201,6 +201,15 @@ class Job(BaseModel):
     release: str | None
 
 
+class JobProgress(BaseModel):
+    """How far a job is, as an event says it."""
+
+    state: Literal["running", "done", "failed", "cancelled"]
+    stage: str
+    share: int = Field(ge=0, le=1000, description="How far it is, in thousandths.")
+    why: str
+
+
 class Jobs(BaseModel):
     items: list[Job]
     next: int | None

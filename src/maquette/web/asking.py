@@ -18,7 +18,7 @@ from maquette.errors import MaquetteError, ParameterError
 from maquette.results.select import is_select
 from maquette.web import requests
 from maquette.web.access import check_form, service_of, signed_in
-from maquette.web.explore import MAX_TEXT, cell
+from maquette.web.explore import MAX_TEXT, cell, plain_cell
 from maquette.web.pages import page, redirect, status_of, words_of
 
 router = APIRouter(include_in_schema=False)
@@ -196,17 +196,11 @@ def history_file(request: Request, table: str) -> Response:
 
 
 def _csv(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Response:
-    """A table as a file. A text that a spreadsheet would take for a formula begins with a quote."""
+    """A table as a file."""
     stream = io.StringIO()
-    writer = csv.writer(stream)
-    writer.writerows([[_plain_cell(one) for one in row] for row in (columns, *rows)])
+    writer = csv.writer(
+        stream, quoting=csv.QUOTE_NONNUMERIC
+    )  # else a formula may stand behind another separator
+    writer.writerows([[plain_cell(one) for one in row] for row in (columns, *rows)])
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(stream.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
-
-
-def _plain_cell(value: Any) -> Any:
-    return (
-        f"'{value}"
-        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-        else value
-    )

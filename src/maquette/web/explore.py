@@ -27,6 +27,7 @@ from maquette.results.export import dictionary, long_form, plain_texts
 from maquette.results.folder import MANIFEST, load
 from maquette.results.pairs import CrossTable
 from maquette.web import charts
+from maquette.web.once import MadeOnce
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,12 +155,43 @@ def file(table: pa.Table, form: str) -> bytes:
 
     buffer = io.BytesIO()
     if form == "csv":
-        pyarrow.csv.write_csv(plain_texts(table), buffer)
+        pyarrow.csv.write_csv(_without_formulas(plain_texts(table)), buffer)
     elif form == "parquet":
         pyarrow.parquet.write_table(table, buffer, compression="zstd")
     else:
         raise ParameterError(f"expected one of the forms csv and parquet, got '{form}'")
     return buffer.getvalue()
+
+
+FORMULA = "[=+@\\-\t\r\n\uff1d\uff0b\uff0d\uff20].*"
+"""A text that a spreadsheet would run, or take apart and run; a number with its sign is none."""
+NUMBER = r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
+
+
+def plain_cell(value: Any) -> Any:
+    """A cell of a CSV file; before a text that a spreadsheet would run stands a quote, which makes it a text."""
+    if not isinstance(value, str) or re.fullmatch(NUMBER, value):
+        return value
+    return f"'{value}" if re.fullmatch(FORMULA, value, re.DOTALL) else value
+
+
+def _without_formulas(table: pa.Table) -> pa.Table:
+    """The same for all cells and names of a table."""
+    import pyarrow as pa
+    import pyarrow.compute
+
+    pc: Any = pyarrow.compute
+
+    def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return column
+        is_number = pc.match_substring_regex(column, f"^{NUMBER}$")
+        runs = pc.and_not(pc.match_substring_regex(column, f"(?s)^{FORMULA}$"), is_number)
+        quote, nothing = (pa.scalar(text, column.type) for text in ("'", ""))
+        return pc.if_else(runs, pc.binary_join_element_wise(quote, column, nothing), column)
+
+    names = [plain_cell(name) for name in table.column_names]
+    return pa.Table.from_arrays([plain(column) for column in table.columns], names=names)
 
 
 def packed(folder: Path, name: str) -> FileResponse:
@@ -202,7 +234,7 @@ class Catalog:
         """`check` holds a folder against a ledger that this process cannot open, and says what came of it."""
         self._check = check
         self._folders = dict(folders)
-        self._releases: dict[str, Release] = {}
+        self._releases: MadeOnce[Release] = MadeOnce()
         self._views: OrderedDict[tuple[Any, ...], View] = OrderedDict()
         self._mutex = threading.Lock()
 
@@ -228,7 +260,7 @@ class Catalog:
         """One more release, that was just made."""
         with self._mutex:
             self._folders[name] = folder
-            self._releases.pop(name, None)
+            self._releases.forget(name)
             self._views.clear()
 
     def folder(self, name: str) -> Path:
@@ -238,13 +270,24 @@ class Catalog:
             raise ReleaseError(f"there is no release called '{name}'") from None
 
     def release(self, name: str) -> Release:
-        folder = self.folder(name)
-        with self._mutex:
-            if name not in self._releases:
-                release = load(folder)
-                checked = None if self._check is None else self._check(folder)
-                self._releases[name] = release if checked is None else replace(release, checked=checked)
-            return self._releases[name]
+        """The release of a name, read when it is first asked for; others are read and shown meanwhile."""
+        return self._releases.get(name, lambda: self._read(self.folder(name)))
+
+    def readable(self, names: Iterable[str]) -> tuple[list[tuple[str, Release]], list[str]]:
+        """The releases of these names that can be read, and the names of the damaged ones, which hide no other."""
+        whole: list[tuple[str, Release]] = []
+        damaged: list[str] = []
+        for name in names:
+            try:
+                whole.append((name, self.release(name)))
+            except ReleaseError:
+                damaged.append(name)
+        return whole, damaged
+
+    def _read(self, folder: Path) -> Release:
+        release = load(folder)
+        checked = None if self._check is None else self._check(folder)
+        return release if checked is None else replace(release, checked=checked)
 
     def view(self, name: str, by: Sequence[str], *, figure: str = "", where: str = "") -> View:
         """One table of a release. A release does not change, so that what was made once is shown again."""

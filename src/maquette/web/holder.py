@@ -32,6 +32,7 @@ from maquette.web.audit import AuditLog
 from maquette.web.config import ANALYST, Config, ShareSettings
 from maquette.web.jobs import Jobs, job_key
 from maquette.web.ledger import MAX_PAGE, Account, Witness
+from maquette.web.once import MadeOnce
 from maquette.web.requests import ReleaseRequest
 
 MAX_ANSWERS = 10_000
@@ -63,7 +64,7 @@ class Holder:
             self._witness.follow(self._ledger)
         self._audit = AuditLog(config.table_folder(name) / "audit" / f"{name}.jsonl")
         self._jobs = Jobs(config, name)
-        self._sessions: dict[str, Session] = {}
+        self._sessions: MadeOnce[Session] = MadeOnce()
         self._answers: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
         """The last answers by person and key, for those who send again; the ledger has all of them."""
         self._mutex = threading.Lock()
@@ -117,16 +118,14 @@ class Holder:
 
     def _session(self, who: str) -> Session:
         """The session of an analyst: opened once, with what the configuration gives; what it replaces is ended."""
-        with self._mutex:
-            if who not in self._sessions:
-                person = self._config.settings.people.get(who)
-                share = None if person is None else person.tables.get(self._name)
-                if share is None:
-                    raise ParameterError(
-                        f"the configuration gives {who} no budget for the table '{self._name}'"
-                    )
-                self._sessions[who] = self._open(who, share)
-            return self._sessions[who]
+        return self._sessions.get(who, lambda: self._open(who, self._share(who)))
+
+    def _share(self, who: str) -> ShareSettings:
+        person = self._config.settings.people.get(who)
+        share = None if person is None else person.tables.get(self._name)
+        if share is None:
+            raise ParameterError(f"the configuration gives {who} no budget for the table '{self._name}'")
+        return share
 
     def _open(self, who: str, share: ShareSettings) -> Session:
         analyst = f"{ANALYST}{who}"
@@ -185,7 +184,7 @@ class Holder:
 
     def _records(self) -> dict[str, Any] | None:
         """The number of records that some session bought, or that is public; None while nobody has."""
-        for one in list(self._sessions.values()):
+        for _, one in self._sessions.items():
             size = one.size
             if size is not None:
                 return {"value": size.value, "is_public": size.public}
@@ -299,8 +298,9 @@ class Holder:
         if self._jobs.is_running(key):
             raise KeyReused("its job is running; cancel that first")
         self._ledger.settle(key)
-        with self._mutex:
-            self._sessions = {name: one for name, one in self._sessions.items() if one.key != key}
+        for name, one in self._sessions.items():
+            if one.key == key:
+                self._sessions.forget(name)
         self._log(who, "steward", "settled", {"key": key})
         return {"key": key}
 
@@ -350,13 +350,13 @@ class Holder:
         if request.get("kind") == "discovery":
             raise ParameterError(f"the domain of '{self._name}' is declared: nothing has to be discovered")
         wish = ReleaseRequest.model_validate(request)
-        asked = Request.of(
+        request_value = Request.of(
             wish.queries(self._domain),
             relation=self._settings.relation,
             persons=self._table.persons,
             **wish.arguments(),
         )
-        choice = choose(asked, accounting=accounting_of(self._table, self._ledger))
+        choice = choose(request_value, accounting=accounting_of(self._table, self._ledger))
         check_memory(choice, limit=self._table.memory_limit)
         check_covered(choice.request, self._ledger, job_key(job), choice.prepared)
 

@@ -207,7 +207,7 @@ class Keeper:
         self._command = [sys.executable, "-m", "maquette.web.worker", str(config), table, str(place)]
         self._table = table
         self._mutex = threading.Lock()
-        self._is_stopped = False
+        self._is_stopped = threading.Event()
         self._process = self._start()
         self.restarts = 0
 
@@ -234,11 +234,12 @@ class Keeper:
         while True:
             self._process.wait()
             pause = SHORTEST_PAUSE if was_ready else min(2 * pause, LONGEST_PAUSE)
-            with self._mutex:
-                if self._is_stopped:
-                    return
+            if not self._is_stopped.is_set():
                 log.warning("the worker of table '%s' ended; it is started again", self._table)
-                time.sleep(pause)
+                self._is_stopped.wait(pause)  # outside of the lock: who stops it does not wait for that
+            with self._mutex:
+                if self._is_stopped.is_set():
+                    return
                 self._process = self._start()
                 self.restarts += 1
             assert self._process.stdout is not None
@@ -247,7 +248,7 @@ class Keeper:
     def stop(self) -> None:
         """End the worker: its input is closed, then it is told."""
         with self._mutex:
-            self._is_stopped = True
+            self._is_stopped.set()
             process = self._process
         if process.stdin is not None:
             process.stdin.close()

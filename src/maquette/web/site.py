@@ -30,9 +30,8 @@ def release_of(request: Request, name: str) -> Release:
 
 @router.get("/releases", response_class=HTMLResponse)
 def releases(request: Request) -> Response:
-    names = request.app.state.visible_releases(request)
-    shown = [(name, request.app.state.catalog.release(name)) for name in names]
-    return page(request, "releases.html.j2", releases=shown)
+    whole, damaged = request.app.state.catalog.readable(request.app.state.visible_releases(request))
+    return page(request, "releases.html.j2", releases=whole, damaged=damaged)
 
 
 @router.get("/r/{name}", response_class=HTMLResponse)

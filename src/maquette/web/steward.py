@@ -17,6 +17,7 @@ from maquette.accounting.budget import Unit
 from maquette.errors import MaquetteError, ParameterError
 from maquette.web import charts, planning, state
 from maquette.web.access import check_form, is_partial, service_of, signed_in
+from maquette.web.api_values import JobProgress
 from maquette.web.asking import part
 from maquette.web.config import ANALYST
 from maquette.web.jobs import RUNNING
@@ -197,7 +198,7 @@ def events(request: Request, person: Any, job: str) -> Response:
         last = ""
         for _ in range(MAX_EVENTS):
             row = await anyio.to_thread.run_sync(service.job, person, job)
-            data = json.dumps({name: row[name] for name in ("state", "stage", "share", "why")})
+            data = JobProgress.model_validate(row).model_dump_json()
             if data != last:
                 yield f"event: {'progress' if row['state'] == RUNNING else 'end'}\ndata: {data}\n\n"
                 last = data
