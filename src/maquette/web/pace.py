@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,21 +22,22 @@ VISITOR_REQUESTS = 1200
 class Pace:
     """So many per minute for each name: a bucket that fills evenly. Keeps one from stopping others."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._mutex = threading.Lock()
 
     def wait(self, name: str, per_minute: int) -> int:
         """Whole seconds until the next may come, rounded up; 0 if it may come now. Counts nothing."""
         with self._mutex:
-            return _seconds(self._level(name, per_minute, time.monotonic()), per_minute)
+            return _seconds(self._level(name, per_minute, self._clock()), per_minute)
 
     def count(self, name: str, per_minute: int) -> int:
         """Count one more; 0 if it may go on, else the whole seconds that are left to wait if no other comes.
 
         One that is refused counts too: asking again and again makes nothing sooner. At most a minute is owed.
         """
-        now = time.monotonic()
+        now = self._clock()
         with self._mutex:
             level = self._level(name, per_minute, now)
             rest = max(level - 1, 1.0 - per_minute)
