@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import maquette as mq
-from maquette.cli.prompt import COMMANDS, HELP, LineEditor, completions, hint, with_hint
+from maquette.cli.prompt import COMMANDS, HELP, LineEditor, completions
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from support.cli_files import call, refused, write_domain, write_table
@@ -69,8 +69,8 @@ def test_every_command_of_the_prompt_is_in_its_help():
 def test_a_question_that_cannot_be_read_gets_a_hint(text, expected):
     with pytest.raises(WorkloadError) as error:
         mq.where(DOMAIN, text)
-    assert hint(DOMAIN, str(error.value)) == expected
-    assert with_hint(DOMAIN, str(error.value)).endswith(expected or str(error.value))
+    assert str(error.value).endswith(expected or str(error.value))
+    assert expected is not None or "did you mean" not in str(error.value)
 
 
 def test_the_command_gives_the_hint_too(tmp_path):

@@ -18,7 +18,6 @@ INJECTIONS = [
     "age > 3 /* comment */",
     "age > 3 # comment",
     "/*!50000 age > 3 */",
-    "1=1 OR 1=1",
     "' OR '1'='1",
     "Sex = '' OR ''=''",
     "age > (SELECT max(age) FROM survey)",

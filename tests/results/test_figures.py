@@ -12,7 +12,7 @@ from maquette.domain import Domain
 from maquette.mechanisms import sizing
 from maquette.models.answers import Answers, SmallDatabase
 from maquette.questions.measurement import Size
-from maquette.results import figures
+from maquette.results import means
 from maquette.results.figures import Grouping
 from maquette.results.statements import ClassCertificate, Guarantee
 from support.made_release import toy_release
@@ -199,7 +199,6 @@ def test_a_range_costs_two_one_sided_comparisons():
         (["sex", "sex"], None, "twice"),
         (["nobody"], None, "unknown attribute"),
         (["sex"], "age <= 15", "borders of cells"),
-        (["sex"], "age < 10 and age > 20", "no record can meet"),
     ],
 )
 def test_what_cannot_be_a_table_is_refused(by, text, words):
@@ -228,7 +227,7 @@ def test_a_noisy_number_of_records_widens_counts_and_sums():
 
 def test_a_sum_is_not_beyond_what_its_records_can_sum_up_to():
     """With a useless certificate the ends are those of the smallest and of the largest value."""
-    grouping = Grouping.of(release_of(coded(np.random.default_rng(3)), 0.6), ["sex"], None)
+    grouping = Grouping.of(release_of(coded(np.random.default_rng(3)), 0.5), ["sex"], None)
     low, high = DOMAIN["age"].ends()
     total, count = grouping.sum("age"), grouping.count("age")
     assert (count.lower == 0).all()
@@ -240,13 +239,13 @@ def test_a_sum_is_not_beyond_what_its_records_can_sum_up_to():
 def test_a_long_tail_of_few_records_counts_for_what_it_holds():
     """The error of a mean is not the certified error all along the values that hardly anybody has."""
     values, errors = np.array([[0.6, 0.3, 0.08, 0.02, 0.0, 0.0]]), np.array([0.1])
-    cells = figures._Cells(np.arange(6.0) * 10, np.zeros(6))
-    lower, upper = figures._mean_by_tails(values, errors, cells)
+    cells = means.Cells(np.arange(6.0) * 10, np.zeros(6))
+    lower, upper = means.mean_by_tails(values, errors, cells)
     assert lower[0] == pytest.approx(
         10 * 0.3
     )  # 0.4 - 0.1 are above the first, nobody for sure above the second
     assert upper[0] == pytest.approx(10 * (0.5 + 0.2 + 0.12 + 0.1 + 0.1) / 0.9)
-    none = figures._mean_by_tails(values, np.array([1.0]), cells)
+    none = means.mean_by_tails(values, np.array([1.0]), cells)
     assert np.isnan(none).all()
 
 

@@ -335,7 +335,7 @@ def test_a_model_is_stored_and_answers_as_before(tmp_path):
     model = HistogramModel(
         release.domain, release.domain.names, cells, Gaussian(Fraction(1), Fraction(9)), release.size
     )
-    first = toy_release(model=model)
+    first = toy_release(model=model, certificate=None)
     second = store.load(first.save(tmp_path / "a", report=False))
     answer = second.answer("sex = 'Male' and age >= 60")
     assert answer.source == "model"

@@ -14,7 +14,6 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.queries.marginals import Binned
 from maquette.questions.measurement import Size
 from maquette.results import figures
-from maquette.results.answering import part_of_beta
 from maquette.results.figures import MEANS
 from maquette.results.means import _bins, ends_by_noise, fieller
 from maquette.sculpt.model import MeasuredTable, SculptModel
@@ -69,7 +68,9 @@ def measured(margin, cuts, counts, variance=4.0, groups=None):
 
 def test_only_bins_that_tell_the_group_apart_are_used():
     table = measured(("x", "g"), ((0, 2, 8), (0, 1)), np.arange(6))
-    counts, low, high = _bins(table, {"g": (0, 3)}, DOMAIN["x"])
+    bins = _bins(table, {"g": (0, 3)}, DOMAIN["x"])
+    assert bins is not None
+    counts, low, high = bins
     assert (counts.tolist(), low.tolist(), high.tolist()) == ([0, 2], [0.0, 10.0], [10.0, 40.0])
     assert _bins(table, {"g": (1, 3)}, DOMAIN["x"]) is None  # in one bin with the next code
     assert _bins(table, {}, DOMAIN["x"]) is None  # a table with a further attribute
@@ -78,7 +79,9 @@ def test_only_bins_that_tell_the_group_apart_are_used():
     together = measured(("x",), (tuple(range(9)),), np.arange(8), groups=(0, 0, *range(1, 8)))
     assert _bins(together, {}, DOMAIN["x"]) is None  # bins counted together
     last = measured(("x", "g"), ((0, 8), (0, 1, 2)), np.arange(6))
-    assert _bins(last, {"g": (2, 3)}, DOMAIN["x"])[0].tolist() == [2]
+    bins = _bins(last, {"g": (2, 3)}, DOMAIN["x"])
+    assert bins is not None
+    assert bins[0].tolist() == [2]
 
 
 def test_tables_share_beta_and_their_ends_meet():
@@ -89,6 +92,8 @@ def test_tables_share_beta_and_their_ends_meet():
     both = ends_by_noise(SculptModel(DOMAIN, (one, coarse), size, False, 1), {}, DOMAIN["x"], beta=0.05)
     staged = ends_by_noise(SculptModel(DOMAIN, (one,), size, False, 2), {}, DOMAIN["x"], beta=0.05)
     half = ends_by_noise(SculptModel(DOMAIN, (one,), size, False, 1), {}, DOMAIN["x"], beta=0.025)
+    assert alone is not None
+    assert both is not None
     assert staged == half == both  # the coarse table says nothing more, and takes its share
     assert both[0] < alone[0] < COUNTS @ ((LOW + HIGH) / 2) / COUNTS.sum() < alone[1] < both[1]
     assert ends_by_noise(SculptModel(DOMAIN, (one,), size, True, 1), {}, DOMAIN["x"], beta=0.05) is None
@@ -111,7 +116,7 @@ def test_a_release_states_the_narrower_ends_and_says_by_what(monkeypatch):
     one = measured(("x",), (tuple(range(9)),), [*COUNTS, 5])
     release = replace(release, model=SculptModel(DOMAIN, (one,), release.size, False, 1))
     statement = "select g, avg(x) from t group by g"
-    beta = release.beta * part_of_beta(release)
+    beta = release.beta * release.knowledge.part_of_beta
     assert beta == release.beta / 4
     asked = []
 

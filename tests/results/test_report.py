@@ -12,7 +12,17 @@ import pytest
 import maquette as mq
 from maquette.domain import Domain
 from maquette.queries import marginals, prefixes
-from maquette.results import Account, Certificate, Guarantee, Spending, answering, pairs, plots, report
+from maquette.results import (
+    Account,
+    Certificate,
+    Guarantee,
+    Spending,
+    covering,
+    knowledge,
+    pairs,
+    plots,
+    report,
+)
 from maquette.results.report import group_errors
 from support.made_release import toy_domain, toy_release
 
@@ -187,10 +197,8 @@ def test_bars_have_the_released_shares_and_proved_whiskers():
 @pytest.mark.parametrize("overflow", [False, True])
 def test_the_bar_of_missing_values_has_a_whisker(overflow, most, monkeypatch):
     """Prefixes say how many values are not declared: that is one bar's error, so there is one bar."""
-    monkeypatch.setattr(
-        report, "MAX_CELLS_OF_ATTRIBUTE", most
-    )  # an attribute of more cells is asked about in other words
-    monkeypatch.setattr(answering, "MAX_COMPARED_CELLS", most)
+    for module in (knowledge, covering):  # an attribute of more cells is not compared cell by cell
+        monkeypatch.setattr(module, "MAX_COMPARED_CELLS", most)
     columns = [
         {"name": "x", "kind": "ordinal", "categories": [*"abcd"], "nullable": True, "overflow": overflow}
     ]
@@ -321,15 +329,14 @@ def related_release():
         {"name": "b", "kind": "categorical", "categories": ["u", "v"]},
         {"name": "c", "kind": "categorical", "categories": ["s", "t"]},
     ]
-    release = toy_release(
-        marginals(Domain.from_dict({"attributes": columns}), k=2), rows=False, model=None, deviations=None
-    )
-    tables = {
+    workload = marginals(Domain.from_dict({"attributes": columns}), k=2)
+    release = toy_release(workload, rows=False, model=None, deviations=None)
+    tables: dict[tuple[str, ...], list[int]] = {
         ("a", "b"): [400, 100, 95, 405],
         ("a", "c"): [250, 250, 250, 250],
         ("b", "c"): [0, 495, 250, 255],
     }
-    numerators = np.concatenate([tables[margin] for margin in release.workload.slices])
+    numerators = np.concatenate([tables[margin] for margin in workload.slices])
     return dataclasses.replace(release, answers=Answers(numerators, 1000))
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -128,6 +129,69 @@ def test_two_columns_of_one_name_are_told_apart():
     assert "count(*) 2" in names
 
 
+def test_names_that_were_asked_for_stay_and_errors_go_elsewhere():
+    table = RELEASE.sql('select count(*) as "n error", count(*) as n, share() as known_by from t')
+    (row,) = table.to_pylist()
+    assert row["n error"] == row["n"] == 400
+    assert row["n error 2"] == 0
+    assert isinstance(row["known_by"], str)
+    asked = RELEASE.sql("select SEX, COUNT( Age ), Avg(rooms) from t group by sex order by avg(rooms)")
+    assert [asked.column_names[i] for i in (0, 1, 5)] == ["SEX", "COUNT( Age )", "Avg(rooms)"]
+
+
+def test_figures_of_nobody_are_null():
+    (row,) = RELEASE.sql(
+        "select avg(age) m, sum(age) s, count(age) n, median(age) q from t where age is null"
+    )
+    assert (row["m"], row["m lower"], row["q"], row["q lower"]) == (None, None, None, None)
+    assert (row["s"], row["n"], row["n upper"]) == (0, 0, 0)
+    (row,) = RELEASE.sql("select count(*) n, share() s from t where age < 10 and age >= 20")
+    assert (row["n"], row["n error"], row["s"]) == (0, 0, 0)
+
+
+def test_a_figure_may_have_a_condition_of_its_own():
+    rows = RELEASE.sql(
+        "select sex, count(*) filter (where rooms = 2) as two, share(rooms = 2) as part, "
+        "avg(case when rooms = 2 then 1 else 0 end) as among, mean(rooms) filter (where sex = 'f') as m "
+        "from t group by sex"
+    ).to_pylist()
+    plain = RELEASE.sql("select sex, count(*) as n from t where rooms = 2 group by sex").to_pylist()
+    for i, (row, other) in enumerate(zip(rows, plain, strict=True)):
+        assert (row["two"], row["two error"]) == (other["n"], other["n error"])
+        assert row["part"] == pytest.approx(share(SHOWN, sex={i}, rooms={1}))
+        inside, all_of = share(SHOWN, sex={i}, rooms={1}), share(SHOWN, sex={i})
+        assert row["among"] == pytest.approx(inside / all_of)
+        assert row["among lower"] <= (inside - 0.01) / all_of + 1e-12
+        assert row["among upper"] >= (inside + 0.01) / all_of - 1e-12
+    assert rows[0]["m"] is not None
+    assert rows[1]["m"] is None
+    nobody = RELEASE.sql("select count(*) filter (where sex = 'm') n from t where sex = 'f'").to_pylist()
+    assert nobody[0]["n"] == nobody[0]["n upper"] == 0
+
+
+def test_quantiles_of_all_levels():
+    (row,) = RELEASE.sql(
+        "select quantile(rooms, 0) a, quantile(rooms, 1) b, "
+        "percentile_cont(0.25) within group (order by rooms) c, quantile(rooms, 0.25) d from t"
+    )
+    assert (row["a"], row["b"]) == (1, 5)
+    assert row["c"] == row["d"]
+
+
+def test_a_value_that_is_not_declared_counts_nobody_with_a_note():
+    table = RELEASE.sql("select count(*) as n from t where sex = 'x'")
+    assert table.to_pylist()[0]["n"] == 0
+    assert any("'x' is no category of 'sex'" in note for note in table.notes)
+    answer = RELEASE.answer("sex in ('f', 'x', null)")
+    assert answer.value == RELEASE.answer("sex = 'f'").value
+    assert any("'x' is no category of 'sex'" in note for note in answer.notes)
+    assert RELEASE.answer("sex not in ('f', null)").value == 0
+    assert RELEASE.answer("1 = 1").value == 1
+    assert RELEASE.table("sex", values="share(sex = 'x')")["value"].to_pylist() == [0, 0]
+    with pytest.raises(mq.WorkloadError, match="no category"):
+        mq.where(RELEASE.domain, "sex = 'x'")  # a workload is not asked about what cannot be
+
+
 def test_releases_without_certified_classes_have_tables_too():
     release = toy_release()
     table = release.table("age", "sex")
@@ -136,8 +200,9 @@ def test_releases_without_certified_classes_have_tables_too():
     assert table["value"].to_pylist()[3] == pytest.approx(
         500 * float(release.answers.fractions[mq.marginals(release.domain, k=1).count + 3])
     )
-    three = release.table("age", "sex", "region")  # only the rows know it
-    assert set(three["error"].to_pylist()) == {None}
+    three = release.table("age", "sex", "region")  # nobody looked at it: between what its parts allow
+    assert all("its parts on fewer attributes" in text for text in three["known_by"].to_pylist())
+    assert all(row["lower"] == 0 < row["upper"] for row in three)
 
 
 def test_an_export_holds_everything(tmp_path):
@@ -200,7 +265,8 @@ def test_an_export_is_not_overwritten_unless_asked(tmp_path):
     (tmp_path / "else" / "file").write_text("x")
     with pytest.raises(mq.ReleaseError, match="is no export"):
         release.export(tmp_path / "else", replace=True)
-    for bad in ({"forms": ["pdf"]}, {"forms": []}, {"tables": [("age",), ("age",)]}, {"tables": [()]}):
+    wrong: list[Any] = [{"forms": ["pdf"]}, {"forms": []}, {"tables": [("age",), ("age",)]}, {"tables": [()]}]
+    for bad in wrong:
         with pytest.raises(mq.ParameterError):
             release.export(tmp_path / "new", **bad)
     assert not (tmp_path / "new").exists()
@@ -218,6 +284,8 @@ def test_commands_show_tables_and_write_files(tmp_path):
     assert as_csv.splitlines()[0].startswith('"sex","count(*)"')
     refused(call("sql", place, "select max(age) from t"), "MAX is not supported")
     refused(call("table", place, "nobody"), "unknown attribute 'nobody'")
+    refused(call("table", place, "sex", "--where", "rom = 2"), "did you mean 'rooms'?")
+    refused(call("table", place, "sxe"), "did you mean 'sex'?")
     written = call(
         "export", place, "-o", tmp_path / "out", "--parquet", "--table", "sex,rooms", "--all-tables"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,14 +35,20 @@ N = 400
 
 def table(domain: Domain = DOMAIN) -> mq.Table:
     rng = np.random.default_rng(3)
-    columns = {a.name: rng.integers(0, a.cells, N) for a in domain}
+    columns: dict[str, Any] = {a.name: rng.integers(0, a.cells, N) for a in domain}
     if "weight" in columns:
         columns["weight"] = columns["weight"] + 0.5
     return mq.open({name: column.tolist() for name, column in columns.items()}, domain=domain)
 
 
-def made(name: str, queries, **changes):
-    options = {"epsilon": 2.0, "delta": 1e-6, "mechanism": name, "certificate": 0.0, "ledger": "memory"}
+def made(name: str, queries: Any, **changes: Any) -> Any:
+    options: dict[str, Any] = {
+        "epsilon": 2.0,
+        "delta": 1e-6,
+        "mechanism": name,
+        "certificate": 0.0,
+        "ledger": "memory",
+    }
     if name == "roth":
         options["weight"] = "weight"
     if name == "knorm":
@@ -108,7 +115,7 @@ def test_an_older_folder_stops_showing_what_it_made_up(tmp_path):
     del manifest["attributes"]
     manifest["files"]["codes.parquet"] = store._sha256(folder / "codes.parquet")
     (folder / "release.json").write_text(json.dumps(manifest))
-    old = store.load(folder)
+    old: Any = store.load(folder)
     assert tuple(old.database.columns) == old.measured == ("age",)
     with pytest.raises(ReleaseError, match="race was not measured"):
         old.answer("race = 1")
@@ -126,7 +133,7 @@ def test_what_was_measured_one_by_one_is_said_to_be_combined_by_assumption():
     alone = release.answer("age >= 4 and sex = 1")
     assert alone.source == "workload"
     mixed = release.answer("age >= 4 and race = 1")
-    assert mixed.error is None
+    assert mixed.high <= release.answer("race = 1").high  # no more than of its parts
     assert any("age and race together" in note and "assumption" in note for note in mixed.notes)
 
 
@@ -201,7 +208,7 @@ def test_released_rows_of_some_attributes_meet_the_constraints(name):
 
 @pytest.mark.parametrize("mechanism", ["pmw", "direct", "median"])
 def test_rows_of_a_session_hold_what_was_asked_about(mechanism):
-    more = {"attributes": ["sex", "race"]} if mechanism == "median" else {"alpha": 0.3}
+    more: Any = {"attributes": ["sex", "race"]} if mechanism == "median" else {"alpha": 0.3}
     session = mq.session(table(), epsilon=40.0, mechanism=mechanism, queries=5, ledger="memory", **more)
     with pytest.raises(MechanismError, match="nothing is known to make rows from"):
         session.synthetic(10)

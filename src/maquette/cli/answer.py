@@ -11,8 +11,7 @@ import typer
 
 from maquette.cli import console
 from maquette.cli.options import AsJson
-from maquette.cli.prompt import with_hint
-from maquette.errors import ParameterError, WorkloadError
+from maquette.errors import ParameterError
 
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Folder = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
@@ -51,10 +50,7 @@ def answer(
     from maquette.results.folder import load
 
     release = load(folder, ledger=ledger)
-    try:
-        answers = [release.answer(text) for text in predicates]
-    except WorkloadError as error:
-        raise WorkloadError(with_hint(release.domain, str(error))) from None
+    answers = [release.answer(text) for text in predicates]
     if as_json:
         console.say_json([asdict(one) for one in answers])
         return

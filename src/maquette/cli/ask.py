@@ -23,7 +23,7 @@ from maquette.cli.options import (
     Source,
     grouped,
 )
-from maquette.cli.prompt import Prompt, describe, document, say_answer, say_budget, with_hint
+from maquette.cli.prompt import Prompt, describe, document, say_answer, say_budget
 from maquette.cli.release import check_ledger
 from maquette.errors import BudgetExceeded, MaquetteError, ParameterError, UselessAnswer, WorkloadError
 
@@ -181,10 +181,7 @@ def ask(
 def _questions(declared: Domain, texts: Sequence[str], file: Path | None) -> list[str]:
     """Everything that is asked; what cannot be read is refused before the table is opened."""
     for text in texts:
-        try:
-            _check_readable(declared, text)
-        except WorkloadError as error:
-            raise WorkloadError(with_hint(declared, str(error))) from None
+        _check_readable(declared, text)
     return [*texts, *([] if file is None else _read(declared, file))]
 
 
@@ -216,7 +213,7 @@ def _read(declared: Domain, file: Path) -> list[str]:
         try:
             _check_readable(declared, text)
         except MaquetteError as error:
-            raise WorkloadError(f"line {number} of {file}: {with_hint(declared, str(error))}") from None
+            raise WorkloadError(f"line {number} of {file}: {error}") from None
         texts.append(text)
     return texts
 

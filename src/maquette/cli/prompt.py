@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +151,7 @@ class Prompt:
             self._command(line) if line.startswith(":") else self._ask(line)
         except MaquetteError as error:
             refused = isinstance(error, (BudgetExceeded, UselessAnswer))
-            said = with_hint(self._session.domain, str(error))
+            said = str(error)
             complain(f"{'refused' if refused else 'error'}: {said}")
             if not self._interactive:
                 self._code = max(self._code, error.exit_code)
@@ -265,8 +264,6 @@ _COMPARED = re.compile(
     r"""(?:"([^"]+)"|([^\W\d]\w*))\s*(?:(?:=|<>|!=)|\bIN\s*\((?:\s*(?:'(?:[^']|'')*'|[\w.]+)\s*,)*)\s*$""",
     re.IGNORECASE,
 )
-_UNKNOWN = re.compile(r"unknown attribute '(.+?)';")
-_NO_CATEGORY = re.compile(r"'(.+?)' is no category of '(.+?)'")
 
 
 def completions(domain: Domain, commands: Sequence[str], before: str) -> tuple[int, list[str]]:
@@ -299,39 +296,6 @@ def _literals(attribute: Attribute) -> list[str]:
 def _named(name: str) -> str:
     """A column as a predicate writes it."""
     return name if re.fullmatch(r"[^\W\d]\w*", name) else f'"{name}"'
-
-
-def hint(domain: Domain, message: str) -> str | None:
-    """What somebody probably meant whose question was refused with this message."""
-    unknown, category = _UNKNOWN.search(message), _NO_CATEGORY.search(message)
-    if unknown is not None:
-        return _hint_for_name(domain, unknown[1])
-    if category is not None:
-        attribute = next((a for a in domain if a.name == category[2]), None)
-        values = [str(v) for v in attribute.categories or ()] if attribute is not None else []
-        return _did_you_mean(category[1], values)
-    return None
-
-
-def _hint_for_name(domain: Domain, word: str) -> str | None:
-    """A word that is no column: text without its quotes, or a column misspelled."""
-    for attribute in domain:
-        for value in attribute.categories or ():
-            if isinstance(value, str) and value.lower() == word.lower():
-                return f"put text in quotes: {_named(attribute.name)} = '{value}'"
-    return _did_you_mean(word, list(domain.names))
-
-
-def _did_you_mean(word: str, choices: Sequence[str]) -> str | None:
-    lowered = {choice.lower(): choice for choice in reversed(choices)}
-    close = get_close_matches(word.lower(), list(lowered), n=1)
-    return f"did you mean '{lowered[close[0]]}'?" if close else None
-
-
-def with_hint(domain: Domain, message: str) -> str:
-    """A refusal, with what was probably meant where that can be guessed."""
-    extra = hint(domain, message)
-    return message if extra is None else f"{message}; {extra}"
 
 
 class LineEditor:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.attribute import Scalar
@@ -78,7 +80,7 @@ def find(domain: Domain, word: str) -> Attribute:
     """The attribute that a word means: exactly, else ignoring case, else with _ for any other sign, if unique."""
     if word in domain:
         return domain[word]
-    for spelling in (str.casefold, _loose):
+    for spelling in (_folded, _loose):
         fitting = [a for a in domain if spelling(a.name) == spelling(word)]
         if len(fitting) == 1:
             return fitting[0]
@@ -89,7 +91,20 @@ def find(domain: Domain, word: str) -> Attribute:
 
 
 def unknown(domain: Domain, name: str) -> WorkloadError:
-    return WorkloadError(f"unknown attribute '{name}'; the domain has {', '.join(domain.names)}")
+    """A word that is no attribute: text without its quotes, or an attribute misspelled."""
+    said = f"unknown attribute '{name}'; the domain has {', '.join(domain.names)}"
+    for a in domain:
+        for value in a.categories or ():
+            if isinstance(value, str) and _folded(value) == _folded(name):
+                return WorkloadError(f"{said}; put text in quotes: {quote(a.name)} = {spell(value)}")
+    return WorkloadError(said + did_you_mean(name, domain.names))
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """The end of a refusal: what somebody probably meant, if that can be guessed."""
+    folded = {_folded(choice): choice for choice in reversed(list(choices))}
+    close = get_close_matches(_folded(word), list(folded), n=1)
+    return f"; did you mean '{folded[close[0]]}'?" if close else ""
 
 
 def quote(name: str) -> str:
@@ -99,8 +114,13 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _folded(name: str) -> str:
+    """Without case, and with letters and their accents in one form."""
+    return unicodedata.normalize("NFC", name.casefold())
+
+
 def _loose(name: str) -> str:
-    return re.sub(r"\W", "_", name.casefold())
+    return re.sub(r"\W", "_", _folded(name))
 
 
 MAX_LITERALS = 128

@@ -222,6 +222,8 @@ class Predicate(SetQueries):
     kind: ClassVar[str] = "predicate"
     domain: Domain
     sql: str
+    undeclared: bool = field(default=False, compare=False, repr=False)
+    """Whether a value that is not declared equals no record; else it is refused."""
     condition: Condition = field(init=False, compare=False, repr=False)
     notes: tuple[str, ...] = field(init=False, compare=False, repr=False)  # pyright: ignore[reportIncompatibleMethodOverride]
     _parsed: Parsed = field(init=False, compare=False, repr=False)
@@ -229,7 +231,7 @@ class Predicate(SetQueries):
     def __post_init__(self) -> None:
         from maquette.queries.sql_parse import parse
 
-        parsed = parse(self.domain, self.sql)
+        parsed = parse(self.domain, self.sql, undeclared=self.undeclared)
         object.__setattr__(self, "condition", parsed.condition)
         object.__setattr__(self, "notes", parsed.notes)
         object.__setattr__(self, "_parsed", parsed)
@@ -243,6 +245,11 @@ class Predicate(SetQueries):
     def cuts(self) -> tuple[str, ...]:
         """Which comparison cuts which cells; none if it is exact."""
         return self._parsed.cuts
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Which of its values are not declared, where that is allowed."""
+        return self._parsed.remarks
 
     def ends(self) -> tuple[Predicate, Predicate]:
         """Two exact predicates: one counts the records that surely satisfy this one, the other those that may.
@@ -330,9 +337,12 @@ def of_condition(domain: Domain, given: Condition) -> SetQueries:
     return _Conditions(domain, (given,))
 
 
-def where(domain: Domain, predicate: str) -> Predicate:
-    """The query that counts the records satisfying an SQL predicate over declared attributes."""
-    return Predicate(domain, predicate)
+def where(domain: Domain, predicate: str, *, undeclared: bool = False) -> Predicate:
+    """The query that counts the records satisfying an SQL predicate over declared attributes.
+
+    A value that is not declared is refused, or with `undeclared` no record has it, and `remarks` say so.
+    """
+    return Predicate(domain, predicate, undeclared)
 
 
 def predicates(domain: Domain, texts: Iterable[str]) -> Predicates:

@@ -75,6 +75,21 @@ def compare(attribute: Attribute, sign: Sign, value: Value) -> Reading:
     return said(values, _by_order(sign, code, attribute.cells), _unordered(attribute))
 
 
+def undeclared(attribute: Attribute, value: Value) -> Reading:
+    """An attribute compared by = with a value that it does not declare: in no declared cell."""
+    name, numbers = quote(attribute.name), _rising(attribute)
+    if numbers is not None and isinstance(value, Fraction):
+        place = value
+    else:  # beside all declared values
+        place = Fraction(-1) if numbers is None else numbers[0] - 1
+    said = (f"{name} = {_spelled(value)}", f"{name} <> {_spelled(value)}")
+    return Reading(*said, compared(attribute, "=", place), (), _cell(attribute.null_cell))
+
+
+class NotDeclared(WorkloadError):
+    """The literal is none of the attribute's values."""
+
+
 def _by_order(sign: Sign, code: int, count: int) -> Runs:
     first, last = {"<": (0, code - 1), "<=": (0, code), ">": (code + 1, count - 1), ">=": (code, count - 1)}[
         sign
@@ -153,14 +168,15 @@ def _code(attribute: Attribute, value: Value) -> int:
         number = Fraction(value) if isinstance(value, bool) and attribute.codes == 2 else value
         if isinstance(number, Fraction) and number.denominator == 1 and 0 <= number < attribute.codes:
             return int(number)
-        raise WorkloadError(
+        raise NotDeclared(
             f"'{attribute.name}' holds the whole numbers 0 to {attribute.codes - 1}, got {_spelled(value)}"
         )
     assert attribute.categories is not None
     for code, category in enumerate(attribute.categories):
         if _matches(category, value):
             return code
-    raise WorkloadError(f"{_spelled(value)} is no category of '{attribute.name}'; {_declared(attribute)}")
+    near = names.did_you_mean(str(value), [str(category) for category in attribute.categories])
+    raise NotDeclared(f"{_spelled(value)} is no category of '{attribute.name}'; {_declared(attribute)}{near}")
 
 
 def _matches(category: Scalar, value: Value) -> bool:

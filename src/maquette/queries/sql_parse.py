@@ -8,13 +8,14 @@ takes seconds for long lists and fails on deep nesting.
         | attribute [NOT] BETWEEN literal AND literal
         | attribute [NOT] IN ( literal, ... )
         | attribute IS [NOT] NULL
+        | literal (= | <> | != | < | <= | > | >=) literal        (a constant such as 1 = 1)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -46,20 +47,26 @@ _TOKEN = re.compile(
     (?P<space>[ \t\r\n]+)
   | (?P<string>'(?:[^']|'')*')
   | (?P<quoted>"(?:[^"]|"")+")
-  | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?(?!\w))
+  | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE](?P<exponent>[+-]?[0-9]+))?(?!\w))
   | (?P<word>[^\W\d]\w*)
   | (?P<sign><>|!=|<=|>=|[=<>])
-  | (?P<minus>[+-](?=\s*[\d.]))
+  | (?P<minus>[+-](?=\s*[0-9.]))
   | (?P<open>\()
   | (?P<close>\))
   | (?P<comma>,)
     """,
-    re.VERBOSE | re.ASCII,
+    re.VERBOSE,
 )
 
 
-def parse(domain: Domain, text: str) -> Parsed:
-    """The conditions that a predicate states; `WorkloadError` for everything outside the grammar."""
+_PATTERNS = frozenset(["LIKE", "ILIKE", "RLIKE", "REGEXP", "GLOB"])
+
+
+def parse(domain: Domain, text: str, *, undeclared: bool = False) -> Parsed:
+    """The conditions that a predicate states; `WorkloadError` for everything outside the grammar.
+
+    With `undeclared`, no record equals a value that is not declared, and a remark says so; else it is refused.
+    """
     _guard(domain, text)
     import sqlglot
     from sqlglot import exp
@@ -71,7 +78,9 @@ def parse(domain: Domain, text: str) -> Parsed:
         raise WorkloadError(
             f"cannot read the predicate {_short(text)!r}; write for example: age >= 60 AND sex = 'Female'"
         ) from None
-    return settle(domain, _Reader(domain).read(tree, negated=False))
+    reader = _Reader(domain, undeclared)
+    parsed = settle(domain, reader.read(tree, negated=False))
+    return replace(parsed, remarks=tuple(dict.fromkeys(reader.remarks)))
 
 
 def _guard(domain: Domain, text: str) -> None:
@@ -87,10 +96,26 @@ def _guard(domain: Domain, text: str) -> None:
         if token is None:
             raise WorkloadError(f"unexpected {text[place]!r} in the predicate {_short(text)!r}")
         place = token.end()
+        if (token["word"] or "").upper() in _PATTERNS:
+            raise _pattern(domain, text, token)
         _check_token(domain, token)
         depth.after(token)
     if place == 0 or not text.strip():
         raise WorkloadError("expected a predicate, got an empty text; TRUE counts all records")
+
+
+def _pattern(domain: Domain, text: str, token: re.Match[str]) -> WorkloadError:
+    """What to write in the place of LIKE: the values of the attribute before it."""
+    before = re.search(r'(?:"([^"]+)"|([^\W\d]\w*))(?:\s+not)?\s*\Z', text[: token.start()], re.IGNORECASE)
+    word = (before[1] or before[2]) if before else ""
+    attribute = next((a for a in domain if a.name.casefold() == word.casefold()), None)
+    values = () if attribute is None else (attribute.categories or ())[:_NAMED]
+    said = ", ".join(names.spell(value) for value in values) or "'a', 'b'"
+    name = names.quote(attribute.name) if attribute is not None else "attribute"
+    return WorkloadError(
+        f"{token[0].upper()} is not part of the query language, which compares with whole values; list those that you "
+        f"mean: {name} IN ({said})"
+    )
 
 
 def _check_token(domain: Domain, token: re.Match[str]) -> None:
@@ -141,7 +166,9 @@ class _Reader:
     """Walks the whitelisted part of a sqlglot tree. NOT is pushed down to the sets of values."""
 
     domain: Domain
+    undeclared: bool = False
     nodes: int = 0
+    remarks: list[str] = field(default_factory=list[str])
 
     def read(self, tree: SqlTree, *, negated: bool) -> Tree:
         from sqlglot import exp
@@ -170,8 +197,8 @@ class _Reader:
                 return self._signed(tree, negated=negated)
             case exp.Between() if not tree.args.get("symmetric"):
                 attribute = self._attribute(tree.this)
-                low = sql_compare.compare(attribute, ">=", _value(tree.args["low"]))
-                high = sql_compare.compare(attribute, "<=", _value(tree.args["high"]))
+                low = self._compare(attribute, ">=", tree.args["low"])
+                high = self._compare(attribute, "<=", tree.args["high"])
                 return Group(
                     not negated, tuple(leaf(attribute, (one,), negated=negated) for one in (low, high))
                 )
@@ -179,7 +206,10 @@ class _Reader:
                 attribute = self._attribute(tree.this)
                 if not tree.expressions:
                     raise WorkloadError(f"expected at least one value in the list of '{attribute.name}'")
-                listed = tuple(sql_compare.compare(attribute, "=", _value(item)) for item in tree.expressions)
+                some = [item for item in tree.expressions if not isinstance(item, exp.Null)]
+                if not some or (negated and len(some) < len(tree.expressions)):
+                    return Group(False, ())  # whether a value is NULL is unknown, and so is NOT of it
+                listed = tuple(self._compare(attribute, "=", item) for item in some)
                 return leaf(attribute, listed, negated=negated)
             case exp.Is() if isinstance(tree.expression, exp.Null):
                 attribute = self._attribute(tree.this)
@@ -192,12 +222,38 @@ class _Reader:
 
         sign = _SIGNS[type(tree).__name__]
         left, right = tree.this, tree.expression
+        if not isinstance(left, exp.Column) and not isinstance(right, exp.Column):
+            return Group(_holds(_value(left), sign, _value(right)) != negated, ())
         if not isinstance(left, exp.Column):
             left, right, sign = right, left, _FLIPPED.get(sign, sign)
         attribute = self._attribute(left)
         if sign == "<>":
             sign, negated = "=", not negated
-        return leaf(attribute, (sql_compare.compare(attribute, sign, _value(right)),), negated=negated)
+        return leaf(attribute, (self._compare(attribute, sign, right),), negated=negated)
+
+    def _compare(self, attribute: Attribute, sign: str, tree: SqlTree) -> Reading:
+        from sqlglot import exp
+
+        if isinstance(tree, exp.Column):
+            raise self._no_value(attribute, sign, tree)
+        value = _value(tree)
+        try:
+            return sql_compare.compare(attribute, sign, value)
+        except sql_compare.NotDeclared as error:
+            if not self.undeclared or sign != "=":
+                raise
+            self.remarks.append(f"{error}: counted as no record")
+            return sql_compare.undeclared(attribute, value)
+
+    def _no_value(self, attribute: Attribute, sign: str, tree: SqlTree) -> WorkloadError:
+        """A name where a value should stand: most often text in double quotes."""
+        word = tree.name
+        if word in self.domain:
+            return WorkloadError(
+                f"two attributes cannot be compared ('{attribute.name}' and '{word}'); compare each with values"
+            )
+        text = f"{names.quote(attribute.name)} {sign} {names.spell(word)}"
+        return WorkloadError(f"double quotes are for names of attributes; put text in single quotes: {text}")
 
     def _attribute(self, tree: SqlTree) -> Attribute:
         from sqlglot import exp
@@ -208,6 +264,23 @@ class _Reader:
         if tree.this.args.get("quoted"):
             return names.attribute(self.domain, word)
         return names.find(self.domain, word)
+
+
+def _holds(left: Value, sign: str, right: Value) -> bool:
+    """Two literals compared."""
+    if type(left) is not type(right):
+        raise WorkloadError(
+            "the two sides of a comparison without an attribute must be of one kind, such as 1 = 1"
+        )
+    low: Any = left
+    return {
+        "=": low == right,
+        "<>": low != right,
+        "<": low < right,
+        "<=": low <= right,
+        ">": low > right,
+        ">=": low >= right,
+    }[sign]
 
 
 _SIGNS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
@@ -297,6 +370,8 @@ class Parsed:
     """Which comparison cuts which cells, in words."""
     notes: tuple[str, ...]
     """The same, with how it is read."""
+    remarks: tuple[str, ...] = ()
+    """Which values are not declared."""
 
 
 def leaf(attribute: Attribute, readings: Sequence[Reading], *, negated: bool) -> Tree:

@@ -5,9 +5,6 @@ their bounds: a range is the difference of two one-sided comparisons, a list of 
 what its parts have less what they have in common. "Not" changes no bound. All certificates of a release hold
 together, so that for every part the smallest may be taken.
 
-A conjunction on more attributes than any class has lies between what its parts on fewer attributes allow: at most as
-many records as in each part, at least as many as all of them cannot avoid having in common (Fréchet).
-
 The first part writes a query as a weighted sum of the workload's own queries: indices, weights and a constant.
 """
 
@@ -71,7 +68,8 @@ def combinations(part: Queries, query: Queries) -> Iterator[Combination]:
 
 
 def _in_marginals(part: Marginals, query: Queries) -> Iterator[Combination]:
-    """A query over some attributes is a sum of cells of any margin that has them, or one minus the other cells."""
+    """A query over some attributes is a sum of cells of any margin that has them, or one minus the others if those are
+    fewer."""
     needed = set(query.attributes)
     if query.domain.cells(query.attributes) > MAX_COMPARED_CELLS:
         return
@@ -81,9 +79,10 @@ def _in_marginals(part: Marginals, query: Queries) -> Iterator[Combination]:
     margin = min(covering, key=part.domain.cells)
     table = cell_weights(query, margin)
     start = part.slices[margin].start
-    for weights, constant in ((table, 0.0), (table - 1.0, 1.0)):
-        indices = np.flatnonzero(weights)
-        yield start + indices, weights[indices], constant
+    sides = ((table, 0.0), (table - 1.0, 1.0))
+    weights, constant = min(sides, key=lambda side: float(np.abs(side[0]).sum()))
+    indices = np.flatnonzero(weights)
+    yield start + indices, weights[indices], constant
 
 
 def _in_prefixes(part: Prefixes, query: Queries) -> Iterator[Combination]:
@@ -155,8 +154,36 @@ def _runs(query: Queries, attribute: str) -> Runs | None:
     return factors[0].runs
 
 
+def as_set(query: Queries) -> Condition | None:
+    """The records that a query counts, in one form however it is written; None if it weighs them.
+
+    A product of sets of cells where it is one, else the complement of such a product, else the condition as it stands.
+    """
+    written = query.conditions[0] if isinstance(query, SetQueries) else None
+    if written is not None and condition.product(written) is not None:
+        return written
+    names, domain = query.attributes, query.domain
+    if domain.cells(names) > MAX_COMPARED_CELLS:
+        return written
+    weights = cell_weights(query, names).reshape([domain[name].size for name in names])
+    if not np.isin(weights, (0.0, 1.0)).all():
+        return written
+    over, mask = condition.relevant(names, weights == 1)
+    for inside, is_complement in ((mask, False), (~mask, True)):
+        factors = condition.sets_of(inside)
+        if inside.any() and factors is not None:
+            leaves = tuple(
+                Leaf(name, condition.runs_of(codes)) for name, codes in zip(over, factors, strict=True)
+            )
+            target = condition.opposite(domain, Every(leaves)) if is_complement else Every(leaves)
+            return condition.simplify(domain, target)
+    return written
+
+
 def cell_weights(query: Queries, margin: Margin) -> NDArray[np.float64]:
     """The weight of one query on every cell of a margin that has its attributes, raveled."""
+    if isinstance(query, SetQueries):
+        return condition.table_mask(query.domain, query.conditions[0], margin).astype(np.float64).ravel()
     own = query.attributes
     sizes = tuple(query.domain[name].size for name in own)
     cells = query.columns_of(all_cells(sizes, own))[0] if own else query.columns_of(one_record(query))[0]
@@ -187,11 +214,6 @@ def one_record(query: Queries) -> dict[str, NDArray[np.int64]]:
 
 MAX_TERMS = 6
 """Products of sets that a question is taken apart into, before what they have in common."""
-MAX_LEAVES = 8
-"""Attributes of a conjunction that is bounded by its parts."""
-
-_LARGE = 0.5
-"""Errors above this hardly say anything: a conjunction is bounded by its parts besides."""
 
 Product = tuple[Leaf, ...]
 """A conjunction: one set of cells for each of its attributes."""
@@ -204,8 +226,6 @@ class Covered:
     value: float
     error: float
     statement: str
-    inside: bool = True
-    """Is the question in a class, or put together from some that are? Else it lies between bounds of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,35 +276,48 @@ class Coverage:
         """The smallest error that the classes state for one query; None if they say nothing about it."""
         if not query.attributes:
             return None
-        free = self._as_any(query)
-        if not isinstance(query, SetQueries) or query.count != 1:
-            return free
-        target = query.conditions[0]
-        options = [free, self._sum(target, negated=False)]
-        opposite = condition.simplify(query.domain, condition.opposite(query.domain, target))
-        options.append(self._sum(opposite, negated=True))
+        options: list[Covered | None] = []
+        if isinstance(query, SetQueries) and query.count == 1:
+            target = query.conditions[0]
+            options.append(self._sum(target, negated=False))
+            if (
+                isinstance(target, Leaf) or condition.product(target) is None
+            ):  # else a sum has it as one of its parts
+                opposite = condition.simplify(query.domain, condition.opposite(query.domain, target))
+                options.append(self._sum(opposite, negated=True))
         best = min((one for one in options if one is not None), key=lambda one: one.error, default=None)
-        if best is None or best.error > _LARGE:
-            options.append(self._between(target))
-        return min((one for one in options if one is not None), key=lambda one: one.error, default=None)
+        return self._as_any(query, best)
 
-    def _as_any(self, query: Queries) -> Covered | None:
-        """A query with any weights between 0 and 1, where a class has every condition on its attributes.
+    def _as_any(self, query: Queries, best: Covered | None) -> Covered | None:
+        """A query with any weights between 0 and 1, where a class has every condition on its attributes, if less is
+        stated for it than `best`.
 
         A sum with such weights is largest where each of them is 0 or 1: for a set.
         """
-        options = [
-            (alpha, question_class, table)
-            for question_class, tables in self.tables
-            for table, alpha in tables
-            if not table.families and set(query.attributes) <= set(table.margin)
-        ]
+        options = [one for one in self._holding(frozenset(query.attributes)) if not one[1].families]
         if not options or query.domain.cells(query.attributes) > MAX_COMPARED_CELLS:
-            return None
-        error, question_class, table = min(options, key=lambda one: one[0])
+            return best
+        question_class, table, error = min(options, key=lambda one: one[2])
+        if best is not None and best.error <= error:
+            return best
         weights = cell_weights(query, table.margin)
         shares = self.distribution.table(table.margin) / self.distribution.denominator
         return Covered(float((weights * shares).sum()), error, f"certified for {question_class.says}")
+
+    def _holding(self, names: frozenset[str]) -> list[tuple[QuestionClass, ClassTable, float]]:
+        """The tables of all classes that have these attributes, with the bound of each."""
+        if names not in self._by_names:
+            self._by_names[names] = [
+                (question_class, table, alpha)
+                for question_class, tables in self.tables
+                for table, alpha in tables
+                if names <= set(table.margin)
+            ]
+        return self._by_names[names]
+
+    @cached_property
+    def _by_names(self) -> dict[frozenset[str], list[tuple[QuestionClass, ClassTable, float]]]:
+        return {}
 
     def _sum(self, target: Condition, *, negated: bool) -> Covered | None:
         """A sum of conjunctions that are covered, or what such a sum leaves of all records."""
@@ -304,12 +337,11 @@ class Coverage:
 
     def bound(self, product: Product) -> Bound | None:
         """The smallest bound of a conjunction over all classes and tables."""
-        names = {leaf.attribute for leaf in product}
-        options: list[Bound] = []
-        for question_class, tables in self.tables:
-            for table, alpha in tables:
-                if names <= set(table.margin):
-                    options.append(Bound(question_class, table, alpha, _parts(product, table)))
+        names = frozenset(leaf.attribute for leaf in product)
+        options = [
+            Bound(question_class, table, alpha, _parts(product, table))
+            for question_class, table, alpha in self._holding(names)
+        ]
         domain = self.distribution.domain
         return min(options, key=lambda one: (one.error, domain.cells(one.table.margin)), default=None)
 
@@ -324,39 +356,6 @@ class Coverage:
             else:
                 counts = counts.compress(condition.mask(runs, domain[name].size), axis=axis).sum(axis=axis)
         return int(counts) / self.distribution.denominator
-
-    def _between(self, target: Condition) -> Covered | None:
-        """A conjunction on too many attributes, between the bounds of its parts."""
-        product = condition.product(target)
-        if product is None or not 1 < len(product) <= MAX_LEAVES:
-            return None
-        parts: list[tuple[frozenset[int], float, float]] = []
-        for length in (1, 2, 3):
-            for places in itertools.combinations(range(len(product)), length):
-                chosen = tuple(product[i] for i in places)
-                bound = self.bound(chosen)
-                if bound is not None:
-                    share = self.share(chosen, bound.table)
-                    parts.append((frozenset(places), share - bound.error, share + bound.error))
-        if not parts:
-            return None
-        high = min(1.0, *(upper for _, _, upper in parts))
-        low = _least_common(parts, len(product))
-        statement = "outside every certified class; its parts on fewer attributes leave it between these ends"
-        return Covered((low + high) / 2, (high - low) / 2, statement, inside=False)
-
-
-def _least_common(parts: Sequence[tuple[frozenset[int], float, float]], count: int) -> float:
-    """At least this share lies in all of the sets: one less what each of some parts that name them all leaves out."""
-    missing, lacking = set(range(count)), 0.0
-    while missing:
-        able = [(1 - low, len(names & missing), names) for names, low, _ in parts if names & missing]
-        if not able:
-            return 0.0
-        gap, _, names = min(able, key=lambda one: one[0] / one[1])
-        lacking += gap
-        missing -= names
-    return max(0.0, 1 - lacking)
 
 
 def _parts(product: Product, table: ClassTable) -> int:

@@ -17,7 +17,7 @@ inside its cell:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,16 +25,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.domain import Attribute
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.queries import condition
-from maquette.queries.condition import Leaf, Runs
+from maquette.queries.condition import Condition, Leaf, Runs
 from maquette.queries.predicates import of_condition
-from maquette.results.answering import check_attributes, estimate, part_of_beta, workload_bound
+from maquette.results.answering import check_attributes
 from maquette.results.covering import Bound, Product, error_of
 from maquette.results.distribution import marginal_places, records
 from maquette.results.keys import Groups
-from maquette.results.means import ends_by_noise
+from maquette.results.knowledge import estimate
+from maquette.results.means import Cells, ends_by_noise, mean_by_tails
+from maquette.results.select import Item
+from maquette.results.statements import Estimate
 from maquette.sculpt.model import SculptModel
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ Floats = NDArray[np.float64]
 
 MEANS = "from the noise of a measured table (means and sums, for each cell alone)"
 """Beside the statement of the shares, where a mean is known better by its own noise."""
+NOBODY = "no record"
 MAX_SINGLE = 5_000
 """Questions that are answered one by one where no statement covers a whole table."""
 
@@ -83,7 +86,7 @@ class Grouping(Groups):
     @classmethod
     def of(cls, release: Release, by: Sequence[str], text: str | None) -> Grouping:
         """Checked: attributes of the release, a condition that is exact on cells, not too many groups."""
-        groups = Groups.over(release.domain, by, text)
+        groups = Groups.over(release.domain, by, text, undeclared=True)
         if groups.predicate is not None:
             check_attributes(release, groups.predicate)
         for name in groups.by:
@@ -95,16 +98,109 @@ class Grouping(Groups):
 
     # --- figures ---------------------------------------------------------------------------------------------------
 
+    def figures(self, item: Item) -> tuple[Figures, list[str]]:
+        """The figure of an item for every group, and by what it is known."""
+        if item.where is None:
+            return self._whole(item), self.statements(item)
+        if item.figure == "part":
+            return self._part(item.where)
+        return self._filtered(item, item.where)
+
+    def _whole(self, item: Item) -> Figures:
+        name = item.attribute or ""
+        match item.figure:
+            case "share":
+                return self.share()
+            case "sum":
+                return self.sum(name)
+            case "mean":
+                return self.mean(name)
+            case "quantile":
+                assert item.level is not None
+                return self.quantile(name, item.level)
+            case _:
+                return self.count(item.attribute)
+
+    def _filtered(self, item: Item, text: str) -> tuple[Figures, list[str]]:
+        """The figure of those who meet a further condition; groups that have none of them are there too."""
+        both = text if self.predicate is None else f"({self.predicate.sql}) AND ({text})"
+        inner = Grouping.of(self.release, self.by, both)
+        self.remarks.update(dict.fromkeys(inner.remarks))
+        some, said = inner.figures(replace(item, where=None))
+        nobody = 0.0 if item.figure in ("count", "share", "sum") else float("nan")
+        ends, places = np.full((3, len(self.codes)), nobody), inner.left[self.left]
+        ends[:, places] = (some.value, some.lower, some.upper)
+        statements = np.full(len(self.codes), NOBODY, dtype=object)
+        statements[places] = said
+        return Figures(*ends), statements.tolist()
+
+    def _part(self, text: str) -> tuple[Figures, list[str]]:
+        """Of the records of every group the share that meets a condition: s / (s + r), r those that do not.
+
+        Accuracy: s and r have half of the chance each that a model's interval fails. The quotient rises with s and
+            falls with r, so that its ends are those of both.
+        """
+        inside = Groups.over(self.domain, (), text, undeclared=True)
+        if inside.predicate is not None:
+            check_attributes(self.release, inside.predicate)
+            self.remarks.update(dict.fromkeys(inside.predicate.remarks))
+        others = condition.opposite(self.domain, inside.condition)
+        rows, said = list[tuple[float, float, float]](), list[str]()
+        for group in self.codes.tolist():
+            leaves, beta = self.leaves_of(group), self.release.beta / 2
+            own, rest = (self._ask([*leaves, part], beta=beta) for part in (inside.condition, others))
+            rows.append(
+                (
+                    _quotient(own.value, rest.value),
+                    _quotient(own.lower, rest.upper),
+                    _quotient(own.upper, rest.lower),
+                )
+            )
+            said.append("; ".join(dict.fromkeys((_said(own), _said(rest)))))
+        return Figures(*np.array(rows, dtype=np.float64).reshape(-1, 3).T), said
+
+    @cached_property
+    def remarks(self) -> dict[str, None]:
+        """Which values of the conditions are not declared."""
+        return {} if self.predicate is None else dict.fromkeys(self.predicate.remarks)
+
     def share(self, declared: str | None = None) -> Figures:
-        """Of all records of the table; with `declared` only those whose value of that attribute is declared."""
+        """Of all records of the table; with `declared` only those whose value of that attribute is declared.
+
+        Every group is a set of records and is known as it is wherever it is asked for (`results/knowledge.py`); of more
+        groups than can be looked at one by one, what is stated for all of them at once.
+        """
+        if len(self.codes) > MAX_SINGLE:
+            return self._share_at_once(declared)
+        ends = ((one.value, one.lower, one.upper) for one in self._each(declared))
+        table = np.array(list(ends), dtype=np.float64).reshape(-1, 3)
+        return Figures(*table.T)
+
+    def _share_at_once(self, declared: str | None) -> Figures:
+        """The same by one statement for all groups together."""
         shares = self._shares(declared)
         columns = 1 if declared is None else self.domain[declared].cells
         value = np.clip(shares.values[:, :columns].sum(axis=1), 0.0, 1.0)
         return Figures(value, np.maximum(value - shares.errors, 0.0), np.minimum(value + shares.errors, 1.0))
 
+    def _each(self, declared: str | None) -> list[Estimate]:
+        """What is stated about every group."""
+        if declared not in self._estimates:
+            extra = [] if declared is None else [Leaf(declared, condition.whole(self.domain[declared].cells))]
+            codes: list[list[int]] = self.codes.tolist()
+            self._estimates[declared] = [self._ask([*self.leaves_of(group), *extra]) for group in codes]
+        return self._estimates[declared]
+
+    @cached_property
+    def _estimates(self) -> dict[str | None, list[Estimate]]:
+        return {}
+
     def count(self, declared: str | None = None) -> Figures:
         """Numbers of records: shares times the number of records in the table, which may be noisy itself."""
-        share, (low, n, high) = self.share(declared), self._size
+        return self._as_count(self.share(declared))
+
+    def _as_count(self, share: Figures) -> Figures:
+        low, n, high = self._size
         return Figures(share.value * n, share.lower * low, share.upper * high)
 
     def sum(self, name: str) -> Figures:
@@ -112,7 +208,7 @@ class Grouping(Groups):
 
         Never beyond what so many records can sum up to: at least the smallest value times their number.
         """
-        cells, shares = _Cells.of(self.domain[name]), self._shares(name)
+        cells, shares = Cells.of(self.domain[name]), self._shares(name)
         values = shares.values[:, : len(cells.values)]
         total = values @ cells.values
         nearest = 0.0 if cells.values[0] <= 0 <= cells.values[-1] else float(np.abs(cells.values).min())
@@ -122,7 +218,7 @@ class Grouping(Groups):
         ends = np.stack(
             [(total - off) * low, (total - off) * high, (total + off) * low, (total + off) * high]
         )
-        count = self.count(name)
+        count = self._as_count(self._share_at_once(name))  # by the statement that the mean is known by
         least, most = cells.values[0] - cells.reach[0], cells.values[-1] + cells.reach[-1]
         lower = np.maximum(ends.min(axis=0), np.minimum(least * count.lower, least * count.upper))
         upper = np.minimum(ends.max(axis=0), np.maximum(most * count.lower, most * count.upper))
@@ -133,7 +229,7 @@ class Grouping(Groups):
 
     def mean(self, name: str) -> Figures:
         """The mean of a numeric attribute over the records whose value is declared; NaN where there may be none."""
-        cells, shares = _Cells.of(self.domain[name]), self._shares(name)
+        cells, shares = Cells.of(self.domain[name]), self._shares(name)
         values = shares.values[:, : len(cells.values)]
         inside = values.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -141,7 +237,7 @@ class Grouping(Groups):
             reach = values @ cells.reach / inside
             off = (cells.width + cells.reach_variation) * shares.errors / (inside - shares.errors) + reach
         off = np.where(inside > shares.errors, off, np.nan)
-        least, most = _mean_by_tails(values, shares.errors, cells)
+        least, most = mean_by_tails(values, shares.errors, cells)
         lower = np.maximum(value - off, least)
         upper = np.minimum(value + off, most)
         least, most = self._means_by_noise(name)
@@ -165,7 +261,7 @@ class Grouping(Groups):
         ends = np.full((2, len(self.codes)), np.nan)
         model = self.release.model if self.release.certificates else None
         if isinstance(model, SculptModel) and self.predicate is None and name not in self.by:
-            beta = self.release.beta * part_of_beta(self.release)
+            beta = self.release.beta * self.release.knowledge.part_of_beta
             for i, group in enumerate(self.codes.tolist()):
                 interval = ends_by_noise(
                     model, dict(zip(self.by, group, strict=True)), self.domain[name], beta=beta
@@ -192,7 +288,7 @@ class Grouping(Groups):
         errors = shares.errors[:, None]
         low = np.where(gap < -errors, borders, -np.inf).max(axis=1)
         high = np.where(gap >= errors, borders, np.inf).min(axis=1)
-        has_error = ~np.isnan(shares.errors)
+        has_error = ~np.isnan(shares.errors) & (inside + shares.errors > 0)
         lower = np.where(has_error, np.maximum(low, borders[0]), np.nan)
         upper = np.where(has_error, np.minimum(high, borders[-1]), np.nan)
         return Figures(np.where(inside > 0, value, np.nan), lower, upper)
@@ -203,12 +299,16 @@ class Grouping(Groups):
     def _size(self) -> tuple[float, float, float]:
         """The number of records between the ends that the certificates reckon with, so that all hold together."""
         release = self.release
-        return records(release.size, release.model, beta=release.beta * part_of_beta(release))
+        return records(release.size, release.model, beta=release.beta * release.knowledge.part_of_beta)
 
-    def statement(self, name: str | None = None) -> str:
-        """By what the figures are stated."""
+    def statements(self, item: Item) -> list[str]:
+        """By what the figures of every group are stated."""
+        name = item.attribute
+        if item.figure in ("count", "share") and len(self.codes) <= MAX_SINGLE:
+            return [_said(one) for one in self._each(name)]
         statement = self._shares(name).statement
-        return f"{statement}; {MEANS}" if name in self._by_noise else statement
+        whole = f"{statement}; {MEANS}" if name in self._by_noise else statement
+        return [whole] * len(self.codes)
 
     def _shares(self, name: str | None) -> Shares:
         if name not in self._cache:
@@ -229,13 +329,12 @@ class Grouping(Groups):
         if name is not None or self.predicate is not None or margin not in places or not release.listed:
             return None
         place = places[margin]
-        alpha, _ = workload_bound(release, np.array([place.start, place.stop - 1]))
+        alpha, _ = release.knowledge.workload_bound(np.array([place.start, place.stop - 1]))
         if not alpha < 1:
             return None
-        how = "guaranteed in advance" if release.certificate is None else "certified"
         table = release.answers.numerators[place] / release.answers.denominator
         values = self._arranged(table, margin)
-        return Shares(values, np.full(len(values), alpha), f"{how} for every query of the workload")
+        return Shares(values, np.full(len(values), alpha), release.knowledge.workload_statement)
 
     def _of_classes(self, name: str | None) -> Shares | None:
         """Groups that a certified class covers, all from one table."""
@@ -262,7 +361,10 @@ class Grouping(Groups):
         """The bound of every group; groups that are single cells of the same attributes have the same."""
         shared = not set(self.by) & set(self.leaves or ()) and name not in (*self.by, *(self.leaves or ()))
         groups = range(1) if shared else range(len(self.codes))
-        errors = [max(error_of(product, bound) for product in self._products(i, name)) for i in groups]
+        errors = [
+            max((error_of(product, bound) for product in self._products(i, name)), default=0.0)
+            for i in groups
+        ]
         return np.full(len(self.codes), errors[0]) if shared else np.array(errors)
 
     def _products(self, group: int, name: str | None) -> list[Product]:
@@ -317,82 +419,47 @@ class Grouping(Groups):
             leaves = self.leaves_of(group)
             if name is None or name in self.by:
                 place = 0 if name is None else group[self.by.index(name)]
-                values[i, place], errors[i], statement = self._ask(leaves)
+                one = self._ask(leaves)
+                values[i, place], errors[i] = one.value, _error(one)
             else:
                 sides = [self._ask([*leaves, Leaf(name, ((t, cells - 1),))]) for t in range(cells)]
-                from_there = np.array([value for value, _, _ in sides])
+                from_there = np.array([one.value for one in sides])
                 values[i, :cells] = from_there - np.append(from_there[1:], 0.0)
-                errors[i] = max(error for _, error, _ in sides)
-                statement = sides[0][2]
-            said[statement] = None
+                errors[i] = max(_error(one) for one in sides)
+                one = sides[0]
+            said[_said(one)] = None
         return Shares(values, errors, "; ".join(said))
 
-    def _ask(self, leaves: list[Leaf]) -> tuple[float, float, str]:
-        """The share of the records of the condition and some sets, its error (NaN without one), and how it is known."""
-        target = self.joined(leaves)
-        if target == condition.ALWAYS:
-            return 1.0, 0.0, "all records"
-        if target == condition.NEVER:
-            return 0.0, 0.0, "no record"
-        result = estimate(self.release, of_condition(self.domain, target))
+    def _ask(self, leaves: Sequence[Condition], *, beta: float | None = None) -> Estimate:
+        """The share of the records of the condition and some sets."""
+        result = estimate(self.release, of_condition(self.domain, self.joined(leaves)), beta=beta)
         if result is None:
             raise ReleaseError(
                 "this release holds answers only and does not cover this table; ask for tables of its workload"
             )
-        statement = result.statement or result.note or f"from the {result.source}"
-        if result.error is None:
-            return result.value, float("nan"), statement
-        about = " (for each cell alone)" if result.alone else ""
-        return result.value, result.error, statement + about
+        return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """The declared cells of a numeric attribute as values: the middle of each and how far a value lies from it."""
-
-    values: Floats
-    reach: Floats
-
-    @classmethod
-    def of(cls, attribute: Attribute) -> _Cells:
-        low, high = attribute.ends()
-        return cls((low + high) / 2, (high - low) / 2)
-
-    @property
-    def width(self) -> float:
-        """How far the values go up from the first cell to the last."""
-        return float(self.values[-1] - self.values[0])
-
-    @property
-    def reach_variation(self) -> float:
-        """How much the reach changes from cell to cell, added up."""
-        return float(np.abs(np.diff(self.reach)).sum())
+def _quotient(own: float | None, rest: float | None) -> float:
+    """The share of some records among them and the rest; NaN where there may be none or nothing is stated."""
+    return float("nan") if own is None or rest is None or not own + rest > 0 else own / (own + rest)
 
 
-def _mean_by_tails(values: Floats, errors: Floats, cells: _Cells) -> tuple[Floats, Floats]:
-    """Between which ends a mean lies, since no share of records above a value is negative or more than all of them.
+def _error(one: Estimate) -> float:
+    """How far it may be off; NaN where that is not stated."""
+    return float("nan") if one.error is None else one.error
 
-    A mean is the lowest value and, for every step to the next, the share of the records above it. Each of those shares
-    is within the error, and so is what they are a share of. A long tail of few records then counts for what it is
-    known to hold, not for the error all along it.
-    """
-    inside = values.sum(axis=1)
-    above = np.cumsum(values[:, :0:-1], axis=1)[
-        :, ::-1
-    ]  # in all cells from the second on, from the third on ...
-    error = errors[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fewest = np.maximum(above - error, 0.0) / np.minimum(inside + errors, 1.0)[:, None]
-        most = np.minimum((above + error) / (inside - errors)[:, None], 1.0)
-    low, high = cells.values - cells.reach, cells.values + cells.reach
-    lower = low[0] + np.minimum(fewest, 1.0) @ np.diff(low)
-    upper = high[0] + most @ np.diff(high)
-    has_some = inside > errors
-    return np.where(has_some, lower, np.nan), np.where(has_some, upper, np.nan)
+
+def _said(one: Estimate) -> str:
+    """How it is known."""
+    about = " (for each cell alone)" if one.alone else ""
+    return (one.statement or one.note or f"from the {one.source}") + about
 
 
 def crossing(gap: Floats, borders: Floats) -> float:
-    """Where a rising broken line through (border, gap) meets 0."""
+    """Where a rising broken line through (border, gap) meets 0; where it leaves 0, if it starts there."""
+    if gap[0] >= 0:
+        return float(borders[int(np.searchsorted(gap, gap[0], side="right")) - 1])
     t = int(np.searchsorted(gap, 0.0, side="left"))
     t = min(max(t, 1), len(borders) - 1)
     left, right = gap[t - 1], gap[t]

@@ -26,6 +26,7 @@ from maquette.queries import condition
 from maquette.queries.base import Margin, Queries
 from maquette.queries.condition import Condition, Every, Leaf, Runs
 from maquette.queries.marginals import Marginals
+from maquette.queries.names import attribute as attribute_of
 from maquette.queries.predicates import Predicate, where
 from maquette.results import document
 from maquette.results.release import Release
@@ -214,9 +215,12 @@ class Groups:
     predicate: Predicate | None
 
     @classmethod
-    def over(cls, domain: Domain, by: Sequence[str], text: str | None) -> Groups:
-        """Checked: attributes of the domain, a condition that is exact on cells, not too many groups."""
-        names = tuple(domain[name].name for name in by)
+    def over(cls, domain: Domain, by: Sequence[str], text: str | None, *, undeclared: bool = False) -> Groups:
+        """Checked: attributes of the domain, a condition that is exact on cells, not too many groups.
+
+        With `undeclared` a condition may name values that are not declared, and no record need meet it.
+        """
+        names = tuple(attribute_of(domain, name).name for name in by)
         if len(set(names)) < len(names):
             raise WorkloadError("an attribute is named twice among those to group by")
         if domain.cells(names) > MAX_GROUPS:
@@ -224,11 +228,11 @@ class Groups:
                 f"a table over {', '.join(names)} has {domain.cells(names):,} cells, more than the {MAX_GROUPS:,} that "
                 "are put into a frame; group by fewer attributes, or export the release"
             )
-        predicate = None if text is None else where(domain, text)
+        predicate = None if text is None else where(domain, text, undeclared=undeclared)
         if predicate is not None:
             if not predicate.exact:
                 raise WorkloadError(f"{predicate.cuts[0]}; compare with borders of cells in a table")
-            if predicate.condition == condition.NEVER:
+            if predicate.condition == condition.NEVER and not undeclared:
                 raise WorkloadError(f"no record can meet the condition {text!r}")
         return cls(domain, names, predicate)
 
@@ -263,7 +267,7 @@ class Groups:
         """The cells of one group as sets."""
         return [Leaf(name, ((code, code),)) for name, code in zip(self.by, group, strict=True)]
 
-    def joined(self, leaves: Sequence[Leaf]) -> Condition:
+    def joined(self, leaves: Sequence[Condition]) -> Condition:
         """The condition together with some sets."""
         return condition.simplify(self.domain, Every((self.condition, *leaves)))
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,3 +105,51 @@ def _place(cut: Sequence[int], code: int, size: int) -> int | None:
     """The bin that holds one cell and nothing else."""
     borders = [*cut, size]
     return cut.index(code) if code in cut and borders[cut.index(code) + 1] == code + 1 else None
+
+
+# The same from released shares of cells, each within an error.
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The declared cells of a numeric attribute as values: the middle of each and how far a value lies from it."""
+
+    values: Floats
+    reach: Floats
+
+    @classmethod
+    def of(cls, attribute: Attribute) -> Cells:
+        low, high = attribute.ends()
+        return cls((low + high) / 2, (high - low) / 2)
+
+    @property
+    def width(self) -> float:
+        """How far the values go up from the first cell to the last."""
+        return float(self.values[-1] - self.values[0])
+
+    @property
+    def reach_variation(self) -> float:
+        """How much the reach changes from cell to cell, added up."""
+        return float(np.abs(np.diff(self.reach)).sum())
+
+
+def mean_by_tails(values: Floats, errors: Floats, cells: Cells) -> tuple[Floats, Floats]:
+    """Between which ends a mean lies, since no share of records above a value is negative or more than all of them.
+
+    A mean is the lowest value and, for every step to the next, the share of the records above it. Each of those shares
+    is within the error, and so is what they are a share of. A long tail of few records then counts for what it is
+    known to hold, not for the error all along it.
+    """
+    inside = values.sum(axis=1)
+    above = np.cumsum(values[:, :0:-1], axis=1)[
+        :, ::-1
+    ]  # in all cells from the second on, from the third on ...
+    error = errors[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fewest = np.maximum(above - error, 0.0) / np.minimum(inside + errors, 1.0)[:, None]
+        most = np.minimum((above + error) / (inside - errors)[:, None], 1.0)
+    low, high = cells.values - cells.reach, cells.values + cells.reach
+    lower = low[0] + np.minimum(fewest, 1.0) @ np.diff(low)
+    upper = high[0] + most @ np.diff(high)
+    has_some = inside > errors
+    return np.where(has_some, lower, np.nan), np.where(has_some, upper, np.nan)

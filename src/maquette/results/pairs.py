@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute
 from maquette.domain.attribute import MISSING, OTHER, Kind
+from maquette.queries import condition
+from maquette.queries.condition import Every, Leaf
 from maquette.queries.marginals import Marginals
 from maquette.queries.names import whole_numbers
+from maquette.queries.predicates import of_condition
 from maquette.results import wording
-from maquette.results.answering import estimate
+from maquette.results.knowledge import estimate
 
 if TYPE_CHECKING:
     from maquette.queries.base import Margin
@@ -218,12 +221,13 @@ def heat_map(release: Release, pair: Margin, *, most: int = MAX_LINES) -> HeatMa
 def _share(
     release: Release, pair: Margin, rows: range, columns: range
 ) -> tuple[float, float | None, bool] | None:
-    from maquette.queries import weights
-
-    sizes = tuple(release.domain[name].size for name in pair)
-    mask = np.zeros(sizes)
-    mask[rows.start : rows.stop, columns.start : columns.stop] = 1.0
-    result = estimate(release, weights(release.domain, mask.reshape(1, -1), attributes=list(pair)))
+    leaves = (
+        Leaf(name, ((codes.start, codes.stop - 1),))
+        for name, codes in zip(pair, (rows, columns), strict=True)
+    )
+    result = estimate(
+        release, of_condition(release.domain, condition.simplify(release.domain, Every(tuple(leaves))))
+    )
     return None if result is None else (result.value, result.error, result.alone)
 
 

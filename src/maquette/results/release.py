@@ -31,6 +31,7 @@ from maquette.questions.measurement import Receipt, Size
 from maquette.results import wording
 from maquette.results.covering import Coverage
 from maquette.results.distribution import Distribution, distribution_of
+from maquette.results.knowledge import Knowledge
 from maquette.results.statements import (
     Account,
     Answer,
@@ -153,6 +154,11 @@ class Release:
     def coverage(self) -> Coverage | None:
         """Which questions the certificates of classes cover; None where there are none."""
         return Coverage.of(self)
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What is stated about sets of records, however they are asked for."""
+        return Knowledge(self)
 
     @property
     def listed(self) -> bool:

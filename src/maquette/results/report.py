@@ -14,10 +14,13 @@ import numpy as np
 from maquette.accounting.budget import UNITS, Unit, epsilon_for_units, percent_of
 from maquette.domain import Attribute
 from maquette.domain.attribute import Kind
+from maquette.queries import condition
+from maquette.queries.condition import Leaf
+from maquette.queries.predicates import of_condition
 from maquette.results import plots, wording
-from maquette.results.answering import Estimate, estimate
+from maquette.results.knowledge import estimate
 from maquette.results.pairs import bundles, heat_maps
-from maquette.results.statements import CRUMB, useful
+from maquette.results.statements import CRUMB, Estimate, useful
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
 
 MAX_ATTRIBUTES = 20
 MAX_BARS = 12
-MAX_CELLS_OF_ATTRIBUTE = 2**16
-"""An attribute with more is not looked at cell by cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,38 +94,14 @@ def _bars(release: Release, attribute: Attribute, most: int) -> list[tuple[str, 
 
 def bar_of(label: str, share: Estimate) -> plots.Bar:
     """In per cent, with both ends where an error is stated."""
-    if share.error is None:
+    if share.lower is None or share.upper is None:
         return plots.Bar(label, 100 * share.value, None, None)
-    low, high = max(share.value - share.error, 0.0), min(share.value + share.error, 1.0)
-    return plots.Bar(label, 100 * share.value, 100 * low, 100 * high)
+    return plots.Bar(label, 100 * share.value, 100 * share.lower, 100 * share.upper)
 
 
 def _share(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
-    """By cells or as one condition, whichever has a stated error: the form decides which statements cover it."""
-    by_cells = None if attribute.size > MAX_CELLS_OF_ATTRIBUTE else _share_of_cells(release, attribute, codes)
-    if by_cells is not None and by_cells.error is not None:
-        return by_cells
-    as_run = _share_of_run(release, attribute, codes)
-    return as_run if by_cells is None or (as_run is not None and as_run.error is not None) else by_cells
-
-
-def _share_of_cells(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
-    from maquette.queries import weights
-
-    mask = np.zeros((1, attribute.size))
-    mask[0, codes.start : codes.stop] = 1.0
-    return estimate(release, weights(release.domain, mask, attributes=[attribute.name]))
-
-
-def _share_of_run(release: Release, attribute: Attribute, codes: range) -> Estimate | None:
-    from maquette.queries import boxes, where
-    from maquette.queries.names import runs_text
-
-    run = (codes.start, codes.stop - 1)
-    if codes.start < attribute.cells:
-        return estimate(release, boxes(release.domain, [{attribute.name: run}]))
-    text = runs_text(attribute, (run,))  # boxes are of declared cells only
-    return None if text is None else estimate(release, where(release.domain, text))
+    run = Leaf(attribute.name, ((codes.start, codes.stop - 1),))
+    return estimate(release, of_condition(release.domain, condition.simplify(release.domain, run)))
 
 
 # The templates of pages: every value is escaped, and one that is missing is an error.

@@ -5,13 +5,19 @@ listed below is refused by name, and the condition goes through the reader of pr
 
     SELECT item [AS name], ... FROM table [WHERE predicate] [GROUP BY attribute, ...]
         [ORDER BY item [DESC], ...] [LIMIT number]
-    item: attribute | COUNT(*) | COUNT(attribute) | SHARE() | SUM(attribute) | AVG(attribute) | MEDIAN(attribute)
-        | QUANTILE(attribute, number)
+    item: attribute | figure [FILTER (WHERE predicate)]
+    figure: COUNT(*) | COUNT(attribute) | SHARE() | SUM(attribute) | AVG(attribute) | MEDIAN(attribute)
+        | QUANTILE(attribute, number) | PERCENTILE_CONT(number) WITHIN GROUP (ORDER BY attribute)
+        | SHARE(predicate), the share of all records that meet it, as SHARE() FILTER (WHERE predicate)
+        | AVG(CASE WHEN predicate THEN 1 ELSE 0 END), the share of the group that meets it
+        | SUM or COUNT of such a CASE, as COUNT(*) FILTER (WHERE predicate)
+
+A column has the words in which it was asked as its name, or what stands after AS.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -21,13 +27,14 @@ from maquette.queries import names
 
 SqlTree = Any
 """A node of sqlglot's; its types move between versions."""
-Figure = Literal["count", "share", "sum", "mean", "quantile"]
+Figure = Literal["count", "share", "part", "sum", "mean", "quantile"]
 
 MAX_CHARACTERS = 4096
 MAX_ITEMS = 64
 SUPPORTED = (
     "supported is one SELECT over one table: attributes, COUNT(*), COUNT(attribute), SHARE(), SUM, AVG, MEDIAN and "
-    "QUANTILE(attribute, 0.9) of numeric attributes, WHERE, GROUP BY attributes, ORDER BY, LIMIT"
+    "QUANTILE(attribute, 0.9) of numeric attributes, each with FILTER (WHERE ...), AVG(CASE WHEN ... THEN 1 ELSE 0 "
+    "END), WHERE, GROUP BY attributes, ORDER BY, LIMIT"
 )
 _FIGURES: dict[str, tuple[Figure, Fraction | None]] = {
     "Sum": ("sum", None),
@@ -50,6 +57,8 @@ class Item:
     """None for an attribute that the records are grouped by."""
     level: Fraction | None = None
     """Of a quantile: the share of the records below it."""
+    where: str | None = None
+    """A condition of this figure alone; of a part, what is counted as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,8 @@ def parse_select(domain: Domain, text: str) -> Selection:
         raise _refuse(f"SELECT AS {tree.args['kind']}")
     _check_source(tree)
     by = _by(domain, tree)
-    items = tuple(_item(domain, node) for node in tree.expressions)
+    words = _words(text, len(tree.expressions))
+    items = tuple(_item(domain, node, word) for node, word in zip(tree.expressions, words, strict=True))
     if not items or len(items) > MAX_ITEMS:
         raise WorkloadError(f"expected 1 to {MAX_ITEMS} columns in a SELECT, got {len(items)}")
     _check_groups(items, by)
@@ -83,7 +93,7 @@ def parse_select(domain: Domain, text: str) -> Selection:
         items=items,
         by=by,
         where=None if where is None else where.this.sql(),
-        order=_order(domain, tree, items),
+        order=_order(tree, items),
         limit=_limit(tree),
     )
 
@@ -98,7 +108,7 @@ def figure(domain: Domain, text: str) -> Item:
     tree = _tree(f"SELECT {text} FROM t")  # noqa: S608  (parsed, never run)
     if len(tree.expressions) != 1:
         raise WorkloadError(f"expected one figure such as count(*) or mean(income), got {text!r}")
-    item = _item(domain, tree.expressions[0])
+    item = _item(domain, tree.expressions[0], text.strip())
     if item.figure is None:
         raise WorkloadError(
             f"'{item.name}' is an attribute; write which figure of it you want, such as mean({item.name})"
@@ -165,46 +175,132 @@ def _by_name(domain: Domain, tree: SqlTree, node: SqlTree) -> str:
     return _attribute(domain, _without_alias(tree.expressions[place - 1]))
 
 
-def _item(domain: Domain, node: SqlTree) -> Item:
+def _words(text: str, count: int) -> list[str | None]:
+    """The columns of a SELECT as they were written; None for each where they cannot be told apart."""
+    from sqlglot.errors import SqlglotError
+    from sqlglot.tokens import Tokenizer
+
+    try:
+        tokens = Tokenizer().tokenize(text)
+    except SqlglotError:
+        return [None] * count
+    words: list[str | None] = []
+    start, depth = tokens[0].end + 1, 0
+    for token in tokens[1:]:
+        kind = token.token_type.name
+        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
+        if depth == 0 and kind in ("COMMA", "FROM"):
+            words.append(" ".join(text[start : token.start].split()))
+            start = token.end + 1
+            if kind == "FROM":
+                break
+    return words if len(words) == count else [None] * count
+
+
+def _item(domain: Domain, node: SqlTree, words: str | None) -> Item:
+    """One column; `words` are those in which it was asked."""
     from sqlglot import exp
 
     plain = _without_alias(node)
-    name = str(node.alias) if isinstance(node, exp.Alias) else _spelling(plain)
     if isinstance(plain, exp.Star):
         raise WorkloadError(f"SELECT * would list people; name attributes or figures. {SUPPORTED}")
     if isinstance(plain, exp.Column):
         attribute = _attribute(domain, plain)
-        return Item(str(node.alias) if isinstance(node, exp.Alias) else attribute, attribute)
-    if isinstance(plain, exp.Count):
-        if plain.args.get("big_int") and len(plain.args) > 2 and plain.expressions:
-            raise _refuse("COUNT of several attributes")
-        if isinstance(plain.this, exp.Star) or plain.this is None:
-            return Item(name, figure="count")
-        if isinstance(plain.this, exp.Distinct):
-            raise _refuse("COUNT(DISTINCT ...)")
-        return Item(name, _attribute(domain, plain.this), "count")
-    if isinstance(plain, exp.Anonymous):
-        return _named_figure(domain, plain, name)
-    kind, level = _FIGURES.get(type(plain).__name__, (None, None))
+        return Item(str(node.alias) if isinstance(node, exp.Alias) else _spelling(plain), attribute)
+    name = str(node.alias) if isinstance(node, exp.Alias) else words or _spelling(plain)
+    return replace(_figure(domain, plain), name=name)
+
+
+def _figure(domain: Domain, node: SqlTree) -> Item:
+    """A figure without its name."""
+    from sqlglot import exp
+
+    match node:
+        case exp.Filter():
+            inner = _figure(domain, node.this)
+            if inner.where is not None:
+                raise _refuse("FILTER on a figure with a condition of its own")
+            return replace(inner, where=node.expression.this.sql())
+        case exp.Count():
+            return _count(domain, node)
+        case exp.CountIf():
+            return Item("", figure="count", where=node.this.sql())
+        case exp.Sum() | exp.Avg() if isinstance(node.this, exp.Case):
+            kind = "count" if isinstance(node, exp.Sum) else "part"
+            return Item("", figure=kind, where=_one_or_nothing(node.this, otherwise="0"))
+        case exp.WithinGroup():
+            return _within_group(domain, node)
+        case exp.Anonymous():
+            return _named_figure(domain, node)
+        case _:
+            pass
+    kind, level = _FIGURES.get(type(node).__name__, (None, None))
     if kind is None:
-        raise _refuse(type(plain).__name__.upper())
+        raise _refuse(type(node).__name__.upper())
     if kind == "quantile" and level is None:
-        level = _level(plain.args.get("quantile") or plain.args.get("expression"))
-    return Item(name, _numeric(domain, plain.this), kind, level)
+        level = _level(node.args.get("quantile") or node.args.get("expression"))
+    return Item("", _numeric(domain, node.this, node), kind, level)
 
 
-def _named_figure(domain: Domain, node: SqlTree, name: str) -> Item:
+def _count(domain: Domain, node: SqlTree) -> Item:
+    from sqlglot import exp
+
+    inner = node.this
+    if node.args.get("big_int") and len(node.args) > 2 and node.expressions:
+        raise _refuse("COUNT of several attributes")
+    if inner is None or isinstance(inner, (exp.Star, exp.Literal)):  # COUNT(1) counts all records too
+        return Item("", figure="count")
+    if isinstance(inner, exp.Distinct):
+        raise _refuse("COUNT(DISTINCT ...)")
+    if isinstance(inner, exp.Case):
+        return Item("", figure="count", where=_one_or_nothing(inner, otherwise="NULL"))
+    return Item("", _attribute(domain, inner), "count")
+
+
+def _one_or_nothing(node: SqlTree, *, otherwise: str) -> str:
+    """The condition of CASE WHEN condition THEN 1 ELSE 0 END; COUNT takes one without ELSE."""
+    from sqlglot import exp
+
+    branches, default = node.args.get("ifs") or [], node.args.get("default")
+    last = "NULL" if default is None or isinstance(default, exp.Null) else _number(default)
+    fits = len(branches) == 1 and node.this is None and _number(branches[0].args["true"]) == "1"
+    if not fits or last != otherwise:
+        ending = "" if otherwise == "NULL" else " ELSE 0"
+        raise _refuse(f"{node.sql()}: only CASE WHEN condition THEN 1{ending} END is read here; it")
+    return branches[0].this.sql()
+
+
+def _number(node: SqlTree) -> str | None:
+    """A literal number in its shortest form."""
+    from sqlglot import exp
+
+    if not isinstance(node, exp.Literal) or node.args["is_string"]:
+        return None
+    return str(Fraction(str(node.this)))
+
+
+def _within_group(domain: Domain, node: SqlTree) -> Item:
+    """PERCENTILE_CONT(level) WITHIN GROUP (ORDER BY attribute [DESC])."""
+    from sqlglot import exp
+
+    order = node.expression.expressions if isinstance(node.expression, exp.Order) else []
+    if not isinstance(node.this, (exp.PercentileCont, exp.PercentileDisc)) or len(order) != 1:
+        raise _refuse(f"{type(node.this).__name__.upper()} WITHIN GROUP of other than one attribute")
+    level = _level(node.this.this)
+    falling = bool(order[0].args.get("desc"))
+    return Item("", _numeric(domain, order[0].this, node), "quantile", 1 - level if falling else level)
+
+
+def _named_figure(domain: Domain, node: SqlTree) -> Item:
     """Functions that sqlglot has no class for: SHARE(), MEAN(x), QUANTILE(x, level)."""
     word, arguments = str(node.this).lower(), node.expressions
-    if word == "share" and not arguments:
-        return Item(name, figure="share")
+    if word == "share" and len(arguments) < 2:
+        return Item("", figure="share", where=arguments[0].sql() if arguments else None)
     if word in ("mean", "median") and len(arguments) == 1:
-        numeric = _numeric(domain, arguments[0])
-        return (
-            Item(name, numeric, "mean") if word == "mean" else Item(name, numeric, "quantile", Fraction(1, 2))
-        )
+        numeric = _numeric(domain, arguments[0], node)
+        return Item("", numeric, "mean") if word == "mean" else Item("", numeric, "quantile", Fraction(1, 2))
     if word in ("quantile", "quantile_cont", "percentile") and len(arguments) == 2:
-        return Item(name, _numeric(domain, arguments[0]), "quantile", _level(arguments[1]))
+        return Item("", _numeric(domain, arguments[0], node), "quantile", _level(arguments[1]))
     raise _refuse(f"the function {word}")
 
 
@@ -219,20 +315,22 @@ def _check_groups(items: tuple[Item, ...], by: tuple[str, ...]) -> None:
         raise WorkloadError("expected at least one figure, such as COUNT(*)")
 
 
-def _order(domain: Domain, tree: SqlTree, items: tuple[Item, ...]) -> tuple[tuple[int, bool], ...]:
+def _order(tree: SqlTree, items: tuple[Item, ...]) -> tuple[tuple[int, bool], ...]:
     order = tree.args.get("order")
-    return () if order is None else tuple(_ordered(node, items) for node in order.expressions)
+    columns = [_spelling(_without_alias(node)) for node in tree.expressions]
+    return () if order is None else tuple(_ordered(node, items, columns) for node in order.expressions)
 
 
-def _ordered(node: SqlTree, items: tuple[Item, ...]) -> tuple[int, bool]:
+def _ordered(node: SqlTree, items: tuple[Item, ...], columns: list[str]) -> tuple[int, bool]:
     place = _whole(node.this)
     if place is not None:
         if not 1 <= place <= len(items):
             raise WorkloadError(f"ORDER BY {place}: the SELECT has {len(items)} columns")
         return place - 1, bool(node.args.get("desc"))
     word = _spelling(node.this)
-    for i, item in enumerate(items):
-        if word.lower() in (item.name.lower(), (item.attribute or "").lower() if item.figure is None else ""):
+    for i, (item, column) in enumerate(zip(items, columns, strict=True)):
+        own = (item.attribute or "") if item.figure is None else column
+        if word.lower() in (item.name.lower(), column.lower(), own.lower()):
             return i, bool(node.args.get("desc"))
     raise WorkloadError(f"ORDER BY {word}: give a column of the SELECT, by its name or number")
 
@@ -257,15 +355,18 @@ def _attribute(domain: Domain, node: SqlTree) -> str:
     return attribute.name
 
 
-def _numeric(domain: Domain, node: SqlTree) -> str:
-    name = _attribute(domain, node)
-    if domain[name].kind is not Kind.NUMERIC:
-        numeric = [a.name for a in domain if a.kind is Kind.NUMERIC]
-        listed = ", ".join(numeric) or "none"
-        raise WorkloadError(
-            f"'{name}' is {domain[name].kind}, not numeric; the numeric attributes are {listed}"
-        )
-    return name
+def _numeric(domain: Domain, node: SqlTree, whole: SqlTree) -> str:
+    """A numeric attribute; of one with two values a share is what was meant."""
+    attribute = domain[_attribute(domain, node)]
+    if attribute.kind is Kind.NUMERIC:
+        return attribute.name
+    said = f"'{attribute.name}' is {attribute.kind}, not numeric"
+    if attribute.cells == 2:
+        case = f"CASE WHEN {names.quote(attribute.name)} = {names.literal(attribute, 1)} THEN 1 ELSE 0 END"
+        figure = "SUM" if type(whole).__name__ == "Sum" else "AVG"
+        raise WorkloadError(f"{said}; for those with its second value write {figure}({case})")
+    listed = ", ".join(a.name for a in domain if a.kind is Kind.NUMERIC) or "none"
+    raise WorkloadError(f"{said}; the numeric attributes are {listed}")
 
 
 def _level(node: SqlTree) -> Fraction:
@@ -275,10 +376,8 @@ def _level(node: SqlTree) -> Fraction:
         level = Fraction(str(node.this)) if isinstance(node, exp.Literal) else None
     except ValueError:
         level = None
-    if level is None or not 0 < level < 1:
-        raise WorkloadError(
-            "the level of a quantile is a number between 0 and 1, such as QUANTILE(income, 0.9)"
-        )
+    if level is None or not 0 <= level <= 1:
+        raise WorkloadError("the level of a quantile is a number from 0 to 1, such as QUANTILE(income, 0.9)")
     return level
 
 

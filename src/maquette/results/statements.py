@@ -214,6 +214,62 @@ class Account:
         return left if left > CRUMB * self.total else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A share of the records and the ends that it lies between; those are None where nothing is proved."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+    beta: float | None
+    source: Source
+    note: str | None = None
+    alone: bool = False
+    """Do the ends hold for this query alone, rather than for all answers of the release together?"""
+    statement: str | None = None
+    """By which statement they are known."""
+
+    @classmethod
+    def around(
+        cls,
+        value: float,
+        error: float,
+        beta: float,
+        source: Source,
+        note: str | None = None,
+        *,
+        alone: bool = False,
+        statement: str | None = None,
+    ) -> Estimate:
+        """Within so much of a value, and between 0 and 1; nothing where the error says nothing."""
+        inside = min(max(value, 0.0), 1.0)  # the truth lies there too, so this can only lower the error
+        low, high = max(inside - error, 0.0), min(inside + error, 1.0)
+        if not high - low < 1:
+            return cls(
+                inside, None, None, None, source, "the bound on its error is too large to say anything"
+            )
+        return cls(inside, low, high, beta, source, note, alone, statement)
+
+    @property
+    def error(self) -> float | None:
+        """The farther of both ends."""
+        if self.lower is None or self.upper is None:
+            return None
+        return max(self.value - self.lower, self.upper - self.value)
+
+    @property
+    def width(self) -> float:
+        """The error, or that of knowing nothing."""
+        error = self.error
+        return 1.0 if error is None else error
+
+    @property
+    def holds_for(self) -> HoldsFor | None:
+        if self.lower is None:
+            return None
+        return "this question alone" if self.alone else "all answers of the release together"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
     """One answer. `error` is None where nothing is proved; otherwise it holds with probability `confidence`.
@@ -234,16 +290,10 @@ class Answer:
     holds_for: HoldsFor | None = None
     statement: str | None = None
     """By which statement the error is covered; None where no error is stated."""
-
-    @property
-    def low(self) -> float | None:
-        """The lower end of the stated interval."""
-        return None if self.error is None else max(self.value - self.error, 0.0)
-
-    @property
-    def high(self) -> float | None:
-        """The upper end of the stated interval."""
-        return None if self.error is None else min(self.value + self.error, 1.0)
+    low: float | None = None
+    """The lower end of the stated interval; the error reaches the farther of both ends."""
+    high: float | None = None
+    """The upper end."""
 
     def __str__(self) -> str:
         about = f"{wording.percent(self.value)} (about {self.count:,.0f} records)"

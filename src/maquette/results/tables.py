@@ -15,7 +15,7 @@ import numpy as np
 
 from maquette.errors import WorkloadError
 from maquette.questions.classes import CLASSES
-from maquette.results.figures import Figures, Floats, Grouping
+from maquette.results.figures import MAX_SINGLE, Figures, Floats, Grouping
 from maquette.results.keys import Groups, label_list, number_column, word_column
 from maquette.results.select import Item, Selection, figure, parse_select
 
@@ -136,7 +136,7 @@ def table(
     groups = tuple(names) if by is None else (by,) if isinstance(by, str) else tuple(by)
     item = Item("count(*)", figure="count") if values is None else figure(release.domain, values)
     grouping = Grouping.of(release, groups, where)
-    figures, count = _figures(grouping, item), grouping.count()
+    (figures, statements), count = grouping.figures(item), grouping.count()
     columns = _keys(grouping) | {
         "value": _numbers(figures.value),
         "count": _numbers(count.value),
@@ -144,7 +144,7 @@ def table(
         "lower": _numbers(figures.lower),
         "upper": _numbers(figures.upper),
         "below_noise": number_column(~(count.lower > 0)),
-        KNOWN_BY: _same(grouping.statement(item.attribute), len(count.value)),
+        KNOWN_BY: _texts(statements),
     }
     return ResultTable(pa.table(columns), _notes(grouping, (item,)))
 
@@ -153,10 +153,16 @@ def sql(release: Release, text: str) -> ResultTable:
     """See `Release.sql`."""
     selection = parse_select(release.domain, text)
     grouping = Grouping.of(release, selection.by, selection.where)
-    figures = {item: _figures(grouping, item) for item in selection.items if item.figure is not None}
-    statements = dict.fromkeys(grouping.statement(item.attribute) for item in figures)
-    known_by = _same("; ".join(statements), len(grouping.codes))
+    both = {item: grouping.figures(item) for item in selection.items if item.figure is not None}
+    statements = zip(*(said for _, said in both.values()), strict=True)
+    known_by = _texts([_together(of_group) for of_group in statements])
+    figures = {item: one for item, (one, _) in both.items()}
     return ResultTable(arrange(grouping, selection, figures, known_by), _notes(grouping, selection.items))
+
+
+def _together(statements: Sequence[str]) -> str:
+    """Several statements as one text, each part of them once."""
+    return "; ".join(dict.fromkeys(part for text in statements for part in text.split("; ")))
 
 
 def arrange(
@@ -166,35 +172,21 @@ def arrange(
     import pyarrow as pa
 
     keys, columns = _keys(groups), dict[str, pa.Array]()
+    names: dict[str, Item] = {KNOWN_BY: selection.items[0]}
     for item in selection.items:
-        name = _free(item.name, columns)
+        names[_free(item.name, names)] = item
+    del names[KNOWN_BY]
+    for name, item in names.items():
         if item.figure is None:
             columns[name] = keys[item.attribute or ""]
             continue
         one = figures[item]
         columns[name] = _numbers(one.value)
-        columns[f"{name} error"] = _numbers(one.error)
-        columns[f"{name} lower"] = _numbers(one.lower)
-        columns[f"{name} upper"] = _numbers(one.upper)
+        for word, values in (("error", one.error), ("lower", one.lower), ("upper", one.upper)):
+            columns[_free(f"{name} {word}", names | columns)] = _numbers(values)
     columns[KNOWN_BY] = known_by
     whole = _ordered(pa.table(columns), groups, selection, figures)
     return whole if selection.limit is None else whole.slice(0, selection.limit)
-
-
-def _figures(grouping: Grouping, item: Item) -> Figures:
-    """The figure of an item for every group."""
-    match item.figure:
-        case "share":
-            return grouping.share()
-        case "sum":
-            return grouping.sum(item.attribute or "")
-        case "mean":
-            return grouping.mean(item.attribute or "")
-        case "quantile":
-            assert item.level is not None
-            return grouping.quantile(item.attribute or "", item.level)
-        case _:
-            return grouping.count(item.attribute)
 
 
 def _keys(groups: Groups) -> dict[str, pa.Array]:
@@ -229,6 +221,12 @@ def _notes(grouping: Grouping, items: Sequence[Item]) -> tuple[str, ...]:
     """What a reader has to know about the figures."""
     release = grouping.release
     notes = [f"NOT PRIVATE: {release.watermark}"] if release.watermark is not None else []
+    notes += grouping.remarks
+    if len(grouping.codes) > MAX_SINGLE:
+        notes.append(
+            f"of more than {MAX_SINGLE:,} groups only what is stated for all of them at once is shown; a single one "
+            "may be known better, and an answer to its condition says so"
+        )
     for name in dict.fromkeys(item.attribute for item in items if item.figure in ("sum", "mean", "quantile")):
         attribute = release.domain[name or ""]
         low, high = attribute.ends()
@@ -261,8 +259,9 @@ def _numbers(values: Floats) -> pa.Array:
     return number_column(values, missing=np.isnan(values))
 
 
-def _same(text: str, length: int) -> pa.Array:
-    return word_column(np.zeros(length, dtype=np.int32), [text])
+def _texts(texts: Sequence[str]) -> pa.Array:
+    places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    return word_column(np.array([places[text] for text in texts], dtype=np.int32), list(places))
 
 
 def _is_number(field: pa.Field) -> bool:

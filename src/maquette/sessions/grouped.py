@@ -105,6 +105,11 @@ def read_select(reader: QuestionReader, text: str) -> GroupedQuestion:
     """The questions that a SELECT asks; `WorkloadError` names what a session does not answer."""
     domain = reader.domain
     selection = parse_select(domain, text)
+    if any(item.where is not None for item in selection.items):
+        raise WorkloadError(
+            "a figure with a condition of its own (FILTER, CASE, SHARE of a condition) is answered by a release; in a "
+            "session put the condition after WHERE"
+        )
     groups = Groups.over(domain, selection.by, selection.where)
     figures = [item for item in selection.items if item.figure not in (None, "quantile")]
     parts = dict.fromkeys(part for item in figures for part in parts_of(domain, item))

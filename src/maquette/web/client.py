@@ -332,7 +332,7 @@ class RemoteRelease:
     def answer(self, query: str) -> Answer:
         """The share of the records that meet a condition, with its error where one is proved."""
         fields = self._service.get(f"{self._path}/answer", q=query)
-        names = ("query", "value", "count", "error", "confidence", "source", "statement")
+        names = ("query", "value", "count", "error", "confidence", "source", "statement", "low", "high")
         return Answer(**{name: fields[name] for name in names}, notes=tuple(fields["notes"]))
 
     def table(self, *names: str, values: str | None = None, where: str | None = None) -> ResultTable:
