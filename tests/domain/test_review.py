@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.file import check, is_round
 
 GOOD = Attribute("region", Kind.CATEGORICAL, categories=("north", "south"), nullable=True, overflow=True)
-NUMBER = {"kind": Kind.NUMERIC, "bounds": (0, 100), "bins": 10, "nullable": True, "overflow": True}
+NUMBER: Any = {"kind": Kind.NUMERIC, "bounds": (0, 100), "bins": 10, "nullable": True, "overflow": True}
 
 
 def remarks(attribute: Attribute, **options) -> list[tuple[str, str]]:
@@ -84,6 +86,20 @@ def test_nothing_is_said_against_a_good_attribute(attribute):
 )
 def test_each_remark(attribute, severity, words):
     assert any(s == severity and words in text for s, text in remarks(attribute)), remarks(attribute)
+
+
+def test_what_was_found_and_paid_for_is_not_scolded():
+    found = Attribute("x", Kind.NUMERIC, edges=(0, 12.3456, 48291))
+    columns = {"x": {"how": "discovered", "what": "number"}}
+    assert {severity for severity, _ in remarks(found, notes={"columns": columns})} == {"note"}
+    for other in ({}, {"columns": {"x": {"how": "declared"}}}, {"columns": {"x": "?"}}, {"columns": 3}):
+        assert "risk" in {severity for severity, _ in remarks(found, notes=other)}
+
+
+def test_borders_half_way_between_whole_numbers_are_round_for_whole_numbers():
+    days: Any = {"kind": Kind.NUMERIC, "bounds": (0.5, 366.5), "bins": 61, "nullable": True, "overflow": True}
+    assert remarks(Attribute("x", **days, integer=True)) == []
+    assert "366.5 is not round" in remarks(Attribute("x", **days))[0][1]
 
 
 def test_a_token_for_missing_hides_a_category():

@@ -3,6 +3,7 @@
 import itertools
 import json
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,14 @@ from maquette.gate.curator import DiscoveryCurator
 from maquette.questions.findings import NUMBERS, YEARS
 from maquette.questions.noise import Gaussian, Laplace
 from maquette.releasing.discovery import kind_of
-from maquette.releasing.found_cells import close_borders, number_attribute, occupied, share_inside
+from maquette.releasing.found_cells import (
+    Look,
+    close_borders,
+    end_borders,
+    number_attribute,
+    occupied,
+    share_inside,
+)
 from maquette.vault.raw import open_raw
 from support.privacy_doubles import RecordingNoise, ReplayingNoise
 
@@ -38,15 +46,23 @@ def test_bounds_are_borders_around_what_is_there():
     assert len(YEARS) == 401
 
 
-def cells_found(values, *, is_whole, deviation=3):
-    """The declaration that two looks at some numbers give, with noise that is always nought."""
+def last_borders(table, noise, *, is_whole):
+    """The borders of the last look, and what the ladder counted in all, with noise that is always nought."""
+    look: Any = Look.by_ladder(table.numbers("c"), noise)
+    inside, ends = look.inside, end_borders(look, is_whole=is_whole)
+    if ends is not None:
+        look = look.closer(table.numbers("c", ends), noise, ends)
+    return close_borders(look, is_whole=is_whole), inside
+
+
+def cells_found(values, *, is_whole, deviation=3) -> Any:
+    """The declaration that the looks at some numbers give, with noise that is always nought."""
     noise = Gaussian(Fraction(1), Fraction(deviation**2))
     table = open_raw({"c": [str(value) for value in values]}, ["c"])
-    ladder = table.numbers("c")
-    cells = occupied(ladder, noise)
-    borders = close_borders(ladder, noise, cells, is_whole=is_whole)
+    borders, inside = last_borders(table, noise, is_whole=is_whole)
     assert all(a < b for a, b in itertools.pairwise(borders))
-    return number_attribute("c", borders, table.numbers("c", borders), noise, is_whole=is_whole)
+    counts = table.numbers("c", borders)
+    return number_attribute("c", borders, counts, noise, inside=inside, is_whole=is_whole)
 
 
 def test_a_second_look_that_the_noise_hides_cuts_nothing_off():
@@ -91,8 +107,8 @@ def test_a_thin_tail_of_whole_numbers_is_not_lost_in_the_noise_of_many_cells():
     rng = np.random.default_rng(5)
     weights = np.concatenate([rng.integers(1, 120, 29_500), rng.integers(300, 400, 500)])
     noise = Gaussian(Fraction(1), Fraction(30**2))
-    ladder = open_raw({"c": [str(value) for value in weights]}, ["c"]).numbers("c")
-    borders = np.array(close_borders(ladder, noise, occupied(ladder, noise), is_whole=True))
+    table = open_raw({"c": [str(value) for value in weights]}, ["c"])
+    borders = np.array(last_borders(table, noise, is_whole=True)[0])
     tail = np.diff(borders[borders >= 200])
     assert 3 * 30 * np.sqrt(len(tail)) < 500  # the records of the tail stand out from the noise of its cells
     assert len(tail) > 5  # and are not thrown together either
@@ -139,7 +155,7 @@ def people(n=6000, seed=1):
     )
 
 
-def find(source, place, **options):
+def find(source, place, **options) -> Any:
     settings = {"epsilon": 4.0, "delta": 1e-6, "total_epsilon": 8.0, "total_delta": 1e-5, "ledger": place}
     return mq.discover(source, **(settings | options))
 

@@ -28,7 +28,7 @@ from maquette.domain import values
 from maquette.domain.attribute import MISSING, OTHER, Attribute, Kind
 from maquette.domain.constraint import Constraint, Rule, complete, possible
 from maquette.domain.constraint import parse as parse_constraint
-from maquette.domain.domain import Domain
+from maquette.domain.domain import COLUMNS, Domain
 from maquette.domain.values import key, spelling
 from maquette.errors import DomainError
 
@@ -283,10 +283,13 @@ def _sizes(domain: Domain) -> str:
 
 
 def _reviewed_attribute(a: Attribute, domain: Domain) -> Iterator[Finding]:
+    notes = domain.notes.get(COLUMNS)
+    note = notes.get(a.name) if _check.is_dict(notes) else None
+    is_found = _check.is_dict(note) and note.get("how") == "discovered"
     yield from _names(a, domain)
-    yield from _strays(a)
+    yield from _strays(a, is_found=is_found)
     yield from _cells(a)
-    yield from _borders(a)
+    yield from _borders(a, is_found=is_found)
 
 
 def _names(a: Attribute, domain: Domain) -> Iterator[Finding]:
@@ -320,12 +323,13 @@ def _names(a: Attribute, domain: Domain) -> Iterator[Finding]:
             )
 
 
-def _strays(a: Attribute) -> Iterator[Finding]:
-    """Where values go that the declaration does not foresee."""
+def _strays(a: Attribute, *, is_found: bool) -> Iterator[Finding]:
+    """Where values go that the declaration does not foresee; of a column that was found, hardly any are missing."""
     if a.kind is Kind.NUMERIC:
         if not a.nullable:
             cell = f"the overflow cell {OTHER}" if a.overflow else f"its first cell {a.label(0)}"
-            yield Finding("risk", a.name, f"not nullable: missing values and text fall into {cell}")
+            severity = "note" if is_found else "risk"
+            yield Finding(severity, a.name, f"not nullable: missing values and text fall into {cell}")
         if not a.overflow:
             low, high = a.label(0), a.label(a.cells - 1)
             yield Finding(
@@ -358,12 +362,13 @@ def _cells(a: Attribute) -> Iterator[Finding]:
         yield Finding("risk", a.name, "one cell only: it says nothing; leave it out or declare more cells")
 
 
-def _borders(a: Attribute) -> Iterator[Finding]:
+def _borders(a: Attribute, *, is_found: bool) -> Iterator[Finding]:
     if a.kind is not Kind.NUMERIC:
         return
     borders = a.edges if a.edges is not None else a.bounds
-    odd = [border for border in borders or () if not is_round(border)]
-    if odd:
+    halves = (0, 0.5) if a.integer else (0,)  # half way between two whole numbers
+    odd = [b for b in borders or () if not any(is_round(b - half) for half in halves)]
+    if odd and not is_found:  # what was found is read off noisy counts, and paid for
         shown = ", ".join(f"{border:.12g}" for border in odd[:3])
         yield Finding(
             "risk", a.name, f"{shown} is not round and looks read off the data; use bounds from documentation"

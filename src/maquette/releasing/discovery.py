@@ -28,15 +28,17 @@ from maquette.accounting.ledger.create import BEFORE_DOMAIN
 from maquette.domain import Attribute, Domain, Kind, Persons, Relation, check_relation, rows_of
 from maquette.domain import values as calendars
 from maquette.domain.review import MISSING_WORDS
-from maquette.errors import BudgetExceeded, LedgerError, MechanismError, ParameterError
+from maquette.errors import BudgetExceeded, DomainError, LedgerError, MechanismError, ParameterError
 from maquette.gate.curator import DiscoveryCurator
 from maquette.gate.handle import open_columns, raw_columns
-from maquette.questions.findings import FIRST_YEAR, YEARS
+from maquette.questions.findings import FIRST_YEAR, NUMBERS, YEARS
 from maquette.questions.noise import IndependentLaw
 from maquette.releasing.found_cells import (
     CLEAR,
     MANY_MISSING,
+    Look,
     close_borders,
+    end_borders,
     number_attribute,
     occupied,
     share_inside,
@@ -53,7 +55,8 @@ KIND_SHARE = Fraction(3, 20)
 MOSTLY = 0.9
 """The share of the values that are no other kind, from which a column is of a kind."""
 LADDER_SHARE = Fraction(1, 4)
-"""Of what a numeric column has left, to find where its numbers are; the rest counts them more closely."""
+"""Of what a numeric column has left, to find where its numbers are, and as much again where the ends of that are looked
+at once more; the rest counts them closely."""
 NEARLY_ALL = 0.97
 """The share of a column's numbers, by noisy counts, that is called so."""
 MONTHS = 120
@@ -278,7 +281,23 @@ def _findings(
 def _find(
     curator: DiscoveryCurator, name: str, kind: ColumnKind | None, price: Fraction, delta: Fraction
 ) -> Finding:
+    """What becomes of one column. Where no declaration can be made of its noisy counts, the others are found still."""
     receipts: list[Receipt] = []
+    try:
+        return _declare(curator, name, kind, price, delta, receipts)
+    except (DomainError, ArithmeticError, LookupError, ValueError):
+        text = "no cells can be made of its noisy counts; declare the column"
+        return Finding(name, "dropped", None, text, tuple(receipts))
+
+
+def _declare(
+    curator: DiscoveryCurator,
+    name: str,
+    kind: ColumnKind | None,
+    price: Fraction,
+    delta: Fraction,
+    receipts: list[Receipt],
+) -> Finding:
     is_whole, nullable = False, True
     if kind is None:
         first = Fraction(math.floor(price * KIND_SHARE * UNITS), UNITS)
@@ -333,17 +352,24 @@ def _values(
 def _numbers(
     curator: DiscoveryCurator, name: str, price: Fraction, receipts: list[Receipt], *, is_whole: bool
 ) -> Finding:
-    """Two looks: the public ladder, then borders that are close where the ladder had many records."""
+    """Two looks or three: the public ladder, its ends where many records are, then borders close together."""
     first = Fraction(math.floor(price * LADDER_SHARE * UNITS), UNITS)
     ladder = curator.numbers(name, price=first)
     receipts.append(ladder.receipt)
-    cells = occupied(ladder.values, ladder.noise)
-    if cells is None:
-        return Finding(name, "dropped", None, "too few numbers to find bounds", tuple(receipts))
-    borders = close_borders(ladder.values, ladder.noise, cells, is_whole=is_whole)
-    counts = curator.numbers(name, price=price - first, borders=borders)
+    look = Look.by_ladder(ladder.values, ladder.noise)
+    if look is None:
+        text = f"too few numbers within {NUMBERS[0]:g} and {NUMBERS[-1]:g} to find bounds; declare the column"
+        return Finding(name, "dropped", None, text, tuple(receipts))
+    inside, left = look.inside, price - first
+    ends = end_borders(look, is_whole=is_whole)
+    if ends is not None:
+        closer = curator.numbers(name, price=first, borders=ends)
+        receipts.append(closer.receipt)
+        look, left = look.closer(closer.values, closer.noise, ends), left - first
+    borders = close_borders(look, is_whole=is_whole)
+    counts = curator.numbers(name, price=left, borders=borders)
     receipts.append(counts.receipt)
-    attribute = number_attribute(name, borders, counts.values, counts.noise, is_whole=is_whole)
+    attribute = number_attribute(name, borders, counts.values, counts.noise, inside=inside, is_whole=is_whole)
     if attribute.cells == 1:
         text = "too few numbers to tell one from another"
         return Finding(name, "dropped", None, text, tuple(receipts))

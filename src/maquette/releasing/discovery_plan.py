@@ -26,7 +26,7 @@ class ColumnForecast:
     kind: str | None
     """number, text or date; None where that is found out first."""
     deviation: float | None = None
-    """Of the noise on numbers of records in the first look at values, which decides bounds; or None."""
+    """At most, of the noise on numbers of records in the look that decides cells; or None."""
     threshold: int | None = None
     """Texts that fewer records have are not listed; None where no list can come out."""
 
@@ -69,7 +69,7 @@ def forecast_discovery(
 
     def forecast(name: str, kind: str | None) -> ColumnForecast:
         part = price if kind is not None else price * (1 - KIND_SHARE)
-        closer = part if kind in ("text", "date") else part * (1 - LADDER_SHARE)
+        closer = part if kind in ("text", "date") else part * (1 - 2 * LADDER_SHARE)  # after two other looks
         request = NoiseRequest.at(closer, budget.unit)
         noise = at.noise(request, cell, coordinates=len(NUMBERS) + 1)
         threshold = None

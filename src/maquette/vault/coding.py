@@ -18,7 +18,7 @@ from maquette import _lazy_numba as numba
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.values import EXACT, cell_of, key, plain_number, spell_float, spelling, trim
 from maquette.errors import DomainError
-from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
+from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array
 
 Floats = NDArray[np.float64]
 Codes = NDArray[Any]
@@ -62,8 +62,7 @@ class Coder:
 
     def code(self, column: ArrowArray) -> Codes:
         """The code of every value of a column."""
-        if isinstance(column, pa.ExtensionArray):
-            column = column.storage
+        column = stored(column)
         if isinstance(column, pa.DictionaryArray):
             if len(column.dictionary) > len(column):  # of a whole file, say, of which these are a few rows
                 return self.code(column.dictionary_decode())

@@ -23,7 +23,7 @@ from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.domain import COLUMNS, LEFT_OUT
 from maquette.domain.review import MISSING_WORDS, named_numbers, usual_scale
 from maquette.errors import DomainError, SourceError
-from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
+from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array
 from maquette.vault.coding import (
     FALSE_WORDS,
     TRUE_WORDS,
@@ -142,7 +142,7 @@ class _Column:
         self._gone = words(text_array(["", *self.tokens]))
 
     def look(self, values: ArrowArray) -> None:
-        plain = pc.dictionary_decode(values) if pa.types.is_dictionary(values.type) else values
+        plain = stored(pc.dictionary_decode(values) if pa.types.is_dictionary(values.type) else values)
         distinct = pc.unique(widened(plain))
         spelled = words(distinct if is_text(distinct.type) else spell(distinct))
         present = pc.drop_null(spelled)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from maquette.domain import Attribute, Domain, Kind, Persons
 from maquette.errors import SourceError
-from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, text_array
+from maquette.vault.arrow import ArrowArray, ArrowType, pa, pc, stored, text_array
 from maquette.vault.coding import coders, is_text, spell, widened, words
 from maquette.vault.commitment import pack
 from maquette.vault.source import Batch, Source, changed, fits
@@ -152,8 +152,7 @@ class Ids:
 
 def ids_of(column: ArrowArray, missing: ArrowArray) -> Ids:
     """Ids in normal form: composed (NFC), without space around, whole numbers without a point. No id: not present."""
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
+    column = stored(column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if not is_text(column.type) and not pa.types.is_null(column.type):

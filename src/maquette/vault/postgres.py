@@ -76,6 +76,21 @@ def quoted_table(table: str) -> str:
     return ".".join(map(quoted, parts))
 
 
+_CASTS = {b"money": "numeric", b"oid": "bigint"}
+"""Types that the driver hands over as other numbers than they mean (money as hundredths), and what the server makes of
+them instead."""
+
+
+def _with_casts(schema: Any) -> str | None:
+    """The columns of a relation as a SELECT lists them, if some have to be cast; None if none has."""
+    listed: list[str] = []
+    for field in schema:
+        metadata: dict[bytes, bytes] = field.metadata or {}
+        cast, name = _CASTS.get(metadata.get(b"POSTGRESQL:type", b"")), quoted(field.name)
+        listed.append(name if cast is None else f"{name}::{cast} AS {name}")
+    return ", ".join(listed) if any("::" in column for column in listed) else None
+
+
 def _literal(text: str) -> str:
     return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
@@ -85,7 +100,7 @@ class PostgresTable(Source):
 
     def __init__(self, connection: Any, relation: str, description: str) -> None:
         self.description = description
-        self._relation = relation
+        self._relation = self._selected = relation
         self._connection = connection
         self._lost = False
         self.close = weakref.finalize(self, _close, connection)
@@ -107,7 +122,7 @@ class PostgresTable(Source):
             try:
                 self._check_snapshot()
                 with self._connection.cursor() as cursor:
-                    cursor.execute(f"SELECT {names} FROM {self._relation}")  # noqa: S608  (names are quoted)
+                    cursor.execute(f"SELECT {names} FROM {self._selected}")  # noqa: S608  (names are quoted)
                     for batch in cursor.fetch_record_batch():
                         raw = dict(zip(columns, batch.columns, strict=True))
                         if not all(is_valid_text(column) for column in raw.values()):
@@ -134,9 +149,11 @@ class PostgresTable(Source):
             with self._connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             snapshot = self._row(_SNAPSHOT)
-            with self._connection.cursor() as cursor:
-                cursor.execute(f"SELECT * FROM {self._relation} LIMIT 0")  # noqa: S608  (a quoted name, or a query)
-                schema = cursor.fetch_record_batch().schema
+            schema = self._columns()
+            casts = _with_casts(schema)
+            if casts is not None:
+                self._selected = f"(SELECT {casts} FROM {self._relation}) AS meant"  # noqa: S608
+                schema = self._columns()
             return snapshot, schema, self._is_plain_table()
         except (_driver().Error, pa.ArrowException, OSError) as error:
             reason = _OPENING.get(
@@ -144,6 +161,11 @@ class PostgresTable(Source):
             )
         self.close()
         raise SourceError(f"{self.description}: {reason}")
+
+    def _columns(self) -> Any:
+        with self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {self._selected} LIMIT 0")  # noqa: S608  (a quoted name, or a query)
+            return cursor.fetch_record_batch().schema
 
     def _is_plain_table(self) -> bool:
         if self._relation.startswith("("):
@@ -295,9 +317,11 @@ class AdbcTable(Source):
             self._statement = _one_select(query or "")
         failed = False
         try:
-            with connection.cursor() as cursor:
-                cursor.execute(f"SELECT * FROM ({self._statement}\n) records WHERE 1 = 0")  # noqa: S608
-                self._schema: Any = cursor.fetch_record_batch().schema
+            self._schema: Any = self._columns()
+            casts = _with_casts(self._schema)
+            if casts is not None:
+                self._statement = f"SELECT {casts} FROM ({self._statement}\n) meant"  # noqa: S608
+                self._schema = self._columns()
         except Exception:  # drivers have errors of their own, and their words may quote what they read
             failed = True
         if failed:
@@ -306,6 +330,11 @@ class AdbcTable(Source):
                 "A name that the database does not write in double quotes goes into query="
             )
         self.header = tuple(self._schema.names)
+
+    def _columns(self) -> Any:
+        with self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM ({self._statement}\n) records WHERE 1 = 0")  # noqa: S608
+            return cursor.fetch_record_batch().schema
 
     def kind(self, column: str) -> ArrowType:
         return self._schema.field(self.header.index(column)).type

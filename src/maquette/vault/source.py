@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from maquette.domain import Attribute, Domain
 from maquette.errors import MaquetteError, SourceError
-from maquette.vault.arrow import ArrowArray, ArrowType, pa
+from maquette.vault.arrow import ArrowArray, ArrowType, is_uuid, pa
 from maquette.vault.coding import compares_numbers, is_text
 
 T = TypeVar("T")
@@ -319,7 +319,7 @@ def _check_kind(source: Source, attribute: Attribute) -> None:
 def fits(attribute: Attribute, kind: ArrowType) -> bool:
     """Can a column of this type hold values of the attribute?"""
     if isinstance(kind, pa.BaseExtensionType):
-        return is_text(kind.storage_type) and not pa.types.is_binary(kind.storage_type)
+        return is_uuid(kind) or (is_text(kind.storage_type) and not pa.types.is_binary(kind.storage_type))
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_binary(kind):

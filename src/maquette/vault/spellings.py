@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.questions.findings import FIRST_YEAR, KINDS, YEARS
-from maquette.vault.arrow import ArrowArray, pa, pc, text_array
+from maquette.vault.arrow import ArrowArray, pa, pc, stored, text_array
 from maquette.vault.coding import is_text, parse_numbers, spell, widened, words
 from maquette.vault.persons import hashes
 
@@ -101,8 +101,7 @@ class Years(CellSum):
 
 def spelled(column: ArrowArray) -> ArrowArray:
     """A column as texts in normal form; applied to its own result it changes nothing."""
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
+    column = stored(column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
