@@ -85,6 +85,7 @@ def _classes() -> dict[str, list[q.Queries]]:
         q.union(q.marginals(DOMAIN, attributes=[["c"]]), q.weights(DOMAIN, fractions, attributes=["a"])),
         q.where(DOMAIN, "a >= 1 AND b = 1"),
         q.where(DOMAIN, "huge < 1000 OR c = 1"),
+        q.halfspaces(DOMAIN, ["a", "d"], [[1, 2], [-1, 1]], [3, 0]),
     ]
     single = [
         q.where(DOMAIN, "d > 2"),
@@ -96,6 +97,7 @@ def _classes() -> dict[str, list[q.Queries]]:
         q.prefixes(DOMAIN, "huge"),
         q.ranges(DOMAIN, "huge"),
         q.marginals(DOMAIN, k=5),
+        q.halfspaces(DOMAIN, ["huge"], [[1]], [5]),
         q.marginals(OTHER, attributes=[["a"]]),
         q.where(OTHER, "a >= 1"),
     ]

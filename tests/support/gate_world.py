@@ -66,7 +66,9 @@ def _watched(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in ("size", "answer", "margins", "binned", "values"):
+WATCHED = ("size", "answer", "margins", "binned", "distinct", "fold", "in_order")
+"""Every public method of an engine but `commitment`, which a ledger is bound by before anything is asked."""
+for _name in WATCHED:
     setattr(WatchedEngine, _name, _watched(_name))
 
 
