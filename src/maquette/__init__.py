@@ -21,6 +21,7 @@ _HOMES = {
         "DomainError",
         "KeyReused",
         "LedgerError",
+        "LookFailed",
         "MaquetteError",
         "MaquetteWarning",
         "MechanismError",

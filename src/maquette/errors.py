@@ -64,6 +64,10 @@ class ReleaseError(MaquetteError):
     """A release folder that cannot be read or does not hold what was asked."""
 
 
+class LookFailed(MaquetteError):
+    """The machine failed while it looked at the table. The price stays charged; what failed is not said."""
+
+
 class LedgerError(MaquetteError):
     """A ledger that cannot be read, written or trusted, or that belongs to another table."""
 
@@ -85,7 +89,10 @@ class BudgetExceeded(LedgerError):
 
 
 class RateExceeded(LedgerError):
-    """More questions in a time than an analyst may ask. Nothing was read and nothing was spent; wait and ask again."""
+    """More questions in a time than an analyst may ask. Nothing was read and nothing was spent; wait and ask again.
+
+    `seconds` is how long to wait, in whole seconds.
+    """
 
     exit_code = 3
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maquette.accounting import Cost
 from maquette.accounting.ledger import Ledger, Rate
-from maquette.accounting.ledger.ledger import _Job
+from maquette.accounting.ledger.writer import _Job
 from maquette.errors import MaquetteError
 from support.ledger_cases import digest, memory, pay
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +10,7 @@ import pytest
 
 from maquette.accounting import Cost
 from maquette.accounting.ledger import Ledger, Rate, Record
-from maquette.accounting.ledger import transaction as rules
+from maquette.accounting.ledger import pace as rules
 from maquette.errors import ParameterError, RateExceeded
 from support.ledger_cases import create, digest, memory, pay
 
@@ -66,7 +67,61 @@ def test_of_several_values_all_are_written_or_none():
     with pytest.raises(RateExceeded):
         ledger.record_all(records, parent="anna")
     assert ledger.find("anna/0") is None
-    assert len(ledger.record_all(records[:2], parent="anna")) == 2
+    assert len(ledger.record_all(records[:1], parent="anna")) == 1  # the refusal counts as one step
+
+
+def test_refusals_count_and_the_seconds_are_whole_and_enough(monkeypatch):
+    ledger, ahead = memory(), [timedelta(0)]
+    opened(ledger)
+    start = datetime.now(UTC)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return start + ahead[0]
+
+    monkeypatch.setattr(rules, "datetime", Clock)
+    monkeypatch.setattr("maquette.accounting.ledger.entry.datetime", Clock)
+    ledger.limit("anna", Rate(3, 60))
+    for i in range(3):
+        ahead[0] = timedelta(seconds=2.3 * i)
+        pay(ledger, f"anna/{i}", parent="anna")
+    ahead[0] = timedelta(seconds=10.5)
+    entries = len(list(ledger.entries()))
+    with pytest.raises(RateExceeded) as refusal:
+        pay(ledger, "anna/3", parent="anna")
+    seconds = refusal.value.seconds
+    assert (
+        seconds == int(seconds) == 52
+    )  # until the second is 60 s old: the first gives its room to this refusal
+    assert re.search(r"ask again in 52 s$", str(refusal.value))
+    ahead[0] += timedelta(seconds=51)
+    ledger.limit("anna", Rate(3, 60))  # the same again changes nothing
+    with pytest.raises(RateExceeded):
+        pay(ledger, "anna/3", parent="anna")
+    assert len(list(ledger.entries())) == entries, "a refusal is no entry"
+    ahead[0] += timedelta(seconds=refusal.value.seconds)
+    pay(ledger, "anna/3", parent="anna")
+    pay(ledger, "anna/4", parent="anna")
+    for _ in range(10):
+        with pytest.raises(RateExceeded):
+            pay(ledger, "anna/5", parent="anna")
+    ahead[0] += timedelta(seconds=61)
+    for i in range(5, 8):  # no more than the rate is remembered, and all of it passes
+        pay(ledger, f"anna/{i}", parent="anna")
+
+
+def test_room_is_what_fits_and_more_at_once_than_ever_fits_is_said():
+    ledger = memory()
+    opened(ledger)
+    assert ledger.room("anna") is None
+    ledger.limit("anna", Rate(3, 3600))
+    record(ledger, "anna/0")
+    assert ledger.room("anna") == 2
+    records = [Record(f"anna/{i}", digest(str(i)), "pure", {}) for i in range(1, 5)]
+    with pytest.raises(RateExceeded, match="this request has 4: ask fewer at once"):
+        ledger.begin_all(records, parent="anna")
+    assert ledger.room("anna") == 1
 
 
 def test_others_are_not_held_up_and_the_limit_can_be_lifted():

@@ -354,7 +354,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_goes_on_for_free(own, monkeypa
 
     monkeypatch.setattr("maquette.api.certify", interrupt)
     ended = own.release("--certificate", 0.05)
-    refused(ended, "interrupted", "pays nothing twice", code=130)
+    refused(ended, "interrupted", "only a question that was being answered is paid again", code=130)
     assert "95.0 % spent, 5.0 % reserved" in ended.err
     monkeypatch.undo()
     assert own.release("--certificate", 0.05).code == 0
@@ -385,7 +385,7 @@ def test_a_real_interrupt(own):
     command = [sys.executable, "-c", code, *map(str, words), "-o", str(own.place)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode in (130, -signal.SIGINT), done.stderr
-    assert "pays nothing twice" in done.stderr
+    assert "only a question that was being answered" in done.stderr
     assert "Traceback" not in done.stderr
     assert CANARY not in done.stderr
 

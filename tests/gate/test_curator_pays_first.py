@@ -10,7 +10,14 @@ import pytest
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Attribute, Domain, Kind, Relation
-from maquette.errors import BudgetExceeded, KeyReused, LedgerError, MechanismError, ParameterError
+from maquette.errors import (
+    BudgetExceeded,
+    KeyReused,
+    LedgerError,
+    LookFailed,
+    MechanismError,
+    ParameterError,
+)
 from maquette.gate.curator import Curator
 from maquette.gate.handle import Table
 from maquette.models.answers import Answers
@@ -37,9 +44,11 @@ QUERIES = mixed(TINY)
 GUESS = Answers.from_fractions(np.full(QUERIES.count, 0.25))
 
 
-def _curator(engine, *, budget=PURE, relation=Relation.ADD_REMOVE, ledger=None, key="release", kind=Curator):
+def _curator(
+    engine, *, budget=PURE, relation=Relation.ADD_REMOVE, ledger=None, key="release", kind=Curator, total=None
+):
     table = Table(engine, name="tiny", source="test")
-    book = ledger or ledger_for(TINY, budget=budget, relation=relation)
+    book = ledger or ledger_for(TINY, budget=total or budget, relation=relation)
     if book.find(key) is None:
         set_aside(book, key, budget)
     return kind(table, book, key=key, budget=budget), book
@@ -161,16 +170,18 @@ class _Breaks(LooseEngine):
         raise RuntimeError("the machine fell over")
 
 
-def test_a_crash_after_the_charge_stays_charged_and_the_same_key_answers_once():
-    curator, ledger = _curator(_Breaks(TINY, columns_of(TINY, HISTOGRAM)))
-    with pytest.raises(RuntimeError):
+def test_a_look_that_failed_stays_charged_and_is_charged_once_more_by_the_same_key():
+    curator, ledger = _curator(_Breaks(TINY, columns_of(TINY, HISTOGRAM)), total=Budget(2.0))
+    with pytest.raises(LookFailed):
         curator.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 4)))
     (charged,) = ledger.entries(kind="reserve", parent="release")
     assert charged.units == 250_000_000_000
     again, _ = _curator(LooseEngine(TINY, columns_of(TINY, HISTOGRAM)), ledger=ledger)
     first = again.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 4)))
     entries = list(ledger.entries(kind="reserve", parent="release"))
-    assert [e.key for e in entries] == [charged.key], "the retry was charged again"
+    assert [e.key for e in entries] == [charged.key]
+    (further,) = [e for e in ledger.entries(kind="reserve") if e.key.startswith(f"{charged.key}/again/")]
+    assert (further.parent, further.units) == (None, charged.units), "it is charged to the total"
     third, _ = _curator(_Committed(TINY), ledger=ledger)
     assert np.array_equal(
         third.measure(QUERIES, noise=NoiseRequest("laplace", Fraction(1, 4))).values, first.values

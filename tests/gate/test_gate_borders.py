@@ -41,8 +41,8 @@ def opened(kind: type = Curator):
 
 def test_an_answer_that_was_not_stored_is_not_returned(monkeypatch):
     ledger, curator = opened()
-    answer = ledger.answer
-    monkeypatch.setattr(ledger, "answer", lambda key, payload: replace(answer(key, payload), payload=None))
+    store = ledger.store
+    monkeypatch.setattr(ledger, "store", lambda begun, look: replace(store(begun, look), payload=None))
     with pytest.raises(LedgerError, match="nothing is returned"):
         curator.size(price=Fraction(1, 10))
     assert ledger.spent_units > 0

@@ -11,6 +11,7 @@ from maquette import api
 from maquette.accounting.budget import Cost
 from maquette.accounting.events import LaplaceEvent
 from maquette.domain import Relation
+from maquette.errors import LookFailed
 from maquette.gate import curator as gate
 from maquette.gate import prices
 from maquette.gate.curator import Curator
@@ -26,6 +27,7 @@ from support import privacy_checks as checks
 from support.planted_bugs import Catalogue, changed
 from support.privacy_cases import pairs
 from support.privacy_conformance import mechanism_case
+from support.privacy_doubles import CAUGHT
 from support.seeded import SeededNoise
 
 pytestmark = pytest.mark.privacy
@@ -136,7 +138,7 @@ def _(patch):
         def ask(self, event, request, look, **more):
             try:
                 return real(self, event, request, look, **more)
-            except RuntimeError:
+            except LookFailed:
                 _forget_last(self._ledger)
                 raise
 
@@ -328,7 +330,7 @@ def test_the_catalogue_is_long_enough():
 @pytest.mark.parametrize("planted", CATALOGUE, ids=lambda b: b.name)
 def test_the_bug_is_caught(planted, monkeypatch):
     planted.plant(monkeypatch)
-    with pytest.raises(AssertionError):
+    with pytest.raises(CAUGHT):
         planted.check()
 
 

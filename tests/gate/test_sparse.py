@@ -29,7 +29,7 @@ from maquette.samplers.noise import add_noise
 from support import crash_points
 from support.priced import priced
 from support.privacy_conformance import TINY
-from support.privacy_doubles import Untouchable, ledger_for, set_aside, table_of
+from support.privacy_doubles import Touched, Untouchable, ledger_for, set_aside, table_of
 
 PURE, CONCENTRATED = Budget(1.0), Budget(1.0, 1e-6)
 HISTOGRAM = (3, 0, 2, 0, 0, 1, 0, 0, 4, 0, 0, 2)
@@ -168,7 +168,7 @@ def test_an_epoch_reads_nothing_and_a_test_without_one_reads_nothing():
     with pytest.raises(MechanismError):
         curator.test(QUERY, guess=0)
     curator.open_epoch(TERMS)
-    with pytest.raises(AssertionError, match="touched"):
+    with pytest.raises(Touched, match="touched"):
         curator.test(QUERY, guess=0)
 
 
@@ -212,27 +212,30 @@ def test_a_restart_counts_the_far_guesses_of_before(tmp_path):
     assert curator.epoch is None
 
 
-def test_the_threshold_and_its_charge_are_one_transaction(tmp_path, monkeypatch):
+def test_an_epoch_is_charged_before_its_threshold_is_drawn_and_once(tmp_path, monkeypatch):
     location = tmp_path / "tiny.ledger"
-    curator = curator_on(fresh(location=location), draws=[5, 6])
+    curator = curator_on(fresh(location=location), draws=[5])
 
-    def fail(_name: str) -> None:
-        raise RuntimeError("the process ends here")
+    def ends_at(place: str):
+        def fail(name: str) -> None:
+            if name == place:
+                raise RuntimeError("the process ends here")
 
-    crash_points.install(monkeypatch)
-    monkeypatch.setattr(crash_points, "point", fail)
-    with pytest.raises(RuntimeError):
-        curator.open_epoch(TERMS)
-    monkeypatch.undo()
-    assert not list(Ledger.open(location).children("session"))
-    crash_points.install(monkeypatch)
-    monkeypatch.setattr(crash_points, "point", lambda name: fail(name) if name == "after-answer" else None)
-    with pytest.raises(RuntimeError):
-        curator.open_epoch(TERMS)
-    monkeypatch.undo()
+        return fail
+
+    for place in ("before-reserve", "after-reserve"):
+        with monkeypatch.context() as patch:
+            crash_points.install(patch)
+            patch.setattr(crash_points, "point", ends_at(place))
+            with pytest.raises(RuntimeError):
+                curator.open_epoch(TERMS)
+        assert curator._noise._draws == [5]
     (entry,) = Ledger.open(location).children("session")
-    assert entry.units == UNITS * 4 // 10
-    assert entry.answered is not None
+    assert (entry.units, entry.answered) == (UNITS * 4 // 10, None)
+    again = curator_on(Ledger.open(location), draws=[7])  # nothing was tested against any threshold
+    assert (again._open.shift, again.left) == (7, Fraction(6, 10))
+    assert curator.open_epoch(TERMS) == again.epoch
+    assert (curator._open, curator._noise._draws) == (again._open, [5])
 
 
 def test_two_processes_cannot_both_use_the_last_far_guess(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from maquette.domain import Relation
 from maquette.queries import marginals
 from maquette.sculpt import rounds
+from support.privacy_doubles import CAUGHT
 from support.privacy_replay import SURVEY, replay_neighbours
 
 pytestmark = pytest.mark.privacy
@@ -55,6 +56,6 @@ def test_rounds_by_the_private_table_are_seen(asked, tmp_path, monkeypatch):
         return found if len(rows[-1]) == 60 else found[1:]
 
     monkeypatch.setattr(rounds, "candidate_sets", leaking)
-    with pytest.raises(AssertionError):
+    with pytest.raises(CAUGHT):
         replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
     assert asked

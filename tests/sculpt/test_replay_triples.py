@@ -5,6 +5,7 @@ import pytest
 from maquette.domain import Relation
 from maquette.queries import marginals
 from maquette.sculpt import mechanism, rounds
+from support.privacy_doubles import CAUGHT
 from support.privacy_replay import SURVEY, replay_neighbours
 
 pytestmark = pytest.mark.privacy
@@ -49,7 +50,7 @@ def test_a_choice_by_the_private_table_is_seen(asked, tmp_path, monkeypatch):
         return chosen if len(rows[-1]) == 60 else chosen[:-1]
 
     monkeypatch.setattr(rounds, "candidate_triples", leaking)
-    with pytest.raises(AssertionError, match=r"draw \d+ was"):
+    with pytest.raises(CAUGHT, match=r"draw \d+ was"):
         replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
     assert asked
 
@@ -88,6 +89,6 @@ def test_a_decision_by_the_private_table_is_seen(decided, tmp_path, monkeypatch)
         return noted(*arguments, **options)
 
     monkeypatch.setattr(rounds, "measure_triples", leaking)
-    with pytest.raises(AssertionError, match=r"draw \d+ was"):
+    with pytest.raises(CAUGHT, match=r"draw \d+ was"):
         replays(Relation.ADD_REMOVE, tmp_path, before=rows.append)
     assert len(set(decided)) == 2

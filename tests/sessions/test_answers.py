@@ -21,7 +21,7 @@ from maquette.errors import (
 from maquette.gate.handle import Table
 from maquette.queries import marginals, prefixes, weights
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
-from support.privacy_doubles import Untouchable
+from support.privacy_doubles import Touched, Untouchable
 
 ALPHA = {"epsilon": 1.0, "alpha": 0.1}
 SPEND = {"epsilon": 1.0, "alpha": 0.1, "measure_first": False}
@@ -124,7 +124,7 @@ def test_constant_questions_need_no_data_and_no_payment():
         answer = session.ask(text)
         assert (answer.value, answer.error, answer.kind, answer.cost) == (value, 0.0, "free", 0.0)
     assert not list(ledger.children(session.key))
-    with pytest.raises(AssertionError, match="touched"):
+    with pytest.raises(Touched, match="touched"):
         session.ask("sex = 1")
 
 

@@ -10,10 +10,12 @@ import pytest
 
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger.transaction import Transaction
 from maquette.errors import BudgetExceeded, KeyReused, LedgerError, UselessAnswer, WorkloadError
 from maquette.gate import curator as gate
+from maquette.questions.measurement import has_outcome, read_step
 from maquette.sessions import Refusal, SessionAnswer
-from maquette.sessions.planning import MAX_BATCH
+from maquette.sessions.planning import LEAST_BATCH, MAX_BATCH
 from support.online_cases import PEOPLE, book, people, seeded_session, truth
 from support.privacy_doubles import Untouchable
 
@@ -72,10 +74,10 @@ def _public(answer: Any) -> Any:
 def test_free_answers_share_commits(monkeypatch):
     table = people(20_000)
     commits = []
-    real = Ledger.record_all
+    real = Ledger.begin_all
     monkeypatch.setattr(
         Ledger,
-        "record_all",
+        "begin_all",
         lambda self, records, *, parent: commits.append(len(records)) or real(self, records, parent=parent),
     )
     session, ledger = opened(monkeypatch, 3, table, {**TESTS, "epsilon": 6.0})
@@ -87,8 +89,8 @@ def test_free_answers_share_commits(monkeypatch):
     found = session.ask_many(more)
     assert all(abs(a.value - truth(table, t)) <= a.error for a, t in zip(found, more, strict=True))
     far = sum(a.kind == "paid" for a in found)
-    assert len(commits) - before <= far + 2
-    assert sum(commits[before:]) == len(more)
+    assert len(commits) - before <= 2 * far + 4  # from a few guesses on, twice as many each time
+    assert len(more) <= sum(commits[before:]) <= 2 * len(more) + LEAST_BATCH * far
     assert max(commits) <= MAX_BATCH
     ledger.verify()
 
@@ -127,28 +129,37 @@ def test_a_batch_ends_with_the_first_far_guess_and_never_exceeds_the_cap(monkeyp
     for step in ledger.children(session.key):
         if step.body["ask"] == "epoch":
             cap, run = step.body["terms"]["cap"], 0
-        elif step.body["ask"] == "test":
+        elif step.body["ask"] == "test" and has_outcome(read_step(step)):
             run += 1
             assert run <= cap
 
 
-def test_outcomes_of_a_batch_that_is_not_stored_are_not_shown_and_not_counted(monkeypatch):
+def test_outcomes_of_a_batch_that_is_not_stored_are_not_shown_and_are_stored_by_the_next_try(monkeypatch):
     session, ledger = opened(monkeypatch, 3, people(20_000), {**TESTS, "epsilon": 6.0})
     session.ask_many(TEXTS)
-    before = [e.head for e in ledger.entries()]
-    state = session._planner.curator._open
+    curator = session._planner.curator
+    state = curator._open
 
-    def fails(self, records, *, parent):
+    def fails(self, key, data):
         raise LedgerError("the disk is full")
 
     fresh = [f"age = {a} or sex = {a % 2}" for a in range(8)]
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "record_all", fails)
+        patch.setattr(Transaction, "answer", fails)
         with pytest.raises(LedgerError, match="full"):
             session.ask_many(fresh)
-    assert [e.head for e in ledger.entries()] == before
-    assert session._planner.curator._open == state
+        with pytest.raises(LedgerError, match="full"):
+            session.ask(fresh[0])
+    assert curator._open == state
+    begun = [e.key for e in ledger.children(session.key) if e.answered is None]
+    assert begun
+    engine, curator._engine = curator._engine, Untouchable(PEOPLE)
+    first = session.ask(fresh[0])  # kept, and stored without a look
+    assert (first.kind, first.cost) == ("cached", 0.0)
+    curator._engine = engine
     assert all(isinstance(a, SessionAnswer) for a in session.ask_many(fresh))
+    assert all(ledger.find(key).answered is not None for key in begun)
+    ledger.verify()
 
 
 @pytest.mark.slow
@@ -158,7 +169,7 @@ def test_a_step_that_another_process_took_is_seen_and_the_batch_goes_on(monkeypa
     one, _ = opened(monkeypatch, 1, table, options, location)
     one.ask_many(TEXTS[:20])
     other = seeded_session(monkeypatch, 2, table, ledger=Ledger.open(location), **options)
-    real, turns = Ledger.record_all, itertools.count()
+    real, turns = Ledger.begin_all, itertools.count()
     clashes = []
 
     def slower(self, records, *, parent):
@@ -171,7 +182,7 @@ def test_a_step_that_another_process_took_is_seen_and_the_batch_goes_on(monkeypa
             clashes.append(len(records))
             raise
 
-    monkeypatch.setattr(Ledger, "record_all", slower)
+    monkeypatch.setattr(Ledger, "begin_all", slower)
     found = one.ask_many(TEXTS[20:])
     assert clashes
     assert clashes[0] > 1
@@ -192,5 +203,5 @@ def test_a_random_order_of_single_and_many_questions_is_one_history(monkeypatch)
             assert given.setdefault(text, answer.value) == answer.value
         text = str(rng.choice(TEXTS))
         assert given.setdefault(text, session.ask(text).value) == given[text]
-    tests = [e for e in ledger.children(session.key) if e.body["ask"] == "test"]
+    tests = [e for e in ledger.children(session.key) if e.body["ask"] == "test" and has_outcome(read_step(e))]
     assert len({e.body["meaning"] for e in tests}) == len(tests)

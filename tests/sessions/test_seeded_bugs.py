@@ -17,7 +17,7 @@ from maquette.gate.curator import OnlineCurator
 from maquette.gate.prices import Prices, VariancePlan
 from maquette.queries import where
 from maquette.questions import sparse
-from maquette.questions.measurement import EpochTerms, GuessOutcome, outcome_of
+from maquette.questions.measurement import EpochTerms, GuessOutcome, outcome_of, pack_outcomes
 from maquette.questions.sparse import Guess
 from support.online_survey import weigh
 from support.online_variants import probability
@@ -113,10 +113,8 @@ def ends_a_batch_with_the_first_far_guess(folder) -> bool:
     return found == [1, 1] and curator.epoch is None
 
 
-def _test_all_of_them(self, guesses):
-    values = [self._look(one.queries, one.guess, self._open) for one in guesses]
-    records = [self._record("test", one, {"guess": i}, number=self._step + i) for i, one in enumerate(values)]
-    return [outcome_of(self._follow(e)) for e in self._ledger.record_all(records, parent=self._key)]
+def _look_at_all_of_them(self, guesses, current):
+    return pack_outcomes([self._look(one.queries, one.guess, current) for one in guesses], len(guesses))
 
 
 def keeps_out_of_an_epoch_that_another_process_closed(folder) -> bool:
@@ -168,11 +166,15 @@ BUGS = {
     ),
     "a batch goes on after a far guess": (
         ends_a_batch_with_the_first_far_guess,
-        lambda patch: patch.setattr(OnlineCurator, "test_all", _test_all_of_them),
+        lambda patch: patch.setattr(OnlineCurator, "_look_all", _look_at_all_of_them),
     ),
     "a batch is stored behind the step of another process": (
         keeps_out_of_an_epoch_that_another_process_closed,
-        lambda patch: patch.setattr(Transaction, "require_new", lambda self, keys: None),
+        lambda patch: patch.setattr(
+            Transaction,
+            "begin_all",
+            lambda self, given, parent, *, pace: [self.reserve(one) for one in given],
+        ),
     ),
     "the threshold is drawn again after a restart": (
         keeps_its_threshold,
@@ -180,7 +182,7 @@ BUGS = {
     ),
     "far guesses are not counted": (
         stops_at_its_cap,
-        lambda patch: patch.setattr(OnlineCurator, "_count", lambda self, outcome: None),
+        lambda patch: patch.setattr(sparse, "after", lambda current, verdict: current),
     ),
     "the value is the one that was compared": (
         draws_values_afresh,
@@ -196,7 +198,7 @@ BUGS = {
             OnlineCurator,
             "test",
             lambda self, queries, *, guess: GuessOutcome(
-                True, self._look(queries, guess, self._open)[1][0], None
+                True, self._look(queries, guess, self._open)[1], None
             ),
         ),
     ),

@@ -136,11 +136,11 @@ def test_a_payment_that_was_never_answered_is_waited_for(monkeypatch):
     ana = seeded_session(monkeypatch, 1, table, ledger=ledger, **ANA, mechanism="direct")
     ana.ask("sex = 1")
 
-    def stop(self, *words, **more):
+    def stop(*words, **more):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger, "answer", stop)
+        patch.setattr(ledger, "store_all", stop)
         with pytest.raises(KeyboardInterrupt):
             ana.ask("age >= 3")
     ben = blind_session(table, ledger, **BEN)

@@ -7,8 +7,9 @@ import pytest
 
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger.transaction import Transaction
 from maquette.domain import Relation
-from maquette.errors import BudgetExceeded, KeyReused
+from maquette.errors import BudgetExceeded, KeyReused, LedgerError
 from maquette.sessions.opening import session as open_session
 from support.online_cases import book, people, seeded_session, truth
 
@@ -94,26 +95,26 @@ def test_a_session_goes_on_after_a_restart_with_the_same_survey(tmp_path):
 
 
 @pytest.mark.parametrize("crash", [2, 3])
-def test_a_survey_that_was_paid_and_not_stored_is_measured_once_more_and_not_charged(
+def test_a_survey_that_was_seen_and_not_stored_is_stored_by_the_next_session_of_the_process(
     monkeypatch, tmp_path, crash
 ):
     """The second and third payments of a session are those of the survey, after the number of records."""
     table, calls = people(), []
-    stored = Ledger.answer
+    stored = Transaction.answer
 
     def cut(self, key, payload):
         calls.append(key)
         if len(calls) == crash:
-            raise RuntimeError("cut")
+            raise LedgerError("cut")
         return stored(self, key, payload)
 
     text = "age = 7 and job = 1"
     with book(BUDGET, tmp_path / "x.ledger") as ledger:
         session = open_session(table, ledger=ledger, **OPTIONS)
-        monkeypatch.setattr(Ledger, "answer", cut)
-        with pytest.raises(RuntimeError, match="cut"):
+        monkeypatch.setattr(Transaction, "answer", cut)
+        with pytest.raises(LedgerError, match="cut"):
             session.ask(text)
-        monkeypatch.setattr(Ledger, "answer", stored)
+        monkeypatch.setattr(Transaction, "answer", stored)
     with Ledger.open(tmp_path / "x.ledger") as ledger:
         again = open_session(table, ledger=ledger, **OPTIONS)
         answer = again.ask(text)

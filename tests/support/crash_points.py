@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from maquette.accounting.ledger import Ledger
+from maquette.accounting.ledger.looks import Looks
 from maquette.accounting.ledger.store import SqliteStore
 from maquette.accounting.ledger.transaction import Transaction
 
@@ -41,13 +42,17 @@ def point(name: Point | Store) -> None:
 def install(patch: pytest.MonkeyPatch | None = None) -> None:
     """Visit the points from now on: around what the ledger's methods make durable, and just before a commit."""
     patch = patch or pytest.MonkeyPatch()
-    for method, kind in (
-        ("reserve", "reserve"),
-        ("answer", "answer"),
-        ("record", "answer"),
-        ("record_all", "answer"),
+    for method, before, after in (
+        ("reserve", "before-reserve", "after-reserve"),
+        ("begin", "before-reserve", "after-reserve"),
+        ("begin_all", "before-reserve", "after-reserve"),
+        ("answer", "before-answer", "after-answer"),
+        ("record", "before-answer", "after-answer"),
+        ("record_all", "before-answer", "after-answer"),
+        ("store_all", None, "after-answer"),
     ):
-        patch.setattr(Ledger, method, _around(getattr(Ledger, method), f"before-{kind}", f"after-{kind}"))
+        patch.setattr(Ledger, method, _around(getattr(Ledger, method), before, after))
+    patch.setattr(Looks, "take", _around(Looks.take, None, "before-answer"))  # seen, and not stored
     patch.setattr(Transaction, "finish", _around(Transaction.finish, None, "mid-transaction"))
     patch.setattr(SqliteStore, "keep", _around(SqliteStore.keep, "before-receipt", "after-receipt"))
 

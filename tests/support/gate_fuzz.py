@@ -11,6 +11,7 @@ from support.gate_arguments import pick
 from support.gate_calls import STRATEGIES
 from support.gate_moves import Outcome
 from support.gate_world import Pair, draws_on_tape
+from support.privacy_doubles import CAUGHT
 
 CALLS = 40
 """Questions to one pair; their past decides what is possible next."""
@@ -60,7 +61,7 @@ def fuzz(
                 arguments = STRATEGIES[method](rng)
                 try:
                     tally.count(method, pair.ask(method, arguments))
-                except AssertionError as error:
+                except CAUGHT as error:
                     raise AssertionError(f"seed {seed}, call {number}: {error}") from error
                 if pair.parted:
                     break

@@ -67,38 +67,30 @@ class Round:
         new, lines = after.steps[len(before.steps) :], after.lines - before.lines
         assert after.steps[: len(before.steps)] == before.steps, "answered steps changed"
         if self.many:
-            expected = (len(new), False, 0)  # a batch is stored whole, and shown when all are
+            # a batch is begun whole and stored whole, and shown when all are
+            expected = (len(new), self.point == "before-answer", 0)
             assert len(new) >= self.visit - (self.point != "after-answer"), f"{self}: {len(new)} steps"
         elif self.early:
             expected = (self.point == "after-answer", self.point == "before-answer", 0)
-        elif self.kind == "measures":
-            expected = self._measuring()
         else:
-            expected = self._testing(new)
+            expected = self._asking(new)
         found = (len(new), after.pending, lines)
         assert found == expected, f"{self}: expected (steps, pending, lines) {expected}, found {found}"
 
-    def _measuring(self) -> tuple[int, bool, int]:
-        """Each question is one reservation, one look and one stored answer."""
-        whole = self.visit - 1
-        match self.point:
-            case "before-reserve":
-                return whole, False, whole
-            case "after-reserve" | "before-answer":
-                return whole, True, whole
-            case "mid-transaction":  # a payment and an answer for every question
-                return whole // 2, whole % 2 == 1, whole // 2
-            case _:
-                return self.visit, False, whole
-
-    def _testing(self, new: tuple[str, ...]) -> tuple[int, bool, int]:
-        """Each step is stored in one transaction, an epoch or a test; each test is an answer."""
+    def _asking(self, new: tuple[str, ...]) -> tuple[int, bool, int]:
+        """Each step is one reservation and one stored answer: a question, which is then shown, or an epoch."""
         if self.point == BEFORE_REPLY:
             return len(new), False, self.visit - 1
-        shown = new.count("test")
-        if self.point == "after-answer":
-            return self.visit, False, shown - (new[-1:] == ("test",))
-        return self.visit - 1, False, shown
+        whole, shown = self.visit - 1, len(new) - new.count("epoch")
+        match self.point:
+            case "before-reserve":
+                return whole, False, shown
+            case "after-reserve" | "before-answer":
+                return whole, True, shown
+            case "mid-transaction":  # a payment and an answer for every step
+                return whole // 2, whole % 2 == 1, shown
+            case _:
+                return self.visit, False, shown - (new[-1] != "epoch")
 
 
 def _planned() -> list[Round]:
@@ -116,7 +108,7 @@ def _planned() -> list[Round]:
     found += [Round("tests", point, many=True) for point, _ in both[:3]]
     for visit in range(1, 5):
         found += [Round("measures", point, visit) for point, top in paid + both if visit <= top]
-        found += [Round("tests", point, visit) for point, top in both if visit <= top]
+        found += [Round("tests", point, visit) for point, top in paid + both if visit <= top]
     return found
 
 

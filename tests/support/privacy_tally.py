@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from maquette.accounting.budget import Budget, Cost
-from maquette.accounting.ledger import Receipt
+from maquette.accounting.ledger import Receipt, Record
 from maquette.domain import Persons, Relation
 
 
@@ -62,6 +63,17 @@ class TallyLedger:
             slip = replace(slip, payload=payload, answered=Receipt(len(self.slips), "0" * 64))
             self.slips[key] = slip
         return slip
+
+    def begin(self, record: Record, *, cost: Cost, parent: str) -> Slip:
+        return self.reserve(
+            record.key, request=record.request, tag=record.tag, cost=cost, body=record.body, parent=parent
+        )
+
+    def store(self, begun: Slip, look: Callable[[], bytes]) -> Slip:
+        return self.answer(begun.key, look())
+
+    def turn(self, _envelope: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @property
     def charges(self) -> tuple[tuple[str, int, int], ...]:

@@ -204,12 +204,12 @@ INTERRUPTED = 130
 INTERNAL = 1
 
 _INTERRUPTED = (
-    "interrupted. What was paid so far is in the ledger, with its answers; the same command continues from there "
-    "and pays nothing twice"
+    "interrupted. What was paid so far is in the ledger, with its answers; the same command continues from there; of "
+    "what was paid, only a question that was being answered is paid again"
 )
 _INTERNAL = (
     "internal error ({kind}). Nothing further was spent: what the ledger has already paid for stays stored there, and "
-    "the same command continues at no cost. To see where it happened, run again with MAQUETTE_DEBUG=1"
+    "the same command continues from there. To see where it happened, run again with MAQUETTE_DEBUG=1"
 )
 _NOT_FOR_SHARING = (
     "the traceback below can contain values of the private table: read it yourself, do not share it"

@@ -235,7 +235,8 @@ def _say_interrupted(ledger: str | None, *, drawing: str) -> None:
     complain(
         "interrupted. "
         + (f"In the ledger, {state}. " if state else "")
-        + "What was paid is stored there with its answers; the same command continues from there and pays nothing twice"
+        + "What was paid is stored there with its answers; the same command continues from there; of what was "
+        "paid, only a question that was being answered is paid again"
     )
 
 

@@ -1,24 +1,23 @@
 """The barrier. It holds the private table: it pays, then looks, then returns a noisy value.
 
-Every question goes through `_ask`: the ledger reserves the cost durably; only then is the table looked at;
-the noisy value is stored in the ledger before it is returned. A question that was asked before under the
-same key gets the stored value and looks at nothing. A crash after the payment stays paid, and the same key
-may look once more, because what the first look saw was never shown. The kinds of question (measuring, choosing,
-testing a threshold, drawing a database) are methods of the curators in `gate/curator.py`.
+Every question is answered in three parts, *begin, look, store*. The ledger begins it: rate, key, envelope and price are
+decided by public numbers, and the charge is durable. Only then is the table looked at. What was seen is stored before
+it is returned, and in between nothing can refuse: its bytes are kept until the ledger holds them. A question that was
+asked before under the same key gets the stored value and looks at nothing. A crash after the payment stays paid, and a
+look that was lost is charged again when it is repeated: whether a machine fails may depend on the rows. The kinds of
+question (measuring, choosing, testing a threshold, drawing a database) are methods of `gate/curator.py`.
 
 *Steps.* A curator for questions that come one at a time follows them over restarts and from several processes. Its
-envelope in the ledger holds numbered steps: an epoch is opened (paid, its secret stored with the payment), a guess is
-tested inside it (free, stored before it is shown), a value is measured (paid, looked at, stored). A step's number is
-its key, so that of two processes that go on from the same state one is told to catch up and try again; what the other
-had looked at is forgotten, unseen. The state is read from the ledger and nowhere else.
+envelope in the ledger holds numbered steps: an epoch is opened (paid, then its secret is drawn), guesses are tested
+inside it (begun by their number), a value is measured. A step's number is its key, so that of two processes that go on
+from the same state one is told to catch up, before it looks. The state is read from the ledger and nowhere else.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -26,7 +25,7 @@ import numpy as np
 
 from maquette.accounting.budget import UNITS, Budget, Cost, Unit, spent_with
 from maquette.accounting.events import Event, Receipt, from_body
-from maquette.accounting.ledger import Entry, Ledger, Record
+from maquette.accounting.ledger import Entry, Ledger, Record, step_key
 from maquette.domain import Domain, Relation, rows_of
 from maquette.errors import LedgerError
 from maquette.gate import prices
@@ -40,20 +39,24 @@ from maquette.questions.measurement import (
     NOTE,
     TEST,
     Epoch,
-    GuessOutcome,
+    EpochTerms,
     NoisyCounts,
     Step,
-    outcome_of,
+    Verdict,
     pack,
+    pack_outcomes,
     read_step,
     unpack,
+    verdict_of,
 )
 from maquette.questions.noise import IndependentLaw, Laplace, NoiseLaw, NoiseRequest, independent
+from maquette.questions.sparse import Guess, OpenEpoch
 from maquette.samplers.noise import Noise, SystemNoise, add_noise
 
 Exact = Callable[[], Counts]
 """A look at the table, before noise."""
-Note = Mapping[str, Any] | None
+Body = Mapping[str, Any]
+Note = Body | None
 """What the ledger says about a question beside its event: public."""
 
 
@@ -74,6 +77,7 @@ class Barrier:
         self._group_factor = budget.unit.group_factor(rows_of(ledger.persons))
         self._step = 0
         self._spent = Cost(0)
+        self._begun: list[Entry] = []  # and not stored
         self._noise: Noise = self._source()
 
     def _source(self) -> Noise:
@@ -169,24 +173,33 @@ class Barrier:
         if note is not None:
             bounds.check_about(note)
         body = bounds.described(event.to_dict() | {"ask": request["ask"]}, note)
-        key = f"{self._key}/{self._step:04d}"
         digest = hashlib.sha256(json.dumps([request, event.to_dict()], sort_keys=True).encode()).hexdigest()
-        spent = self._spent_with(event.cost(self._budget.unit))
-        entry = self._ledger.reserve(
-            key,
-            request=digest,
-            tag=event.tag,
-            cost=event.cost(self._ledger.budget.unit),
-            body=body,
-            parent=self._key,
-        )
-        self._spent = spent  # only now: what the ledger refuses was not paid
-        self._step += 1
-        if entry.payload is None:
-            entry = self._ledger.answer(key, pack(look()))
+        entry = self._answered(event, digest, body, lambda: pack(look()))
         if entry.payload is None or entry.answered is None:
-            raise LedgerError(f"the ledger did not store the answer to '{key}'; nothing is returned")
+            raise LedgerError(f"the ledger did not store the answer to '{entry.key}'; nothing is returned")
         return unpack(entry.payload), Receipt(entry.answered.sequence, entry.answered.head)
+
+    def _answered(
+        self, event: Event, digest: str, body: Body, look: Callable[[], bytes], *, takes_look: bool = True
+    ) -> Entry:
+        """Begin, look, store. All that may refuse is in `begin`; `store` looks, keeps what it saw, and writes."""
+        with self._ledger.turn(self._key):
+            if self._begun and self._begun[0].request != digest:
+                self._leave_begun()
+            spent = self._spent if self._begun else self._spent_with(event.cost(self._budget.unit))
+            record = Record(step_key(self._key, self._step), digest, event.tag, body)
+            cost = event.cost(self._ledger.budget.unit)
+            entry = self._ledger.begin(record, cost=cost, parent=self._key, takes_look=takes_look)
+            self._begun, self._spent = [entry], spent  # only now: what the ledger refuses was not paid
+            if entry.payload is None:
+                entry = self._ledger.store(entry, look)
+            self._begun, self._step = [], self._step + 1
+            return entry
+
+    def _leave_begun(self) -> None:
+        """Go on after a question that was not stored: its price stays, and what was seen and kept is stored first."""
+        self._ledger.finish(self._begun)
+        self._begun, self._step = [], self._step + 1
 
     def _spent_with(self, cost: Cost) -> Cost:
         """What is spent with this cost; BudgetExceeded beyond this curator's own budget, whatever its ledger holds."""
@@ -212,18 +225,6 @@ def _check_owner(table: Table, ledger: Ledger) -> None:
     ledger.bind(commitment_of(table, ledger))
 
 
-@dataclass(frozen=True, slots=True)
-class OpenEpoch:
-    """An epoch that still tests, with its secret."""
-
-    epoch: Epoch
-    shift: int
-    far: int
-
-    def __repr__(self) -> str:
-        return f"an open epoch, {self.far} of {self.epoch.terms.cap} far"
-
-
 class SteppedBarrier(Barrier):
     """One table and one allowance, spent in numbered steps of the ledger."""
 
@@ -244,56 +245,64 @@ class SteppedBarrier(Barrier):
         """How many more guesses may turn out far off before the epoch is closed."""
         return 0 if self._open is None else self._open.epoch.terms.cap - self._open.far
 
-    def catch_up(self) -> list[Step]:
-        """The steps since the last call: this curator's own, and those of other processes, read from the ledger."""
-        steps, self._own = self._own, []
-        for entry in self._ledger.children(self._key, after=self._last_seq):
-            steps.append(self._take_in(entry))
-            if entry.answered is None:
-                break  # look at it again: its answer may come from another process
-            self._last_seq = entry.seq
+    def catch_up(self, *, give_up: bool = False) -> list[Step]:
+        """The steps since the last call: this curator's own, and those of other processes, read from the ledger.
+
+        The last one may be a question that was begun and never answered: asked again, it is charged again. With
+        `give_up` its price stays charged, and the steps go on without its answer.
+        """
+        with self._ledger.turn(self._key):
+            entries = list(self._ledger.children(self._key, after=self._last_seq))
+            while begun := [entry for entry in entries if entry.answered is None]:
+                if not self._finish(begun, give_up=give_up):
+                    break
+                entries = list(self._ledger.children(self._key, after=self._last_seq))
+            steps, self._own, self._begun = self._own, [], []
+            for entry in entries:
+                steps.append(self._take_in(entry))
+                if entry.answered is None:
+                    break
+                self._last_seq = entry.seq
         self._spent = self._paid
         return steps
 
-    def note(self, what: Mapping[str, Any]) -> Step:
+    def _leave_begun(self) -> None:
+        self._own = self.catch_up(give_up=True)
+
+    def _finish(self, begun: list[Entry], *, give_up: bool) -> bool:
+        """Answer steps that were begun and not stored, if that takes no look; False for a question that takes one.
+
+        What was kept is stored; what another process may still be looking at is waited for. An epoch gets a threshold:
+        nobody tested against another. Of tests that are lost one may have been far: they count as one far guess.
+        """
+        if self._ledger.finish(begun) or self._ledger.wait(begun[0]).answered is not None:
+            return True
+        ask = begun[0].body.get("ask")
+        if ask == EPOCH:
+            self._ledger.store(begun[0], lambda: self._secret(sparse.terms_from_dict(begun[0].body["terms"])))
+        elif ask == TEST:
+            first = Verdict.LOST if self._ledger.was_looked_at(begun[0]) else Verdict.VOID
+            self._ledger.store_all(begun, lambda: pack_outcomes([(first, 0)], len(begun)))
+        elif give_up:
+            self._ledger.store(begun[0], lambda: pack([]))
+        return give_up or ask in (EPOCH, TEST)
+
+    def note(self, what: Body) -> Step:
         """Write down something public at no cost, as a step of its own."""
         return self.note_all([what])[0]
 
-    def note_all(self, what: Sequence[Mapping[str, Any]]) -> list[Step]:
+    def note_all(self, what: Sequence[Body]) -> list[Step]:
         """The same for several things in one transaction; KeyReused if another process has taken one of the steps."""
         bounds.check_list(what, Mapping, "a list of things to write down, each by name")
         for one in what:
             bounds.check_about(one)
-        return self._follow_all(
-            [self._record(NOTE, [], one, number=self._step + i) for i, one in enumerate(what)]
-        )
+        stored = self._ledger.record_all(self._records(NOTE, what), parent=self._key)
+        return [self._follow(entry) for entry in stored]
 
-    def _store(self, ask: str, values: list[Counts], *, more: Mapping[str, Any], event: Event) -> Entry:
-        """Payment and value in one transaction; KeyReused if another process has taken this step."""
-        event = prices.per_person(event, self._ledger.persons)
-        record = self._record(ask, values, event.to_dict() | dict(more))
-        return self._ledger.record(
-            record.key,
-            request=record.request,
-            tag=event.tag,
-            cost=event.cost(self._ledger.budget.unit),
-            body=record.body,
-            payload=record.payload,
-            parent=self._key,
-        )
-
-    def _record(
-        self, ask: str, values: list[Counts], more: Mapping[str, Any], *, number: int | None = None
-    ) -> Record:
-        """What is stored of a step; this curator's next one if no number is given."""
-        body = bounds.described({"ask": ask}, more)
-        digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-        step = self._step if number is None else number
-        return Record(f"{self._key}/{step:04d}", digest, ask, body, pack(values))
-
-    def _follow_all(self, records: Sequence[Record]) -> list[Step]:
-        """Store several steps in one transaction, then follow them."""
-        return [self._follow(entry) for entry in self._ledger.record_all(records, parent=self._key)]
+    def _records(self, ask: str, bodies: Iterable[Body]) -> list[Record]:
+        """The next steps, as the ledger begins them."""
+        described = (bounds.described({"ask": ask}, body) for body in bodies)
+        return [Record.step(self._key, self._step + i, ask, body) for i, body in enumerate(described)]
 
     def _follow(self, entry: Entry) -> Step:
         step = self._take_in(entry)
@@ -305,8 +314,7 @@ class SteppedBarrier(Barrier):
         """Follow one step of the ledger, this curator's own or another's."""
         step = read_step(entry)
         if not step.answered:
-            self._step = step.number  # the same question may be asked again, and is not charged again
-            self._spent = self._paid
+            self._step = step.number  # the same question may be asked again
             return step
         self._step = step.number + 1
         if step.ask not in (TEST, NOTE):
@@ -315,7 +323,7 @@ class SteppedBarrier(Barrier):
         if step.ask == EPOCH:
             self._open = self._unseal(entry, step)
         elif step.ask == TEST:
-            self._count(outcome_of(step))
+            self._open = sparse.after(self._open, verdict_of(step))
         return step
 
     def _unseal(self, entry: Entry, step: Step) -> OpenEpoch:
@@ -326,22 +334,28 @@ class SteppedBarrier(Barrier):
         epoch = Epoch(terms, plan.threshold_scale, plan.test_scale, plan.answer_noise, step.receipt)
         return OpenEpoch(epoch, sparse.unseal(unpack(entry.payload)), 0)
 
-    def _count(self, outcome: GuessOutcome) -> None:
-        current = self._open
-        if current is None:
-            raise LedgerError("the ledger holds a test outside of every epoch")
-        if outcome.far:
-            far = current.far + 1
-            self._open = replace(current, far=far) if far < current.epoch.terms.cap else None
+    def _secret(self, terms: EpochTerms) -> bytes:
+        """The noise of a threshold, with its blind."""
+        plan = self._prices.epoch(terms)
+        shift = self._plus_noise(0, Laplace(terms.threshold_price, plan.threshold_scale))
+        return pack(sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS)))
 
-    def _look(self, queries: Queries, guess: int, current: OpenEpoch) -> list[Counts]:
-        """Near or far, and a value: of the same form for both, so that what is stored takes the same room."""
+    def _look_all(self, guesses: Sequence[Guess], current: OpenEpoch) -> list[bytes]:
+        """Outcomes in order, up to and with the first that is far off; of the rest, that they were not tested."""
+        seen: list[tuple[int, int | None]] = []
+        for one in guesses:
+            seen.append(self._look(one.queries, one.guess, current))
+            if seen[-1][0] == Verdict.FAR:
+                break
+        return pack_outcomes(seen, len(guesses))
+
+    def _look(self, queries: Queries, guess: int, current: OpenEpoch) -> tuple[int, int | None]:
+        """Near or far, and a value; 0 for a near one, None where values are not asked for."""
         exact = int(self._engine.answer(queries)[0])
-        far = self._far(sparse.score(exact, guess), current, queries.denominator)
         law = current.epoch.answer_noise
-        value = self._plus_noise(exact, law, queries.denominator) if far and law is not None else 0
-        outcome = [np.array([far], dtype=np.int64)]
-        return outcome if law is None else [*outcome, np.array([value], dtype=np.int64)]
+        if not self._far(sparse.score(exact, guess), current, queries.denominator):
+            return Verdict.NEAR, None if law is None else 0
+        return Verdict.FAR, None if law is None else self._plus_noise(exact, law, queries.denominator)
 
     def _far(self, score: int, current: OpenEpoch, denominator: int) -> bool:
         """The one place where a score meets the secret threshold."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from maquette import _check
 from maquette.accounting.budget import Budget
 from maquette.accounting.events import Selection
-from maquette.accounting.ledger import Ledger, Record
+from maquette.accounting.ledger import Ledger, step_key
 from maquette.domain import Relation, rows_of
 from maquette.errors import LedgerError, MechanismError
 from maquette.gate import prices
@@ -38,7 +39,10 @@ from maquette.questions.answers import (
     database_digest,
     distance_sensitivity,
     group_ends,
+    noisy_tables_request,
     project,
+    residuals_request,
+    selection_request,
     tables_request,
 )
 from maquette.questions.class_errors import ClassQuestion, ReleasedTables
@@ -55,10 +59,10 @@ from maquette.questions.measurement import (
     NoisyTable,
     Residual,
     Size,
-    outcome_of,
+    outcomes_of,
 )
-from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest
-from maquette.questions.sparse import Guess, check_guess
+from maquette.questions.noise import IndependentLaw, NoiseRequest
+from maquette.questions.sparse import Guess, OpenEpoch, check_guess
 from maquette.questions.weighting import Weighting
 from maquette.samplers.check import check_database, check_draw, check_weight
 from maquette.samplers.draw import error_of, join_words, run, split_words, total_weight
@@ -69,7 +73,7 @@ from maquette.vault.raw import RawTable
 Watch = Callable[[int], None]
 STAYS_CHARGED = (
     "interrupted while drawing: the price stays charged in the ledger; "
-    "the same request under the same key draws again at no further cost"
+    "the same request under the same key draws again, and is charged once more"
 )
 
 
@@ -160,7 +164,7 @@ class Curator(Barrier):
 
         Guarantee: the exponential mechanism on a score of sensitivity 1 in counts, under both relations, with a public
             base measure (Blum, Ligett and Roth 2008); see `samplers/draw.py`. Paid before the first look: a broken-off
-            draw stays paid, and the same key may draw again.
+            draw stays paid, and the same key draws again at its price.
         """
         check_draw(self.domain, question)
         plan = self._prices.draw(price, resolution=question.resolution, what=question.describe())
@@ -231,11 +235,7 @@ class Curator(Barrier):
             tables = self._engine.margins(list(margins))
             return plan.draw(self._noise, [tables[margin].ravel() for margin in margins])
 
-        request = {
-            "ask": "residuals",
-            "margins": [list(m) for m in margins],
-            "sigmas": [s.hex() for s in plan.noise.widths],
-        }
+        request = residuals_request(margins, plan.noise.widths)
         tables, receipt = self._ask(plan.noise.event, request, look)
         parts = zip(margins, plan.axes, tables, plan.sizes, plan.noise.variances, strict=True)
         return tuple(
@@ -251,11 +251,7 @@ class Curator(Barrier):
         Guarantee: that of `Prices.tables`.
         """
         plan = self._prices.tables(self.domain, binned, variances)
-        request = {
-            "ask": "tables",
-            "tables": [table.to_json() for table in binned],
-            "noise": [width.hex() for width in plan.widths],
-        }
+        request = noisy_tables_request(binned, plan.widths)
         values, receipt = self._ask(
             plan.event, request, lambda: plan.draw(self._noise, self._engine.binned(binned)), note=note
         )
@@ -274,13 +270,9 @@ class Curator(Barrier):
         check_tables(self.domain, binned)
         check_references(binned, references)
         request = {"ask": "distances"} | tables_request(binned, references)
-        noisy = self._noisy_at(
-            request,
-            distance_sensitivity(len(binned), self.relation),
-            price,
-            lambda: distances(self._engine, binned, references),
-            coordinates=len(binned),
-        )
+        sensitivity = distance_sensitivity(len(binned), self.relation)
+        look = partial(distances, self._engine, binned, references)
+        noisy = self._noisy_at(request, sensitivity, price, look, coordinates=len(binned))
         return noisy.values, noisy.noise
 
     def select_tables(
@@ -308,11 +300,7 @@ class Curator(Barrier):
             scores = distances(self._engine, binned, references) - penalties
             return [plan.choose(self._noise, scores, binned, related=related)]
 
-        request = {"ask": "select tables", "penalties": penalties.tolist()} | tables_request(
-            binned, references
-        )
-        if related:
-            request["related"] = True
+        request = {"ask": "select tables"} | selection_request(binned, references, penalties, related)
         ((chosen,), _) = self._ask(plan.event, request, look)
         return tuple(int(i) for i in chosen)
 
@@ -323,20 +311,16 @@ class OnlineCurator(Curator, SteppedBarrier):
     def open_epoch(self, terms: EpochTerms) -> Epoch:
         """Pay for a noisy threshold and for the tests against it.
 
-        Guarantee: see `questions/sparse.py`; the whole epoch is paid when it opens and nothing of it is refunded.
-            Charge and threshold are stored in one transaction, so that no threshold is ever drawn twice for one
-            payment.
+        Guarantee: see `questions/sparse.py`; the whole epoch is paid before its threshold is drawn, nothing of it is
+            refunded, and the threshold is stored before anything is tested against it.
         """
         if self._open is not None:
             raise MechanismError("an epoch is open already; test in it until it is closed")
-        plan = self._prices.epoch(terms)
-        event = prices.per_person(plan.event, self._ledger.persons)
-        self._spent_with(event.cost(self._budget.unit))  # refuses too much
-        shift = self._plus_noise(0, Laplace(terms.threshold_price, plan.threshold_scale))
-        secret = sparse.seal(shift, self._noise.bits.words(sparse.BLIND_WORDS))
-        self._follow(
-            self._store(EPOCH, secret, event=plan.event, more={"terms": sparse.terms_to_dict(terms)})
-        )
+        event = prices.per_person(self._prices.epoch(terms).event, self._ledger.persons)
+        (step,) = self._records(EPOCH, [event.to_dict() | {"terms": sparse.terms_to_dict(terms)}])
+        secret = partial(self._secret, terms)
+        with self._ledger.turn(self._key):
+            self._follow(self._answered(event, step.request, step.body, secret, takes_look=False))
         if self._open is None:
             raise LedgerError("the ledger did not store the epoch; nothing was tested")
         return self._open.epoch
@@ -344,32 +328,41 @@ class OnlineCurator(Curator, SteppedBarrier):
     def test(self, queries: Queries, *, guess: int, about: Mapping[str, Any] | None = None) -> GuessOutcome:
         """Is a guess of one query's answer far from the table? If so, also its value with fresh noise.
 
-        `guess` is a whole number over the query's denominator. The outcome is stored before it is shown; the look was
-        paid for when the epoch opened.
+        `guess` is a whole number over the query's denominator. The look was paid for when the epoch opened.
         """
         return self.test_all([Guess(queries, guess, {} if about is None else about)])[0]
 
     def test_all(self, guesses: Sequence[Guess]) -> list[GuessOutcome]:
-        """The same for several guesses in order, up to and with the first that is far off, in one transaction.
+        """The same for several guesses in order, up to and with the first that is far off; the rest is not tested.
 
-        Guarantee: that of the same tests one by one: the guesses are public and fixed beforehand, and whoever would
-            choose the next one after a near outcome may choose it before. None is shown before all are stored; if
-            another process has taken one of the steps (KeyReused), what was looked at is forgotten, unseen.
+        Guarantee: that of the same tests one by one: whoever would choose the next guess after a near outcome may
+            choose it before. All are begun before the first look, as many as are given and the rate has room for. If
+            storing fails, the same guesses return what was seen; if the process ends, they count as one far guess.
         """
-        current = self._open
-        if current is None:
+        with self._ledger.turn(self._key):
+            bounds.check_list(guesses, Guess, "a list of guesses")
+            for one in guesses:
+                check_guess(self.domain, one, self._tested().epoch, self.relation)
+            records = self._records(TEST, (one.body for one in guesses))
+            if (
+                self._begun
+            ):  # storing failed: what was seen is stored first, and is the answer to the same guesses
+                begun = {entry.key: entry.request for entry in self._begun}
+                self._leave_begun()
+                if list(begun.values()) == [one.request for one in records[: len(begun)]]:
+                    return outcomes_of([s for s in self._own if step_key(self._key, s.number) in begun])
+                records = self._records(TEST, (one.body for one in guesses))
+            current, room = self._tested(), self._ledger.room(self._key)
+            given = len(guesses) if room is None else max(room, 1)
+            self._begun = self._ledger.begin_all(records[:given], parent=self._key)
+            stored = self._ledger.store_all(self._begun, lambda: self._look_all(guesses[:given], current))
+            self._begun = []
+            return outcomes_of([self._follow(entry) for entry in stored])
+
+    def _tested(self) -> OpenEpoch:
+        if self._open is None:
             raise MechanismError("no epoch is open; open one before testing")
-        bounds.check_list(guesses, Guess, "a list of guesses")
-        for one in guesses:
-            check_guess(self.domain, one, current.epoch, self.relation)
-        records: list[Record] = []
-        for one in guesses:
-            values = self._look(one.queries, one.guess, current)
-            more = bounds.described({"query": canonical_hash(one.queries), "guess": one.guess}, one.about)
-            records.append(self._record(TEST, values, more, number=self._step + len(records)))
-            if values[0][0]:  # at most one of them counts towards the cap, and the next guess may be another
-                break
-        return [outcome_of(step) for step in self._follow_all(records)]
+        return self._open
 
 
 class DiscoveryCurator(Barrier):

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError
 from maquette.queries import canonical_hash
-from maquette.queries.base import Group, Queries, Sensitivity
+from maquette.queries.base import Group, Margin, Queries, Sensitivity
 from maquette.queries.marginals import MAX_PIECE_QUERIES, Binned, table_sensitivity
 from maquette.questions import bounds
 
@@ -196,6 +196,29 @@ def tables_request(binned: Sequence[Binned], references: Sequence[NDArray[np.int
     for reference in references:
         hasher.update(np.ascontiguousarray(reference, dtype=np.int64).tobytes())
     return {"tables": [table.to_json() for table in binned], "references": hasher.hexdigest()}
+
+
+def noisy_tables_request(binned: Sequence[Binned], widths: Sequence[float]) -> dict[str, Any]:
+    """Tables with noise of their own widths."""
+    noise = [width.hex() for width in widths]
+    return {"ask": "tables", "tables": [table.to_json() for table in binned], "noise": noise}
+
+
+def residuals_request(margins: Sequence[Margin], widths: Sequence[float]) -> dict[str, Any]:
+    """Residuals of margins with noise of their own widths."""
+    sigmas = [width.hex() for width in widths]
+    return {"ask": "residuals", "margins": [list(margin) for margin in margins], "sigmas": sigmas}
+
+
+def selection_request(
+    binned: Sequence[Binned],
+    references: Sequence[NDArray[np.int64]],
+    penalties: NDArray[np.int64],
+    related: bool,
+) -> dict[str, Any]:
+    """The same with public penalties; `related` is named where it is asked for."""
+    request = {"penalties": penalties.tolist()} | tables_request(binned, references)
+    return request | ({"related": True} if related else {})
 
 
 def cell_sensitivity(relation: Relation) -> Sensitivity:

@@ -9,6 +9,7 @@ import io
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.accounting.events import Receipt
-from maquette.errors import LedgerError
+from maquette.errors import KeyReused, LedgerError
 from maquette.queries.base import Margin, Queries
 from maquette.queries.marginals import Binned
 from maquette.questions.noise import IndependentLaw, NoiseLaw
@@ -163,10 +164,16 @@ class GuessOutcome:
 # a session. Public throughout.
 
 
-def pack(arrays: Sequence[NDArray[np.int64]]) -> bytes:
-    """Arrays in order, without their shapes' meaning: the request says what they are."""
+def pack(arrays: Sequence[NDArray[np.int64]], *, fixed: bool = False) -> bytes:
+    """Arrays in order, without their shapes' meaning: the request says what they are.
+
+    With `fixed` every number takes 8 bytes, so that the length says nothing about them.
+    """
     buffer = io.BytesIO()
     for array in arrays:
+        if fixed:
+            np.save(buffer, array.astype(np.int64), allow_pickle=False)
+            continue
         # not by np.abs, which has no answer for the smallest 64-bit number
         reach = max(int(array.max(initial=0)), -int(array.min(initial=0)))
         smallest = next((t for t in (np.int8, np.int16, np.int32) if reach <= np.iinfo(t).max), np.int64)
@@ -185,6 +192,17 @@ def unpack(payload: bytes) -> list[NDArray[np.int64]]:
 
 EPOCH, TEST, NOTE = "epoch", "test", "note"
 """The `ask` words of steps that are not measurements."""
+
+
+class Verdict(IntEnum):
+    """What is stored of a test."""
+
+    NEAR = 0
+    FAR = 1
+    VOID = 2
+    """Not tested: one before it in its batch was far."""
+    LOST = 3
+    """Looked at, perhaps, and lost with a process, and so the rest of its batch; it counts as one far guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +236,41 @@ def read_step(entry: Entry) -> Step:
     )
 
 
+def pack_outcomes(seen: Sequence[tuple[int, int | None]], count: int) -> list[bytes]:
+    """What is stored of so many tests: verdicts and values as far as there are some, void after them.
+
+    All take the same room, so that nothing follows from it; the value is None where the epoch has no values.
+    """
+    void = [] if not seen else [(Verdict.VOID, None if seen[0][1] is None else 0)] * (count - len(seen))
+    numbers = [[verdict] if value is None else [verdict, value] for verdict, value in (*seen, *void)]
+    return [pack([np.array([n], dtype=np.int64) for n in one], fixed=True) for one in numbers]
+
+
+def has_outcome(step: Step) -> bool:
+    """Is what was asked for there? Not after a far guess in the same batch, nor where it was lost with a process."""
+    if step.ask in (EPOCH, NOTE):
+        return True
+    return bool(step.values) and (step.ask != TEST or verdict_of(step) in (Verdict.NEAR, Verdict.FAR))
+
+
+def verdict_of(step: Step) -> int:
+    """What is stored of a test."""
+    if not step.values:
+        raise LedgerError(f"step {step.number} holds no outcome")
+    return int(step.values[0][0])
+
+
 def outcome_of(step: Step) -> GuessOutcome:
     """The outcome of a test that is stored."""
-    if step.values is None:
+    if step.values is None or not has_outcome(step):
         raise LedgerError(f"step {step.number} holds no outcome")
-    far = bool(step.values[0][0])
+    far = verdict_of(step) == Verdict.FAR
     return GuessOutcome(far, int(step.values[1][0]) if far and len(step.values) > 1 else None, step.receipt)
+
+
+def outcomes_of(steps: Sequence[Step]) -> list[GuessOutcome]:
+    """The outcomes of tests that were stored together."""
+    outcomes = [outcome_of(step) for step in steps if has_outcome(step)]
+    if steps and not outcomes:
+        raise KeyReused("another process took these steps; catch up and test again")
+    return outcomes

@@ -18,7 +18,7 @@ the chain's hashes are given out as receipts, and a small whole number could be 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -26,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.domain import Domain, Relation
-from maquette.errors import ParameterError
+from maquette.errors import LedgerError, ParameterError
+from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.questions import bounds
-from maquette.questions.measurement import Epoch, EpochTerms
+from maquette.questions.measurement import Epoch, EpochTerms, Verdict
 from maquette.questions.noise import Gaussian, Laplace, sqrt_up
 
 _LARGEST = 2**40
@@ -120,6 +121,11 @@ class Guess:
     guess: int
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    @property
+    def body(self) -> dict[str, Any]:
+        """What the ledger says about it."""
+        return bounds.described({"query": canonical_hash(self.queries), "guess": self.guess}, self.about)
+
 
 def check_guess(domain: Domain, guess: Guess, epoch: Epoch, relation: Relation) -> None:
     """One counting query over the table's own domain, and numbers that leave 64 bits to its score."""
@@ -132,3 +138,28 @@ def check_guess(domain: Domain, guess: Guess, epoch: Epoch, relation: Relation) 
     bounds.check_whole(guess.guess, least=-most, most=most, what="a guess")
     check_widths(epoch, guess.queries.denominator)
     bounds.check_about(guess.about)
+
+
+# An epoch that still tests. Its secret stays in the gate and in the ledger.
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEpoch:
+    """An epoch with its secret, and how many guesses were far."""
+
+    epoch: Epoch
+    shift: int
+    far: int
+
+    def __repr__(self) -> str:
+        return f"an open epoch, {self.far} of {self.epoch.terms.cap} far"
+
+
+def after(current: OpenEpoch | None, verdict: int) -> OpenEpoch | None:
+    """The epoch after a test: closed by the last of its far guesses, of which a lost one may have been one."""
+    if verdict == Verdict.VOID:
+        return current
+    if current is None:
+        raise LedgerError("the ledger holds a test outside of every epoch")
+    far = current.far + (verdict in (Verdict.FAR, Verdict.LOST))
+    return replace(current, far=far) if far < current.epoch.terms.cap else None

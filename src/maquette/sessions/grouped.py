@@ -195,10 +195,10 @@ def forecast_any(
     """The forecast of a question or of a SELECT."""
     if isinstance(query, str) and is_select(query):
         grouped = read_select(reader, query)
-        planner.sync()
+        planner.sync(finish=False)
         return forecast_select(planner, grouped, allow_useless=allow_useless)
     question = reader.read(query)
-    planner.sync()
+    planner.sync(finish=False)
     return planner.forecast(question, allow_useless=allow_useless)
 
 

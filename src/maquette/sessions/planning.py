@@ -23,6 +23,7 @@ from maquette.mechanisms.session_plan import MAX_FACTOR, USELESS, with_larger_bu
 from maquette.models.hypothesis import Prior
 from maquette.queries.forms import from_spec
 from maquette.questions.answers import GRID
+from maquette.questions.measurement import Step
 from maquette.questions.sparse import Guess
 from maquette.sessions.question import Forecast, Kind, Question, SelectForecast
 from maquette.sessions.rules import Rules
@@ -38,6 +39,8 @@ from maquette.sessions.survey import SessionSurvey
 
 MAX_BATCH = 64
 """Questions that share a commit."""
+LEAST_BATCH = 8
+"""Guesses that are begun together after a far one."""
 FEW = 10
 """A number of questions to recommend where all questions together are too many."""
 
@@ -80,28 +83,36 @@ class SessionPlanner:
         if rules.relation is Relation.REPLACE_ONE:
             self.state.size = curator.size(price=Fraction(0))
 
-    def sync(self, *, others: bool = True) -> None:
-        """Take in what the ledger has; finish a step that was paid for and never answered.
+    def sync(self, *, others: bool = True, finish: bool = True) -> None:
+        """Take in what the ledger has; with `others`, also the answers of other sessions.
 
-        With `others`, also the answers of other sessions.
+        With `finish`, a question that was paid for and never answered is asked again, which is charged to the ledger's
+        total; where that does not cover it the session goes on without its answer.
         """
         if others:
             self.shared.catch_up()
+        give_up = False
         while True:
-            for step in self.curator.catch_up():
+            for step in self.curator.catch_up(give_up=give_up):
                 self.state.take(step)
                 if step.ask == "size":  # settings follow from the last one
                     self._public = self._settings = None
-            if self.state.pending is None:
+            if self.state.pending is None or not finish:
                 return
-            body = self.state.pending.body
-            if self.state.pending.ask == "size":
-                self.curator.size(price=Fraction(body["price"]))
-            elif self.state.pending.ask == "tables":
-                tables = binned_of(body)
-                self.curator.measure_tables(tables, variances=[Fraction(body["asked"])] * len(tables))
-            else:
-                self.curator.measure(from_spec(self.curator.domain, body["spec"]), noise=noise_request(body))
+            try:
+                self._ask_again(self.state.pending)
+            except BudgetExceeded:
+                give_up = True
+
+    def _ask_again(self, pending: Step) -> None:
+        body = pending.body
+        if pending.ask == "size":
+            self.curator.size(price=Fraction(body["price"]))
+        elif pending.ask == "tables":
+            tables = binned_of(body)
+            self.curator.measure_tables(tables, variances=[Fraction(body["asked"])] * len(tables))
+        else:
+            self.curator.measure(from_spec(self.curator.domain, body["spec"]), noise=noise_request(body))
 
     def questions_left(self) -> int:
         """How many new questions are taken at most; where each is measured, no more than can be paid."""
@@ -417,7 +428,7 @@ class SessionPlanner:
 
     def batch(self, questions: Sequence[Question], *, allow_useless: bool) -> Batch:
         """The next questions that cost nothing, by public state; repeats and constants are passed over."""
-        batch = Batch()
+        batch, most = Batch(), self._most_guesses()
         for question in questions[:MAX_BATCH]:
             is_repeat = question.meaning in self.state.answers or question.meaning in batch.kinds
             if is_repeat or question.constant is not None:
@@ -427,12 +438,19 @@ class SessionPlanner:
             if plan.note is not None and not batch.guesses:
                 batch.notes.append(question_note(question, None) | plan.note)
                 batch.kinds[question.meaning] = "cached" if plan.forecast.kind == "cached" else "free"
-            elif is_tested and self.curator.epoch is not None and not batch.notes:
+            elif (
+                is_tested and self.curator.epoch is not None and not batch.notes and len(batch.guesses) < most
+            ):
                 batch.guesses.append(self._guess(question, plan, None))
                 batch.kinds[question.meaning] = "free"
             else:
                 break
         return batch
+
+    def _most_guesses(self) -> int:
+        """Guesses that are begun together: those after a far one are in vain, so few where far ones are frequent."""
+        near = next((i for i, far in enumerate(reversed(self.state.far)) if far), len(self.state.far))
+        return min(max(2 * near, LEAST_BATCH), MAX_BATCH)
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ class Session:
         self._lock = threading.RLock()
         self._reader = QuestionReader(curator.domain, rules.attributes)
         with self._lock:
-            self._planner.sync()
+            self._planner.sync(finish=False)
             if self._planner.state.last_hypothesis is not None:
                 self._planner.settings()
                 self._planner.hypothesis.check(self._planner.state)
@@ -117,14 +117,14 @@ class Session:
     def left(self) -> float:
         """What the session may still spend, in `unit`."""
         with self._lock:
-            self._planner.sync()
+            self._planner.sync(finish=False)
             return self._planner.charged(self._planner.curator.left)
 
     @property
     def questions_left(self) -> int:
         """How many new questions it still takes at most; repeats are not counted."""
         with self._lock:
-            self._planner.sync()
+            self._planner.sync(finish=False)
             return self._planner.questions_left()
 
     @property
@@ -316,7 +316,7 @@ class Session:
         _check.whole(m=m)
         planner = self._planner
         with self._lock:
-            planner.sync()
+            planner.sync(finish=False)
             rows = planner.survey.rows(m)
             if rows is None:
                 rows = planner.hypothesis.synthetic(planner.state, m, key=self._key)
@@ -331,7 +331,7 @@ class Session:
     def history(self) -> list[Past]:
         """Everything that was asked and paid in this session, in order, from whatever process."""
         with self._lock:
-            self._planner.sync()
+            self._planner.sync(finish=False)
             return list(self._planner.state.history)
 
     def settle(self) -> float:

@@ -24,7 +24,7 @@ from maquette.queries.base import Margin, Queries
 from maquette.queries.forms import from_spec
 from maquette.queries.marginals import Binned
 from maquette.questions.answers import GRID
-from maquette.questions.measurement import NoisyTable, Size, Step, read_step
+from maquette.questions.measurement import NoisyTable, Size, Step, Verdict, has_outcome, read_step, verdict_of
 from maquette.questions.noise import Gaussian, IndependentLaw, Laplace, NoiseRequest
 from maquette.sessions.question import Past, Question
 from maquette.sessions.rules import Rules
@@ -92,6 +92,10 @@ class State:
         """Follow one step."""
         self.pending = None if step.answered else step
         if not step.answered:
+            return
+        if not has_outcome(step):
+            if step.units:
+                self._add_to_history(step, "lost before it was stored", kind="lost")
             return
         match step.ask:
             case "test" | "measure":
@@ -198,11 +202,7 @@ def read_answer(step: Step, denominator: int) -> tuple[float, float]:
 
 def is_near(step: Step) -> bool:
     """Is the answer a guess that passed its test?"""
-    if step.ask != "test":
-        return False
-    if step.values is None:
-        raise LedgerError(f"the ledger has lost the answer of step {step.number}")
-    return int(step.values[0][0]) == 0
+    return step.ask == "test" and verdict_of(step) == Verdict.NEAR
 
 
 def question_note(question: Question, client: str | None) -> dict[str, Any]:
@@ -298,7 +298,7 @@ class SessionSteps:
             if not step.answered:
                 return False
             self._read[name] = entry.seq
-            if step.ask in ("test", "measure") or step.body.get("follows"):
+            if has_outcome(step) and (step.ask in ("test", "measure") or step.body.get("follows")):
                 self._steps.setdefault(step.body["meaning"], []).append((name, step))
         return True
 

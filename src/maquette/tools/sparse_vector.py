@@ -14,7 +14,16 @@ from maquette.gate.curator import OnlineCurator
 from maquette.gate.handle import Table
 from maquette.queries.base import Queries
 from maquette.queries.predicates import where
-from maquette.questions.measurement import EPOCH, TEST, EpochTerms, Step, outcome_of
+from maquette.questions.measurement import (
+    EPOCH,
+    TEST,
+    EpochTerms,
+    Step,
+    Verdict,
+    has_outcome,
+    outcome_of,
+    verdict_of,
+)
 from maquette.releasing.payment import close_opened
 from maquette.theory import epochs as widths
 from maquette.theory import online
@@ -70,6 +79,8 @@ class SparseVector:
         self._close = (table, place)
         self._epochs = 0
         self._outcomes: list[bool] = []
+        self._lost = 0
+        """Tests that may have been above, and whose outcomes were lost with a process."""
         self._follow()
 
     @property
@@ -84,7 +95,7 @@ class SparseVector:
     @property
     def positives_left(self) -> int:
         """How many more questions may be above the threshold."""
-        return self._plan.positives - sum(self._outcomes)
+        return self._plan.positives - sum(self._outcomes) - self._lost
 
     @property
     def questions_left(self) -> int:
@@ -154,8 +165,10 @@ class SparseVector:
     def _take(self, step: Step) -> None:
         if step.ask == EPOCH:
             self._epochs += 1
-        elif step.ask == TEST and step.answered:
+        elif step.ask == TEST and has_outcome(step):
             self._outcomes.append(outcome_of(step).far)
+        elif step.ask == TEST and verdict_of(step) == Verdict.LOST:
+            self._lost += 1
 
 
 def above_threshold(

@@ -63,25 +63,23 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A value that an earlier payment covers, to be stored under a new key."""
+    """A value that an earlier payment covers, to be stored under a new key; without it, a look to be begun."""
 
     key: str
     request: str
     tag: str
     body: Mapping[str, Any]
-    payload: bytes = field(repr=False)
+    payload: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def step(cls, envelope: str, number: int, ask: str, body: Mapping[str, Any]) -> Record:
+        """A step of an envelope, which is known by what its body says."""
+        return cls(step_key(envelope, number), digest(json.dumps(body, sort_keys=True).encode()), ask, body)
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """At most so many new reservations inside an envelope in so many seconds."""
-
-    entries: int
-    seconds: int
-
-    def __post_init__(self) -> None:
-        _check.whole(entries=self.entries)
-        _check.whole(seconds=self.seconds)
+def step_key(envelope: str, number: int) -> str:
+    """The key of a step of an envelope."""
+    return f"{envelope}/{number:04d}"
 
 
 class EntryHead(NamedTuple):
@@ -259,7 +257,7 @@ def head_at(connection: Connection, seq: int) -> str | None:
 
 
 def next_row(kind: str, *, seq: int, prev: str, **values: Any) -> dict[str, Any]:
-    """A whole row of the chain: defaults, the time and the head."""
+    """A whole row of the chain: defaults, the time unless it is given, and the head."""
     row: dict[str, Any] = {
         "key": "",
         "parent": None,
@@ -271,13 +269,8 @@ def next_row(kind: str, *, seq: int, prev: str, **values: Any) -> dict[str, Any]
         "body": "{}",
         "payload_sha256": None,
     }
-    row |= values
-    row |= {
-        "seq": seq,
-        "kind": kind,
-        "prev": prev,
-        "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
-    }
+    row |= {"created": datetime.now(UTC).isoformat(timespec="milliseconds")} | values
+    row |= {"seq": seq, "kind": kind, "prev": prev}
     row["head"] = head_of(row)
     return row
 

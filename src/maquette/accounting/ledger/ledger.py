@@ -1,166 +1,43 @@
-"""The ledger as the gate sees it: reserve, look, answer; and settle for what was reserved as a whole."""
+"""The ledger as the gate sees it: begin, look, store; and settle for what was reserved as a whole."""
 
 from __future__ import annotations
 
 import re
 import secrets
-import threading
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from maquette import _check
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import create
 from maquette.accounting.ledger.create import BEFORE_DOMAIN, Identity
-from maquette.accounting.ledger.entry import Entry, Rate, Record, canonical, check_words, digest
+from maquette.accounting.ledger.entry import Entry, Record, canonical, check_words, digest
+from maquette.accounting.ledger.looks import Looks, looks_of
+from maquette.accounting.ledger.pace import Pace, Rate, seconds_since
 from maquette.accounting.ledger.reading import DOMAIN_KEY, RAW_KEY, LedgerReader
 from maquette.accounting.ledger.store import MemoryStore, Store, locate
-from maquette.accounting.ledger.transaction import Reservation, Transaction, other_table
-from maquette.accounting.ledger.verify import Recovered, check_opening, recover
+from maquette.accounting.ledger.transaction import Reservation, Transaction, other_table, recent
+from maquette.accounting.ledger.verify import Recovered, recover
+from maquette.accounting.ledger.writer import Writer
 from maquette.domain import Persons, Relation, check_relation
-from maquette.errors import KeyReused, LedgerError, MaquetteError, ParameterError
-
-# Group commit: threads that wait for the disk share one transaction.
-#
-# A caller puts its work in the queue. The first one leads: it commits up to 64 pieces of work together,
-# wakes those whose work is done, and hands the lead to the next that still waits. While a leader waits for
-# the disk, the others queue up; so the busier a ledger is, the more charges share a commit. There is no
-# thread to start or stop and nothing to flush.
+from maquette.errors import KeyReused, LedgerError, ParameterError, RateExceeded
 
 T = TypeVar("T")
-GROUP = 64
-"""The most pieces of work in one transaction."""
-
-
-@dataclass(eq=False)
-class _Job(Generic[T]):
-    """One piece of work and what became of it."""
-
-    work: Callable[[Transaction], T]
-    keys: tuple[str, ...]
-    done: bool = False
-    leads: bool = False
-    turn: threading.Event = field(default_factory=threading.Event)
-    """Set when the work is done or this caller has to lead."""
-    _result: list[T] = field(default_factory=list[T])
-    _error: MaquetteError | None = None
-
-    def attempt(self, transaction: Transaction) -> None:
-        """Do the work in a transaction that is not yet durable; nobody looks before `done`."""
-        self._result, self._error = [], None
-        try:
-            self._result.append(self.work(transaction))
-        except MaquetteError as error:
-            self._error = error
-
-    def finish(self) -> None:
-        self.done = True
-        self.turn.set()
-
-    def fail(self, error: MaquetteError) -> None:
-        self._error = error
-        self.finish()
-
-    def result(self) -> T:
-        if self._error is not None:
-            raise self._error from None
-        return self._result[0]
-
-
-class Writer:
-    """The one place of a process that writes to a ledger."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._mutex = threading.Lock()
-        self._queue: deque[_Job[Any]] = deque()
-        self._led = False
-        self._schema_version: int | None = None
-        """The version of the database's schema that was found in order."""
-
-    def submit(self, work: Callable[[Transaction], T], *, keys: tuple[str, ...] = ()) -> T:
-        """Run the work, which asks for `keys`, in a transaction; its result is durable when this returns."""
-        job = _Job(work, keys)
-        try:
-            with self._mutex:
-                self._queue.append(job)
-                if not self._led:
-                    self._lead(job)
-            job.turn.wait()
-            if not job.done:
-                self._commit_some()
-        finally:
-            self._leave(job)
-        return job.result()
-
-    def _leave(self, job: _Job[Any]) -> None:
-        """Hand on the lead. Work that was interrupted before its turn is dropped."""
-        with self._mutex:
-            if job in self._queue:
-                self._queue.remove(job)
-            if job.leads:
-                self._led = False
-                if self._queue:
-                    self._lead(self._queue[0])
-
-    def _lead(self, job: _Job[Any]) -> None:
-        job.leads = self._led = True
-        job.turn.set()
-
-    def _commit_some(self) -> None:
-        with self._mutex:
-            batch = [self._queue.popleft() for _ in range(min(GROUP, len(self._queue)))]
-        try:
-            self._commit(batch)
-        except LedgerError as error:
-            self._commit_singly(batch, error)
-        finally:
-            for job in batch:
-                if not job.done:  # an interrupt: the commit may or may not have happened
-                    job.fail(
-                        LedgerError("the ledger was interrupted while writing; ask again with the same key")
-                    )
-
-    def _commit_singly(self, batch: list[_Job[Any]], error: LedgerError) -> None:
-        """Let no request suffer from another's, such as an answer too large for the disk."""
-        if len(batch) == 1:
-            batch[0].fail(error)
-            return
-        for job in batch:
-            try:
-                self._commit([job])
-            except LedgerError as own:
-                job.fail(own)
-
-    def _commit(self, batch: list[_Job[Any]]) -> None:
-        with self._store.turn() as state:
-            with self._store.writing() as connection:
-                version = self._store.schema_version(connection)
-                if version != self._schema_version:
-                    create.check_schema(connection, location=self._store.location)
-                    check_opening(connection, location=self._store.location)
-                    self._schema_version = version
-                keys = (key for job in batch for key in job.keys)
-                transaction = Transaction(connection, keys, state=state, location=self._store.location)
-                for job in batch:
-                    job.attempt(transaction)
-                if transaction.dirty:
-                    transaction.finish()
-            reached = transaction.reached
-            if state is None or state.end != reached.end:  # before anybody acts on what was written
-                self._store.keep(reached if state is None else state.followed_by(reached))
-        for job in batch:
-            job.finish()
+_STEP = re.compile(r"(.+?)/(?:\d{4,}|.*again/\d+)")
+"""Keys that the steps of an envelope have, and further looks of them: they are given to nothing else."""
+PATIENCE = 10.0
+"""Seconds after which a look that another process began counts as lost."""
 
 
 class Ledger(LedgerReader):
     """An append-only account of privacy loss, durable before any value is returned.
 
     Guarantee: the reservations of all processes together never exceed the budget; a reservation stays charged
-        whatever happens after it; a key is charged once and answered with the same bytes for ever.
+        whatever happens after it; a key is answered with the same bytes for ever, and charged again only for a look
+        that was lost.
     Holds when: the disk keeps what fsync reported, and the ledger is not replaced by an older copy of itself
         (which anyone with a later receipt can detect by `verify`).
 
@@ -171,8 +48,9 @@ class Ledger(LedgerReader):
     def __init__(self, store: Store) -> None:
         """Use `create`, `open` or `memory`."""
         self._writer = Writer(store)
-        self._rates: dict[str, Rate] = {}
+        self._paces: dict[str, Pace] = {}
         super().__init__(store)
+        self._looks = self._own_looks()
         if (
             self._behind and store.writable
         ):  # a crash after a commit: its receipt is kept before anybody acts on it
@@ -232,13 +110,23 @@ class Ledger(LedgerReader):
         """How often reservations may be made inside an envelope through this object; None lifts the limit.
 
         It is checked in the transaction that would write them, against the chain itself: whatever thread or process
-        wrote the entries before, no window of time holds more. What is refused is read and charged by nobody.
+        wrote the entries before, no window of time holds more. What is refused is read and charged by nobody, and
+        counts towards the rate as one step, in memory only.
         """
         check_words(parent=parent)
         if rate is None:
-            self._rates.pop(parent, None)
-        else:
-            self._rates[parent] = rate
+            self._paces.pop(parent, None)
+        elif parent not in self._paces or self._paces[parent].rate != rate:
+            self._paces[parent] = Pace(rate)
+
+    def room(self, parent: str) -> int | None:
+        """How many reservations its rate allows inside an envelope at this moment; None without a limit."""
+        pace = self._paces.get(parent)
+        if pace is None:
+            return None
+        self._own_process()
+        with self._store.reading() as connection:
+            return pace.room(recent(connection, parent, pace))
 
     def bind(self, commitment: str) -> None:
         """Tie the ledger to one table, for good; LedgerError if it is tied to another."""
@@ -290,7 +178,7 @@ class Ledger(LedgerReader):
         parent: str | None = None,
         envelope: bool = False,
     ) -> Entry:
-        """Pay, before looking. Durable when it returns.
+        """Set an amount aside, or pay. Durable when it returns.
 
         `request` is the SHA-256 of the canonical public request. A key that is known with the same request returns
         its entry, with the answer in `payload` if there is one, and costs nothing; a key of another request raises
@@ -303,10 +191,88 @@ class Ledger(LedgerReader):
         if envelope:
             body = dict(body) | {"blind": secrets.token_hex(16)}
         reservation = _reservation(key, request, tag, cost, body, parent, envelope=envelope)
-        rate = self._rates.get(parent or "")
-        return self._submit(
-            lambda t: t.reserve(reservation, rate=rate), key, *([] if parent is None else [parent])
-        )
+        return self._paced(parent, lambda t, pace: t.reserve(reservation, pace=pace), key)
+
+    # Begin, look, store. Everything that may refuse is in `begin`; between a look and its return there is the store.
+
+    @contextmanager
+    def turn(self, envelope: str) -> Generator[None]:
+        """One question of an envelope at a time in this process, from its beginning until it is stored."""
+        self._own_process()
+        turn = self._looks.turn(envelope)
+        with turn.lock:
+            yield
+
+    def begin(self, record: Record, *, cost: Cost, parent: str, takes_look: bool = True) -> Entry:
+        """Pay for one look, before it: rate, key, envelope and price are decided here and nowhere later.
+
+        As `reserve`: a question that was answered comes back with its answer and costs nothing. One that was begun and
+        whose outcome is lost, with its process or by a failure of the machine, is charged once more, as an entry of
+        its own (`KEY/again/1`), to the total: BudgetExceeded if that does not cover it. What another process may still
+        be looking at is waited for. What is drawn without a look (a threshold) is not lost, and drawn again.
+        """
+        reservation = _reservation(record.key, record.request, record.tag, cost, record.body, parent)
+
+        def reserve(transaction: Transaction, pace: Pace | None) -> Entry:
+            return self._begun(transaction.reserve(reservation, pace=pace))
+
+        entry = self._paced(parent, reserve, record.key)
+        if takes_look and not self._looks.may_look(entry):
+            entry = self.wait(entry)
+        if takes_look and entry.answered is None and not self._looks.may_look(entry):
+            self._submit(lambda t: t.again(entry), parent)
+            self._looks.begin(entry)
+        return entry
+
+    def begin_all(self, records: Sequence[Record], *, parent: str) -> list[Entry]:
+        """Begin several looks that an earlier payment covers, in one transaction, by how many are given.
+
+        Every key has to be new: KeyReused if another request took one, whatever it holds, and nothing is written.
+        """
+        reservations = [_reservation(r.key, r.request, r.tag, Cost(0), r.body, parent) for r in records]
+
+        def begin(transaction: Transaction, pace: Pace | None) -> list[Entry]:
+            return [self._begun(one) for one in transaction.begin_all(reservations, parent, pace=pace)]
+
+        return self._paced(parent, begin, *(one.key for one in reservations))
+
+    def store(self, begun: Entry, look: Callable[[], bytes]) -> Entry:
+        """Look, and store what was seen. Durable when it returns; return its `payload`, not your own."""
+        return self.store_all([begun], lambda: [look()])[0]
+
+    def store_all(self, begun: Sequence[Entry], look: Callable[[], Sequence[bytes]]) -> list[Entry]:
+        """The same for several looks in one transaction: all are stored, or none is.
+
+        Nothing is refused here. The bytes are kept until they are stored: after a failure of the store the same
+        questions store the same bytes, without a look. The first answer of a key stays.
+        """
+        seen = self._looks.take(begun, look)
+        pairs = [(entry.key, data) for entry, data in zip(begun, seen, strict=True)]
+        stored = self._submit(lambda t: [t.answer(*pair) for pair in pairs], *(key for key, _ in pairs))
+        self._looks.forget(begun)
+        return stored
+
+    def wait(self, entry: Entry) -> Entry:
+        """A question that another process began, with its answer if that comes in time."""
+        while entry.answered is None and not self._looks.knows(entry):
+            if seconds_since(entry.created) > PATIENCE:
+                break
+            time.sleep(0.02)
+            entry = self.find(entry.key) or entry
+        return entry
+
+    def finish(self, begun: Sequence[Entry]) -> list[Entry]:
+        """Store what this process saw under begun questions and could not store; nothing if it kept nothing."""
+        return self.store_all(begun, list) if self._looks.keeps(begun) else []
+
+    def was_looked_at(self, begun: Entry) -> bool:
+        """May somebody have looked under a question that has no answer? Not if this process began it and did not."""
+        return not self._looks.may_look(begun)
+
+    def _begun(self, entry: Entry) -> Entry:
+        if entry.fresh:
+            self._looks.begin(entry)
+        return entry
 
     def answer(self, key: str, payload: bytes) -> Entry:
         """Store the answer of a reservation. Durable when it returns; return its `payload`, not your own.
@@ -330,43 +296,47 @@ class Ledger(LedgerReader):
     ) -> Entry:
         """Pay and store in one transaction: both are durable when it returns, or neither is.
 
-        For values that need no look (a noisy threshold) and for looks that an earlier payment covers (a test inside
-        an open epoch, at no cost). A key that is known with the same request returns what is stored.
+        For values that need no look. A key that is known with the same request returns what is stored.
         """
-        reservation = _reservation(key, request, tag, cost, body, parent)
-        data, rate = bytes(payload), self._rates.get(parent or "")
+        reservation, data = _reservation(key, request, tag, cost, body, parent), bytes(payload)
 
-        def both(transaction: Transaction) -> Entry:
-            entry = transaction.reserve(reservation, rate=rate)
+        def both(transaction: Transaction, pace: Pace | None) -> Entry:
+            entry = transaction.reserve(reservation, pace=pace)
             if not entry.fresh and entry.answered is not None:
                 return entry
             return transaction.answer(key, data)
 
-        return self._submit(both, key, *([] if parent is None else [parent]))
+        return self._paced(parent, both, key)
 
     def record_all(self, records: Sequence[Record], *, parent: str) -> list[Entry]:
-        """Store several values that cost nothing, in one transaction: all are durable when it returns, or none is.
+        """Store several values that cost nothing and need no look, in one transaction: all are stored, or none is.
 
         Every key has to be new: KeyReused if another request took one, whatever it holds, and nothing is written.
         """
         reservations = [_reservation(r.key, r.request, r.tag, Cost(0), r.body, parent) for r in records]
 
-        def together(transaction: Transaction) -> list[Entry]:
-            transaction.require_new(one.key for one in reservations)
-            if (rate := self._rates.get(parent)) is not None:
-                transaction.check_rate(parent, rate, new=len(reservations))
-            entries: list[Entry] = []
-            for one, record in zip(reservations, records, strict=True):
-                transaction.reserve(one)
-                entries.append(transaction.answer(one.key, bytes(record.payload)))
-            return entries
+        def together(transaction: Transaction, pace: Pace | None) -> list[Entry]:
+            transaction.begin_all(reservations, parent, pace=pace)
+            return [transaction.answer(one.key, bytes(one.payload)) for one in records]
 
-        return self._submit(together, parent, *(one.key for one in reservations))
+        return self._paced(parent, together, *(one.key for one in reservations))
 
     def settle(self, key: str) -> Entry:
         """Close an envelope: what its children did not reserve goes back, what they did stays charged."""
         check_words(key=key)
         return self._submit(lambda t: t.settle(key), key)
+
+    def _paced(self, parent: str | None, work: Callable[[Transaction, Pace | None], T], *keys: str) -> T:
+        """Work inside an envelope, at its pace; a refusal counts towards it."""
+        if parent is None:
+            return self._submit(lambda t: work(t, None), *keys)
+        pace = self._paces.get(parent)
+        try:
+            return self._submit(lambda t: work(t, pace), parent, *keys)
+        except RateExceeded:
+            if pace is not None:
+                pace.note_refusal()
+            raise
 
     def _submit(self, work: Callable[[Transaction], T], *keys: str) -> T:
         self._own_process()
@@ -375,6 +345,11 @@ class Ledger(LedgerReader):
     def _leave_parent(self) -> None:
         super()._leave_parent()
         self._writer = Writer(self._store)
+        self._looks = self._own_looks()
+
+    def _own_looks(self) -> Looks:
+        """Shared by all objects of this process that use the same ledger."""
+        return looks_of(self.opened) if self._store.crosses_fork else Looks()
 
 
 def _identity(
@@ -396,6 +371,12 @@ def _reservation(
     envelope: bool = False,
 ) -> Reservation:
     check_words(key=key, tag=tag, **({} if parent is None else {"parent": parent}))
+    step = _STEP.fullmatch(key)
+    if step is not None and step[1] != parent:
+        raise ParameterError(
+            f"the name '{key}' reads like a step of '{step[1]}', which counts its steps in this way; give a name that "
+            "does not end in / and digits"
+        )
     if not re.fullmatch("[0-9a-f]{64}", request):
         raise ParameterError(f"expected request as a SHA-256 in hexadecimal, got {_check.shown(request)}")
     try:

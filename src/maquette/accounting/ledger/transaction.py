@@ -6,10 +6,10 @@ the others that share its transaction.
 
 from __future__ import annotations
 
+import itertools
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import partial
 from typing import Any, cast
@@ -21,7 +21,6 @@ from maquette.accounting.conversions import float_down, float_up
 from maquette.accounting.ledger import schema
 from maquette.accounting.ledger.entry import (
     Entry,
-    Rate,
     Receipt,
     Statement,
     canonical,
@@ -33,9 +32,12 @@ from maquette.accounting.ledger.entry import (
     read_account,
     to_entry,
 )
+from maquette.accounting.ledger.pace import Pace
 from maquette.accounting.ledger.receipts import ChainState, check
-from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError, RateExceeded
+from maquette.errors import BudgetExceeded, KeyReused, LedgerError, ParameterError
 
+SHORT = 512
+"""Bytes of an answer up to which it is stored as it is: the room it takes then follows from its length alone."""
 MAX_ENVELOPE_KEY = 180
 """Characters of the key of an envelope: its parts have keys of their own, `KEY/0001`, of at most 200."""
 
@@ -87,10 +89,10 @@ def reserved_note(units: int, total: int) -> str:
     )
 
 
-def recent(connection: Connection, parent: str, *, since: str, most: int) -> list[str]:
-    """Of the last `most` reservations inside an envelope, when those after a time were made; the newest first."""
-    rows = _RECENT.tuples(connection, parent=parent, most=most)
-    return [str(created) for (created,) in rows if str(created) > since]
+def recent(connection: Connection, parent: str, pace: Pace) -> list[str]:
+    """When the last reservations inside an envelope were made, as many as its rate allows."""
+    rows = _RECENT.tuples(connection, parent=parent, most=pace.rate.entries)
+    return [str(created) for (created,) in rows]
 
 
 def rest_of(connection: Connection, envelope: Entry) -> Cost:
@@ -189,14 +191,14 @@ class Transaction:
         }
         _NEW_STATE.write(self._connection, [state])
 
-    def reserve(self, reservation: Reservation, *, rate: Rate | None = None) -> Entry:
-        """`rate` is how often the reservation's parent may be drawn on."""
+    def reserve(self, reservation: Reservation, *, pace: Pace | None = None) -> Entry:
+        """`pace` is how often the reservation's parent may be drawn on."""
         entry = self._find(reservation.key)
         if entry is not None:
             self._check_same(entry, reservation)
             return entry
-        if rate is not None and reservation.parent is not None:
-            self.check_rate(reservation.parent, rate)
+        if pace is not None and reservation.parent is not None:
+            self._check_pace(reservation.parent, pace, new=1)
         if reservation.envelope and len(reservation.key) > MAX_ENVELOPE_KEY:
             raise ParameterError(
                 f"expected the key of a release or session as at most {MAX_ENVELOPE_KEY} characters, which leaves room "
@@ -226,37 +228,53 @@ class Transaction:
         )
         return self._remember(link)
 
-    def check_rate(self, parent: str, rate: Rate, *, new: int = 1) -> None:
-        """Refuse more reservations inside an envelope than its rate allows, counted in the chain itself.
+    def begin_all(
+        self, reservations: Sequence[Reservation], parent: str, *, pace: Pace | None
+    ) -> list[Entry]:
+        """Several reservations that cost nothing, under new keys: all are made, or none is."""
+        for one in reservations:
+            if self._find(one.key) is not None:
+                raise KeyReused(f"key '{one.key}' was used before; each of several values needs a new one")
+        if pace is not None:
+            self._check_pace(parent, pace, new=len(reservations))
+        return [self.reserve(one) for one in reservations]
 
-        Decided from what everybody who may ask sees anyway: how many entries there are, and when they were written.
+    def again(self, entry: Entry) -> Entry:
+        """Charge a look once more whose first outcome was lost: to the total, outside of its envelope.
+
+        It is an entry of its own before the look, `KEY/again/1`, so that every look that is taken has its price.
         """
-        self._flush()
-        now = datetime.now(UTC)
-        since = (now - timedelta(seconds=rate.seconds)).isoformat(timespec="milliseconds")
-        times = recent(self._connection, parent, since=since, most=rate.entries)
-        over = len(times) + new - rate.entries
-        if over <= 0:
-            return
-        freed = datetime.fromisoformat(times[-min(over, len(times))]) if times else now
-        wait = max((freed - now).total_seconds() + rate.seconds, 0.0)
-        raise RateExceeded(
-            f"at most {rate.entries:,} new steps in {rate.seconds:,} s; ask again in {wait:.1f} s",
-            seconds=wait,
-        )
+        if entry.parent is not None:
+            self._holder(entry.parent)
+        number = next(i for i in itertools.count(1) if self._find(f"{entry.key}/again/{i}") is None)
+        body = canonical(dict(entry.body) | {"again": number})
+        cost = Cost(entry.units, entry.slack)
+        try:
+            return self.reserve(
+                Reservation(f"{entry.key}/again/{number}", entry.request, entry.tag, cost, body, None, False)
+            )
+        except BudgetExceeded as error:
+            raise BudgetExceeded(
+                f"what '{entry.key}' paid to see was lost before it was stored, and looking again is charged once "
+                f"more, outside of its reservation: {error}",
+                unit=error.unit,
+                needed=error.needed,
+                left=error.left,
+            ) from None
 
-    def require_new(self, keys: Iterable[str]) -> None:
-        """Refuse keys that are taken, before anything is written for any of them."""
-        for key in keys:
-            if self._find(key) is not None:
-                raise KeyReused(f"key '{key}' was used before; each of several values needs a new one")
+    def _check_pace(self, parent: str, pace: Pace, *, new: int) -> None:
+        """Refuse more reservations inside an envelope than its rate allows, counted in the chain itself."""
+        self._flush()
+        pace.check(recent(self._connection, parent, pace), new=new)
 
     def answer(self, key: str, data: bytes) -> Entry:
         entry = self._reserved(key)
         if entry.answered is not None:
             return entry
-        link = self._append("answer", key=key, payload_sha256=digest(data))
-        self._payloads.append({"key": key, "data": zlib.compress(data, 1)})
+        # dated as its reservation was, before the look: how long a look takes may depend on the rows
+        link = self._append("answer", key=key, payload_sha256=digest(data), created=entry.created)
+        level = 0 if len(data) <= SHORT else 1
+        self._payloads.append({"key": key, "data": zlib.compress(data, level)})
         place = Receipt(link.seq, link.head)
         return self._remember(
             replace(entry, payload=data, payload_sha256=link.payload_sha256, answered=place)
