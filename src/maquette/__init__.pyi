@@ -13,6 +13,7 @@ from maquette.errors import (
     DomainError as DomainError,
     KeyReused as KeyReused,
     LedgerError as LedgerError,
+    LookFailed as LookFailed,
     MaquetteError as MaquetteError,
     MaquetteWarning as MaquetteWarning,
     MechanismError as MechanismError,

@@ -64,7 +64,7 @@ class TallyLedger:
             self.slips[key] = slip
         return slip
 
-    def begin(self, record: Record, *, cost: Cost, parent: str) -> Slip:
+    def begin(self, record: Record, *, cost: Cost, parent: str, takes_look: bool = True) -> Slip:
         return self.reserve(
             record.key, request=record.request, tag=record.tag, cost=cost, body=record.body, parent=parent
         )

@@ -330,9 +330,9 @@ class SteppedBarrier(Barrier):
         if entry.payload is None:
             raise LedgerError("the ledger has lost the threshold of an open epoch")
         terms = sparse.terms_from_dict(entry.body["terms"])
-        plan = self._prices.epoch(terms)
+        plan, shift = self._prices.epoch(terms), sparse.unseal(unpack(entry.payload))
         epoch = Epoch(terms, plan.threshold_scale, plan.test_scale, plan.answer_noise, step.receipt)
-        return OpenEpoch(epoch, sparse.unseal(unpack(entry.payload)), 0)
+        return OpenEpoch(epoch, shift, 0)
 
     def _secret(self, terms: EpochTerms) -> bytes:
         """The noise of a threshold, with its blind."""
@@ -351,8 +351,7 @@ class SteppedBarrier(Barrier):
 
     def _look(self, queries: Queries, guess: int, current: OpenEpoch) -> tuple[int, int | None]:
         """Near or far, and a value; 0 for a near one, None where values are not asked for."""
-        exact = int(self._engine.answer(queries)[0])
-        law = current.epoch.answer_noise
+        exact, law = int(self._engine.answer(queries)[0]), current.epoch.answer_noise
         if not self._far(sparse.score(exact, guess), current, queries.denominator):
             return Verdict.NEAR, None if law is None else 0
         return Verdict.FAR, None if law is None else self._plus_noise(exact, law, queries.denominator)
