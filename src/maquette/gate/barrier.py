@@ -342,12 +342,12 @@ class SteppedBarrier(Barrier):
 
     def _look_all(self, guesses: Sequence[Guess], current: OpenEpoch) -> list[bytes]:
         """Outcomes in order, up to and with the first that is far off; of the rest, that they were not tested."""
-        seen: list[tuple[int, int | None]] = []
+        outcomes: list[tuple[int, int | None]] = []
         for one in guesses:
-            seen.append(self._look(one.queries, one.guess, current))
-            if seen[-1][0] == Verdict.FAR:
+            outcomes.append(self._look(one.queries, one.guess, current))
+            if outcomes[-1][0] == Verdict.FAR:
                 break
-        return pack_outcomes(seen, len(guesses))
+        return pack_outcomes(outcomes, len(guesses))
 
     def _look(self, queries: Queries, guess: int, current: OpenEpoch) -> tuple[int, int | None]:
         """Near or far, and a value; 0 for a near one, None where values are not asked for."""

@@ -353,9 +353,9 @@ class OnlineCurator(Curator, SteppedBarrier):
                     return outcomes_of([s for s in self._own if step_key(self._key, s.number) in begun])
                 records = self._records(TEST, (one.body for one in guesses))
             current, room = self._tested(), self._ledger.room(self._key)
-            given = len(guesses) if room is None else max(room, 1)
-            self._begun = self._ledger.begin_all(records[:given], parent=self._key)
-            stored = self._ledger.store_all(self._begun, lambda: self._look_all(guesses[:given], current))
+            count = len(guesses) if room is None else max(room, 1)
+            self._begun = self._ledger.begin_all(records[:count], parent=self._key)
+            stored = self._ledger.store_all(self._begun, lambda: self._look_all(guesses[:count], current))
             self._begun = []
             return outcomes_of([self._follow(entry) for entry in stored])
 

@@ -236,13 +236,17 @@ def read_step(entry: Entry) -> Step:
     )
 
 
-def pack_outcomes(seen: Sequence[tuple[int, int | None]], count: int) -> list[bytes]:
+def pack_outcomes(outcomes: Sequence[tuple[int, int | None]], count: int) -> list[bytes]:
     """What is stored of so many tests: verdicts and values as far as there are some, void after them.
 
     All take the same room, so that nothing follows from it; the value is None where the epoch has no values.
     """
-    void = [] if not seen else [(Verdict.VOID, None if seen[0][1] is None else 0)] * (count - len(seen))
-    numbers = [[verdict] if value is None else [verdict, value] for verdict, value in (*seen, *void)]
+    void = (
+        []
+        if not outcomes
+        else [(Verdict.VOID, None if outcomes[0][1] is None else 0)] * (count - len(outcomes))
+    )
+    numbers = [[verdict] if value is None else [verdict, value] for verdict, value in (*outcomes, *void)]
     return [pack([np.array([n], dtype=np.int64) for n in one], fixed=True) for one in numbers]
 
 

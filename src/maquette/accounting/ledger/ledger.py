@@ -246,8 +246,8 @@ class Ledger(LedgerReader):
         Nothing is refused here. The bytes are kept until they are stored: after a failure of the store the same
         questions store the same bytes, without a look. The first answer of a key stays.
         """
-        seen = self._looks.take(begun, look)
-        pairs = [(entry.key, data) for entry, data in zip(begun, seen, strict=True)]
+        payloads = self._looks.take(begun, look)
+        pairs = [(entry.key, data) for entry, data in zip(begun, payloads, strict=True)]
         stored = self._submit(lambda t: [t.answer(*pair) for pair in pairs], *(key for key, _ in pairs))
         self._looks.forget(begun)
         return stored

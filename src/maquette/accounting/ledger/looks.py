@@ -71,7 +71,7 @@ class Looks:
         if any(one.data is None for one in looks):
             for one in looks:
                 one.is_taken = True
-            for entry, one, data in zip(entries, looks, _seen(look), strict=True):
+            for entry, one, data in zip(entries, looks, _run(look), strict=True):
                 one.data = data
                 self._looks[entry.key] = one
         return [one.data or b"" for one in looks]
@@ -86,7 +86,7 @@ class Looks:
         return look if look is not None and look.head == entry.head else None
 
 
-def _seen(look: Callable[[], Sequence[bytes]]) -> Sequence[bytes]:
+def _run(look: Callable[[], Sequence[bytes]]) -> Sequence[bytes]:
     """What a look returns. What breaks in it may depend on the rows, and so may its words: neither is passed on."""
     try:
         return look()
