@@ -1,5 +1,7 @@
 """Threads and processes that write at the same time: commits are shared, locks kept, and forks start afresh."""
 
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import errno

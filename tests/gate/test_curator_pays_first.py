@@ -1,5 +1,7 @@
 """Pay, look, return: in this order, once, and nothing is read before it is paid for."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false
+
 import os
 import signal
 from fractions import Fraction

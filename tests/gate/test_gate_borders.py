@@ -1,5 +1,7 @@
 """Borders of the gate: ledgers that contradict themselves hand out nothing, and kinds nobody offers are refused."""
 
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -3,6 +3,8 @@
 `python -m benchmarks gate_fuzz` makes a hundred thousand such calls.
 """
 
+# pyright: reportOptionalSubscript=false
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction

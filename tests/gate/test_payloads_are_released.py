@@ -4,6 +4,8 @@ A payload that could take two values for one returned value would let the holder
 guessing. The one exception is the threshold of an epoch, which is secret and stored with a random blind.
 """
 
+# pyright: reportOptionalMemberAccess=false
+
 import inspect
 import re
 from fractions import Fraction

@@ -1,5 +1,7 @@
 """Privacy of whole persons: exact losses between tables that differ in one person, and the price of a group."""
 
+# pyright: reportOperatorIssue=false, reportOptionalSubscript=false
+
 import math
 from collections import Counter
 from dataclasses import replace

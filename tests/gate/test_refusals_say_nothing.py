@@ -1,5 +1,7 @@
 """After a look there is one path: store, return. What refuses is decided before it, by public numbers alone."""
 
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from fractions import Fraction

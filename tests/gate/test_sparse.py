@@ -1,5 +1,7 @@
 """Epochs and tests through the gate: what is compared, what is paid when, and what stays secret over restarts."""
 
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportOptionalMemberAccess=false
+
 import gc
 import itertools
 import types

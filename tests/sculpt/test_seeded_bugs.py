@@ -1,5 +1,7 @@
 """Privacy bugs that a mechanism which measures in stages invites. Planted here, each must be caught."""
 
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction

@@ -1,5 +1,7 @@
 """What a session answers, what it charges and what it refuses."""
 
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOperatorIssue=false
+
 import itertools
 from fractions import Fraction
 

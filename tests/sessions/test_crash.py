@@ -3,6 +3,8 @@
 MAQUETTE_CRASH_ROUNDS sets the number of rounds: 48 by default, 500 and more before a release.
 """
 
+# pyright: reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 import os

@@ -1,5 +1,7 @@
 """Privacy bugs of online answering, planted one by one: each is seen by a check that passes without it."""
 
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction

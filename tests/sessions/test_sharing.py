@@ -1,5 +1,7 @@
 """Answers that one session was given are free in every other session on the same ledger."""
 
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 import pytest
 
 from maquette.accounting.budget import UNITS, Budget

@@ -1,5 +1,7 @@
 """Sessions that buy a survey first: what follows is free and within its error, over restarts and crashes too."""
 
+# pyright: reportOptionalMemberAccess=false
+
 from dataclasses import replace
 
 import numpy as np

@@ -4,6 +4,8 @@ Each line on stdin forks a worker that asks; the server answers with its pid and
 `numbers` forks one worker per list instead, all at once, and says what each was answered.
 """
 
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import itertools

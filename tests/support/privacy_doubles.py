@@ -1,5 +1,7 @@
 """Stand-ins for the sampler and the vault, for tests of the gate and of everything above it."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import itertools
