@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -185,7 +187,10 @@ class Ended:
     def __init__(self, line: bytes) -> None:
         self.stdout = io.BytesIO(line)
 
-    def wait(self) -> None:
+    def wait(self, timeout: float | None = None) -> None:
+        return
+
+    def terminate(self) -> None:
         return
 
 
@@ -193,9 +198,25 @@ def test_a_worker_is_started_again_at_once_unless_it_cannot_open_its_table(tmp_p
     ready, failed = b'{"ready": "people"}\n', b'{"failed": "no"}\n'
     lines, pauses = [ready, ready, failed, b"", failed, ready, ready], []
     monkeypatch.setattr(links.Keeper, "_start", lambda self: Ended(lines.pop(0)))
-    monkeypatch.setattr(links.time, "sleep", pauses.append)
     keeper = links.Keeper(tmp_path / "serve.toml", "people", tmp_path / "s")
+    monkeypatch.setattr(keeper._is_stopped, "wait", pauses.append)
     with pytest.raises(IndexError):  # nothing more is to be started
         keeper._watch()
     assert pauses == [0.1, 0.1, 0.2, 0.4, 0.8, 0.1, 0.1]
     assert keeper.restarts == 6
+
+
+def test_who_stops_a_worker_does_not_wait_for_the_pause_before_its_next_start(tmp_path, monkeypatch):
+    """The pause is a minute here: a lock that is held meanwhile would be seen."""
+    starts: list[Ended] = []
+    monkeypatch.setattr(links.Keeper, "_start", lambda self: starts.append(Ended(b"")) or starts[-1])
+    monkeypatch.setattr(links, "SHORTEST_PAUSE", 60.0)
+    keeper = links.Keeper(tmp_path / "serve.toml", "people", tmp_path / "s")
+    watch = threading.Thread(target=keeper._watch, daemon=True)
+    watch.start()
+    time.sleep(0.1)
+    stop = threading.Thread(target=keeper.stop, daemon=True)
+    stop.start()
+    stop.join(20)
+    watch.join(20)
+    assert (stop.is_alive(), watch.is_alive(), len(starts)) == (False, False, 1)

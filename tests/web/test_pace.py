@@ -365,3 +365,21 @@ def test_a_door_knows_what_a_token_names_without_its_secret(tmp_path):
     door.revoke(token.split("_")[1])
     assert not door.is_issued(wrong)
     assert not door.is_issued("nonsense")
+
+
+@pytest.mark.parametrize("who", ["anna", None])
+def test_no_refusal_is_longer_than_a_message(tmp_path, who):
+    """What a request brings may be quoted, not sent back whole."""
+    with serving(tmp_path) as (service, home):
+        headers = {} if who is None else {"authorization": f"Bearer {service.door.new_token(who)}"}
+        headers |= {"idempotency-key": "a-key-of-tests"}
+        long = "x" * 50_000
+        replies = [
+            httpx.post(f"{home}/api/v1/tables/people/questions", json=body, headers=headers)
+            for body in ({long: 1}, {"query": long}, {"query": {long: 1}}, [long], long)
+        ]
+        replies += [
+            httpx.get(f"{home}/{place}/{'y' * 5_000}", headers=headers) for place in ("r", "t", "jobs", "x")
+        ]
+        assert max(len(reply.content) for reply in replies) < 4_000
+        assert not any(reply.is_success or reply.is_server_error for reply in replies)

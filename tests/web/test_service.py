@@ -69,7 +69,7 @@ def test_price_and_error_come_before_consent(world, anna):
     assert "at most" in forecast
     assert "within" in forecast
     assert "of the records meet" not in forecast
-    limit = re.search(r'name="at_most" value="([^"]+)"', forecast)[1]
+    (limit,) = re.findall(r'name="at_most" value="([^"]+)"', forecast)
     before = world.service.links["people"].call("standing", who="anna")["left"]
     answer = anna.ask("age >= 60", key="key-of-the-first", at_most=limit)
     assert answer.status_code == 200
@@ -81,7 +81,7 @@ def test_price_and_error_come_before_consent(world, anna):
     assert 'class="badge free"' in again.text
     assert world.service.links["people"].call("standing", who="anna")["left"] == left
     assert "age &gt;= 60" in anna.get("/t/people/history").text
-    assert "sequence,when,what" in anna.get("/t/people/history.csv").text
+    assert '"sequence","when","what"' in anna.get("/t/people/history.csv").text
 
 
 def test_what_one_paid_for_is_free_for_the_other(world, anna):
@@ -163,7 +163,7 @@ def test_an_analyst_does_nothing_of_the_steward(anna, path):
 
 def test_tokens_are_shown_once_expire_and_end(world, stella):
     page = stella.post("/people/tokens", name="bert", label="laptop", days="3").text
-    token = re.search(r"mq_[0-9a-f]{12}_[\w-]{43}", page)[0]
+    (token,) = re.findall(r"mq_[0-9a-f]{12}_[\w-]{43}", page)
     assert token not in stella.get("/people").text
     bert = httpx.Client(base_url=world.home)
     assert bert.post("/login", data={"token": token}).status_code == 303

@@ -203,7 +203,8 @@ def on_failure(request: Request, error: Exception) -> Response:
 
 
 def refuse(request: Request, status: int, why: str, **numbers: Any) -> Response:
-    """A refusal as a page, or as problem+json under /api/."""
+    """A refusal as a page, or as problem+json under /api/; its words are cut where they quote a long request."""
+    why = str(MaquetteError(why))
     if request.url.path.startswith("/api/"):
         return problem(status, why, **numbers)
     return refusal(request, status, why)
