@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import typer
@@ -117,6 +118,26 @@ def test_answers_in_the_terminal_are_written_at_once(file):
     assert domain.reviewed
     assert domain["city"].categories == ("Bern", "Genf", "Zürich")
     assert "nothing is left to confirm" in run(file)[1]
+
+
+def test_what_was_left_out_of_a_draft_is_told_with_its_risk(file):
+    draft = Domain.load(file)
+    left_out = {"note": {"why": "more than 100 different texts", "risk": "that was seen in the rows"}}
+    replace(draft, notes=draft.notes | {"left_out": left_out}).save(file)
+    code, out = run(file, "--by", "Ann", typed="q\n")
+    assert code == 0
+    assert (
+        "left out of the draft: note: more than 100 different texts\n  risk: that was seen in the rows" in out
+    )
+
+
+@pytest.mark.parametrize(
+    "notes", [{"left_out": {"x": "no values"}}, {"left_out": 3, "columns": [1]}, {"columns": {"age": 3}}]
+)
+def test_notes_of_another_hand_are_no_error(file, notes):
+    replace(Domain.load(file), notes=notes).save(file)
+    assert run(file, "--by", "Ann", typed="c\nages\nc\nlist\n")[0] == 0
+    assert Domain.load(file).reviewed
 
 
 def test_columns_are_confirmed_without_being_asked(file):

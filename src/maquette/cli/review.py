@@ -11,6 +11,7 @@ import typer
 from maquette.cli import console
 from maquette.domain import Domain
 from maquette.domain import review as reviews
+from maquette.domain.domain import COLUMNS, LEFT_OUT
 from maquette.domain.file import check, parse_attribute
 from maquette.errors import DomainError, MaquetteError
 
@@ -52,6 +53,10 @@ def review_columns(file: Path, *, by: str | None) -> None:
     console.say(
         "could be written down without the table: from documentation, a questionnaire, a law, common sense."
     )
+    for name, note in reviews.notes_of(domain, LEFT_OUT).items():
+        console.say(f"left out of the draft: {name}: {note.get('why', '')}")
+        if "risk" in note:
+            console.say(f"  risk: {note['risk']}")
     try:
         domain = _ask_about_all(file, domain, names, by or _ask_who())
     except (KeyboardInterrupt, typer.Abort):
@@ -119,7 +124,7 @@ def _answer(question: str, default: str = "", suffix: str = ": ") -> str:
 
 def _show(domain: Domain, name: str) -> None:
     attribute = domain[name]
-    note = domain.notes.get(reviews.COLUMNS, {}).get(name, {})
+    note = reviews.notes_of(domain, COLUMNS).get(name, {})
     labels = [attribute.label(code) for code in range(min(attribute.cells, SHOWN_CELLS))]
     more = f", ... {attribute.cells - SHOWN_CELLS:,} more" if attribute.cells > SHOWN_CELLS else ""
     console.say(f"{name}: {attribute.kind}, {attribute.cells:,} cells: {', '.join(labels)}{more}")

@@ -76,6 +76,14 @@ def _with_reviews(domain: Domain, reviews: dict[str, Any]) -> Domain:
     return replace(domain, reviewed=done, notes=domain.notes | {REVIEWS: reviews})
 
 
+def notes_of(domain: Domain, key: str) -> dict[str, dict[str, Any]]:
+    """What a draft notes of each column; of a file by another hand, or an earlier version, what can be read of it."""
+    return {
+        str(name): dict(entry) if _check.is_dict(entry) else {"why": str(entry)}
+        for name, entry in _note(domain, key).items()
+    }
+
+
 def _note(domain: Domain, key: str) -> dict[str, Any]:
     note = domain.notes.get(key, {})
     return dict(note) if _check.is_dict(note) else {}
