@@ -220,7 +220,7 @@ def test_a_table_of_many_groups_says_that_single_ones_may_be_known_better(monkey
     from maquette.results import figures, tables
 
     for module in (figures, tables):
-        monkeypatch.setattr(module, "MAX_SINGLE", 5)
+        monkeypatch.setattr(module, "MAX_EACH", 5)
     table = release_of(coded(np.random.default_rng(1)), 0.01).table("sex", "rooms")
     assert any("a single one may be known better" in note for note in table.notes)
     assert table["error"].to_pylist()[0] == pytest.approx(0.01 * RECORDS)

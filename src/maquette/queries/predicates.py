@@ -28,7 +28,7 @@ from maquette.queries.base import (
 from maquette.queries.condition import ALWAYS, NEVER, Condition, Every, Leaf, RowMasks, simplify
 from maquette.queries.names import condition_text
 from maquette.queries.sensitivity import SensitivityBound
-from maquette.queries.sql_parse import Parsed
+from maquette.queries.sql_cells import Parsed
 
 # Queries that are given one by one as conditions: boxes and predicates.
 # Conditions on few attributes are answered from the table over them, intervals by sums at the corners of

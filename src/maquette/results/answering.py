@@ -15,8 +15,9 @@ from maquette.queries.predicates import Predicate
 from maquette.results import statements
 from maquette.results.covering import parts_of
 from maquette.results.distribution import records
-from maquette.results.knowledge import estimate, listed
+from maquette.results.knowledge import estimate
 from maquette.results.statements import Answer, Estimate, Source
+from maquette.results.wording import listed
 
 if TYPE_CHECKING:
     from maquette.results.release import Release

@@ -212,6 +212,8 @@ def one_record(query: Queries) -> dict[str, NDArray[np.int64]]:
     return {name: np.zeros(1, dtype=np.int64) for name in query.domain.names}
 
 
+MAX_TABLES = 16
+"""Tables that are kept for the next question."""
 MAX_TERMS = 6
 """Products of sets that a question is taken apart into, before what they have in common."""
 
@@ -321,7 +323,8 @@ class Coverage:
 
     def _sum(self, target: Condition, *, negated: bool) -> Covered | None:
         """A sum of conjunctions that are covered, or what such a sum leaves of all records."""
-        terms = list(_terms(self.distribution, target))
+        product = condition.product(target)
+        terms = list(_terms(self.distribution, target)) if product is None else [(1, product)]
         if not terms:
             return None
         bounds: list[Bound] = []
@@ -338,17 +341,27 @@ class Coverage:
     def bound(self, product: Product) -> Bound | None:
         """The smallest bound of a conjunction over all classes and tables."""
         names = frozenset(leaf.attribute for leaf in product)
+        is_cell = all(condition.count(leaf.runs) == 1 for leaf in product)  # in every family, as one question
+        if is_cell and names in self._of_cells:
+            return self._of_cells[names]
         options = [
-            Bound(question_class, table, alpha, _parts(product, table))
+            Bound(question_class, table, alpha, 1 if is_cell else _parts(product, table))
             for question_class, table, alpha in self._holding(names)
         ]
         domain = self.distribution.domain
-        return min(options, key=lambda one: (one.error, domain.cells(one.table.margin)), default=None)
+        best = min(options, key=lambda one: (one.error, domain.cells(one.table.margin)), default=None)
+        if is_cell:
+            self._of_cells[names] = best
+        return best
+
+    @cached_property
+    def _of_cells(self) -> dict[frozenset[str], Bound | None]:
+        return {}
 
     def share(self, product: Product, table: ClassTable) -> float:
         """The released share of the records in a conjunction, from one table."""
         domain = self.distribution.domain
-        counts = self.distribution.table(table.margin).reshape([domain[name].size for name in table.margin])
+        counts = self._table(table.margin)
         for axis, name in reversed(list(enumerate(table.margin))):
             runs = next((leaf.runs for leaf in product if leaf.attribute == name), None)
             if runs is None:
@@ -356,6 +369,19 @@ class Coverage:
             else:
                 counts = counts.compress(condition.mask(runs, domain[name].size), axis=axis).sum(axis=axis)
         return int(counts) / self.distribution.denominator
+
+    def _table(self, margin: Margin) -> NDArray[Any]:
+        """One table of the release with an axis for each attribute; the last few are kept."""
+        if margin not in self._last_tables:
+            if len(self._last_tables) >= MAX_TABLES:
+                self._last_tables.clear()
+            shape = [self.distribution.domain[name].size for name in margin]
+            self._last_tables[margin] = self.distribution.table(margin).reshape(shape)
+        return self._last_tables[margin]
+
+    @cached_property
+    def _last_tables(self) -> dict[Margin, NDArray[Any]]:
+        return {}
 
 
 def _parts(product: Product, table: ClassTable) -> int:

@@ -34,7 +34,7 @@ from maquette.results.covering import Bound, Product, error_of
 from maquette.results.distribution import marginal_places, records
 from maquette.results.keys import Groups
 from maquette.results.knowledge import estimate
-from maquette.results.means import Cells, ends_by_noise, mean_by_tails
+from maquette.results.means import Cells, crossing, ends_by_noise, mean_by_tails
 from maquette.results.select import Item
 from maquette.results.statements import Estimate
 from maquette.sculpt.model import SculptModel
@@ -49,6 +49,8 @@ MEANS = "from the noise of a measured table (means and sums, for each cell alone
 NOBODY = "no record"
 MAX_SINGLE = 5_000
 """Questions that are answered one by one where no statement covers a whole table."""
+MAX_EACH = 2_000
+"""Groups that are looked at one by one though a statement covers all of them: a second or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,10 @@ class Grouping(Groups):
         if inside.predicate is not None:
             check_attributes(self.release, inside.predicate)
             self.remarks.update(dict.fromkeys(inside.predicate.remarks))
+        if 2 * len(self.codes) > MAX_SINGLE:
+            raise WorkloadError(
+                f"shares of {len(self.codes):,} groups are too many to look at one by one; group by fewer attributes"
+            )
         others = condition.opposite(self.domain, inside.condition)
         rows, said = list[tuple[float, float, float]](), list[str]()
         for group in self.codes.tolist():
@@ -170,7 +176,7 @@ class Grouping(Groups):
         Every group is a set of records and is known as it is wherever it is asked for (`results/knowledge.py`); of more
         groups than can be looked at one by one, what is stated for all of them at once.
         """
-        if len(self.codes) > MAX_SINGLE:
+        if len(self.codes) > MAX_EACH:
             return self._share_at_once(declared)
         ends = ((one.value, one.lower, one.upper) for one in self._each(declared))
         table = np.array(list(ends), dtype=np.float64).reshape(-1, 3)
@@ -304,7 +310,7 @@ class Grouping(Groups):
     def statements(self, item: Item) -> list[str]:
         """By what the figures of every group are stated."""
         name = item.attribute
-        if item.figure in ("count", "share") and len(self.codes) <= MAX_SINGLE:
+        if item.figure in ("count", "share") and len(self.codes) <= MAX_EACH:
             return [_said(one) for one in self._each(name)]
         statement = self._shares(name).statement
         whole = f"{statement}; {MEANS}" if name in self._by_noise else statement
@@ -454,14 +460,3 @@ def _said(one: Estimate) -> str:
     """How it is known."""
     about = " (for each cell alone)" if one.alone else ""
     return (one.statement or one.note or f"from the {one.source}") + about
-
-
-def crossing(gap: Floats, borders: Floats) -> float:
-    """Where a rising broken line through (border, gap) meets 0; where it leaves 0, if it starts there."""
-    if gap[0] >= 0:
-        return float(borders[int(np.searchsorted(gap, gap[0], side="right")) - 1])
-    t = int(np.searchsorted(gap, 0.0, side="left"))
-    t = min(max(t, 1), len(borders) - 1)
-    left, right = gap[t - 1], gap[t]
-    part = 0.5 if right <= left else min(max(-left / (right - left), 0.0), 1.0)
-    return float(borders[t - 1] + part * (borders[t] - borders[t - 1]))

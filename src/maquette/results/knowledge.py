@@ -40,6 +40,7 @@ from maquette.queries.base import Queries, Sensitivity
 from maquette.queries.condition import MAX_COMPARED_CELLS, Condition, Every, Leaf
 from maquette.queries.predicates import of_condition
 from maquette.questions.noise import Gaussian, law_at
+from maquette.results import wording
 from maquette.results.covering import (
     Combination,
     Covered,
@@ -58,8 +59,6 @@ from maquette.theory.ratios import Gap
 if TYPE_CHECKING:
     from maquette.results.release import Release
 
-NAMED = 8
-"""How many attributes a sentence lists."""
 MAX_LEAVES = 8
 """Attributes of a conjunction that is bounded by its parts."""
 PART_ORDER = 3
@@ -311,8 +310,11 @@ class Knowledge:
     def _of_rows(self, query: Queries) -> str:
         """How an answer of the rows is known: whether a measurement looked at its attributes together."""
         if not self._is_measured_together(query):
-            return f"{_assumed(query)}, and no error is proved for it"
-        return f"not in the released workload: read from the synthetic rows, no error is proved for it; {hint(query)}"
+            return f"{wording.assumption(query.attributes)}, and no error is proved for it"
+        better = wording.higher_order(query.attributes)
+        return (
+            f"not in the released workload: read from the synthetic rows, no error is proved for it; {better}"
+        )
 
     def _is_measured_together(self, query: Queries) -> bool:
         names = {name for name in query.attributes if query.domain[name].size > 1}
@@ -359,7 +361,7 @@ class Knowledge:
         elif release.database is not None:
             query = of_condition(release.domain, _conjunction(product))
             value, source = float(answer_from(release.database, query).fractions[0]), "rows"
-            note = None if self._is_measured_together(query) else _assumed(query)
+            note = None if self._is_measured_together(query) else wording.assumption(query.attributes)
         value = min(max(value, low), high)
         statement = f"{OUTSIDE if release.certificates else UNCOVERED}; {BETWEEN}"
         return Estimate(value, low, high, release.beta, source, note, statement=statement)
@@ -406,7 +408,8 @@ class Knowledge:
             return best
         if best.width <= MUCH * min(1.0, self.release.stated.alpha):
             return best
-        return replace(best, note="; ".join(text for text in (best.note, hint(query)) if text is not None))
+        better = wording.higher_order(query.attributes)
+        return replace(best, note=better if best.note is None else f"{best.note}; {better}")
 
     def _possible(self, query: Queries, best: Estimate) -> Estimate:
         """Nobody, where the declared constraints rule out every record that the query counts."""
@@ -447,28 +450,3 @@ def _is_impossible(query: Queries) -> bool:
         return False
     good = possible(query.domain, query.attributes)
     return good is not None and not cell_weights(query, query.attributes)[good].any()
-
-
-def _assumed(query: Queries) -> str:
-    """That nobody looked at the attributes of a query together."""
-    return (
-        f"no measurement of this release looked at {listed(query.attributes)} together: how they go together in the "
-        "synthetic rows is an assumption (that of independence, where nothing else connects them)"
-    )
-
-
-def hint(query: Queries) -> str:
-    """What would cover a query that nothing covers."""
-    return (
-        f"a release of a higher order, with the marginal of {listed(query.attributes)}, or with this question itself, "
-        "would cover it"
-    )
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names as a sentence says them; many of them cut short."""
-    if len(names) > NAMED:
-        return f"{', '.join(names[:NAMED])} and {len(names) - NAMED:,} more"
-    if len(names) < 2:
-        return "".join(names) or "no attribute"
-    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -12,6 +12,8 @@ second concave, so each end is one root, or the bound of the attribute.
 Accuracy: except with probability beta, for this mean alone: each side fails with at most exp(-z^2 / 2) = beta / 2,
     since discrete Gaussian noise is sub-Gaussian. Each of several tables has its share of beta, and so has each stage
     of measuring, as in `sculpt/model.py`.
+
+The second part has the same for released shares of cells, each within an error, and where a quantile lies among them.
 """
 
 from __future__ import annotations
@@ -107,9 +109,6 @@ def _place(cut: Sequence[int], code: int, size: int) -> int | None:
     return cut.index(code) if code in cut and borders[cut.index(code) + 1] == code + 1 else None
 
 
-# The same from released shares of cells, each within an error.
-
-
 @dataclass(frozen=True, slots=True)
 class Cells:
     """The declared cells of a numeric attribute as values: the middle of each and how far a value lies from it."""
@@ -153,3 +152,14 @@ def mean_by_tails(values: Floats, errors: Floats, cells: Cells) -> tuple[Floats,
     upper = high[0] + most @ np.diff(high)
     has_some = inside > errors
     return np.where(has_some, lower, np.nan), np.where(has_some, upper, np.nan)
+
+
+def crossing(gap: Floats, borders: Floats) -> float:
+    """Where a rising broken line through (border, gap) meets 0; where it leaves 0, if it starts there."""
+    if gap[0] >= 0:
+        return float(borders[int(np.searchsorted(gap, gap[0], side="right")) - 1])
+    t = int(np.searchsorted(gap, 0.0, side="left"))
+    t = min(max(t, 1), len(borders) - 1)
+    left, right = gap[t - 1], gap[t]
+    part = 0.5 if right <= left else min(max(-left / (right - left), 0.0), 1.0)
+    return float(borders[t - 1] + part * (borders[t] - borders[t - 1]))

@@ -15,7 +15,7 @@ import numpy as np
 
 from maquette.errors import WorkloadError
 from maquette.questions.classes import CLASSES
-from maquette.results.figures import MAX_SINGLE, Figures, Floats, Grouping
+from maquette.results.figures import MAX_EACH, Figures, Floats, Grouping
 from maquette.results.keys import Groups, label_list, number_column, word_column
 from maquette.results.select import Item, Selection, figure, parse_select
 
@@ -222,9 +222,9 @@ def _notes(grouping: Grouping, items: Sequence[Item]) -> tuple[str, ...]:
     release = grouping.release
     notes = [f"NOT PRIVATE: {release.watermark}"] if release.watermark is not None else []
     notes += grouping.remarks
-    if len(grouping.codes) > MAX_SINGLE:
+    if len(grouping.codes) > MAX_EACH:
         notes.append(
-            f"of more than {MAX_SINGLE:,} groups only what is stated for all of them at once is shown; a single one "
+            f"of more than {MAX_EACH:,} groups only what is stated for all of them at once is shown; a single one "
             "may be known better, and an answer to its condition says so"
         )
     for name in dict.fromkeys(item.attribute for item in items if item.figure in ("sum", "mean", "quantile")):

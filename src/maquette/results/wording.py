@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from maquette.accounting.budget import UNITS, affordable_epsilon
@@ -102,6 +103,33 @@ def big(value: int | float) -> str:
         if value >= size:
             return f"{value / size:,.3g} {name}"
     return f"{value:,.0f}"
+
+
+NAMED = 8
+"""How many attributes a sentence lists."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a sentence says them; many of them cut short."""
+    if len(names) > NAMED:
+        return f"{', '.join(names[:NAMED])} and {len(names) - NAMED:,} more"
+    if len(names) < 2:
+        return "".join(names) or "no attribute"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def assumption(names: Sequence[str]) -> str:
+    """That nobody looked at some attributes together."""
+    return (
+        f"no measurement of this release looked at {listed(names)} together: how they go together in the synthetic "
+        "rows is an assumption (that of independence, where nothing else connects them)"
+    )
+
+
+def higher_order(names: Sequence[str]) -> str:
+    """What would cover a question that nothing covers."""
+    own = f"with the marginal of {listed(names)}, or with this question itself"
+    return f"a release of a higher order, {own}, would cover it"
 
 
 def points(alpha: float) -> str:

@@ -48,7 +48,8 @@ from maquette.errors import WorkloadError
 from maquette.queries.base import Margin
 from maquette.queries.predicates import Predicate
 from maquette.queries.weights import GRID, Weights
-from maquette.results.figures import Figures, crossing
+from maquette.results.figures import Figures
+from maquette.results.means import crossing
 from maquette.results.select import Item
 from maquette.sessions.question import Question, SessionAnswer
 
