@@ -11,6 +11,7 @@ import maquette as mq
 from maquette.domain.file import check
 from maquette.gate.curator import DiscoveryCurator
 from maquette.releasing import discovery
+from support.privacy_doubles import RecordingNoise, ReplayingNoise
 
 N = 3000
 RNG = np.random.default_rng(8)
@@ -126,3 +127,23 @@ def test_coordinates_and_days_get_cells_where_they_are(tmp_path):
         assert ((values >= first[0]) & (values <= last[-1])).mean() > 0.9, name
     scolded = [finding for finding in check(found.domain) if finding.severity != "note"]
     assert scolded == []  # what was found and paid for is not read off the data
+
+
+@pytest.mark.privacy
+def test_the_look_at_crowded_steps_shows_nothing_of_a_record_beyond_the_draws(tmp_path, monkeypatch):
+    """Record and replay: with the same noisy counts, one record more or less changes no border, price or word."""
+    base = [str(value) for value in np.random.default_rng(4).normal(40.75, 0.05, 2000).round(5)]
+    tape, shown = None, None
+    for number, values in enumerate(
+        [base, base[1:], [*base, "1e25"], [*base, "-89"], [*base, "x"], [*base, ""]]
+    ):
+        noise = RecordingNoise() if tape is None else ReplayingNoise(tape)
+        monkeypatch.setattr(DiscoveryCurator, "_source", lambda self, noise=noise: noise)
+        found = mq.discover({"latitude": values}, ledger=tmp_path / f"{number}", **BUDGET)
+        assert len(found.findings[0].receipts) == 4  # kinds, ladder, its ends, close borders
+        with mq.Ledger.open(tmp_path / f"{number}") as book:
+            charges = [(e.tag, e.units, e.slack, e.body.get("ask")) for e in book.entries(kind="reserve")]
+        seen = str(found), list(found.domain), charges
+        if tape is None:
+            tape, shown = noise.calls, seen
+        assert seen == shown
