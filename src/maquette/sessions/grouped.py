@@ -219,6 +219,8 @@ def forecast_select(
     refused = next((one for one in new if one.refusal not in (None, "budget")), None)
     if refused is not None:
         return replace(whole, refusal=refused.refusal, cost=refused.cost)
+    if not allow_useless and _without_mean(planner, grouped) is not None:
+        return replace(whole, refusal="error", error=1.0)
     if len(new) + further > planner.rules.questions - planner.state.questions:
         return replace(whole, refusal="questions", cost=0.0)
     if not new:
@@ -296,11 +298,15 @@ def answer_select(
     """All cells or none: what they may take together is looked at first, from public state."""
     planner.sync()
     start = planner.curator.left
+    _check_means(planner, grouped, allow_useless=allow_useless)
     forecast = partial(forecast_select, planner, grouped, allow_useless=allow_useless)
     _check_first(planner, forecast, start=start, at_most=at_most)
     ask = partial(ask_batch, allow_useless=allow_useless)
     ask_all = partial(_ask_all, planner, ask=ask, start=start, at_most=at_most)
-    answers = ask_all(grouped.every)
+    counts = _different(q for part, own in grouped.questions.items() if part.end is None for q in own)
+    answers = ask_all(counts)
+    _check_means(planner, grouped, allow_useless=allow_useless)
+    answers |= ask_all(grouped.every)
     searches = {item: [replace(search, gaps={}) for search in one] for item, one in grouped.searches.items()}
     every = [search for one in searches.values() for search in one]
     while pending := [(search, question) for search in every if (question := search.pending) is not None]:
@@ -310,6 +316,34 @@ def answer_select(
             search.take(answer.value, answer.error)
             search.kinds.append(_kind_of(answer))
     return _table(planner, grouped, answers, searches, start - planner.curator.left)
+
+
+def _check_means(planner: SessionPlanner, grouped: GroupedQuestion, *, allow_useless: bool) -> None:
+    """Refuse, before its sum is paid, a mean that would state no error: by its counts, as far as they are answered."""
+    group = None if allow_useless else _without_mean(planner, grouped)
+    if group is not None:
+        raise UselessAnswer(
+            f"the mean of the group {group.text} would state no error: by its count, which is answered and stays free, "
+            "the group may have no record. Nothing was charged for the mean; leave the group out with WHERE, or join "
+            "groups. To ask it all the same, allow answers that say nothing (allow_useless=True, --allow-useless)",
+            error=1.0,
+        )
+
+
+def _without_mean(planner: SessionPlanner, grouped: GroupedQuestion) -> Question | None:
+    """The count of a group that may have no record, and whose sum is not answered yet; None where there is none."""
+    for item in grouped.selection.items:
+        if item.figure != "mean":
+            continue
+        count, *sums = parts_of(planner.curator.domain, item)
+        for place, question in enumerate(grouped.questions[count]):
+            note = planner.plan(question, allow_useless=True).note
+            is_empty = note is not None and note["value"] <= note["error"]
+            if is_empty and any(
+                planner.plan(grouped.questions[part][place], allow_useless=True).note is None for part in sums
+            ):
+                return question
+    return None
 
 
 def answer_both(
