@@ -28,6 +28,7 @@ _HOMES = {
         "MemoryLedgerWarning",
         "MissingReceiptWarning",
         "ParameterError",
+        "PureCostWarning",
         "RateExceeded",
         "ReleaseError",
         "SourceError",

@@ -334,6 +334,7 @@ def finish(choice: Choice, done: _Done, book: Ledger, paid: Entry, *, watermark:
             balance.charged_units / UNITS,
             balance.reserved_units / UNITS,
             book.opened,
+            None if book.budget.delta == request.budget.delta else book.budget.delta,
         ),
         receipts=tuple(
             Receipt(entry.seq, entry.head)

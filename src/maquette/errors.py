@@ -113,5 +113,9 @@ class MissingReceiptWarning(MaquetteWarning):
     """A ledger with entries and without its receipt: that it was replaced by an older copy would not be noticed."""
 
 
+class PureCostWarning(MaquetteWarning):
+    """A pure epsilon that is charged to a ledger with a delta, of which the same epsilon with a delta takes less."""
+
+
 class WeakPrivacyWarning(MaquetteWarning):
     """A budget so large that its promise protects hardly anybody."""

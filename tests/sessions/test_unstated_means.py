@@ -40,7 +40,7 @@ def opened(monkeypatch, **options) -> Session:
 def test_only_the_counts_are_paid(monkeypatch, statement):
     session = opened(monkeypatch)
     with pytest.raises(
-        UselessAnswer, match="may have no record.*Nothing was charged for the mean"
+        UselessAnswer, match=r"may have no record.*Nothing was charged for the mean"
     ) as refused:
         session.sql(statement)
     assert "isle" in str(refused.value)

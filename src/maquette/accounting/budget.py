@@ -414,6 +414,15 @@ def what_fits(ledger: Budget, left: Cost, *, delta: float) -> str:
     return "; ".join(offers)
 
 
+def pure_in_words(ledger: Budget, epsilon: float, *, pure: Cost, other: Cost) -> str:
+    """What a pure epsilon takes of a ledger with a delta, beside what it takes with that delta (`other`)."""
+    share, less = (percent_of(cost.units, ledger.total_units) for cost in (pure, other))
+    return (
+        f"a pure epsilon={epsilon:g} takes {share} of a total of {ledger}, because it holds without exception; with "
+        f"delta={ledger.delta:g} the same epsilon takes {less}"
+    )
+
+
 def percent_of(units: int, total: int, *, up: bool = False) -> str:
     """A part of a ledger: 12.3 %; small ones keep two digits. With `up` never less than it is."""
     exact = Fraction(100 * units, total) if total else Fraction(0)

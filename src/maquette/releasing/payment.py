@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -16,6 +18,7 @@ from maquette.accounting.budget import (
     Budget,
     Cost,
     percent_of,
+    pure_in_words,
     release_cost,
     what_fits,
 )
@@ -28,6 +31,7 @@ from maquette.errors import (
     LedgerError,
     MechanismError,
     MemoryLedgerWarning,
+    PureCostWarning,
     WeakPrivacyWarning,
 )
 from maquette.gate.handle import Table
@@ -172,20 +176,32 @@ def check_covered(request: Request, book: Ledger, key: str, prepared: Prepared) 
     if book.find(key) is not None:
         return
     advice = "; an earlier request can be repeated, which is free"
-    check_left("this release", book, cost, delta=request.budget.delta, advice=advice)
+    check_left("this release", book, cost, budget=request.budget, advice=advice)
     _check_slack(request, book, cost, prepared)
 
 
-def check_left(what: str, book: Ledger, cost: Cost, *, delta: float, advice: str = "") -> None:
-    """Refuse what costs more than the ledger has left, and say what fits."""
+def check_left(what: str, book: Ledger, cost: Cost, *, budget: Budget, advice: str = "") -> None:
+    """Refuse what costs more than the ledger has left, and say what fits; warn of a pure budget that takes much."""
     balance = book.balance()
     if cost.units > balance.left_units:
         raise BudgetExceeded(
-            refusal_of(what, book, cost) + what_fits(book.budget, balance.left, delta=delta) + advice,
+            refusal_of(what, book, cost) + what_fits(book.budget, balance.left, delta=budget.delta) + advice,
             unit=book.budget.unit,
             needed=cost.units / UNITS,
             left=balance.left_units / UNITS,
         )
+    warn_if_pure(book, budget, lambda one: release_cost(one, book.budget))
+
+
+def warn_if_pure(book: Ledger, budget: Budget, cost_of_budget: Callable[[Budget], Cost]) -> None:
+    """Say, before it is paid, how much of a ledger with a delta a pure budget takes, and how much less with a delta."""
+    if not budget.pure or book.budget.pure:
+        return
+    other = replace(budget, delta=book.budget.delta, accounting=book.budget.accounting)
+    words = pure_in_words(
+        book.budget, budget.epsilon, pure=cost_of_budget(budget), other=cost_of_budget(other)
+    )
+    warnings.warn(f"{words}; give it unless the promise has to be pure", PureCostWarning, stacklevel=4)
 
 
 def refusal_of(what: str, book: Ledger, cost: Cost) -> str:

@@ -134,7 +134,7 @@ def dump(release: Release) -> dict[str, Any]:
         "guarantee": {k: v for k, v in asdict(release.guarantee).items() if v is not None},
         "certificate": None if release.certificate is None else asdict(release.certificate),
         "spending": [asdict(payment) for payment in release.spending],
-        "account": None if release.account is None else asdict(release.account),
+        "account": None if release.account is None else _account(release.account),
         "receipts": [asdict(receipt) for receipt in release.receipts],
         "parameters": release.parameters,
         "notes": list(release.notes),
@@ -241,6 +241,11 @@ def plain(value: Any) -> Any:
 
 _UNPAID = {"law": "laplace", "epsilon": "0", "scale": None}
 """The form of a private number of records that nothing was paid for: noise without a finite scale."""
+
+
+def _account(account: Account) -> dict[str, Any]:
+    own = {} if account.delta is None else {"delta": account.delta}
+    return {name: value for name, value in asdict(account).items() if name != "delta"} | own
 
 
 def _size(size: Size) -> dict[str, Any]:

@@ -130,13 +130,16 @@ def environment(package: str) -> Environment:
 
 
 def account_in_words(account: Account, *, delta: float) -> str:
-    """Spent, reserved and left in percent, and the epsilon that one more release with this delta could have."""
+    """Spent, reserved and left in percent, and the epsilon that one more release could have at the total's delta.
+
+    `delta` is that of the release, which is the total's unless the account has another.
+    """
     total, spent, reserved = (round(x * UNITS) for x in (account.total, account.spent, account.reserved))
     left = 0 if account.left == 0 else total - spent - reserved
     parts = {"spent": spent, "reserved": reserved, "left": left}
     said = ", ".join(f"{percent_of(units, total)} {name}" for name, units in parts.items())
     unit = Unit(account.unit)
-    at = 0.0 if unit.is_pure else delta
+    at = 0.0 if unit.is_pure else delta if account.delta is None else account.delta
     return f"{said}; {wording.further(epsilon_for_units(left, unit, delta=at), at)}"
 
 
@@ -188,8 +191,8 @@ def _standing(release: Release) -> str | None:
     """The ledger in words, with the delta as a page writes it."""
     if release.account is None:
         return None
-    delta = release.budget.delta
-    text = account_in_words(release.account, delta=delta)
+    text = account_in_words(release.account, delta=release.budget.delta)
+    delta = release.budget.delta if release.account.delta is None else release.account.delta
     return text.replace(f"delta = {delta:g}", f"delta = {wording.small(delta)}") if delta else text
 
 

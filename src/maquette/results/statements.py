@@ -206,6 +206,8 @@ class Account:
     """Held by releases and sessions that had not ended; releases of versions before this field count it as spent."""
     opened: str | None = None
     """The head of the ledger's first entry, which tells it from others; unknown in releases of earlier versions."""
+    delta: float | None = None
+    """Of the ledger's total, where it is not that of the release; unknown in releases of earlier versions."""
 
     @property
     def left(self) -> float:

@@ -44,7 +44,7 @@ from maquette.mechanisms.session_plan import (
 from maquette.models.hypothesis import LOG_MIXING
 from maquette.questions.measurement import Size
 from maquette.questions.noise import law_at
-from maquette.releasing.payment import refusal_of
+from maquette.releasing.payment import refusal_of, warn_if_pure
 
 MECHANISMS = ("direct", "median", "pmw")
 AUTO = "auto"
@@ -317,6 +317,7 @@ def _check_covered(ledger: Ledger, rules: Rules) -> None:
     """Refuse a session that the ledger cannot pay for, and say which one it can."""
     balance, cost = ledger.balance(), rules.cost(ledger)
     if cost.units <= balance.left_units:
+        warn_if_pure(ledger, rules.budget, lambda budget: replace(rules, budget=budget).cost(ledger))
         return
 
     def fits(epsilon: float) -> bool:

@@ -201,8 +201,8 @@ class Session:
         A quantile is a search of up to 2 log2(cells) questions (`sessions/sums.py`). The columns are those of
         `Release.sql`; `forecast(statement)` says first what all cells take at most.
 
-        Guarantee: that of `ask`, and all cells or none: what they may take together is looked at before any is paid. A
-            mean of a group that may have no record, by its count, states no error, and its sum is not asked (UselessAnswer).
+        Guarantee: that of `ask`, and all cells or none: what they may take together is looked at before any is paid.
+            The mean of a group that may have no record, by its count, is refused before its sum is paid (UselessAnswer).
         """
         grouped = read_select(self._reader, statement)
         if at_most is not None:

@@ -103,6 +103,6 @@ def envelope_for(table: Table, payment: Payment, *, tag: str, about: Mapping[str
 def _reserve(book: Ledger, key: str, digest: str, budget: Budget, tag: str, facts: Mapping[str, Any]) -> None:
     cost = cost_of(budget, book)
     if book.find(key) is None:
-        check_left(f"this {tag}", book, cost, delta=budget.delta)
+        check_left(f"this {tag}", book, cost, budget=budget)
     body = {"ask": tag} | {name: value for name, value in facts.items() if name != "domain"}
     book.reserve(key, request=digest, tag=tag, cost=cost, body=body, envelope=True)
