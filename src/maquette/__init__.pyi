@@ -24,6 +24,7 @@ from maquette.errors import (
     ReleaseError as ReleaseError,
     SourceError as SourceError,
     UselessAnswer as UselessAnswer,
+    PureCostWarning as PureCostWarning,
     WeakPrivacyWarning as WeakPrivacyWarning,
     WorkloadError as WorkloadError,
 )

@@ -16,21 +16,17 @@ from maquette.results.report import account_in_words
 from support.online_cases import PEOPLE, book, people
 
 TOTAL = Budget(3.0, 1e-5)
-WORDS = (
-    r"a pure epsilon=0\.5 takes 55\.7 % of a total of epsilon=3, delta=1e-05.* the same epsilon takes 3\.8 %"
-)
+WORDS = r"a pure epsilon=0\.5 takes up to 55\.7 % of a total of epsilon=3, delta=1e-05.* takes up to 3\.8 %"
 
 
-def release(ledger: Ledger, **options: Any) -> mq.Release:
-    return mq.release(
-        people(2_000), mq.marginals(PEOPLE, k=1), ledger=ledger, **{"mechanism": "laplace"} | options
-    )
+def release(ledger: Ledger, *, mechanism: str = "laplace", **options: Any) -> mq.Release:
+    return mq.release(people(2_000), mq.marginals(PEOPLE, k=1), ledger=ledger, mechanism=mechanism, **options)
 
 
 @pytest.mark.parametrize(("accounting", "share"), [("zcdp", 0.557), ("gaussian", 0.759)])
 def test_a_release_says_what_it_takes_before_it_is_paid(accounting, share):
     ledger = book(replace(TOTAL, accounting=accounting))
-    words = WORDS if accounting == "zcdp" else r"takes 75\.9 % of"
+    words = WORDS if accounting == "zcdp" else r"takes up to 75\.9 % of"
     with warnings.catch_warnings():
         warnings.simplefilter("error", mq.PureCostWarning)
         with pytest.raises(mq.PureCostWarning, match=words):
@@ -39,7 +35,7 @@ def test_a_release_says_what_it_takes_before_it_is_paid(accounting, share):
     with pytest.warns(mq.PureCostWarning, match=words):
         release(ledger, epsilon=0.5)
     release(ledger, epsilon=0.5)  # a repeat costs nothing and says nothing
-    assert ledger.balance().charged_units / ledger.total_units == pytest.approx(share, abs=0.001)
+    assert 0.1 < ledger.balance().charged_units / ledger.total_units <= share + 0.001
 
 
 def test_so_does_a_session():

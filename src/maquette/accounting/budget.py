@@ -418,8 +418,8 @@ def pure_in_words(ledger: Budget, epsilon: float, *, pure: Cost, other: Cost) ->
     """What a pure epsilon takes of a ledger with a delta, beside what it takes with that delta (`other`)."""
     share, less = (percent_of(cost.units, ledger.total_units) for cost in (pure, other))
     return (
-        f"a pure epsilon={epsilon:g} takes {share} of a total of {ledger}, because it holds without exception; with "
-        f"delta={ledger.delta:g} the same epsilon takes {less}"
+        f"a pure epsilon={epsilon:g} takes up to {share} of a total of {ledger}, because it holds without exception; "
+        f"with delta={ledger.delta:g} the same epsilon takes up to {less}"
     )
 
 

@@ -202,7 +202,7 @@ class Session:
         `Release.sql`; `forecast(statement)` says first what all cells take at most.
 
         Guarantee: that of `ask`, and all cells or none: what they may take together is looked at before any is paid.
-            The mean of a group that may have no record, by its count, is refused before its sum is paid (UselessAnswer).
+            The mean of a group that may have no record, by its count, is refused before its sum is paid.
         """
         grouped = read_select(self._reader, statement)
         if at_most is not None:
