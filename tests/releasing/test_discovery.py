@@ -197,7 +197,9 @@ def test_a_domain_is_found_and_released_with(tmp_path):
     assert json.dumps(loaded.notes["discovery"]["epsilon"]) == "4.0"
     again = find(people(), place, columns={"id": "drop", "code": code})
     assert again.domain == domain
-    made = mq.release(mq.open(people(), domain=loaded), mq.marginals(loaded, 1), epsilon=1.0, ledger=place)
+    made = mq.release(
+        mq.open(people(), domain=loaded), mq.marginals(loaded, 1), epsilon=1.0, delta=1e-6, ledger=place
+    )
     assert made.answers is not None
     with mq.Ledger.open(place) as book:
         assert book.domain_fingerprint == domain.fingerprint
@@ -208,7 +210,9 @@ def test_a_domain_is_found_and_released_with(tmp_path):
         find(people(), place, epsilon=0.1)
     other = Domain((code,))
     with pytest.raises(LedgerError, match="another domain"):
-        mq.release(mq.open(people(), domain=other), mq.marginals(other, 1), epsilon=1.0, ledger=place)
+        mq.release(
+            mq.open(people(), domain=other), mq.marginals(other, 1), epsilon=1.0, delta=1e-6, ledger=place
+        )
 
 
 @pytest.mark.privacy
@@ -245,10 +249,10 @@ def test_before_the_domain_a_ledger_knows_its_table(tmp_path):
     changed = people().set_column(5, "code", pa.array(["a"] * 6000))
     table = mq.open(changed, domain=result.domain)
     with pytest.raises(LedgerError, match="belongs to another table"):
-        mq.release(table, mq.marginals(result.domain, 1), epsilon=1.0, ledger=place)
+        mq.release(table, mq.marginals(result.domain, 1), epsilon=1.0, delta=1e-6, ledger=place)
     order = np.random.default_rng(3).permutation(6000)
     shuffled = mq.open(people().take(pa.array(order)), domain=result.domain)
-    mq.release(shuffled, mq.marginals(result.domain, 1), epsilon=1.0, ledger=place)
+    mq.release(shuffled, mq.marginals(result.domain, 1), epsilon=1.0, delta=1e-6, ledger=place)
 
 
 def test_a_pure_ledger_finds_numbers_and_no_lists(tmp_path):
@@ -294,11 +298,11 @@ def test_persons_find_a_domain(tmp_path):
     assert result.domain["ward"].categories == ("a", "b", "c")
     assert result.domain["days"].bounds[1] == 29.5
     table = mq.open(data, domain=result.domain, person="who", rows_per_person=2)
-    made = mq.release(table, mq.marginals(result.domain, 1), epsilon=1.0, ledger=tmp_path / "l")
+    made = mq.release(table, mq.marginals(result.domain, 1), epsilon=1.0, delta=1e-6, ledger=tmp_path / "l")
     assert made.persons == Persons("who", 2)
     plain = mq.open(data, domain=result.domain)
     with pytest.raises(LedgerError, match="protects persons"):
-        mq.release(plain, mq.marginals(result.domain, 1), epsilon=1.0, ledger=tmp_path / "l")
+        mq.release(plain, mq.marginals(result.domain, 1), epsilon=1.0, delta=1e-6, ledger=tmp_path / "l")
 
 
 def test_what_makes_no_sense_is_refused(tmp_path):
@@ -316,7 +320,7 @@ def test_what_makes_no_sense_is_refused(tmp_path):
     assert not (tmp_path / "l").exists()
     place = tmp_path / "plain.ledger"
     domain = Domain((Attribute("code", Kind.CATEGORICAL, categories=("a", "b")),))
-    mq.release(mq.open(table, domain=domain), mq.marginals(domain, 1), epsilon=1.0, ledger=place)
+    mq.release(mq.open(table, domain=domain), mq.marginals(domain, 1), epsilon=1.0, delta=1e-6, ledger=place)
     with pytest.raises(LedgerError, match="has a domain already"):
         find(table, place, total_epsilon=None, total_delta=None)
     with pytest.raises(mq.BudgetExceeded, match="this discovery needs"):

@@ -165,7 +165,11 @@ def test_a_domain_is_found_in_the_cluster(session: Any, people: Path, tmp_path: 
     again = mq.discover(people, total_epsilon=8.0, total_delta=1e-5, **settings)
     assert again.domain == found.domain
     made = mq.release(
-        mq.open(frame, domain=found.domain), mq.marginals(found.domain, 1), epsilon=1.0, ledger=place
+        mq.open(frame, domain=found.domain),
+        mq.marginals(found.domain, 1),
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=place,
     )
     assert made.answers is not None
 
