@@ -1,5 +1,7 @@
 """Spark, on a real standalone cluster: the local reader's answers, through a session and through Connect."""
 
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 import json
