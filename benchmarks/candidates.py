@@ -54,7 +54,7 @@ def _compare(name: str, table: mq.Table, workload: Any) -> list[dict[str, Any]]:
             own = _release(table, workload, EPSILON, rows=size)
             errors.setdefault(("sculpt's own rows", size), []).append(_largest(own.database, workload, exact))
         earlier = _release(table, workload, 0.8 * EPSILON)
-        proposals = {m: mq.small_databases(earlier, [m], each=EACH, workload=workload)[:-1] for m in SIZES}
+        proposals = {m: mq.small_databases(earlier, [m], each=EACH, workload=workload) for m in SIZES}
         together = [one for listed in proposals.values() for one in listed]
         for size, listed in (*proposals.items(), ("all sizes", together)):
             chosen = mq.choose(

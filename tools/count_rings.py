@@ -26,6 +26,7 @@ TOLERANCE = 0.10
 RINGS: dict[int, tuple[str, ...]] = {
     0: (
         "errors",
+        "_arguments",
         "_check",
         "_digest",
         "_html",

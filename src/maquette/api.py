@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from maquette._arguments import checks_arguments
 from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.events import Receipt
 from maquette.accounting.ledger import Entry, Ledger
@@ -58,6 +59,7 @@ UNCERTIFIED = (
 )
 
 
+@checks_arguments
 def release(
     table: Table,
     queries: Queries,

@@ -151,3 +151,13 @@ def test_here_names_are_exchanged_in_one_step(tmp_path):
     with pytest.raises(FileNotFoundError):
         replacing._exchange(tmp_path / "a", tmp_path / "absent")
     assert os.listdir(tmp_path / "b") == ["a"]
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
+    place = tmp_path / "pipe"
+    os.mkfifo(place)
+    reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+    replacing.write_text(place, "report")
+    assert os.read(reader, 100) == b"report"
+    os.close(reader)
+    assert place.is_fifo()

@@ -115,7 +115,7 @@ def test_queries_of_every_class_are_taken_one_at_a_time(monkeypatch):
     mixed = session.ask(weights(PEOPLE, half))
     assert mixed.kind == "paid"
     assert abs(mixed.value - 0.5) < 0.2
-    with pytest.raises(ParameterError, match="predicate or one query"):
+    with pytest.raises(ParameterError, match="expected query to be a text or a class of queries"):
         session.ask(3)
 
 

@@ -1,5 +1,8 @@
 """Sessions that start from a release: cheaper, never less careful."""
 
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportOptionalMemberAccess=false, reportPossiblyUnboundVariable=false
+
 import math
 from dataclasses import replace
 
@@ -105,7 +108,7 @@ def test_what_is_no_prior(monkeypatch):
     for wrong, words in [
         (answers_only, "no rows"),
         (marked, "is not private"),
-        (prior.rows, "expected a release"),
+        (prior.rows, "expected prior to be a Release"),
     ]:
         with pytest.raises(ParameterError, match=words):
             mq.session(table, epsilon=1.0, prior=wrong)

@@ -43,7 +43,7 @@ def test_one_draw_decides_among_small_databases_for_conjunctions_beyond_six_bits
     table, rows, ledger, made = released
     workload = conjunctions(DOMAIN, 3)
     proposals = mq.small_databases(made, [50, 200, 1000], each=2, workload=workload)
-    assert [one.m for one in proposals[:-1]] == [50, 50, 200, 200, 1000, 1000]
+    assert [one.m for one in proposals] == [50, 50, 200, 200, 1000, 1000]
     spent = ledger.balance().charged_units
     chosen = mq.choose(
         table, proposals, score="database", workload=workload, epsilon=1.0, beta=0.001, ledger=ledger
@@ -52,7 +52,8 @@ def test_one_draw_decides_among_small_databases_for_conjunctions_beyond_six_bits
     errors = [largest(one, rows, workload) for one in proposals]
     assert errors[chosen.index] <= min(errors) + (chosen.regret + 1) / len(rows)
     assert max(errors) > min(errors) + chosen.regret / len(rows)  # so that the draw had something to decide
-    assert mq.small_databases(made, [50], each=1)[0].m == 50
+    assert [one.m for one in mq.small_databases(made, [50], each=1)] == [50]
+    assert mq.small_databases(made, [50, made.database.m], each=1)[-1] is made.database
 
 
 def test_a_release_without_rows_proposes_nothing(released):

@@ -1,5 +1,8 @@
 """A stream against a threshold: what is above and below is said right, only positives are used up, restarts go on."""
 
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOperatorIssue=false
+# pyright: reportOptionalMemberAccess=false, reportPossiblyUnboundVariable=false
+
 from __future__ import annotations
 
 import math
@@ -124,7 +127,7 @@ def test_values_are_within_their_width_as_often_as_stated(unit, price):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"threshold": 1.5}, "whole number of records"),
+        ({"threshold": 1.5}, "whole number"),
         ({"positives": 0}, "positives"),
         ({"questions": 0}, "questions"),
         ({"beta": 1}, "beta"),

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self, cast
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Cost, Unit
 from maquette.accounting.conversions import rho_of_bounded_range, rho_of_gaussian
 from maquette.errors import MechanismError, ParameterError
@@ -41,6 +42,7 @@ class Receipt:
         return self.sequence
 
     @classmethod
+    @checks_arguments
     def parse(cls, text: str) -> Receipt:
         """The receipt of its text form, "17:9f86d0..."."""
         if not re.fullmatch(r"[1-9][0-9]{0,17}:[0-9a-f]{64}", text):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.accounting.ledger import Ledger
 from maquette.errors import ReleaseError, WorkloadError
 from maquette.gate.handle import Table, exact_answers, is_table_of
@@ -310,6 +311,7 @@ FAR = 40
 """Standard deviations of the released number of records that no table of the release is away from it."""
 
 
+@checks_arguments
 def evaluate(release: Release, table: Table, *, ledger: Ledger | str | Path | None = None) -> Evaluation:
     """True errors of a release per group of its workload, of its answers and of its rows.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maquette import _check
 from maquette.cli import console
 from maquette.cli.console import complain
 from maquette.cli.options import (
@@ -201,7 +202,7 @@ def _check_readable(declared: Domain, text: str) -> None:
 
 def _read(declared: Domain, file: Path) -> list[str]:
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = _check.read_text(file, encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ParameterError(f"cannot read the questions in {file}: {why}") from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maquette import _check
 from maquette.cli import console
 from maquette.cli.options import AsJson, Workload, grouped
 from maquette.errors import WorkloadError
@@ -95,7 +96,7 @@ def _log2(count: int) -> str:
 
 def _read_matrix(path: Path) -> list[list[str]]:
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = _check.read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise WorkloadError(f"cannot read the matrix {path}: {error}") from None
     return [[entry.strip() for entry in line.split(",")] for line in lines if line.strip()]

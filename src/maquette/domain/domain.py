@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from maquette import _check, _html
+from maquette._arguments import checks_arguments
 from maquette.domain.attribute import Attribute
 from maquette.domain.constraint import Constraint, Rule, resolve
 from maquette.errors import DomainError, ParameterError
@@ -57,6 +58,7 @@ class Domain:
             check_consistent(self.attributes, self.rules)
 
     @classmethod
+    @checks_arguments
     def load(cls, path: str | Path) -> Domain:
         """Read a domain file (JSON)."""
         from maquette.domain.file import read
@@ -64,6 +66,7 @@ class Domain:
         return read(Path(path))
 
     @classmethod
+    @checks_arguments
     def from_dict(cls, data: dict[str, Any]) -> Domain:
         """A domain from the parsed form of its file."""
         from maquette.domain.file import parse
@@ -81,6 +84,7 @@ class Domain:
             data["constraints"] = [constraint.spec() for constraint in self.constraints]
         return data | {key: note for key, note in self.notes.items() if key not in _FILE_KEYS}
 
+    @checks_arguments
     def save(self, path: str | Path) -> None:
         """Write a domain file."""
         from maquette.domain.file import to_text
@@ -138,7 +142,9 @@ class Domain:
     def index(self, name: str) -> int:
         """The position of an attribute."""
         if name not in self:
-            raise DomainError(f"unknown attribute '{name}'; the domain has {', '.join(self.names)}")
+            raise DomainError(
+                f"unknown attribute {_check.shown(name)}; the domain has {', '.join(self.names)}"
+            )
         return self._places[name]
 
     def __contains__(self, name: object) -> bool:
@@ -150,6 +156,7 @@ class Domain:
     def __len__(self) -> int:
         return len(self.attributes)
 
+    @checks_arguments
     def cells(self, names: Iterable[str]) -> int:
         """How many cells the table over these attributes has."""
         sizes, listed = self._sizes, list(names)
@@ -158,6 +165,7 @@ class Domain:
         except KeyError:
             return math.prod(self[name].size for name in listed)  # says which one is unknown
 
+    @checks_arguments
     def project(self, names: Iterable[str]) -> Domain:
         """The smaller universe over some attributes, in the given order, with the constraints on them alone."""
         order = tuple(names)

@@ -68,7 +68,7 @@ class DomainFile(BaseModel):
 def read(path: Path) -> Domain:
     """Read a domain file; every complaint names the file and the attribute."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = _check.read_text(path)
     except FileNotFoundError:
         raise DomainError(
             f"no domain file at {path}; write one with: maquette domain draft TABLE -o {path}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from maquette import _html
+from maquette._arguments import checks_arguments
 from maquette.domain import Domain, Persons
 from maquette.errors import DomainError, ParameterError, SourceError
 
@@ -65,10 +66,11 @@ class Table:
         return _html.table(self.name, ("attribute", "kind", "cells"), rows, head=head)
 
 
+@checks_arguments
 def open(  # noqa: A001  (the public word for it, used as mq.open)
     source: Any,
-    *,
     domain: Domain,
+    *,
     name: str | None = None,
     table: str | None = None,
     query: str | None = None,
@@ -88,7 +90,6 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     rows, `person` names the column that says whose row it is: everything then protects whole persons, and at most
     `rows_per_person` rows of each count (`docs/people.md`).
     """
-    _check_domain(domain)
     if not domain.reviewed and not allow_unreviewed:
         raise DomainError(
             "this domain is an unreviewed draft: its lists and bounds may come from the private rows; go through "
@@ -115,6 +116,7 @@ def open(  # noqa: A001  (the public word for it, used as mq.open)
     )
 
 
+@checks_arguments
 def draft(
     source: Any,
     *,
@@ -137,10 +139,11 @@ def draft(
     )
 
 
+@checks_arguments
 def fit_report(
     source: Any,
-    *,
     domain: Domain,
+    *,
     table: str | None = None,
     query: str | None = None,
     delimiter: str = ",",
@@ -151,7 +154,6 @@ def fit_report(
     Says for each column how many values are not declared or outside the bounds, how many are missing, and in which
     cell they are counted. A text file that is not in its encoding is refused with the place.
     """
-    _check_domain(domain)
     from maquette.vault import fit
 
     return fit.fit_report(source, domain, table=table, query=query, delimiter=delimiter, encoding=encoding)
@@ -186,13 +188,6 @@ def encode(domain: Domain, columns: Mapping[str, Sequence[str]]) -> dict[str, ND
     from maquette.vault.coding import coders
 
     return {name: coder.code(text_array(columns[name])) for name, coder in coders(domain).items()}
-
-
-def _check_domain(domain: object) -> None:
-    if not isinstance(domain, Domain):
-        raise ParameterError(
-            f"expected domain to be a Domain, got {type(domain).__name__}; use Domain.load(path)"
-        )
 
 
 # The one look at a private table that nobody pays for: exact answers, for the person who holds the table anyway.

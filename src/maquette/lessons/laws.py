@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.errors import ParameterError
 
 Variant = Literal[
@@ -20,6 +22,8 @@ Variant = Literal[
     "no cap and no scaling",
     "shows the compared value",
 ]
+MAX_TOY = 10**6
+"""Weights, databases or rows of a lesson."""
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 """The right one first, then four that were published and are wrong."""
 
@@ -52,6 +56,7 @@ class Law:
         return [{"outcome": str(o), "here": a, "there": b, "log ratio": r} for o, a, b, r in lines]
 
 
+@checks_arguments
 def exponential(
     scores: Sequence[float],
     neighbour: Sequence[float],
@@ -68,6 +73,24 @@ def exponential(
     return Law(tuple(range(len(scores))), here, there, epsilon, "candidate")
 
 
+def toy(table: Sequence[float], queries: Sequence[Sequence[float]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The counts of a toy table and a row of weights for each query, as arrays that fit each other."""
+    counts = np.asarray(table, dtype=float)
+    if counts.ndim != 1 or len(counts) < 2 or not (counts >= 0).all() or not 0 < counts.sum() < math.inf:
+        raise ParameterError(
+            "expected a table as counts of two cells at least, none below 0 and not all of them 0"
+        )
+    if not len(queries) or any(np.shape(row) != counts.shape for row in queries):
+        raise ParameterError(f"expected queries, each with a weight for every one of {len(counts)} cells")
+    if len(queries) * len(counts) > MAX_TOY:
+        raise ParameterError(f"expected at most {MAX_TOY:,} weights: lessons are for toys")
+    matrix = np.asarray(queries, dtype=float)
+    if not (np.abs(matrix) <= 1).all():
+        raise ParameterError("expected weights between -1 and 1")
+    return counts, matrix
+
+
+@checks_arguments
 def smalldb(
     table: Sequence[int],
     neighbour: Sequence[int],
@@ -78,7 +101,13 @@ def smalldb(
 ) -> Law:
     """SmallDB over all multisets of `rows` rows: the score is minus the largest error in counts, of sensitivity 1."""
     _check.whole(rows=rows)
-    matrix = np.asarray(queries, dtype=float)
+    _, matrix = toy(table, queries)
+    toy(neighbour, queries)
+    count = math.comb(matrix.shape[1] + min(rows, MAX_TOY) - 1, min(rows, MAX_TOY))
+    if count > MAX_TOY:
+        raise ParameterError(
+            f"{count:,} databases are more than the {MAX_TOY:,} of a lesson; take fewer rows or cells"
+        )
     databases = [
         tuple(np.bincount(chosen, minlength=matrix.shape[1]).tolist())
         for chosen in itertools.combinations_with_replacement(range(matrix.shape[1]), rows)
@@ -92,6 +121,7 @@ def smalldb(
     return Law(tuple(databases), law.here, law.there, epsilon, "small database, rows in each cell")
 
 
+@checks_arguments
 def sparse_vector(
     scores: Sequence[int],
     neighbour: Sequence[int],
@@ -111,8 +141,6 @@ def sparse_vector(
     wide = {"right": 4 * cap / epsilon, "shows the compared value": 4 * cap / epsilon}
     if variant in ("noise not scaled by the cap", "no cap and no scaling"):
         wide[variant] = 2 / epsilon
-    elif variant not in ("right", "shows the compared value", "no noise on the tests"):
-        raise ParameterError(f"unknown variant {variant!r}")
     uncapped = variant in ("no cap and no scaling", "no noise on the tests")
     stream = _Stream(threshold, 2 / epsilon, wide.get(variant), None if uncapped else cap)
     if variant == "shows the compared value":

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from maquette._arguments import checks_arguments
 from maquette.errors import ParameterError
 from maquette.lessons.laws import Law
 from maquette.lessons.traces import Attack, Question, Round, Sampling, Test
@@ -20,6 +21,7 @@ _CONFIG = {"font": "system-ui, sans-serif", "background": "white", "view": {"str
 Shown = Law | Sampling | Sequence[Round] | Sequence[Attack] | Sequence[Test] | Sequence[Question]
 
 
+@checks_arguments
 def picture(what: Shown, *, title: str = "") -> dict[str, Any]:
     """A law with its neighbour's, a run or trace, samples against their bound, or an attack."""
     if isinstance(what, Law):
@@ -184,6 +186,7 @@ MAX_STEPS = 200
 _INK, _BAR, _GOAL, _ALERT = "#334155", "#60a5fa", "#0f172a", "#c2410c"
 
 
+@checks_arguments
 def animation(
     trace: Sequence[Round] | Sequence[Question] | Sequence[Test],
     *,
@@ -244,6 +247,8 @@ def _page(title: str, drawing: list[str], words: Sequence[str]) -> str:
 def _bars(hypotheses: Sequence[Sequence[float]], table: Sequence[float] | None) -> list[str]:
     """One bar per cell, whose height follows the hypothesis; a mark where the table's share is."""
     cells = len(hypotheses[0])
+    if table is not None and (len(table) != cells or min(table) < 0 or not 0 < sum(table) < math.inf):
+        raise ParameterError(f"expected the table of this run: counts of {cells} cells, not all of them 0")
     shares = [] if table is None else [one / sum(table) for one in table]
     top = max([max(one) for one in hypotheses] + shares)
     room, floor = HEIGHT - TOP - BOTTOM, HEIGHT - BOTTOM

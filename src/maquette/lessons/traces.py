@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.errors import ParameterError
+from maquette.lessons.laws import MAX_TOY, toy
 from maquette.theory import existence, online
 
 
@@ -33,12 +35,14 @@ class Test:
     """Answers above that are left after this one."""
 
 
+@checks_arguments
 def sparse_vector_run(
     counts: Sequence[int], *, threshold: int, epsilon: float = 1.0, cap: int = 1, seed: int = 0
 ) -> list[Test]:
     """A sparse vector over a stream of counts, until `cap` were above; half of epsilon for each kind of noise."""
     _check.positive(epsilon=epsilon)
     _check.whole(cap=cap)
+    _check.whole(least=0, seed=seed)
     rng = np.random.default_rng(seed)
     noisy_threshold = threshold + _laplace(rng, 2 / epsilon)
     trace: list[Test] = []
@@ -73,6 +77,7 @@ class Question:
     """After the question."""
 
 
+@checks_arguments
 def private_multiplicative_weights(
     table: Sequence[float],
     queries: Sequence[Sequence[float]],
@@ -85,7 +90,8 @@ def private_multiplicative_weights(
 
     Accuracy: every answer is within that plan's `error`, except with probability beta.
     """
-    counts, matrix = np.asarray(table, dtype=float), np.asarray(queries, dtype=float)
+    counts, matrix = toy(table, queries)
+    _check.whole(least=0, seed=seed)
     n, truth = float(counts.sum()), counts / counts.sum()
     plan = pmw_plan(table, queries, epsilon=epsilon, beta=beta)
     rng = np.random.default_rng(seed)
@@ -113,12 +119,14 @@ def private_multiplicative_weights(
     return trace
 
 
+@checks_arguments
 def pmw_plan(
     table: Sequence[float], queries: Sequence[Sequence[float]], *, epsilon: float, beta: float
 ) -> online.Pmw:
     """What a trace of PMW runs with: threshold, scales of noise, how many answers may be paid for, the error."""
-    if len(table) < 2 or not len(queries):
-        raise ParameterError("expected a table with two cells at least, and queries")
+    _check.positive(epsilon=epsilon)
+    _check.fraction(beta=beta)
+    toy(table, queries)
     return online.pmw(
         unit="epsilon",
         price=epsilon,
@@ -131,7 +139,9 @@ def pmw_plan(
 
 def _laplace(rng: np.random.Generator, scale: float) -> int:
     """Discrete Laplace noise: the difference of two geometric numbers."""
-    p = 1 - math.exp(-1 / scale)
+    if not 1e-9 < scale < 1e9:
+        raise ParameterError(f"expected noise of a scale between 1e-9 and 1e9 records, got {scale:g}")
+    p = -math.expm1(-1 / scale)
     return int(rng.geometric(p)) - int(rng.geometric(p))
 
 
@@ -152,6 +162,7 @@ class Round:
     """After the update."""
 
 
+@checks_arguments
 def multiplicative_weights(
     table: Sequence[float], queries: Sequence[Sequence[float]], *, gap: float = 0.05, rounds: int = 1000
 ) -> list[Round]:
@@ -160,8 +171,9 @@ def multiplicative_weights(
     Accuracy: at most ln|X| / (2 gap^2) updates at step 4 gap (`theory.multiplicative.updates`).
     """
     _check.positive(gap=gap)
-    truth = np.asarray(table, dtype=float) / sum(table)
-    matrix = np.asarray(queries, dtype=float)
+    _check.whole(least=0, rounds=rounds)
+    counts, matrix = toy(table, queries)
+    truth = counts / counts.sum()
     hypothesis = np.full(len(truth), 1 / len(truth))
     trace: list[Round] = []
     for number in range(1, rounds + 1):
@@ -186,15 +198,18 @@ class Sampling:
     bound: float
     """Some sample is within this: sqrt(ln(2k) / (2m))."""
 
+    @checks_arguments
     def share_within(self, alpha: float) -> float:
         """Of the trials."""
         return sum(one <= alpha for one in self.largest) / len(self.largest)
 
+    @checks_arguments
     def promised_within(self, alpha: float, queries: int) -> float:
         """What Hoeffding and the union bound promise: 1 - 2k exp(-2 m alpha^2), at least 0."""
         return max(0.0, 1 - 2 * queries * math.exp(-2 * self.rows * alpha**2))
 
 
+@checks_arguments
 def sampling(
     table: Sequence[float],
     queries: Sequence[Sequence[float]],
@@ -205,8 +220,11 @@ def sampling(
 ) -> Sampling:
     """The argument behind SmallDB: draw m rows of the table at random, and look at the worst query."""
     _check.whole(rows=rows, trials=trials)
-    truth = np.asarray(table, dtype=float) / sum(table)
-    matrix = np.asarray(queries, dtype=float)
+    _check.whole(least=0, seed=seed)
+    counts, matrix = toy(table, queries)
+    truth = counts / counts.sum()
+    if rows > MAX_TOY or trials * len(truth) > MAX_TOY:
+        raise ParameterError(f"expected at most {MAX_TOY:,} rows and cells of trials: lessons are for toys")
     samples = np.random.default_rng(seed).multinomial(rows, truth, size=trials) / rows
     largest = np.abs((samples - truth) @ matrix.T).max(axis=1)
     bound = existence.sampling(rows=rows, log_queries=math.log(len(matrix)))
@@ -223,11 +241,17 @@ class Attack:
     """Share of the secret bits that were guessed right; 1/2 is guessing."""
 
 
+@checks_arguments
 def reconstruction(
     *, people: int = 40, queries: int = 160, noises: Sequence[float] = (0, 1, 2, 4, 8, 16), seed: int = 0
 ) -> list[Attack]:
     """Random counts of a secret bit, attacked by least squares (Dinur and Nissim 2003): little noise is no shield."""
     _check.whole(people=people, queries=queries)
+    _check.whole(least=0, seed=seed)
+    if people * queries > MAX_TOY:
+        raise ParameterError(f"expected at most {MAX_TOY:,} answers of people: lessons are for toys")
+    for noise in noises:
+        _check.not_negative(noise=noise)
     rng = np.random.default_rng(seed)
     secret = rng.integers(0, 2, people)
     matrix = rng.integers(0, 2, (queries, people))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.domain import Domain
 from maquette.errors import ReleaseError
 from maquette.queries import condition
@@ -55,6 +56,7 @@ class SmallDatabase:
     def m(self) -> int:
         return len(next(iter(self.columns.values())))
 
+    @checks_arguments
     def answer(self, queries: Queries) -> Answers:
         """Exact fractions of the rows."""
         check_size(queries.count)
@@ -67,6 +69,7 @@ class SmallDatabase:
             np.multiply(piece.on_rows(self.columns), factor, out=place, casting="unsafe")
         return Answers(numerators, denominator)
 
+    @checks_arguments
     def answer_all(self, queries: Queries) -> Answers:
         """The same, or answers on demand where there are too many to list."""
         if queries.count > MAX_ANSWERS:

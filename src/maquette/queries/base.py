@@ -15,12 +15,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette import _html
+from maquette import _check, _html
+from maquette._arguments import checks_arguments
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 
@@ -52,13 +54,15 @@ def check_size(count: int) -> None:
 def check_whole(value: object, *, least: int, most: int, what: str) -> None:
     """A whole number within its range?"""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise WorkloadError(f"expected {what} from {least} to {most}, got {value!r}")
+        raise WorkloadError(f"expected {what} from {least} to {most}, got {_check.shown(value)}")
 
 
 def check_index(index: int, count: int) -> None:
     """Is there a query of this number?"""
-    if not 0 <= index < count:
-        raise WorkloadError(f"expected the number of a query from 0 to {count - 1}, got {index}")
+    if not isinstance(index, Integral) or not 0 <= index < count:
+        raise WorkloadError(
+            f"expected the number of a query from 0 to {count - 1}, got {_check.shown(index)}"
+        )
 
 
 Margin = tuple[str, ...]
@@ -151,6 +155,7 @@ class Queries(ABC):
         """The attributes that the queries look at, in domain order."""
 
     @abstractmethod
+    @checks_arguments
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Sensitivities of the whole vector of answers, in counts; never too small."""
 
@@ -177,6 +182,7 @@ class Queries(ABC):
         """How many elementary steps `distances` takes per pair of records."""
         return self.count
 
+    @checks_arguments
     def twins(self, name: str) -> NDArray[np.int64]:
         """A label for each cell of an attribute; the queries do not tell cells of one label apart."""
         return np.arange(self.domain[name].size, dtype=np.int64)
@@ -291,7 +297,9 @@ class Part:
 
     def __post_init__(self) -> None:
         if not _is_positive(self.weight):
-            raise WorkloadError(f"expected the weight of a part > 0 and finite, got {self.weight!r}")
+            raise WorkloadError(
+                f"expected the weight of a part > 0 and finite, got {_check.shown(self.weight)}"
+            )
 
 
 def _is_positive(weight: object) -> bool:

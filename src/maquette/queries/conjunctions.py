@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette._arguments import checks, checks_arguments
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
@@ -75,6 +76,7 @@ class Conjunctions(TableQueries):
         closed = sum(1 for name in self.over if self.domain[name].size == 2)
         return self.count - (closed if self.literals else 0)
 
+    @checks_arguments
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """A record with all second cells satisfies one conjunction per set of attributes, its opposite another."""
         distance = sum(math.comb(len(self.over), j) for j in range(1, self.width + 1))
@@ -184,6 +186,7 @@ class Conjunctions(TableQueries):
         return " AND ".join(names.code_text(self.domain[name], code) for name, code in pairs)
 
 
+@checks("domain", "literals", lists=["attributes"])
 def conjunctions(
     domain: Domain, width: int, *, literals: bool = False, attributes: Iterable[str] | None = None
 ) -> Conjunctions:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.errors import ParameterError, WorkloadError
 from maquette.queries.base import MAX_SUM, Margin, Queries
 from maquette.queries.condition import all_cells
@@ -188,11 +189,13 @@ class Dimension:
     is_complete: bool = True
     """False where the search was broken off: `value` is then a lower bound."""
 
+    @checks_arguments
     def labelling(self, position: int) -> tuple[int, ...]:
         """The labels that the query `witnesses[position]` gives to the points."""
         return tuple(position >> j & 1 for j in range(self.value))
 
 
+@checks_arguments
 def vc_dimension(queries: Queries | Matrix) -> Dimension:
     """The VC dimension of a class of counting queries, given as a class or as a 0/1 matrix (queries down).
 
@@ -203,25 +206,32 @@ def vc_dimension(queries: Queries | Matrix) -> Dimension:
         raise WorkloadError(
             "the VC dimension is for counting queries; use fat_shattering_dimension with a gamma"
         )
-    if not isinstance(queries, Queries) and not _is_binary(queries):
+    if not isinstance(queries, Queries) and not is_binary(queries):
         raise WorkloadError(
             "the VC dimension needs weights 0 and 1; use fat_shattering_dimension with a gamma"
         )
     return search_dimension(queries, HALF)
 
 
+@checks_arguments
 def fat_shattering_dimension(queries: Queries | Matrix, gamma: Number) -> Dimension:
     """The fat-shattering dimension at margin gamma, in exact rational arithmetic.
 
     Floating-point numbers are read as the decimals they print as: 0.1 is one tenth, so ties at the margin are what
     one sees. For counting queries it is the VC dimension, whatever gamma.
     """
+    return search_dimension(queries, margin_of(gamma))
+
+
+def margin_of(gamma: Number) -> Fraction:
+    """A margin as an exact number; at most 1/2, for weights are between 0 and 1."""
     margin = rational(gamma, "gamma")
     if not 0 < margin <= HALF:
-        raise ParameterError(f"expected 0 < gamma <= 1/2, got gamma={gamma!r}")
-    return search_dimension(queries, margin)
+        raise ParameterError(f"expected 0 < gamma <= 1/2, got gamma={_check.shown(gamma)}")
+    return margin
 
 
+@checks_arguments
 def shatters(
     queries: Queries | Matrix,
     points: Sequence[Any],
@@ -233,19 +243,44 @@ def shatters(
 
     Points are column numbers of a matrix, or codes of the class's attributes. Levels are 1/2 unless given.
     """
-    margin = rational(gamma, "gamma")
+    margin = margin_of(gamma)
     numerators, denominator = matrix(queries)
     if isinstance(queries, Queries):
-        shape = tuple(queries.domain[name].size for name in queries.attributes)
-        columns = [int(np.ravel_multi_index(tuple(point), shape)) for point in points]
+        columns = [_cell(queries, point) for point in points]
     else:
-        columns = [int(point) for point in points]
+        columns = [_column(point, numerators.shape[1]) for point in points]
+    if len(columns) > MAX_WITNESS_DIMENSION:
+        raise ParameterError(f"expected at most {MAX_WITNESS_DIMENSION} points, got {len(columns):,}")
     thresholds = [HALF] * len(columns) if levels is None else [rational(level, "level") for level in levels]
+    if len(thresholds) != len(columns):
+        raise ParameterError(f"expected a level for each of {len(columns)} points, got {len(thresholds)}")
     splits = [
         _split(numerators[:, column], denominator, level, margin)
         for column, level in zip(columns, thresholds, strict=True)
     ]
     return labels_of(splits, len(numerators))
+
+
+def _cell(queries: Queries, point: Any) -> int:
+    """The number of a cell that is given by its codes."""
+    sizes = [queries.domain[name].size for name in queries.attributes]
+    codes = tuple(cast("Sequence[Any]", point)) if isinstance(point, (list, tuple)) else ()
+    fits = [_check.is_whole(code) and 0 <= code < size for code, size in zip(codes, sizes, strict=False)]
+    if not isinstance(point, (list, tuple)) or len(codes) != len(sizes) or not all(fits):
+        raise ParameterError(
+            f"expected a point as codes of {', '.join(queries.attributes) or 'no attribute'}, each from 0 and below "
+            f"{', '.join(map(str, sizes)) or '0'}, got {_check.shown(cast('object', point))}"
+        )
+    return int(np.ravel_multi_index(codes, tuple(sizes))) if sizes else 0
+
+
+def _column(point: Any, columns: int) -> int:
+    """The number of a column of a matrix; none is counted from the end."""
+    if not _check.is_whole(point) or not 0 <= point < columns:
+        raise ParameterError(
+            f"expected points as columns of the matrix, from 0 and below {columns:,}, got {_check.shown(point)}"
+        )
+    return point
 
 
 def matrix(queries: Queries | Matrix) -> tuple[NDArray[Any], int]:
@@ -258,9 +293,11 @@ def matrix(queries: Queries | Matrix) -> tuple[NDArray[Any], int]:
 def rational(value: Number, name: str) -> Fraction:
     """The exact value of a number as it prints."""
     try:
-        return Fraction(value) if isinstance(value, (int, str, Fraction)) else Fraction(repr(float(value)))
-    except (ValueError, OverflowError, ZeroDivisionError, TypeError):
-        raise ParameterError(f"expected {name} to be a finite number, got {value!r}") from None
+        if isinstance(value, str):
+            return _check.exact(value)
+        return Fraction(value) if isinstance(value, (int, Fraction)) else Fraction(repr(float(value)))
+    except (ValueError, OverflowError, TypeError):
+        raise ParameterError(f"expected {name} to be a finite number, got {_check.shown(value)}") from None
 
 
 def search_dimension(queries: Queries | Matrix, gamma: Fraction, *, effort: int | None = None) -> Dimension:
@@ -357,6 +394,9 @@ def _given_matrix(entries: Matrix) -> tuple[NDArray[Any], int]:
     return np.array(numerators, dtype=np.int64 if small else object).reshape(array.shape), denominator
 
 
-def _is_binary(entries: Matrix) -> bool:
-    array = np.asarray(entries, dtype=object)
-    return all(value in (0, 1) for value in array.ravel().tolist())
+def is_binary(entries: Matrix) -> bool:
+    """Are all weights 0 or 1, however they are written?"""
+    values = cast("list[Number]", np.asarray(entries, dtype=object).ravel().tolist())
+    return len(values) <= MAX_SEARCHED_WEIGHTS and all(
+        rational(value, "weight") in (0, 1) for value in values
+    )

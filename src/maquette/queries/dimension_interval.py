@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import cast
 
 import numpy as np
 
-from maquette.errors import ParameterError, WorkloadError
+from maquette import _check
+from maquette._arguments import checks_arguments
+from maquette.errors import WorkloadError
 from maquette.queries import dimension
 from maquette.queries.base import Queries
 from maquette.queries.conjunctions import Conjunctions
-from maquette.queries.dimension import HALF, MAX_SEARCHED_WEIGHTS, Dimension, Matrix, Number
+from maquette.queries.dimension import HALF, Dimension, Matrix, Number
 from maquette.queries.halfspaces import Halfspaces
 from maquette.queries.marginals import Marginals
 from maquette.queries.predicates import Boxes
@@ -42,6 +43,7 @@ class DimensionInterval:
         return self.low.value == self.high
 
 
+@checks_arguments
 def dimension_interval(
     queries: Queries | Matrix, gamma: Number | None = None, *, effort: int = EFFORT
 ) -> DimensionInterval:
@@ -49,9 +51,8 @@ def dimension_interval(
 
     Cost: `effort` bounds the search. Where the search ends in time, or a closed form is known, both ends are equal.
     """
-    margin = HALF if gamma is None else dimension.rational(gamma, "gamma")
-    if not 0 < margin <= HALF:
-        raise ParameterError(f"expected 0 < gamma <= 1/2, got gamma={gamma!r}")
+    _check.whole(least=0, effort=effort)
+    margin = HALF if gamma is None else dimension.margin_of(gamma)
     if gamma is None:
         _check_counting(queries)
     low = _low(queries, margin, effort)
@@ -149,10 +150,6 @@ def _nothing(gamma: Fraction) -> Dimension:
 
 
 def _check_counting(queries: Queries | Matrix) -> None:
-    if isinstance(queries, Queries):
-        counting = queries.denominator == 1
-    else:
-        values = cast("list[object]", np.asarray(queries, dtype=object).ravel().tolist())
-        counting = len(values) <= MAX_SEARCHED_WEIGHTS and all(value in (0, 1) for value in values)
-    if not counting:
+    is_counting = queries.denominator == 1 if isinstance(queries, Queries) else dimension.is_binary(queries)
+    if not is_counting:
         raise WorkloadError("the VC dimension is for counting queries; give a gamma for real weights")

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from maquette import _check
 from maquette.domain import Domain
 from maquette.errors import WorkloadError
 from maquette.queries import names
@@ -144,7 +145,7 @@ def save(queries: Queries, path: str | Path) -> None:
 def load(domain: Domain, path: str | Path) -> Queries:
     """Read the JSON form from a file."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = _check.read_text(Path(path))
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise WorkloadError(f"cannot read the workload file {path}: {error}") from None
     try:
@@ -349,8 +350,8 @@ def _parse_weights(domain: Domain, rest: str) -> Weights:
     """Weights for each cell of some attributes, several queries with a semicolon between them."""
     over, _, rows = rest.rpartition(":")
     try:
-        matrix = [[float(Fraction(one.strip())) for one in row.split(",")] for row in rows.split(";")]
-    except (ValueError, ZeroDivisionError):
+        matrix = [[float(_check.exact(one.strip())) for one in row.split(",")] for row in rows.split(";")]
+    except (ValueError, OverflowError):
         raise WorkloadError(f"expected weights such as weights:age:0,1/2,1, got {_excerpt(rest)}") from None
     return weights(domain, matrix, attributes=_names(domain, over))
 

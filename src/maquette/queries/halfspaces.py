@@ -12,6 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _check
+from maquette._arguments import checks, checks_arguments
 from maquette.domain import Attribute, Domain, Kind, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import base, condition, names, sensitivity
@@ -29,9 +31,9 @@ def exact(number: object, *, what: str) -> Fraction:
     if isinstance(number, Fraction):
         return number
     if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise WorkloadError(f"expected a number as {what}, got {number!r}")
+        raise WorkloadError(f"expected a number as {what}, got {_check.shown(number)}")
     if isinstance(number, float) and not math.isfinite(number):
-        raise WorkloadError(f"expected a finite number as {what}, got {number!r}")
+        raise WorkloadError(f"expected a finite number as {what}, got {_check.shown(number)}")
     return Fraction(number) if isinstance(number, int) else Fraction(repr(float(number)))
 
 
@@ -167,6 +169,7 @@ class Halfspaces(Queries):
         for place in range(self.count):
             yield condition.array_key(self.domain, self.over, masks[place].reshape(shape).astype(np.int64), 1)
 
+    @checks_arguments
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Exact if one corner is best for all half-spaces or few enough records are told apart, else a bound."""
         return _bound(self, relation).bound
@@ -179,6 +182,7 @@ class Halfspaces(Queries):
     def spread(self) -> bool:
         return _bound(self, Relation.REPLACE_ONE).spread
 
+    @checks_arguments
     def twins(self, name: str) -> NDArray[np.int64]:
         column = self.domain[name]
         matters = any(normal[self.over.index(name)] for normal in self.normals)
@@ -224,8 +228,10 @@ class Halfspaces(Queries):
     def describe(self) -> str:
         return f"{self.count:,} half-spaces of {', '.join(self.over)}"
 
+    @checks_arguments
     def reach(self, index: int) -> tuple[Fraction, Fraction]:
         """The smallest and largest weighted sum that a record with values everywhere can have."""
+        check_index(index, self.count)
         low = high = Fraction(0)
         for weight, column in zip(self.normals[index], self._columns, strict=True):
             ends = [weight * end for end in extremes(column)]
@@ -297,6 +303,7 @@ class Halfspaces(Queries):
         return scores, np.array(limits, dtype=dtype)
 
 
+@checks("domain", lists=["attributes", "normals", "thresholds"])
 def halfspaces(
     domain: Domain,
     attributes: Iterable[str],

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette._arguments import checks, checks_arguments
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
@@ -68,6 +69,7 @@ class Marginals(TableQueries):
         """Attributes of one cell make no difference; the two cells of a binary attribute are complements."""
         return distinct_cells(self.domain, self.margins)
 
+    @checks_arguments
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """A record is in one cell of each margin; a replaced record leaves one and enters another."""
         if relation is Relation.ADD_REMOVE:
@@ -178,6 +180,7 @@ def _tidy(domain: Domain, place: dict[str, int], members: Iterable[Any]) -> Marg
     return names.margin(domain, members)
 
 
+@checks("domain", lists=["k", "attributes"])
 def marginals(
     domain: Domain,
     k: int | Iterable[int] | None = None,
@@ -199,6 +202,7 @@ def marginals(
     return Marginals(domain, tuple(chosen))
 
 
+@checks("domain", lists=["attributes"])
 def points(domain: Domain, attributes: Iterable[str] | None = None) -> Marginals:
     """Every cell of the universe once, or of the table over some attributes."""
     return Marginals(domain, (domain.names if attributes is None else names.margin(domain, attributes),))

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from maquette import _check
 from maquette.domain import Attribute, Domain, Kind
 from maquette.domain.attribute import Scalar
 from maquette.errors import WorkloadError
@@ -67,7 +68,7 @@ def margin(domain: Domain, names: Iterable[str]) -> Margin:
     """These attributes in domain order, each named once."""
     if isinstance(names, str):
         raise WorkloadError(f"expected a list of attribute names, got the text {names!r}")
-    members = list(names)
+    members = _check.listed(attributes=names)
     for name in members:
         attribute(domain, name)
     if len(set(members)) < len(members):
@@ -92,6 +93,8 @@ def find(domain: Domain, word: str) -> Attribute:
 
 def unknown(domain: Domain, name: str) -> WorkloadError:
     """A word that is no attribute: text without its quotes, or an attribute misspelled."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return WorkloadError(f"expected the name of an attribute, got {_check.shown(name)}")
     said = f"unknown attribute '{name}'; the domain has {', '.join(domain.names)}"
     for a in domain:
         for value in a.categories or ():

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette import _check
+from maquette._arguments import checks, checks_arguments
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import base, condition, names, sensitivity
@@ -67,6 +69,7 @@ class SetQueries(Queries):
     def canonical(self) -> dict[str, Any]:
         return {"kind": "sets", "sets": [condition.condition_key(self.domain, c) for c in self.conditions]}
 
+    @checks_arguments
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Exact where the conditions that share attributes tell few enough records apart to search them."""
         return _bound(self.domain, self.conditions, relation).bound
@@ -79,6 +82,7 @@ class SetQueries(Queries):
     def spread(self) -> bool:
         return _bound(self.domain, self.conditions, Relation.REPLACE_ONE).spread
 
+    @checks_arguments
     def twins(self, name: str) -> NDArray[np.int64]:
         sets = {leaf.runs for c in self.conditions for leaf in condition.leaves(c) if leaf.attribute == name}
         size = self.domain[name].size
@@ -337,6 +341,7 @@ def of_condition(domain: Domain, given: Condition) -> SetQueries:
     return _Conditions(domain, (given,))
 
 
+@checks("domain")
 def where(domain: Domain, predicate: str, *, undeclared: bool = False) -> Predicate:
     """The query that counts the records satisfying an SQL predicate over declared attributes.
 
@@ -394,6 +399,7 @@ class Boxes(SetQueries):
         return {"kind": self.kind, "boxes": listed}
 
 
+@checks("domain", lists=["given"])
 def boxes(domain: Domain, given: Iterable[Mapping[str, tuple[int, int]]]) -> Boxes:
     """The listed boxes: for each a mapping from attributes to (first code, last code), both included."""
     return Boxes(domain, tuple(_box_intervals(box) for box in given))
@@ -401,11 +407,13 @@ def boxes(domain: Domain, given: Iterable[Mapping[str, tuple[int, int]]]) -> Box
 
 def _box_intervals(box: object) -> tuple[Interval, ...]:
     if not isinstance(box, Mapping):
-        raise WorkloadError(f"expected a box such as {{'age': (3, 5)}}, got {box!r}")
+        raise WorkloadError(f"expected a box such as {{'age': (3, 5)}}, got {_check.shown(box)}")
     intervals: list[Interval] = []
     for name, ends in cast("Mapping[str, Any]", box).items():
         if not isinstance(ends, (tuple, list)) or len(cast("list[Any]", ends)) != 2:
-            raise WorkloadError(f"expected (first code, last code) for '{name}' of a box, got {ends!r}")
+            raise WorkloadError(
+                f"expected (first code, last code) for '{name}' of a box, got {_check.shown(cast('object', ends))}"
+            )
         low, high = cast("tuple[int, int]", ends)
         intervals.append((name, low, high))
     return tuple(intervals)
@@ -414,16 +422,17 @@ def _box_intervals(box: object) -> tuple[Interval, ...]:
 def _tidy(domain: Domain, box: tuple[Interval, ...]) -> tuple[Interval, ...]:
     order = names.margin(domain, [name for name, _, _ in box])
     for interval in box:
-        _check(domain, *interval)
+        _check_codes(domain, *interval)
     return tuple(sorted(box, key=lambda interval: order.index(interval[0])))
 
 
-def _check(domain: Domain, name: str, low: object, high: object) -> None:
+def _check_codes(domain: Domain, name: str, low: object, high: object) -> None:
     column = domain[name]
     whole = all(isinstance(end, int) and not isinstance(end, bool) for end in (low, high))
     if not (whole and 0 <= cast("int", low) <= cast("int", high) < column.cells):
         raise WorkloadError(
-            f"expected codes 0 <= first <= last <= {column.cells - 1} for '{name}', got ({low!r}, {high!r})"
+            f"expected codes 0 <= first <= last <= {column.cells - 1} for '{name}', got "
+            f"({_check.shown(low)}, {_check.shown(high)})"
         )
     if low != high:
         names.ordered(domain, name, purpose="intervals of more than one cell")

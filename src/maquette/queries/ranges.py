@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette._arguments import checks, checks_arguments
 from maquette.domain import Attribute, Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
@@ -47,6 +48,7 @@ class Prefixes(TableQueries):
         """The last prefix is constant if the attribute is closed; no prefix is another's complement."""
         return self._column.cells - _closed(self._column)
 
+    @checks_arguments
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Cell 0 is in every prefix; the last declared cell is in one, a null or overflow cell in none."""
         distance = self.count if relation is Relation.ADD_REMOVE else self.distinct()
@@ -125,6 +127,7 @@ class Ranges(TableQueries):
             return self.count
         return self.count - 1 - sum(column.cells - 1 for column in self._columns)
 
+    @checks_arguments
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """The cell in the middle is in the most products; for pairs see `range_sensitivity`."""
         if relation is Relation.ADD_REMOVE:
@@ -207,6 +210,7 @@ class Ranges(TableQueries):
         return range_sensitivity([c.cells for c in columns], closed=all(_closed(c) for c in columns))
 
 
+@checks("domain")
 def prefixes(domain: Domain, attribute: str) -> Prefixes:
     """Every cumulative count over the declared cells of an ordered attribute."""
     return Prefixes(domain, attribute)
@@ -215,6 +219,7 @@ def prefixes(domain: Domain, attribute: str) -> Prefixes:
 thresholds = prefixes
 
 
+@checks("domain")
 def ranges(domain: Domain, *attributes: str) -> Ranges:
     """Every interval of an ordered attribute, or every product of intervals of several."""
     return Ranges(domain, attributes)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette._arguments import checks, checks_arguments
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition, names
@@ -99,6 +100,7 @@ class Weights(TableQueries):
         for row in self.numerators:
             yield condition.array_key(self.domain, self.over, row.reshape(shape).astype(np.int64), self.grid)
 
+    @checks_arguments
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """From the columns: their largest norms, or the farthest two of them (searched; else a bound)."""
         return self._worst[relation][0]
@@ -157,6 +159,7 @@ class Weights(TableQueries):
         )
 
 
+@checks("domain", lists=["attributes"])
 def weights(domain: Domain, matrix: Any, *, attributes: Iterable[str] | None = None) -> Weights:
     """Queries by their weights: a row per query, a column per cell of the universe (or of some attributes).
 
@@ -168,8 +171,8 @@ def weights(domain: Domain, matrix: Any, *, attributes: Iterable[str] | None = N
     cells = domain.cells(over)
     try:
         array = np.asarray(matrix)
-    except ValueError:
-        raise WorkloadError("expected weights as a matrix with rows of equal length") from None
+    except Exception:  # of whatever was given in the place of numbers
+        raise WorkloadError("expected weights as a matrix of numbers with rows of equal length") from None
     if array.ndim != 2 or not len(array) or array.shape[1] != cells:
         raise WorkloadError(
             f"expected weights of shape (queries, {cells}), got {array.shape}; "

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette._arguments import checks, checks_arguments
 from maquette.domain import Domain, Relation
 from maquette.errors import WorkloadError
 from maquette.queries import condition
@@ -71,6 +72,7 @@ class Workload(Queries):
         used = {name for queries in self.classes for name in queries.attributes}
         return tuple(name for name in self.domain.names if name in used)
 
+    @checks_arguments
     def sensitivity(self, relation: Relation) -> Sensitivity:
         """Exact where the parts' worst cases provably meet or can be searched, else the sum of the parts'."""
         return union_sensitivity(self.domain, self.classes, relation).bound
@@ -175,6 +177,7 @@ class Workload(Queries):
         )
 
 
+@checks("queries", lists=["weights"])
 def union(*queries: Queries, weights: Sequence[float] | None = None) -> Workload:
     """The queries of several classes as one class; unions among them are flattened, their weights multiplied."""
     if not queries:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette._arguments import checks_arguments
 from maquette.accounting.budget import SLACK_UNITS, UNITS, Budget, Cost
 from maquette.accounting.events import PureEvent, Receipt
 from maquette.accounting.ledger import Ledger
@@ -93,6 +94,7 @@ class Discovery:
         return "\n".join(f"{one.name}: {one.how}: {one.text}" for one in self.findings)
 
 
+@checks_arguments
 def discover(
     source: Any,
     *,

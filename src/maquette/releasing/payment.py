@@ -85,7 +85,7 @@ def require_total(book: Ledger, *, epsilon: float | None, delta: float | None) -
 def warn_if_weak(budget: Budget) -> None:
     """Say that a budget protects hardly anybody, where it does not."""
     for weakness in budget.weaknesses:
-        warnings.warn(weakness, WeakPrivacyWarning, stacklevel=3)
+        _check.warn(weakness, WeakPrivacyWarning)
 
 
 def close_opened(book: Ledger, table: Table, *, place: Place) -> None:
@@ -147,12 +147,11 @@ def _at(location: str | Path, table: Table, relation: Relation, budget: Budget) 
 
 def _in_memory(table: Table, relation: Relation, budget: Budget) -> Ledger:
     if table not in _MEMORY:
-        warnings.warn(
+        _check.warn(
             f"the ledger of '{table.name}' is kept in memory and forgotten with this handle: another run, or another "
             "handle on the same people, starts a second budget for them, pays again for the same request, and nothing "
             'can be verified later; for real data name a file, such as ledger="people.ledger"',
             MemoryLedgerWarning,
-            stacklevel=4,
         )
         _MEMORY[table] = Ledger.memory(
             budget=budget,

@@ -10,6 +10,7 @@ from functools import partial
 import psutil
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.accounting.budget import UNITS, Accounting, Budget
 from maquette.accounting.budget import split as split_units
 from maquette.accounting.conversions import SMOOTHING
@@ -189,6 +190,7 @@ def best_accounting(
 # Plans over all mechanisms.
 
 
+@checks_arguments
 def plan(
     queries: Queries,
     *,
@@ -293,6 +295,7 @@ class Requirement:
     refusal: str | None = None
 
 
+@checks_arguments
 def required(
     queries: Queries,
     *,
@@ -312,7 +315,7 @@ def required(
 
     Accuracy: the smallest n, or epsilon to a relative 1e-9, by bisection on the bound of `plan`; best first.
     """
-    _check.positive(alpha=alpha)
+    _check.fraction(alpha=alpha)
     _check.one_of(("guaranteed", "expected"), by=by)
     if (n is None) == (epsilon is None):
         raise ParameterError(

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any, Literal
 
 from maquette import _check, _html
+from maquette._arguments import checks_arguments
 from maquette.domain import Relation
 from maquette.errors import MechanismError
 from maquette.mechanisms.base import ClassForecast, Forecast
@@ -37,6 +38,7 @@ class Plan:
     rows_per_person: int = 1
     """How many records of a person count; the noise hides all of them."""
 
+    @checks_arguments
     def best(self, by: Criterion = "expected") -> Forecast:
         """The mechanism with the smallest expected (or guaranteed) error among those that can run."""
         _check.one_of(("guaranteed", "expected"), by=by)

@@ -87,7 +87,7 @@ class Request:
         if self.weight is not None and self.mechanism != "auto":
             self._check_weighs(self.weight)
         if self.rows is not None and self.rows != "small":
-            _check.whole(rows=self.rows)
+            _check.whole(most=_check.MAX_ROWS, rows=self.rows)
         if self.queries.domain.constraints:
             from maquette.models import constraints
 

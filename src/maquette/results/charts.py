@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maquette._arguments import checks_arguments
 from maquette.errors import ParameterError, ReleaseError, WorkloadError
 from maquette.results import plots, wording
 from maquette.results.answering import Estimate
@@ -74,6 +75,7 @@ class Chart:
         head = before.replace("<title>Chart</title>", f"<title>{escape(self.label)}</title>", 1)
         return f"{head}{_SPEC}{spec};\n{after}"
 
+    @checks_arguments
     def save(self, path: str | Path) -> Path:
         """Write it; the ending of the name says how: .html, .json, .png or .svg."""
         import vl_convert

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from maquette import _check
+from maquette._arguments import checks
 from maquette.domain import Attribute
 from maquette.domain.domain import neighbours
 from maquette.errors import ParameterError, ReleaseError
@@ -54,6 +56,7 @@ class File:
     """Names and types in the words of Frictionless."""
 
 
+@checks("release", "path", "tables", "replace")
 def export(
     release: Release,
     path: str | Path,
@@ -64,11 +67,12 @@ def export(
 ) -> Path:
     """Write a folder of plain files; see `Release.export`."""
     target = Path(path)
-    unknown = [form for form in forms if form not in FORMS]
-    if unknown or not forms:
+    if not isinstance(forms, (list, tuple)) or not forms:
         raise ParameterError(
-            f"expected some of the forms {', '.join(FORMS)}, got {', '.join(unknown) or 'none'}"
+            f"expected a list of some of the forms {', '.join(FORMS)}, got {_check.shown(forms)}"
         )
+    for form in forms:
+        _check.one_of(FORMS, form=form)
     frames = {_name(names): release.table(*names) for names in tables}
     if len(frames) < len(tables):
         raise ParameterError("a table is named twice")

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette._arguments import checks_arguments
 from maquette.domain import Domain
 from maquette.domain.file import to_text
 from maquette.errors import LedgerError, MaquetteError, ReleaseError
@@ -89,6 +90,7 @@ def save(release: Release, path: Path, *, report: bool = True, replace: bool = F
     return path
 
 
+@checks_arguments
 def load(path: str | Path, *, ledger: Ledger | str | Path | None = None) -> Release:
     """Read a release folder; refuses one that is incomplete, changed or of a newer format.
 

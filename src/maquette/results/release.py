@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check, _html
+from maquette._arguments import checks_arguments
 from maquette._version import __version__
 from maquette.accounting.budget import Budget
 from maquette.domain import Domain, Persons, Relation
@@ -174,6 +175,7 @@ class Release:
         """
         return self.decode_rows()
 
+    @checks_arguments
     def decode_rows(self, *, rng: np.random.Generator | None = None) -> pyarrow.Table:
         """The small database with real values: cell midpoints, or uniform inside each cell if `rng` is given."""
 
@@ -184,6 +186,7 @@ class Release:
             )
         return decode(self.domain, self.database, rng=rng)
 
+    @checks_arguments
     def answer(self, query: str | Queries) -> Answer:
         """Answer one query, with an error only where one is proved.
 
@@ -195,6 +198,7 @@ class Release:
 
         return answer(self, query)
 
+    @checks_arguments
     def population(self, query: str | Queries | None = None) -> Population:
         """What is stated about the population that the records were drawn from: the error of the table and of sampling.
 
@@ -208,6 +212,7 @@ class Release:
 
         return of_release(self, query)
 
+    @checks_arguments
     def table(
         self,
         *names: str,
@@ -224,6 +229,7 @@ class Release:
 
         return table(self, names, by=by, values=values, where=where)
 
+    @checks_arguments
     def sql(self, statement: str) -> ResultTable:
         """The result of one SELECT over the records, with error columns beside every figure. Costs nothing.
 
@@ -233,6 +239,7 @@ class Release:
 
         return sql(self, statement)
 
+    @checks_arguments
     def plot(self, *names: str) -> Chart:
         """A chart of one attribute (bars with their errors) or of two (a heat map, errors under the pointer).
 
@@ -258,6 +265,7 @@ class Release:
 
         return export(self, path, forms=forms, tables=tables, replace=replace)
 
+    @checks_arguments
     def replicates(self, k: int = 20) -> Replicates:
         """k further sets of rows, each fitted to the released tables with as much noise again. Costs nothing.
 
@@ -297,12 +305,14 @@ class Release:
             columns["deviation"] = self.deviations
         return pyarrow.table(columns)
 
+    @checks_arguments
     def save(self, path: str | Path, *, report: bool = True, replace: bool = False) -> Path:
         """Write the release folder, whole or not at all; another release that is there stays, unless `replace`."""
         from maquette.results.folder import save
 
         return save(self, Path(path), report=report, replace=replace)
 
+    @checks_arguments
     def report(self, path: str | Path | None = None) -> str:
         """The report as one self-contained HTML text; also written to `path` if given."""
         from maquette.results.folder import files_beside, write_text

@@ -69,7 +69,10 @@ def recover(path: Path) -> None:
 
 
 def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:
-    """Write one text file, whole or not at all."""
+    """Write one text file, whole or not at all; what is there and no file (a pipe, a device) is written to as it is."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
     _clear(path)
     place, handle = _locked_file(path)
     try:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
+from maquette import _check
 from maquette.domain import Domain, Kind
 from maquette.errors import WorkloadError
 from maquette.queries import names
@@ -373,7 +374,7 @@ def _level(node: SqlTree) -> Fraction:
     from sqlglot import exp
 
     try:
-        level = Fraction(str(node.this)) if isinstance(node, exp.Literal) else None
+        level = _check.exact(str(node.this)) if isinstance(node, exp.Literal) else None
     except ValueError:
         level = None
     if level is None or not 0 <= level <= 1:

@@ -394,7 +394,7 @@ def _ask_all(
 ) -> dict[str, tuple[Question, SessionAnswer]]:
     """By meaning, or by text for a constant. A refusal on the way, by what others asked meanwhile, ends it."""
     answers: list[SessionAnswer] = []
-    allowed = None if at_most is None else Fraction(round(at_most * UNITS), UNITS)
+    allowed = None if at_most is None else Fraction(round(Fraction(at_most) * UNITS), UNITS)
     while len(answers) < len(questions):
         rest = None if allowed is None else max(float(allowed - (start - planner.curator.left)), 0.0)
         for answer in ask(questions[len(answers) :], at_most=rest):

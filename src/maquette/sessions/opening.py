@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.accounting.budget import Budget
 from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation
@@ -34,6 +35,7 @@ QUESTIONS = 10_000
 """How many new questions a session takes by default."""
 
 
+@checks_arguments
 def session(
     table: Table,
     *,

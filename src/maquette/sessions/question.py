@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from maquette import _html
+from maquette._arguments import checks_arguments
 from maquette.accounting.events import Receipt
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
@@ -180,6 +181,7 @@ class Forecast:
     refusal: str | None = None
     """Why it would be refused: questions, epochs or budget that are used up, an error that says nothing; or None."""
 
+    @checks_arguments
     def times(self, factor: int) -> Self:
         """The same with amounts so many times as large: from looks at single records to what is charged."""
         cost, left, size_cost = (factor * amount for amount in (self.cost, self.left, self.size_cost))

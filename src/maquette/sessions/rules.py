@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -239,6 +238,8 @@ def check_names(domain: Domain, attributes: Iterable[str] | None) -> tuple[str, 
     if attributes is None:
         return None
     chosen = set(attributes)
+    if not chosen:
+        raise ParameterError("expected attributes to name one at least; leave it out to ask about all")
     for name in chosen:
         domain[name]  # refuses an unknown attribute
     return tuple(name for name in domain.names if name in chosen)
@@ -279,10 +280,9 @@ def how_answered(rules: Rules, expected_errors: ExpectedErrors | None) -> str:
 
 def warn_renamed(old: str, new: str) -> None:
     """For an argument under its former name. The warning points at the caller of the function that calls this."""
-    warnings.warn(
+    _check.warn(
         f"{old} is now called {new}; the old name goes in the next minor version",
         DeprecationWarning,
-        stacklevel=3,
     )
 
 

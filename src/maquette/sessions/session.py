@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NoReturn
 
 from maquette import _check, _html
+from maquette._arguments import checks_arguments
 from maquette.accounting.budget import UNITS, Budget, percent_of
 from maquette.accounting.ledger import Ledger, Receipt
 from maquette.domain import Domain
@@ -141,6 +142,7 @@ class Session:
         """The end of the ledger's chain: keep it to find out later whether the ledger was cut back."""
         return self._ledger.receipt()
 
+    @checks_arguments
     def ask(
         self,
         query: str | Queries,
@@ -174,6 +176,7 @@ class Session:
             limit = None if at_most is None else at_most / self._planner.group_factor
             return self._ask(question, key, allow_useless=allow_useless or any_error, at_most=limit)
 
+    @checks_arguments
     def ask_many(
         self, queries: Iterable[str | Queries], *, allow_useless: bool = False, any_error: bool = False
     ) -> list[SessionAnswer | Refusal]:
@@ -193,6 +196,7 @@ class Session:
                 answers += self._ask_batch(rest, allow_useless=allow_useless or any_error)
         return answers
 
+    @checks_arguments
     def sql(
         self, statement: str, *, allow_useless: bool = False, at_most: float | None = None
     ) -> SessionTable:
@@ -272,6 +276,7 @@ class Session:
             return self._answer(question, stored, kind, before - planner.curator.left, receipt)
         raise LedgerError("other processes keep asking in this session; try again, or open one of your own")
 
+    @checks_arguments
     def forecast(
         self, query: str | Queries, *, allow_useless: bool = False, any_error: bool = False
     ) -> Forecast:
@@ -290,6 +295,7 @@ class Session:
             self._planner.sync()
             return self._planner.buy_size()
 
+    @checks_arguments
     def population(self, answer: SessionAnswer, *, chance: float = 0.05) -> Population:
         """What an answer says about the population that the records of the table were drawn from.
 
@@ -306,6 +312,7 @@ class Session:
             relation=self.rules.relation, chance=chance,
         )  # fmt: skip
 
+    @checks_arguments
     def synthetic(self, m: int = 1000) -> pyarrow.Table:
         """m rows drawn from the hypothesis: a free by-product, as good as the questions so far made it.
 
@@ -314,7 +321,7 @@ class Session:
         """
         from maquette.results.release import decode
 
-        _check.whole(m=m)
+        _check.whole(most=_check.MAX_ROWS, m=m)
         planner = self._planner
         with self._lock:
             planner.sync(finish=False)

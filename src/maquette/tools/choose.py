@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.domain import Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator
@@ -19,6 +20,7 @@ from maquette.queries.base import Queries
 from maquette.queries.predicates import predicates
 from maquette.queries.ranges import Prefixes, prefixes
 from maquette.questions.answers import ChoiceQuestion
+from maquette.releasing.payment import Place
 from maquette.results.release import Release
 from maquette.tools.envelope import Payment, envelope_for
 
@@ -52,6 +54,7 @@ class Chosen:
         )
 
 
+@checks_arguments
 def choose(
     table: Table,
     candidates: Queries | Sequence[str] | Sequence[Release] | Sequence[SmallDatabase] | str,
@@ -65,7 +68,7 @@ def choose(
     method: Method = "auto",
     beta: float = 0.05,
     relation: Relation | str = Relation.ADD_REMOVE,
-    ledger: Any = None,
+    ledger: Place = None,
     total_epsilon: float | None = None,
     total_delta: float | None = None,
     key: str | None = None,
@@ -179,6 +182,10 @@ def _question(
         raise ParameterError(
             "expected answers as fractions of the records, such as 0.3; divide counts by their number"
         )
+    if fractions.shape != (queries.count,):
+        raise ParameterError(
+            f"expected {queries.count:,} answers, one for every candidate, got {len(fractions):,}"
+        )
     released = Answers.from_fractions(fractions)
     if score == "error":
         return _Candidates(queries, released, None)
@@ -187,8 +194,9 @@ def _question(
 
 def _quantile(table: Table, candidates: Any, quantile: float | None) -> _Candidates:
     """The prefix whose share is nearest to the quantile, named by its last cell."""
-    if quantile is None or not 0 < quantile < 1:
-        raise ParameterError(f"expected quantile=, between 0 and 1, got {quantile!r}")
+    if quantile is None:
+        raise ParameterError("a choice by quantile needs quantile=, a share of the records such as 0.5")
+    _check.fraction(quantile=quantile)
     queries = prefixes(table.domain, candidates) if isinstance(candidates, str) else candidates
     if not isinstance(queries, Prefixes):
         raise WorkloadError("a quantile is chosen among the cells of one ordered attribute: give its name")
@@ -198,7 +206,7 @@ def _quantile(table: Table, candidates: Any, quantile: float | None) -> _Candida
 
 def _databases(candidates: Any, workload: Queries | None) -> _Candidates:
     """Each release answers the whole workload; its largest error is its score."""
-    releases = list(candidates)
+    releases = [] if isinstance(candidates, (Queries, str)) else list(candidates)
     if workload is None or not releases or not all(isinstance(o, Release | SmallDatabase) for o in releases):
         raise ParameterError(
             "a choice among databases needs a list of releases, or of small databases, and workload=, the queries that "

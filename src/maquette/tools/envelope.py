@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from maquette.accounting.budget import UNITS, Budget
@@ -16,6 +15,7 @@ from maquette.accounting.ledger import Ledger
 from maquette.domain import Relation, rows_of
 from maquette.gate.handle import Table
 from maquette.releasing.payment import (
+    Place,
     accounting_of,
     check_left,
     close_opened,
@@ -33,7 +33,7 @@ class Payment:
     epsilon: float
     delta: float
     relation: Relation | str
-    ledger: Ledger | str | Path | None
+    ledger: Place
     total_epsilon: float | None
     total_delta: float | None
     key: str | None

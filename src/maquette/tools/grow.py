@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.accounting.budget import UNITS
 from maquette.domain import Relation
 from maquette.errors import ParameterError
@@ -32,11 +33,14 @@ from maquette.gate.handle import Table
 from maquette.models.answers import Answers, SmallDatabase, generator
 from maquette.queries.base import Queries
 from maquette.questions.answers import ChoiceQuestion
+from maquette.releasing.payment import Place
 from maquette.results.release import Release
 from maquette.tools.envelope import Payment, envelope_for
 
 MAX_CELLS = 4096
 """Cells of the queries' attributes up to which every record may be the next row; beyond, rows of a release must do."""
+MAX_GROWN = 10_000
+"""Rows of a grown database: each is a private choice of its own."""
 MAX_OPTIONS = 256
 """Rows that one step chooses among."""
 
@@ -57,6 +61,7 @@ class Grown:
         return self.database.answer(self.workload)
 
 
+@checks_arguments
 def grow(
     table: Table,
     workload: Queries,
@@ -66,7 +71,7 @@ def grow(
     delta: float = 0.0,
     source: Release | None = None,
     relation: Relation | str = Relation.ADD_REMOVE,
-    ledger: Any = None,
+    ledger: Place = None,
     total_epsilon: float | None = None,
     total_delta: float | None = None,
     key: str | None = None,
@@ -81,7 +86,7 @@ def grow(
         database with it, in counts, of sensitivity 1 (`questions/answers.py`).
     Accuracy: none in advance; each step loses at most its regret (`tools.choose.regret`) against its best row.
     """
-    _check.whole(rows=rows)
+    _check.whole(most=MAX_GROWN, rows=rows)
     pool = _pool(workload, source)
     facts = {"queries": workload.spec(), "rows": rows, "source": _digest(pool)}
     payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
@@ -146,14 +151,19 @@ def _digest(pool: SmallDatabase) -> str:
     return digest.hexdigest()
 
 
+MAX_PICKED = 10**7
+"""Rows of all proposals together."""
 POOL, MAX_ENTRIES = 2000, 2**24
 """Released rows that one proposal is picked from, and queries times rows that are held for that at most."""
 
 
+@checks_arguments
 def small_databases(
     release: Release, sizes: Sequence[int], *, each: int = 4, workload: Queries | None = None
 ) -> list[SmallDatabase]:
-    """Databases of several sizes out of the rows of a release: `each` of every size, then the rows themselves.
+    """Databases of several sizes out of the rows of a release: `each` of every size, and once the rows themselves.
+
+    The rows themselves are there where a size reaches their number; elsewhere they are `release.database`.
 
     Every proposal is picked out of random rows of the release, one row at a time, each the one that brings the answers
     over `workload` (the release's own by default) nearest to those of all released rows in squared distance (herding;
@@ -163,15 +173,22 @@ def small_databases(
     if release.database is None:
         raise ParameterError("the release has no rows to propose small databases from; release with rows")
     _check.whole(each=each)
+    for size in sizes:
+        _check.whole(size=size)
+    total_rows = each * sum(size for size in sizes if size < release.database.m)
+    if total_rows > MAX_PICKED:
+        raise ParameterError(
+            f"expected proposals of at most {MAX_PICKED:,} rows in all, got {total_rows:,}; ask for fewer or "
+            "smaller ones"
+        )
     rows, queries = release.database, release.workload if workload is None else workload
     target = rows.answer(queries).fractions
     rng = generator(f"{release.parameters.get('key', '')} candidates")
     proposals: list[SmallDatabase] = []
     for size in sizes:
-        _check.whole(size=size)
         if size < rows.m:
             proposals += [_nearest(rows, size, queries, target, rng) for _ in range(each)]
-    return [*proposals, rows]
+    return [*proposals, rows] if any(size >= rows.m for size in sizes) else proposals
 
 
 def _nearest(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.accounting.budget import Unit
 from maquette.domain import Domain, Relation
 from maquette.errors import BudgetExceeded, ParameterError
@@ -24,7 +24,7 @@ from maquette.questions.measurement import (
     outcome_of,
     verdict_of,
 )
-from maquette.releasing.payment import close_opened
+from maquette.releasing.payment import Place, close_opened
 from maquette.theory import epochs as widths
 from maquette.theory import online
 from maquette.tools.envelope import Envelope, Payment, open_envelope
@@ -71,7 +71,7 @@ class SparseVector:
     """A stream of questions against one threshold. Made by `above_threshold()`."""
 
     def __init__(
-        self, curator: OnlineCurator, envelope: Envelope, plan: _Plan, *, table: Table, place: Any
+        self, curator: OnlineCurator, envelope: Envelope, plan: _Plan, *, table: Table, place: Place
     ) -> None:
         self._curator = curator
         self._envelope = envelope
@@ -111,6 +111,7 @@ class SparseVector:
         """The statement, from public numbers."""
         return self._plan.accuracy
 
+    @checks_arguments
     def ask(self, question: Queries | str) -> Outcome:
         """Is the count of one query above the threshold?
 
@@ -171,6 +172,7 @@ class SparseVector:
             self._lost += 1
 
 
+@checks_arguments
 def above_threshold(
     table: Table,
     *,
@@ -182,7 +184,7 @@ def above_threshold(
     questions: int = 1000,
     beta: float = 0.05,
     relation: Relation | str = Relation.ADD_REMOVE,
-    ledger: Any = None,
+    ledger: Place = None,
     total_epsilon: float | None = None,
     total_delta: float | None = None,
     key: str | None = None,
@@ -196,9 +198,12 @@ def above_threshold(
     Accuracy: `accuracy`: for all questions together, except with probability beta.
     """
     _check.whole(positives=positives, questions=questions)
+    if positives > questions:
+        raise ParameterError(
+            f"expected positives of at most questions={questions:,}, got positives={positives:,}: the budget would be "
+            "divided among answers that cannot come"
+        )
     _check.fraction(beta=beta)
-    if isinstance(threshold, bool) or not isinstance(threshold, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ParameterError(f"expected threshold as a whole number of records, got {threshold!r}")
     payment = Payment(epsilon, delta, relation, ledger, total_epsilon, total_delta, key)
     about = {
         "threshold": threshold,

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.domain import Domain, Relation
 from maquette.errors import ParameterError, WorkloadError
 from maquette.gate.curator import Curator
@@ -30,6 +30,7 @@ from maquette.queries.base import Queries
 from maquette.queries.predicates import where
 from maquette.queries.weights import Weights, weights
 from maquette.questions.noise import IndependentLaw, Laplace, NoiseRequest, independent
+from maquette.releasing.payment import Place
 from maquette.theory import direct as theory
 from maquette.tools.envelope import Payment, envelope_for
 
@@ -87,6 +88,7 @@ class _Plan:
     running: Matrix
 
 
+@checks_arguments
 def count_stream(
     table: Table,
     time: str,
@@ -97,7 +99,7 @@ def count_stream(
     delta: float = 0.0,
     beta: float = 0.05,
     relation: Relation | str = Relation.ADD_REMOVE,
-    ledger: Any = None,
+    ledger: Place = None,
     total_epsilon: float | None = None,
     total_delta: float | None = None,
     key: str | None = None,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette import _check
+from maquette._arguments import checks_arguments
 from maquette.domain import Domain
 from maquette.errors import ParameterError, WorkloadError
 from maquette.models import answers as rows
@@ -52,6 +53,7 @@ class Synthetic:
         mapped = fits.answer_histogram(self.queries, self.weights)
         return _largest(mapped - self.answers)
 
+    @checks_arguments
     def error(self, noise: float, *, size_error: float = 0.0) -> float:
         """What no count of the rows is off by, if no given answer is off by more than `noise` records.
 
@@ -59,9 +61,11 @@ class Synthetic:
             farther from the answers than the truth is, so before rounding to rows this is at most 2 noise (Dwork, Naor,
             Reingold, Rothblum and Vadhan 2009), and 2 (noise + size_error) where n is a noisy number of records.
         """
+        _check.not_negative(noise=noise, size_error=size_error)
         return direct.shifted_error(noise=noise, shift=self.distance, size_error=size_error)
 
 
+@checks_arguments
 def synthesize(
     domain: Domain,
     queries: Queries,
@@ -112,7 +116,7 @@ def _fit(
 def _check_rows(count: int | None, n: float) -> int:
     if count is None:
         return max(1, min(round(n), 1_000_000))
-    _check.whole(rows_count=count)
+    _check.whole(most=_check.MAX_ROWS, rows_count=count)
     return count
 
 

@@ -101,6 +101,8 @@ def open_source(source: Any, *, names: Sequence[str] | None = None, **options: U
     table, query = options.get("table"), options.get("query")
     text = _Text(options.get("delimiter", ","), options.get("encoding", "utf-8"))
     if isinstance(source, (str, Path)):
+        if (why := _check.no_path(str(source))) is not None:  # not repeated: it may hold a password
+            raise SourceError(f"cannot read a table from a place of this name: {why}")
         return _open_path(str(source), table=table, query=query, text=text)
     if is_files(source) and table is None and query is None:
         return _join("", [_existing(Path(place)) for place in source], text)
@@ -176,7 +178,8 @@ def is_files(source: object) -> TypeGuard[Sequence[str | Path]]:
         return False
     places = cast(Sequence[object], source)
     return bool(places) and all(
-        isinstance(place, Path) or (isinstance(place, str) and "\0" not in place and Path(place).is_file())
+        isinstance(place, Path)
+        or (isinstance(place, str) and _check.no_path(place) is None and Path(place).is_file())
         for place in places
     )
 

@@ -84,7 +84,7 @@ class Joined(Source):
 
     def __init__(self, description: str, parts: Sequence[Source]) -> None:
         self.description = description
-        self.header = parts[0].header
+        self.header = tuple(name for name in parts[0].header if all(name in part.header for part in parts))
         self._parts = tuple(parts)
 
     @property

@@ -139,7 +139,11 @@ def spelled(values: Sequence[Any]) -> ArrowArray:
 def _plain_column(values: Any) -> ArrowArray:
     if _is_numeric_array(values):
         return pa.array(values)
-    return spelled(list(values))
+    try:
+        listed = list(values)
+    except TypeError:
+        raise SourceError(f"expected a column as a list or an array, got {type(values).__name__}") from None
+    return spelled(listed)
 
 
 def _is_numeric_array(values: Any) -> bool:

@@ -16,7 +16,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from maquette import errors
+from maquette import _check, errors
+from maquette._arguments import checks_arguments
 from maquette.accounting.events import Receipt
 from maquette.domain import Domain
 from maquette.errors import (
@@ -46,6 +47,7 @@ class ServiceError(MaquetteError):
     """A service that cannot be reached, or that refused for a reason of its own."""
 
 
+@checks_arguments
 def connect(url: str, *, token: str, timeout: float = 60.0) -> Service:
     """A service of `maquette serve`, as the person whose token it is."""
     try:
@@ -54,12 +56,33 @@ def connect(url: str, *, token: str, timeout: float = 60.0) -> Service:
         raise ParameterError("a client needs one more package: pip install 'maquette[client]'") from None
     if not url.startswith(("http://", "https://")):
         raise ParameterError("expected the address of a service, such as https://census.example")
-    if url.startswith("http://") and httpx.URL(url).host not in ("127.0.0.1", "localhost", "::1"):
+    if url.startswith("http://") and _host(url) not in ("127.0.0.1", "localhost", "::1"):
         raise ParameterError("the token would be sent unencrypted; use https://")
+    _check.positive(timeout=timeout)
+    if not token.isascii() or not token.isprintable():
+        raise ParameterError("expected a token as the service made it: letters, digits and signs on one line")
     headers = {"authorization": f"Bearer {token}"}
-    service = Service(httpx.Client(base_url=f"{url.rstrip('/')}/api/v1", headers=headers, timeout=timeout))
+    wait = min(timeout, MAX_WAIT)
+    try:
+        client = httpx.Client(base_url=f"{url.rstrip('/')}/api/v1", headers=headers, timeout=wait)
+    except (httpx.InvalidURL, ValueError):
+        raise ParameterError("expected the address of a service, such as https://census.example") from None
+    service = Service(client)
     service.tables()  # an address or a token that is wrong is noticed here
     return service
+
+
+MAX_WAIT = 86_400.0
+"""Seconds: a day."""
+
+
+def _host(url: str) -> str | None:
+    from httpx import URL, InvalidURL
+
+    try:
+        return URL(url).host
+    except InvalidURL:
+        return None
 
 
 class Service:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, IPvAnyAddress, ValidationError
 
+from maquette import _check
 from maquette.accounting.ledger import Rate
 from maquette.errors import ParameterError
 
@@ -200,7 +201,7 @@ class Config:
 def load(path: Path, *, is_demo: bool = False) -> Config:
     """Read and check a configuration; every problem is said at once, by its place."""
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        data = tomllib.loads(_check.read_text(path, encoding="utf-8"))
     except OSError as error:
         raise ParameterError(f"cannot read the configuration {path}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from maquette import _check
+from maquette._arguments import checks
 from maquette.accounting.budget import Budget, Cost
 from maquette.accounting.ledger import create
 from maquette.accounting.ledger.create import BEFORE_DOMAIN, Identity
@@ -57,12 +58,13 @@ class Ledger(LedgerReader):
             self._writer.submit(lambda _: None)
 
     @classmethod
+    @checks("budget", "relation", "persons")
     def create(
         cls,
         location: str | Path,
         *,
         budget: Budget,
-        relation: Relation,
+        relation: Relation | str,
         domain_fingerprint: str,
         name: str,
         persons: Persons | None = None,
@@ -92,11 +94,12 @@ class Ledger(LedgerReader):
             store.close()
 
     @classmethod
+    @checks("budget", "relation", "persons")
     def memory(
         cls,
         *,
         budget: Budget,
-        relation: Relation,
+        relation: Relation | str,
         domain_fingerprint: str,
         name: str,
         persons: Persons | None = None,
@@ -106,6 +109,7 @@ class Ledger(LedgerReader):
         create.create(store, _identity(name, budget, relation, domain_fingerprint, persons))
         return cls(store)
 
+    @checks("rate")
     def limit(self, parent: str, rate: Rate | None) -> None:
         """How often reservations may be made inside an envelope through this object; None lifts the limit.
 
@@ -133,6 +137,7 @@ class Ledger(LedgerReader):
         check_words(commitment=commitment)
         self._submit(lambda t: t.bind(commitment))
 
+    @checks("columns")
     def bind_raw(self, columns: Sequence[str], commitment: str) -> None:
         """Tie a ledger that was made before its domain to the raw columns of one table, for good.
 
@@ -167,6 +172,7 @@ class Ledger(LedgerReader):
         except KeyReused:
             raise LedgerError(refusal) from None
 
+    @checks("request", "cost", "body", "envelope")
     def reserve(
         self,
         key: str,
@@ -274,6 +280,7 @@ class Ledger(LedgerReader):
             self._looks.begin(entry)
         return entry
 
+    @checks("payload")
     def answer(self, key: str, payload: bytes) -> Entry:
         """Store the answer of a reservation. Durable when it returns; return its `payload`, not your own.
 
@@ -283,6 +290,7 @@ class Ledger(LedgerReader):
         data = bytes(payload)
         return self._submit(lambda t: t.answer(key, data), key)
 
+    @checks("request", "cost", "body", "payload")
     def record(
         self,
         key: str,
@@ -308,6 +316,7 @@ class Ledger(LedgerReader):
 
         return self._paced(parent, both, key)
 
+    @checks("records")
     def record_all(self, records: Sequence[Record], *, parent: str) -> list[Entry]:
         """Store several values that cost nothing and need no look, in one transaction: all are stored, or none is.
 
@@ -353,11 +362,12 @@ class Ledger(LedgerReader):
 
 
 def _identity(
-    name: str, budget: Budget, relation: Relation, domain_fingerprint: str, persons: Persons | None
+    name: str, budget: Budget, relation: Relation | str, domain_fingerprint: str, persons: Persons | None
 ) -> Identity:
     check_words(name=name, domain_fingerprint=domain_fingerprint)
-    check_relation(persons, Relation(relation))
-    return Identity(name, budget, Relation(relation), domain_fingerprint, persons)
+    named = Relation.named(relation)
+    check_relation(persons, named)
+    return Identity(name, budget, named, domain_fingerprint, persons)
 
 
 def _reservation(

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 from sqlalchemy import Connection, bindparam, select
 
+from maquette._arguments import checks, checks_arguments
 from maquette.accounting.budget import UNITS, Budget, Cost, accounting_of
 from maquette.accounting.conversions import float_down
 from maquette.accounting.ledger import create, folders, schema
@@ -157,6 +158,7 @@ class LedgerReader:
         commitment = self._account()["commitment"]
         return None if commitment is None else str(commitment)
 
+    @checks("relation", "persons")
     def require(self, *, relation: Relation, domain_fingerprint: str, persons: Persons | None = None) -> None:
         """Refuse a table with another domain, relation or bound per person than the ledger was made for."""
         if persons != self.persons:
@@ -244,6 +246,7 @@ class LedgerReader:
         with self._store.reading() as connection:
             return find_all(connection, {key})[key]
 
+    @checks_arguments
     def entries(
         self,
         *,
@@ -268,6 +271,7 @@ class LedgerReader:
                 return
             after = page[-1].seq
 
+    @checks("after")
     def children(self, parent: str, *, after: int = 0) -> Iterator[Entry]:
         """The reservations inside an envelope in order, each with its answer, from those after entry `after`."""
         self._own_process()
@@ -280,12 +284,14 @@ class LedgerReader:
                 return
             after = int(rows[-1]["seq"])
 
+    @checks_arguments
     def entry_heads(self, *, after: int = 0) -> list[EntryHead]:
         """Key, parent and tag of all reservations after entry `after`, without their contents: quick to read."""
         self._own_process()
         with self._store.reading() as connection:
             return [EntryHead(*row) for row in _HEADS.tuples(connection, after=after)]
 
+    @checks_arguments
     def outline(self, *, after: int = 0) -> list[EntryHead]:
         """Deprecated: use `entry_heads`."""
         warnings.warn("Ledger.outline is now Ledger.entry_heads", DeprecationWarning, stacklevel=2)
@@ -317,12 +323,14 @@ class LedgerReader:
         warnings.warn("Ledger.kept is now Ledger.last_receipt", DeprecationWarning, stacklevel=2)
         return self.last_receipt
 
+    @checks_arguments
     def holds(self, receipt: Receipt) -> bool:
         """Is the receipt's entry in the chain?"""
         self._own_process()
         with self._store.reading() as connection:
             return head_at(connection, receipt.sequence) == receipt.head
 
+    @checks_arguments
     def releases_nearby(self, *places: Path) -> list[tuple[Path, Receipt]]:
         """The release folders beside the ledger's file, and beside `places`, that it paid for; with a receipt each."""
         near = [place.absolute().parent for place in places]
@@ -330,6 +338,7 @@ class LedgerReader:
             near.append(self._store.path.absolute().parent)
         return list(folders.receipts_in(dict.fromkeys(near), opened=self.opened))
 
+    @checks_arguments
     def check_releases(self, *places: Path) -> None:
         """Refuse a ledger that lacks a receipt of the releases near it: what they paid could be spent again."""
         for folder, receipt in self.releases_nearby(*places):
@@ -339,6 +348,7 @@ class LedgerReader:
                     "cut back or replaced by an older copy after that release; put back the newest copy of the ledger"
                 )
 
+    @checks_arguments
     def receipt(self, entry: Entry | None = None) -> Receipt:
         """The place of an entry (of its answer, if it has one) in the chain; without an entry, the end."""
         if entry is None:
@@ -346,6 +356,7 @@ class LedgerReader:
             return Receipt(int(row["seq"]), str(row["head"]))
         return entry.answered or Receipt(entry.seq, entry.head)
 
+    @checks_arguments
     def verify(self, receipt: Receipt | None = None) -> Receipt:
         """Read the whole chain again and return its end; LedgerError names the first entry that is wrong.
 

@@ -23,9 +23,10 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from maquette import _check
 from maquette.accounting.ledger.entry import NEWEST, driver
 from maquette.accounting.ledger.receipts import SECONDS, ChainState, ReceiptFile, Turn, locks_fail
-from maquette.errors import LedgerError
+from maquette.errors import LedgerError, ParameterError
 
 APPLICATION_ID = 0x6D71_6C31
 """Marks a SQLite file as a ledger ("mql1")."""
@@ -323,11 +324,12 @@ class PostgresStore(Store):
 
 def locate(location: str | Path) -> SqliteStore | PostgresStore:
     """The store of a path or URL."""
+    if not isinstance(location, (str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ParameterError(f"expected the path or URL of a ledger, got {type(location).__name__}")
     text = str(location)
-    if not text or "\0" in text:
-        raise LedgerError(
-            "expected the path of a ledger file or a postgresql URL, got an empty or broken one"
-        )
+    why = "there is none" if not text or not Path(text).name else _check.no_path(text)
+    if why is not None:
+        raise LedgerError(f"expected the path of a ledger file or a postgresql URL: {why}")
     if isinstance(location, Path) or "://" not in text:
         return SqliteStore(Path(location))
     try:
