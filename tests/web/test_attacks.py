@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 
@@ -155,11 +156,25 @@ def test_a_flood_of_one_is_slowed_down_and_others_are_served(tmp_path):
         # steps of the ledger are counted apart, in its transaction
         link = world.service.links["people"]
         link.call("buy_size", who="bert", role="analyst")
+        replies = []
         for i in range(1, 8):
             body, headers = {"query": f"age < {10 * i}"}, {"idempotency-key": f"step-{i:05}"}
-            reply = quiet.post("/api/v1/tables/people/questions", json=body, headers=headers)
+            replies.append(quiet.post("/api/v1/tables/people/questions", json=body, headers=headers))
+        reply = replies[-1]
         assert reply.status_code == 429
-        assert "new steps" in reply.json()["detail"]
+        detail = reply.json()["detail"]
+        assert "new steps" in detail
+        (seconds,) = re.findall(r"ask again in (\d+) s$", detail)  # whole: tenths would date the last look
+        assert reply.headers["retry-after"] == seconds
+        with book(world) as ledger:
+            before = ledger.receipt()
+        for i in range(20):  # polling: nothing is read, stored or answered, and nobody else is stopped
+            body, headers = {"query": f"age < {i + 41}"}, {"idempotency-key": f"poll-{i:05}"}
+            assert (
+                quiet.post("/api/v1/tables/people/questions", json=body, headers=headers).status_code == 429
+            )
+        with book(world) as ledger:
+            assert ledger.receipt() == before
         with book(world) as ledger:
             ledger.verify()
 
