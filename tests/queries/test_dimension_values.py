@@ -292,7 +292,7 @@ def test_what_is_refused():
     with pytest.raises(WorkloadError, match="between 0 and 1"):
         fat_shattering_dimension([[1.5]], 0.1)
     with pytest.raises(WorkloadError, match="matrix"):
-        fat_shattering_dimension([0.5, 1], 0.1)
+        fat_shattering_dimension([0.5, 1], 0.1)  # pyright: ignore[reportArgumentType]
     with pytest.raises(WorkloadError, match="too many weights"):
         vc_dimension(marginals(grid(100, 100, 100), k=2))
     for wrong in (0, -0.1, 0.6, "x", math.nan, math.inf, "1/0"):
@@ -307,3 +307,14 @@ def test_sizes_of_closed_forms_are_checked(wrong):
         forms.boxes(cells=[3, wrong])
     with pytest.raises(ParameterError):
         forms.halfspaces(d=wrong)
+
+
+@pytest.mark.parametrize("points", [[5], [-1], ["0"], [0.0], [None], [True], list(range(17))])
+def test_points_that_are_no_columns_are_refused(points):
+    with pytest.raises(ParameterError, match="expected"):
+        forms.shatters([[0, 1], [1, 0]], points)
+
+
+def test_a_matrix_of_texts_is_a_matrix_of_numbers():
+    assert forms.vc_dimension([["0", "1"], ["1", "0"]]).value == forms.vc_dimension([[0, 1], [1, 0]]).value
+    assert forms.vc_dimension([["0", "1"], ["1", "0"]]).is_complete

@@ -192,3 +192,23 @@ def test_messages_are_bounded(folders, tmp_path):
     with pytest.raises(mq.ReleaseError) as raised:
         store.load(folder)
     assert len(str(raised.value)) < 3_000
+
+
+@pytest.mark.parametrize("value", ["<script>", 0, -1, None, 1.5, [], True])
+def test_a_denominator_is_a_whole_number(folders, tmp_path, value):
+    folder = copied(folders, "union", tmp_path)
+    edit_json(folder, "release.json", lambda d: d["answers"].update(denominator=value))
+    with pytest.raises(mq.ReleaseError, match=r"answers\.denominator"):
+        store.load(folder)
+
+
+def test_a_sparse_file_is_not_hashed(folders, tmp_path, monkeypatch):
+    folder = copied(folders, "union", tmp_path)
+    with (folder / "workload.json").open("ab") as stream:
+        stream.truncate(20 * 10**9)
+    hashed = store._sha256
+    monkeypatch.setattr(
+        store, "_sha256", lambda p: pytest.fail("hashed") if p.name == "workload.json" else hashed(p)
+    )
+    with pytest.raises(mq.ReleaseError, match="20,000,000,000 bytes"):
+        store.load(folder)

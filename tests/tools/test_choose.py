@@ -167,3 +167,11 @@ def test_the_command(tmp_path):
     assert (told["index"], told["candidates"]) == (1, 2)  # 240 against 160
     assert call(*words, *sexes).out.startswith("sex = 'Female' (candidate 2 of 2")
     refused(call(*words, "--quantile", 0.5), "both --attribute and --quantile")
+
+
+@pytest.mark.slow
+def test_the_command_takes_the_options_that_it_advises(tmp_path):
+    own = desk(tmp_path)
+    usual = ["choose", own.table, "-d", own.domain, "--epsilon", 1, "--ledger", own.ledger, "-q"]
+    refused(call(*usual), "give at least one of --marginals K")
+    assert call(*usual, "--marginals", 1).code == 0

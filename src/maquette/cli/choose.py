@@ -10,11 +10,9 @@ import typer
 from maquette.cli import console
 from maquette.cli.options import (
     AsJson,
-    ClassWords,
     DomainFile,
     Payer,
     Place,
-    Predicates,
     Privacy,
     Quiet,
     Source,
@@ -43,8 +41,7 @@ def choose(
     source: Source,
     domain: DomainFile,
     privacy: Privacy,
-    where: Predicates = None,
-    classes: ClassWords = None,
+    workload: Workload,
     attribute: Annotated[
         str | None,
         typer.Option(help="With --quantile: the ordered attribute whose cells are the candidates."),
@@ -76,7 +73,7 @@ def choose(
         raise ParameterError("a quantile needs both --attribute and --quantile")
     candidates: Any = attribute
     if attribute is None:
-        candidates = Workload(where=where, classes=classes).read(declared)
+        candidates = workload.read(declared)
     with console.progress(quiet=quiet) as tell:
         handle = place.open(source, declared, tell)
         chosen = make(

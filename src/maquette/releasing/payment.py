@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -200,7 +199,7 @@ def warn_if_pure(book: Ledger, budget: Budget, cost_of_budget: Callable[[Budget]
     words = pure_in_words(
         book.budget, budget.epsilon, pure=cost_of_budget(budget), other=cost_of_budget(other)
     )
-    warnings.warn(f"{words}; give it unless the promise has to be pure", PureCostWarning, stacklevel=4)
+    _check.warn(f"{words}; give it unless the promise has to be pure", PureCostWarning)
 
 
 def refusal_of(what: str, book: Ledger, cost: Cost) -> str:

@@ -283,10 +283,7 @@ _PER_BYTE = 20
 def read_json(path: Path) -> Any:
     """The value of a JSON file: no NaN, no infinity, nested no deeper than `MAX_DEPTH`."""
     try:
-        size = path.stat().st_size
-        if size > MAX_TEXT:
-            raise ReleaseError(f"{path} holds {size:,} bytes, more than the {MAX_TEXT:,} of any release")
-        check_room(path, size * _PER_BYTE)
+        check_room(path, check_length(path) * _PER_BYTE)
         text = path.read_text(encoding="utf-8")
         value = json.loads(text, parse_constant=_no_number)
         if (
@@ -300,6 +297,14 @@ def read_json(path: Path) -> Any:
     if _deeper(value, MAX_DEPTH):
         raise ReleaseError(f"{path} is nested deeper than {MAX_DEPTH} levels, which no release is")
     return value
+
+
+def check_length(path: Path) -> int:
+    """The bytes of a JSON file; ReleaseError where they are more than any release has."""
+    size = path.stat().st_size
+    if size > MAX_TEXT:
+        raise ReleaseError(f"{path} holds {size:,} bytes, more than the {MAX_TEXT:,} of any release")
+    return size
 
 
 def read_columns(

@@ -131,7 +131,9 @@ class _Stored:
     arrays: dict[str, NDArray[Any]]
 
     def release(self) -> Release:
-        denominator = self.manifest["answers"]["denominator"]
+        denominator = document.read(int, self.manifest["answers"]["denominator"], where="answers.denominator")
+        if denominator < 1:
+            raise ReleaseError(f"expected answers.denominator above 0, got {denominator}")
         spec = self.manifest["model"]
         return document.parse(
             self.manifest,
@@ -320,6 +322,8 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
         file = folder / name
         if Path(name).name != name or not file.is_file():
             raise ReleaseError(f"{folder} lacks the file {name} that its {MANIFEST} lists")
+        if file.suffix == ".json":
+            document.check_length(file)  # before its hash: a hole of any length costs nothing to make
         if _sha256(file) != sha256:
             raise ReleaseError(f"{file} was changed after the release was made (its hash differs)")
 
