@@ -13,8 +13,8 @@ Which statements may be taken together, so that all of it fails with at most bet
 - *With certificates of classes* the chance was divided when they were bought: one part for each class, one for the
   certificate of the workload, one for the noise of the measured tables, and that part is either for all questions of
   the workload at once or for this question alone.
-- *With a certificate of the workload and a model*, half of the chance is the model's. The certificate is stated as it
-  would be with the other half: the law of its noise follows from what was paid for it.
+- *With a certificate of the workload and a model*, three quarters of the chance are the model's. The certificate is
+  stated as it would be with the last quarter: the law of its noise follows from what was paid for it.
 - *Else* one source speaks, and public structure alone decides which: the certificate for a question of the workload,
   then the model, then the answers of the workload. The smaller of two, picked afterwards, would fail more often.
 """
@@ -63,6 +63,9 @@ MAX_LEAVES = 8
 """Attributes of a conjunction that is bounded by its parts."""
 PART_ORDER = 3
 """Attributes of the parts that bound it."""
+MODEL_PART = 0.75
+"""Of the chance to fail, for the noise of the tables beside a certificate: an interval hardly grows by it, and most
+questions are known by theirs."""
 MUCH = 2.0
 """A question that is off by so many times the error of the released tables is said to be known better by its own."""
 MAX_PRICE = 1e6
@@ -108,7 +111,7 @@ class Knowledge:
         release = self.release
         if release.certificates:
             return 1 / (len(release.certificates) + (release.certificate is not None) + 1)
-        return 1 / 2 if self._gaps else 1.0
+        return MODEL_PART if self._gaps else 1.0
 
     def of(self, query: Queries, *, beta: float | None = None) -> Estimate | None:
         """See `estimate`."""
@@ -131,6 +134,7 @@ class Knowledge:
         product = None if target is None else condition.product(target)
         if product is not None:
             best = self._between_parts(product, terms, best)
+            best = None if best is None else self._at_most_the_whole(product, best, own)
         if best is None:
             best = self._from_rows(question)
         if best is not None and best.lower is not None and self.is_shared:
@@ -158,7 +162,7 @@ class Knowledge:
 
     @cached_property
     def _gaps(self) -> list[tuple[float, Gap, Gap]]:
-        """What the noise of a certificate may hide, with all of its chance to fail and with half of it.
+        """What the noise of a certificate may hide, with all of its chance to fail and with a quarter of it.
 
         For each way in which versions judge the noise of the number of records beside it: with that number, and a part
         of the chance for it, or both together. None where the law of the noise is not known.
@@ -175,7 +179,7 @@ class Knowledge:
         vector = Sensitivity(Fraction(count), Fraction(count), Fraction(1))
         noise = law_at(Fraction(paid[0].amount), vector, unit=Unit(paid[0].unit))
         for_size = 0.0 if size.public else sizing.SIZE_BETA
-        betas = [release.beta * (part - for_size) / count for part in (1.0, 0.5)]
+        betas = [release.beta * (part - for_size) / count for part in (1.0, 1 - MODEL_PART)]
         n = records(size, release.model, beta=release.beta)
         apart = [
             ratios.joint_gap(error=noise.lower_quantile(beta=beta), size_error=n.value - n.least)
@@ -191,15 +195,15 @@ class Knowledge:
         return ways
 
     def _restated(self, alpha: float) -> float:
-        """What a certificate states with half of its chance to fail, the largest over the ways to judge its noise.
+        """What a certificate states with that part of its chance to fail, the largest over the ways to judge its noise.
 
         Accuracy: alpha is where the measured error and its gap reach alpha n, so the measured error follows from it.
         """
         if alpha not in self._stated_again:
             share = np.array([alpha])
             ends = [
-                ratios.share_between(alpha * n - whole(share), n, gap=half)[1][0]
-                for n, whole, half in self._gaps
+                ratios.share_between(alpha * n - whole(share), n, gap=part)[1][0]
+                for n, whole, part in self._gaps
             ]
             self._stated_again[alpha] = max(map(float, ends), default=alpha)
         return self._stated_again[alpha]
@@ -381,18 +385,43 @@ class Knowledge:
             low, high = max(low, whole[0] - rest[1]), min(high, whole[1] - rest[0])
         return (low, high) if low <= high else None
 
+    def _at_most_the_whole(self, product: Product, best: Estimate, own: Estimate | None) -> Estimate:
+        """The value of a set that is most of a larger one is not above that one's.
+
+        Accuracy: neither is its upper end, where the noise of the tables says nothing about the set itself: that part
+            of the chance to fail is then for the larger set. Only the first of several may have it.
+        """
+        is_free = own is None and self.is_shared
+        for i, leaf in enumerate(product):
+            others = product[:i] + product[i + 1 :]
+            if not others or not self._is_most(leaf):
+                continue
+            whole = self.of(of_condition(self.release.domain, _conjunction(others)))
+            if whole is None:
+                continue
+            least = 0.0 if best.lower is None else best.lower
+            if is_free and whole.upper is not None and best.upper is not None and whole.upper < best.upper:
+                upper = max(least, whole.upper)
+                best = replace(best, upper=upper, value=min(best.value, upper), alone=whole.alone)
+                is_free = False
+            best = replace(best, value=max(min(best.value, whole.value), least))
+        return best
+
+    def _is_most(self, leaf: Leaf) -> bool:
+        """Does it leave out fewer cells than it has?"""
+        return 2 * condition.count(leaf.runs) > self.release.domain[leaf.attribute].size
+
     def _differences(
         self, product: Product, terms: Terms
     ) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
         """The ends of a part, and of those of its records that lie outside the rest: a set of few cells."""
         domain = self.release.domain
         for i, leaf in enumerate(product):
-            size = domain[leaf.attribute].size
-            if 2 * condition.count(leaf.runs) <= size:
+            if not self._is_most(leaf):
                 continue
             others = product[:i] + product[i + 1 :]
             whole = self._part(others, terms)
-            outside = Leaf(leaf.attribute, condition.complement(leaf.runs, size))
+            outside = Leaf(leaf.attribute, condition.complement(leaf.runs, domain[leaf.attribute].size))
             rest = self._best(of_condition(domain, _conjunction((*others, outside))), terms)
             if whole is None or rest is None:
                 continue

@@ -190,9 +190,10 @@ class Release:
     def answer(self, query: str | Queries) -> Answer:
         """Answer one query, with an error only where one is proved.
 
-        Accuracy: a query inside the model, at 1 - beta from the exact law of its noise; a query of the workload,
-            by the certificate or else the guarantee; any other query from the rows, without a stated error. A query
-            about an attribute that was not measured is refused.
+        Accuracy: the smallest error that is stated for the records that it counts, however it is written: by the noise
+            of the measured tables, by the certificate or else the guarantee of the workload, by certificates of
+            classes, or between what its parts leave (`results/knowledge.py`). Else it is read from the rows, without a
+            stated error. A query about an attribute that was not measured is refused.
         """
         from maquette.results.answering import answer
 
