@@ -44,6 +44,10 @@ class SourceError(MaquetteError):
     """A table that cannot be opened by its public structure: file, header, column types."""
 
 
+class LookFailed(SourceError):
+    """The machine failed while it looked at the table. The price stays charged; what failed is not said."""
+
+
 class WorkloadError(MaquetteError):
     """Queries that do not fit the domain or the query language."""
 
@@ -62,10 +66,6 @@ class UselessAnswer(MechanismError):
 
 class ReleaseError(MaquetteError):
     """A release folder that cannot be read or does not hold what was asked."""
-
-
-class LookFailed(MaquetteError):
-    """The machine failed while it looked at the table. The price stays charged; what failed is not said."""
 
 
 class LedgerError(MaquetteError):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from maquette.accounting import Cost
 from maquette.accounting.ledger import Ledger, Rate, Record
-from maquette.accounting.ledger import pace as rules
 from maquette.errors import ParameterError, RateExceeded
 from support.ledger_cases import create, digest, memory, pay
+from support.ledger_clock import stop_the_clock
 
 
 def opened(ledger: Ledger, key: str = "anna", units: int = 50) -> None:
@@ -71,17 +71,8 @@ def test_of_several_values_all_are_written_or_none():
 
 
 def test_refusals_count_and_the_seconds_are_whole_and_enough(monkeypatch):
-    ledger, ahead = memory(), [timedelta(0)]
+    ahead, ledger = stop_the_clock(monkeypatch), memory()
     opened(ledger)
-    start = datetime.now(UTC)
-
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return start + ahead[0]
-
-    monkeypatch.setattr(rules, "datetime", Clock)
-    monkeypatch.setattr("maquette.accounting.ledger.entry.datetime", Clock)
     ledger.limit("anna", Rate(3, 60))
     for i in range(3):
         ahead[0] = timedelta(seconds=2.3 * i)
@@ -139,17 +130,11 @@ def test_others_are_not_held_up_and_the_limit_can_be_lifted():
 
 
 def test_time_gives_back(monkeypatch):
-    ledger = memory()
+    ahead, ledger = stop_the_clock(monkeypatch), memory()
     opened(ledger)
     ledger.limit("anna", Rate(1, 60))
     pay(ledger, "anna/0", parent="anna")
-
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return datetime.now(UTC) + timedelta(seconds=61)
-
-    monkeypatch.setattr(rules, "datetime", Later)
+    ahead[0] = timedelta(seconds=61)
     pay(ledger, "anna/1", parent="anna")
 
 

@@ -21,6 +21,7 @@ from maquette.questions.measurement import EpochTerms, Verdict, read_step, verdi
 from maquette.questions.noise import NoiseRequest
 from maquette.questions.sparse import Guess
 from support.ledger_cases import digest
+from support.ledger_clock import stop_the_clock
 from support.privacy_conformance import TINY
 from support.privacy_doubles import LooseEngine, Untouchable, columns_of, ledger_for, set_aside, table_of
 
@@ -70,8 +71,9 @@ def process_ends() -> None:
 
 
 @pytest.mark.parametrize("far_at", [(), (100,), (103,), (107,)])
-def test_a_rate_decides_by_the_number_of_guesses_given_and_before_the_look(far_at):
+def test_a_rate_decides_by_the_number_of_guesses_given_and_before_the_look(far_at, monkeypatch):
     """Whatever the outcome: the same steps begun, the same words, the same seconds, the same room afterwards."""
+    stop_the_clock(monkeypatch)
     seen = []
     ledger = new_ledger()
     curator = online(ledger, far_at)

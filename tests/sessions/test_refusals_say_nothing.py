@@ -16,6 +16,7 @@ from maquette.accounting.ledger.transaction import Transaction
 from maquette.errors import LedgerError, RateExceeded
 from maquette.sessions.opening import session as open_session
 from maquette.tools.sparse_vector import above_threshold
+from support.ledger_clock import stop_the_clock
 from support.online_cases import PEOPLE, book, people
 from support.privacy_doubles import Untouchable
 
@@ -42,6 +43,7 @@ def lose_the_next_look(session, monkeypatch, text: str) -> None:
 
 def test_a_rate_refuses_a_select_in_the_same_words_wherever_a_guess_is_far(monkeypatch):
     """At most eight guesses are begun, whichever of them is far; only then is the first cell refused."""
+    stop_the_clock(monkeypatch)
     said = set()
     for far_at in (None, 0, 3, 7):
         ledger = book(Budget(2.0))
