@@ -25,7 +25,6 @@ from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
 from maquette.releasing import planning
 from maquette.releasing.certify import (
-    are_classes_useful,
     can_be_certified,
     certify,
     certify_classes,
@@ -35,7 +34,6 @@ from maquette.releasing.certify import (
 from maquette.releasing.payment import (
     accounting_of,
     check_covered,
-    classes_before,
     close_opened,
     open_ledger,
     require_total,
@@ -92,8 +90,9 @@ def release(
         one that is forgotten with the table's handle, and warns.
     Accuracy: `release.stated`: `release.guarantee` in advance or, for the share `certificate` of the budget,
         `release.certificate` afterwards; per group of queries if `groups`. Where neither is asked for, a certificate is
-        bought for 5 % if it is expected to state less than the guarantee, decided from public numbers before the
-        answers are drawn. `certificate` also takes words: "workload", and classes of questions far beyond it that are
+        bought if it is expected to state less than the guarantee, for the share at which it is expected to state least
+        (5 % to 20 %): from public numbers, and from the number of records, which is asked for first where it is
+        private. `certificate` also takes words: "workload", and classes of questions far beyond it that are
         certified for another 5 % (`release.certificates`): "one attribute", "one small attribute", "two attributes",
         "two attributes with a small one", "three attributes", "two ranges", "three ranges", "anything on two
         attributes", "relative"; by default those that are expected to say enough. With `weight`, the name of a declared
@@ -129,18 +128,15 @@ def release(
     try:
         require_total(book, epsilon=total_epsilon, delta=total_delta)
         curator = Curator(table, book, key=name, budget=choice.request.budget, watch=_watched(progress))
-        choice = planning.decide(
-            choice, n=_public_rows(curator, request), classes=classes_before(request, book, name)
-        )
         check_covered(choice.request, book, name, choice.prepared)
-        if (expect := getattr(progress, "expect", None)) is not None:  # a watcher learns what it will see
-            from maquette.releasing.stages import stages_of
-
-            expect(stages_of(choice))
         entry = reserve(choice.request, book, name)
         try:
-            before = _certified_classes(book, entry)
-            done = run(curator, choice, key=name, progress=progress, classes=before)
+            choice = _decided(curator, choice)
+            if (expect := getattr(progress, "expect", None)) is not None:  # a watcher learns what it will see
+                from maquette.releasing.stages import stages_of
+
+                expect(stages_of(choice))
+            done = run(curator, choice, key=name, progress=progress)
         except KeyReused as error:
             if entry.fresh:
                 raise
@@ -178,11 +174,18 @@ def _watched(progress: Progress | None) -> Callable[[int], None] | None:
     )
 
 
-def _public_rows(curator: Curator, request: Request) -> int:
-    """The number of records (or their weight) that decisions before the run go by: public, or a guess."""
+def _decided(curator: Curator, choice: Choice) -> Choice:
+    """The choice with everything that goes by the number of records: a public one, or one that is paid for first.
+
+    What records weigh is asked for by the mechanism; a guess decides until then.
+    """
+    request, price = choice.request, choice.prepared.size_price
     if request.relation is Relation.REPLACE_ONE and request.weight is None:
-        return max(curator.size(price=Fraction(0)).value, 1)
-    return request.typical_rows
+        return planning.decide(choice, n=curator.size(price=Fraction(0)).divisor)
+    if not price or choice.prepared.is_constant:
+        return planning.decide(choice, n=request.typical_rows)
+    size = curator.size(price=price)
+    return planning.decide(choice, n=size.divisor, size=size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,18 +195,8 @@ class _Done:
     classes: tuple[ClassCertificate, ...] = ()
 
 
-def run(
-    curator: Curator,
-    choice: Choice,
-    *,
-    key: str,
-    progress: Progress | None = None,
-    classes: bool | None = None,
-) -> _Done:
-    """The mechanism, then the certificate, both through the same gate.
-
-    `classes` says whether a finished run of the same request certified classes of questions; None if there is none.
-    """
+def run(curator: Curator, choice: Choice, *, key: str, progress: Progress | None = None) -> _Done:
+    """The mechanism, then the certificate, both through the same gate."""
     request = choice.request
     tell = progress or (lambda _what, _share: None)
     outcome = choice.prepared.run(curator, rng=generator(key), progress=tell)
@@ -211,13 +204,9 @@ def run(
     outcome = postprocess.meeting(outcome, request.queries, key=key)
     if not request.queries.count:
         return _Done(outcome, None)
-    is_useful = (
-        are_classes_useful(request, choice.mechanism, size=outcome.size) if classes is None else classes
-    )
-    if not is_useful:
-        few = _too_few(request.bought, outcome.size)
-        outcome, request = replace(outcome, notes=(*outcome.notes, few)), replace(request, bought=())
-    certified = planning.is_still_certified(choice, size=outcome.size)
+    certified, left_out = bool(request.prices[1]), planning.classes_left_out(choice)
+    if left_out:
+        outcome = replace(outcome, notes=(*outcome.notes, _too_few(left_out, outcome.size)))
     if not certified and request.certificate is None:
         outcome = replace(outcome, notes=(*outcome.notes, UNCERTIFIED))
     if not certified and not request.bought:
@@ -282,17 +271,10 @@ def _with_classes(
     return _Done(outcome, certificate, classes)
 
 
-def _certified_classes(book: Ledger, entry: Entry) -> bool | None:
-    """Did a finished run of this request pay for certificates of classes? None if no run is finished."""
-    if entry.fresh or entry.settlement is None or not entry.body.get("classes"):
-        return None
-    return any(p.body.get("ask") == "class errors" for p in book.entries(kind="reserve", parent=entry.key))
-
-
 def _too_few(names: Collection[str], size: Size) -> str:
     return (
-        f"not certified: {', '.join(sorted(names))}; with about {size.divisor:,} records the bounds were expected to "
-        "say little, and their price was not spent. certificate= asks for them by name"
+        f"not certified: {', '.join(sorted(names))}; with about {size.divisor:,} records these bounds would say "
+        "little, or widen the workload's own, so no budget was spent on them. certificate= asks for them by name"
     )
 
 

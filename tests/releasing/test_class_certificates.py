@@ -1,3 +1,4 @@
+# type: ignore  (annotations of tests are not checked)
 """Certificates of classes of questions: what is bought, what is stated, and that it holds for the worst questions."""
 
 import itertools
@@ -89,7 +90,9 @@ def test_the_usual_classes_are_bought_where_they_are_expected_to_say_something(r
     spent = {one.asked: one.amount for one in release.spending}
     total = mq.Budget(1.0, 1e-6, "gaussian").total_units / UNITS
     assert spent["class errors"] == pytest.approx(0.05 * total, rel=0.01)
-    assert spent["largest error"] == pytest.approx(0.05 * total, rel=0.01)
+    assert spent["largest error"] == pytest.approx(
+        0.2 * total, rel=0.01
+    )  # few records: the noise would hide much
 
 
 def decided(n, *, epsilon=1.0, queries=PAIRS, **options):
@@ -163,23 +166,17 @@ def test_classes_without_the_workload():
 
 
 def test_a_request_in_the_ledger_repeats_as_it_was(monkeypatch):
+    """The stored number of records decides the same again; a version that decides otherwise is refused, unpaid."""
     book = ledger()
     first = made(5_000, book=book)
     spent = book.balance().charged_units
     assert first.certificates
-    monkeypatch.setattr(certify, "USEFUL", 0.0)  # another version would buy none
     again = made(5_000, book=book)
     assert again.certificates == first.certificates
+    monkeypatch.setattr(certify, "SAYS_ENOUGH", 0.0)  # another version would buy none
+    with pytest.raises(mq.KeyReused, match="another mechanism, certificate or share"):
+        made(5_000, book=book)
     assert book.balance().charged_units == spent
-
-
-def test_a_request_of_a_version_without_classes_repeats_without(monkeypatch):
-    book = ledger()
-    with monkeypatch.context() as patch:
-        patch.setattr(certify, "USEFUL", 0.0)
-        before = made(5_000, book=book)
-    assert before.certificates == ()
-    assert made(5_000, book=book).certificates == ()
 
 
 # --- what is stated -------------------------------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+# type: ignore  (annotations of tests are not checked)
 """Relative certificates: every table by a bound of its own, from one number whose weights are public."""
 
 import json
@@ -40,7 +41,7 @@ def columns(n, seed=0):
     }
 
 
-def made(n=5_000, *, relation="add-remove", **options):
+def made(n=10_000, *, relation="add-remove", **options):
     book = mq.Ledger.memory(
         budget=mq.Budget(1.0, 1e-6, "gaussian"),
         relation=mq.Relation(relation),
@@ -123,7 +124,7 @@ def test_bounds_follow_from_weights_and_one_number():
     payment = next(one for one in release.spending if one.asked == "class errors")
     deviation = law_at(Fraction(payment.amount), unit=release.budget.unit).deviation
     tables = CLASSES["relative"].tables(DOMAIN, distribution.sets)
-    weights = weights_of(distribution, tables, n=5_000, deviation=deviation)
+    weights = weights_of(distribution, tables, n=10_000, deviation=deviation)
     inside = [
         bound * weights[table.margin] / WHOLE
         for table, bound in zip(tables, relative.bounds, strict=True)
@@ -136,7 +137,7 @@ def test_weights_are_largest_for_the_smallest_scale_and_never_above_one(release)
     distribution = release.distribution
     tables = CLASSES["relative"].tables(DOMAIN, distribution.sets)
     for deviation in (0.5, 20.0, 5_000.0):
-        weights = weights_of(distribution, tables, n=5_000, deviation=deviation)
+        weights = weights_of(distribution, tables, n=10_000, deviation=deviation)
         assert max(weights.values()) == WHOLE
         assert min(weights.values()) >= 1
         assert weights["sex",] >= weights["name",]

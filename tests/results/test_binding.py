@@ -1,3 +1,4 @@
+# type: ignore  (annotations of tests are not checked)
 """The ledger knows everything that a release states: an edited folder is refused wherever the ledger is at hand."""
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from maquette import api
 from maquette.accounting.budget import UNITS
 from maquette.accounting.ledger import Ledger
 from maquette.releasing import planning
+from maquette.releasing.certify import SHARE
 from maquette.results import binding
 from maquette.results import folder as store
 from support.cli_files import call, refused
@@ -191,7 +193,7 @@ def test_a_request_that_an_earlier_version_ran_otherwise_says_what_to_do(tmp_pat
 
     def otherwise(choice: planning.Choice, **options: Any) -> planning.Choice:
         request = decide(choice, **options).request
-        return planning.prepare(replace(request, certified=not request.certified), choice.mechanism)
+        return planning.prepare(replace(request, share=0.0 if request.share else SHARE), choice.mechanism)
 
     with monkeypatch.context() as earlier:
         earlier.setattr(planning, "decide", otherwise)

@@ -148,6 +148,8 @@ class Task:
     """Choose the fewest rows that keep the largest error; `rows` is None then."""
     typical_rows: int = TYPICAL_ROWS
     """A public guess of the number of records."""
+    size: Size | None = None
+    """The number of records, where it is private and was paid for before, out of another price."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -231,6 +233,8 @@ class Forecast:
     notes: tuple[str, ...] = ()
     stated: Stated | None = None
     """Which error a release would state; None where that was not asked."""
+    certified: float | None = None
+    """What the certificate is expected to state, where one would be bought; no promise."""
     classes: tuple[ClassForecast, ...] = ()
     """The classes of questions that a release would certify besides."""
 
@@ -323,6 +327,14 @@ class Prepared(ABC):
     def megabytes(self) -> float:
         """Memory that a run takes, roughly."""
         return 300.0
+
+    @property
+    def size_price(self) -> Fraction:
+        """What is paid for the number of records, first of all, so that the rest is decided by it; 0 where nothing is.
+
+        Holds when: it follows from public inputs.
+        """
+        return Fraction(0)
 
     def run(self, curator: Curator, *, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Spend at most `task.price` and make answers, rows if possible; constant queries are answered for nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,8 +31,12 @@ from maquette.questions.noise import (
     NoiseRequest,
     Norm,
     independent,
+    law_at,
 )
-from maquette.theory import direct
+from maquette.theory import direct, ratios
+
+TYPICAL_SHARE = 0.2
+"""Of the records that a question counts, for the part of a price that their number gets: its error counts so much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +58,58 @@ class PreparedDirect(Prepared):
     @cached_property
     def _parts(self) -> sizing.Split:
         method = postprocess.method_for(self.task)
+        if self._is_one_vector:
+            return sizing.split(self.task, self._level, lambda e, t: math.hypot(e, t * TYPICAL_SHARE))
         return sizing.split(self.task, self._level, lambda e, t: postprocess.error_after(e, t, method))
+
+    @cached_property
+    def _is_one_vector(self) -> bool:
+        """Are the noise of an answer and that of the number of records of one kind, to be judged together?
+
+        Not where tables are projected one by one: their bound does not grow with how far that moves them.
+        """
+        task, law = self.task, self._law(self.task.price)
+        if sizing.size_is_public(task) or postprocess.method_for(task) == "simplex":
+            return False
+        return law.kind == law_at(task.price, unit=task.unit).kind and independent(law).deviation >= 1
+
+    def _in_advance(self) -> float:
+        """The error that is guaranteed, for the lowest size that may be released and the largest share."""
+        task, parts, method = self.task, self._parts, postprocess.method_for(self.task)
+        level, size_error = self._level(parts.answers), parts.size_error(task)
+        if self._is_one_vector:
+            size = task.size.noise if task.size is not None else law_at(parts.size, unit=task.unit)
+            widest = float(self._gap(independent(self._law(parts.answers)), size)(np.ones(1))[0])
+            moved = 0.0 if method == "none" or shape.distinct(task.queries) == 1 else level + size_error
+            return postprocess.in_advance(widest + moved, 0.0, "none", n=math.floor(self.n - size_error))
+        return postprocess.in_advance(level, size_error, method, n=self.n)
+
+    def _gap(self, law: IndependentLaw, size: IndependentLaw | None) -> ratios.Gap:
+        """How far an answer may lie from its share of the number of records, for all answers together."""
+        beta, log_queries = self.task.beta, math.log(self.task.queries.count)
+        if isinstance(law, Laplace) and isinstance(size, Laplace):
+            return ratios.laplace_gap(
+                scale=float(law.scale), size_scale=float(size.scale), beta=beta, log_queries=log_queries
+            )
+        assert size is not None
+        return ratios.gaussian_gap(
+            deviation=law.deviation, size_deviation=size.deviation, beta=beta, log_queries=log_queries
+        )
+
+    @property
+    def size_price(self) -> Fraction:
+        return self._parts.size
 
     def _foresee(self) -> Forecast:
         task, parts, count = self.task, self._parts, self.task.queries.count
         method, law = postprocess.method_for(task), self._law(parts.answers)
         tables = len(shape.margins_of(task.queries) or task.queries.classes)
         typical = law.max_quantile(count=count, beta=0.5, denominator=task.queries.denominator)
-        typical += parts.size_error(task, beta=0.5)
+        of_size = parts.size_error(task, beta=0.5)
+        typical = math.hypot(typical, of_size * TYPICAL_SHARE) if self._is_one_vector else typical + of_size
         return Forecast(
             self.mechanism.name,
-            postprocess.in_advance(self._level(parts.answers), parts.size_error(task), method, n=self.n),
+            self._in_advance(),
             min(typical / self.n, 1.0),
             postprocess.seconds(task, n=self.n, cells=count, tables=tables),
             self.megabytes,
@@ -76,7 +122,7 @@ class PreparedDirect(Prepared):
         """Buy the size where it is private, measure every query, post-process."""
         task, parts = self.task, self._parts
         progress("measuring the workload", 0.0)
-        size = curator.size(price=parts.size)
+        size = sizing.released_size(curator, task, parts)
         measurement = curator.measure(task.queries, noise=self.mechanism.ask(parts.answers, task.unit))
         progress("making the answers consistent", 0.5)
         count, denominator = task.queries.count, task.queries.denominator
@@ -91,6 +137,7 @@ class PreparedDirect(Prepared):
             if isinstance(measurement.noise, (Laplace, Gaussian))
             else None,
             parameters={"draws": count},
+            gap=self._gap(independent(measurement.noise), size.noise) if self._is_one_vector else None,
         )
         done = postprocess.finish(task, noisy)
         progress("making the answers consistent", 1.0)
@@ -182,6 +229,10 @@ class PreparedHistogram(Prepared):
             lambda e, t: postprocess.error_after(e, t, method),
         )
 
+    @property
+    def size_price(self) -> Fraction:
+        return self._parts.size
+
     def _foresee(self) -> Forecast:
         task, parts, n = self.task, self._parts, self.n
         cells, law = shape.universe(task.queries), self._law(parts.answers)
@@ -201,7 +252,7 @@ class PreparedHistogram(Prepared):
         """Buy the size where it is private, measure every cell, project, make rows."""
         task, parts = self.task, self._parts
         progress("measuring the histogram", 0.0)
-        size = curator.size(price=parts.size)
+        size = sizing.released_size(curator, task, parts)
         measurement = curator.measure(self._cells, noise=self.mechanism.ask(parts.answers, task.unit))
         progress("answering from the histogram", 0.5)
         model = HistogramModel.from_noisy(

@@ -204,6 +204,10 @@ class PreparedFactorisation(Prepared):
         chance = self._beta if beta is None else beta
         return self._factors.level(self._law(price), count=self.task.queries.count, beta=chance)
 
+    @property
+    def size_price(self) -> Fraction:
+        return self._parts.size
+
     def _foresee(self) -> Forecast:
         task, parts, count = self.task, self._parts, self.task.queries.count
         method, cells = postprocess.method_for(task), shape.universe(task.queries)
@@ -225,7 +229,7 @@ class PreparedFactorisation(Prepared):
         """Buy the size where it is private, measure the strategy, reconstruct the answers, post-process."""
         task, parts, factors, count = self.task, self._parts, self._factors, self.task.queries.count
         progress("measuring the strategy", 0.0)
-        size = curator.size(price=parts.size)
+        size = sizing.released_size(curator, task, parts)
         noise = NoiseRequest.at(parts.answers, task.unit)
         measurement = curator.measure(factors.strategy, noise=noise)
         progress("reconstructing the answers", 0.5)

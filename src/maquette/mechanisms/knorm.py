@@ -268,6 +268,10 @@ class PreparedKNorm(Prepared):
         beta = sizing.beta_for_answers(self.task.beta, self.task.relation)
         return self._plan.level(self._law(price), beta=beta)
 
+    @property
+    def size_price(self) -> Fraction:
+        return self._parts.size
+
     def _foresee(self) -> Forecast:
         task, parts, count = self.task, self._parts, self.task.queries.count
         method, law = postprocess.method_for(task), self._law(parts.answers)
@@ -290,7 +294,7 @@ class PreparedKNorm(Prepared):
         """Buy the size where it is private, measure independent queries, make the others of them, post-process."""
         task, parts, plan = self.task, self._parts, self._plan
         progress("measuring the queries", 0.0)
-        size = curator.size(price=parts.size)
+        size = sizing.released_size(curator, task, parts)
         measurement = curator.measure(plan.measured, noise=self._request(parts.answers))
         progress("making the other answers", 0.5)
         law = measurement.noise

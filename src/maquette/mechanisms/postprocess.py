@@ -28,7 +28,7 @@ from maquette.queries.base import Queries
 from maquette.queries.merging import Merged
 from maquette.questions.answers import GRID
 from maquette.questions.measurement import Size
-from maquette.theory import direct
+from maquette.theory import direct, ratios
 
 MAX_ROWS = 10**7
 """Rows of a small database unless another number is asked for."""
@@ -60,6 +60,8 @@ class NoisyAnswers:
     parameters: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     model: Any = None
+    gap: ratios.Gap | None = None
+    """How far any answer may lie from its share of the number of records, where both are judged together."""
 
 
 def method_for(task: Task) -> str:
@@ -116,7 +118,8 @@ def finish(task: Task, noisy: NoisyAnswers) -> Outcome:
 
     Accuracy: measured answers are within level + size_error (as fractions of the released size); projected ones within
         2 level + size_error, and within level + size_error + how far they really moved. Answers of a fitted
-        histogram are released only if they stay within level + size_error of the measured ones.
+        histogram are released only if they stay within level + size_error of the measured ones. Where the noise of
+        counts and size is judged together, every answer is as near as the farther end of its interval.
     """
     method = method_for(task)
     histogram = _fit(task, noisy, method) if method != "none" and shape.gives_rows(task.queries) else None
@@ -139,7 +142,9 @@ def finish(task: Task, noisy: NoisyAnswers) -> Outcome:
         answers=answers,
         database=rows,
         size=noisy.size,
-        guarantee=guarantee(error, noisy.size, task.beta, words),
+        guarantee=guarantee(error, noisy.size, task.beta, words)
+        if noisy.gap is None
+        else _together(noisy, noisy.gap, answers, task.beta, words),
         deviations=noisy.deviations,
         parameters=noisy.parameters
         | facts
@@ -152,6 +157,15 @@ def finish(task: Task, noisy: NoisyAnswers) -> Outcome:
         notes=noisy.notes if rows is not None else (*noisy.notes, ANSWERS_ONLY),
         model=noisy.model,
     )
+
+
+def _together(noisy: NoisyAnswers, gap: ratios.Gap, answers: Answers, beta: float, words: str) -> Guarantee:
+    """How far any released answer may lie from its share, by the interval of each (`theory.ratios`)."""
+    low, high = ratios.share_between(noisy.counts, noisy.size.value, gap=gap)
+    alpha = float(np.maximum(answers.fractions - low, high - answers.fractions).max())
+    if alpha >= 1:
+        return Guarantee(1.0, beta, f"vacuous: {words}")
+    return Guarantee(alpha, beta, words)
 
 
 _METHODS = {

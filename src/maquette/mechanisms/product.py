@@ -220,6 +220,10 @@ class PreparedProduct(Prepared):
         norms = factored(self.task.queries).norms
         return theory.linear_gaussian(sigma=law.deviation, norms=norms, beta=beta)
 
+    @property
+    def size_price(self) -> Fraction:
+        return self._parts.size
+
     def _foresee(self) -> Forecast:
         task, parts, count = self.task, self._parts, self.task.queries.count
         method, cells, law = (
@@ -243,7 +247,7 @@ class PreparedProduct(Prepared):
         """Buy the size where it is private, measure the strategy, invert it axis by axis, answer, post-process."""
         task, parts, factors = self.task, self._parts, factored(self.task.queries)
         progress("measuring the strategy", 0.0)
-        size = curator.size(price=parts.size)
+        size = sizing.released_size(curator, task, parts)
         measurement = curator.measure(factors.strategy, noise=NoiseRequest.at(parts.answers, task.unit))
         progress("reconstructing the answers", 0.5)
         law = independent(measurement.noise)

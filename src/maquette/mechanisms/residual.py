@@ -21,8 +21,6 @@ from maquette.mechanisms.shape import WeightedMargin
 from maquette.models.residual import ResidualModel, below, cell_variance
 from maquette.queries.base import MAX_ANSWERS, Margin
 from maquette.queries.counting import projected_axes, ripple, shift_squared
-from maquette.questions.measurement import Residual, Size
-from maquette.questions.noise import Gaussian
 from maquette.theory import draws
 
 Weighting = Literal["marginal", "fourth root", "cell"]
@@ -172,6 +170,10 @@ class PreparedResidual(Prepared):
             parts, allocate(domain, margins, relation=task.relation, price=parts.answers, per=per)
         )
 
+    @property
+    def size_price(self) -> Fraction:
+        return self.plan.parts.size
+
     def _foresee(self) -> Forecast:
         task, plan, margins = self.task, self.plan, self._margins
         method = postprocess.method_for(task)
@@ -193,8 +195,8 @@ class PreparedResidual(Prepared):
         """Measure all residuals in one payment, reconstruct, post-process."""
         progress("measuring residuals", 0.0)
         margins, variances = self.plan.request()
+        size = sizing.released_size(curator, self.task, self.plan.parts)
         residuals = curator.measure_residuals(margins, variances=variances)
-        size = _size(curator, residuals)
         progress("putting the margins together", 0.5)
         model = ResidualModel.from_tables(self.task.queries.domain, residuals, size)
         done = postprocess.finish(self.task, self._noisy_answers(model))
@@ -278,28 +280,18 @@ class ResidualPlan:
     allocation: Allocation
 
     def request(self) -> tuple[list[Margin], list[Fraction]]:
-        """What the gate is asked for; the empty margin is the private size."""
-        margins, variances = list(self.allocation.parts), list(self.allocation.variances)
-        if self.parts.size:
-            return [(), *margins], [1 / (2 * self.parts.size), *variances]
-        return margins, variances
+        """What the gate is asked for beside the size."""
+        return list(self.allocation.parts), list(self.allocation.variances)
 
     def level(self, task: Task, margins: Sequence[WeightedMargin], beta: float | None = None) -> float:
         wider = float(task.unit.smoothing)
         variances = _as_floats(self.allocation, wider=wider)
         if self.parts.size:
             variances[()] = float(1 / (2 * self.parts.size)) + wider
+        elif task.size is not None and task.size.noise is not None:
+            variances[()] = task.size.noise.variance
         share = sizing.beta_for_answers(task.beta, task.relation) if beta is None else beta
         return _level(task.queries.domain, margins, variances, share)
-
-
-def _size(curator: Curator, residuals: Sequence[Residual]) -> Size:
-    """The empty margin where the size is private, else the public size."""
-    for residual in residuals:
-        if not residual.margin:
-            noise = Gaussian(1 / (2 * residual.variance), residual.variance)
-            return Size(int(residual.values), noise, residual.receipt)
-    return curator.size(price=Fraction(0))
 
 
 def _level(

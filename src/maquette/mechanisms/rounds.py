@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -77,6 +78,10 @@ class PreparedRounds(Prepared):
         """A part of the price for the number of records, where that is private."""
         return sizing.split_for_shares(self.task, n=self.n)
 
+    @property
+    def size_price(self) -> Fraction:
+        return self.parts.size
+
     def _foresee(self) -> Forecast:
         size_error = self.parts.size_error(self.task)
         # the released size may lie its error below n, and the true one is only known to lie its error below that
@@ -94,7 +99,7 @@ class PreparedRounds(Prepared):
 
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, learn round after round, answer from what was learnt."""
-        size = curator.size(price=self.parts.size)
+        size = sizing.released_size(curator, self.task, self.parts)
         mapped = histogram_map(self.task.queries)
         assert mapped is not None
         return self._learn_and_answer(curator, mapped, size, progress)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from maquette.accounting.budget import UNITS
 from maquette.domain import Relation
-from maquette.mechanisms.base import Task
+from maquette.mechanisms.base import Curator, Task
 from maquette.questions.measurement import Size
 from maquette.questions.noise import law_at
 
@@ -40,30 +40,30 @@ class Split:
 
     def size_error(self, task: Task, beta: float | None = None) -> float:
         """How far the released size will lie from the true one; 0 where it is public."""
-        if not self.size:
-            return 0.0
         share = task.beta * SIZE_BETA if beta is None else beta
-        return law_at(self.size, unit=task.unit).quantile(share)
+        if task.size is not None and task.size.noise is not None:
+            return task.size.noise.quantile(share)
+        return law_at(self.size, unit=task.unit).quantile(share) if self.size else 0.0
 
 
 def split(task: Task, level: Callable[[Fraction], float], error: Callable[[float, float], float]) -> Split:
-    """Nothing for a public size; else the share for which the stated error is smallest. Public inputs only.
+    """Nothing for a size that is known; else the share for which the stated error is smallest. Public inputs only.
 
     `level` is the noise level at a price, `error` the error in counts out of noise level and size error.
     """
-    if size_is_public(task):
+    if has_size(task):
         return Split(Fraction(0), task.price)
     options = [_part(task.price, share) for share in SIZE_SHARES]
     return min(options, key=lambda option: error(level(option.answers), option.size_error(task)))
 
 
 def split_like_a_cell(task: Task, variance: float) -> Split:
-    """Nothing for a public size; else noise of the variance that a cell has, for which rho is 1 / (2 variance).
+    """Nothing for a size that is known; else noise of the variance that a cell has, for which rho is 1 / (2 variance).
 
     For answers that are measured and not stated in advance: an error of the size moves every answer by its share alone,
     so that one as well known as a cell is hardly seen. What is stated in advance has to add both errors up.
     """
-    if size_is_public(task):
+    if has_size(task):
         return Split(Fraction(0), task.price)
     wanted = Fraction(1 / (2 * variance)) / task.price
     return _part(task.price, min(wanted, _MOST_LIKE_A_CELL))
@@ -81,6 +81,16 @@ def split_for_shares(task: Task, *, n: int) -> Split:
         return float(price) if task.unit.is_pure else math.sqrt(price)
 
     return split(task, epsilon, lambda strength, size_error: -strength * (n - 2 * size_error))
+
+
+def released_size(curator: Curator, task: Task, parts: Split) -> Size:
+    """The number of records: as it was paid for before, or for its part of the price."""
+    return task.size or curator.size(price=parts.size)
+
+
+def has_size(task: Task) -> bool:
+    """Is nothing more paid for the number of records?"""
+    return task.size is not None or size_is_public(task)
 
 
 def size_is_public(task: Task) -> bool:

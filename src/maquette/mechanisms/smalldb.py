@@ -100,6 +100,10 @@ class PreparedSmallDb(Prepared):
         """A part of the price for the number of records, where that is private."""
         return sizing.split_for_shares(self.task, n=self.n)
 
+    @property
+    def size_price(self) -> Fraction:
+        return self.parts.size
+
     def _foresee(self) -> Forecast:
         task, n = self.task, self.n
         epsilon = float(task.unit.selection_epsilon(self.parts.answers))
@@ -122,7 +126,7 @@ class PreparedSmallDb(Prepared):
     def _run(self, curator: Gate, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, draw once, answer every query from the rows."""
         task = self.task
-        size = curator.size(price=self.parts.size)
+        size = sizing.released_size(curator, task, self.parts)
         epsilon = float(task.unit.selection_epsilon(self.parts.answers))
         question, route = self.draw_for(n=size.divisor, epsilon=epsilon)
         sample = draw(curator, question, price=self.parts.answers, progress=progress)

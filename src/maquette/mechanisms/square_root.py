@@ -80,6 +80,10 @@ class PreparedSquareRoot(Prepared):
         """The smallest share for the number of records: the total is measured with the prefixes anyway."""
         return sizing.split(self.task, lambda price: self._law(price).deviation, lambda noise, _: noise)
 
+    @property
+    def size_price(self) -> Fraction:
+        return self._parts.size
+
     def _foresee(self) -> Forecast:
         task, parts, n = self.task, self._parts, self.n
         cells, law = shape.universe(task.queries), self._law(parts.answers)
@@ -101,7 +105,7 @@ class PreparedSquareRoot(Prepared):
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Buy the size where it is private, measure the square root, make prefixes that rise."""
         progress("measuring the square root", 0.0)
-        size = curator.size(price=self._parts.size)
+        size = sizing.released_size(curator, self.task, self._parts)
         noise = NoiseRequest("gaussian", self._parts.answers)
         measurement = curator.measure(self._strategy, noise=noise)
         progress("adding up prefixes", 0.5)

@@ -54,6 +54,10 @@ class PreparedTree(Prepared):
             task, lambda price: _level(task, _law(task, price)), lambda e, t: _error_in_counts(task, e, t)
         )
 
+    @property
+    def size_price(self) -> Fraction:
+        return self._parts.size
+
     def _foresee(self) -> Forecast:
         task, parts, n = self.task, self._parts, self.n
         cells, count = shape.universe(task.queries), task.queries.count
@@ -78,7 +82,7 @@ class PreparedTree(Prepared):
         """Buy the size where it is private, measure every level, fit, answer."""
         task, parts = self.task, self._parts
         progress("measuring the tree", 0.0)
-        size = curator.size(price=parts.size)
+        size = sizing.released_size(curator, task, parts)
         variance = variance_parameter(task, parts.answers)
         levels = curator.measure_tables(_tables(task), variances=[variance] * len(_widths(task)))
         progress("fitting the tree", 0.5)

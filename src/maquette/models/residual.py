@@ -115,11 +115,11 @@ class ResidualModel:
 
     @classmethod
     def from_tables(cls, domain: Domain, tables: Sequence[Residual], size: Size) -> ResidualModel:
-        """From what the gate returned. A public size takes the place of the empty set, without noise."""
+        """From what the gate returned. The size takes the place of the empty set, with its noise where it has some."""
         large = sum(residual.values.size for residual in tables) > _PRECISE
         kind = np.float32 if large else np.float64
         residuals: dict[Margin, Table] = {(): np.asarray(float(size.value))}
-        variances: dict[Margin, float] = {(): 0.0}
+        variances: dict[Margin, float] = {(): 0.0 if size.noise is None else size.noise.variance}
         for residual in tables:
             left = [axis for axis in range(residual.values.ndim) if axis not in residual.axes]
             table = centre(residual.values / residual.denominator, left)

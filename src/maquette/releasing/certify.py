@@ -1,27 +1,27 @@
 """The certificate of a finished release: its largest error, measured privately and bounded from above.
 
-Whether one is bought is decided before the answers are drawn, from public numbers: what it can be expected to state
+Whether one is bought, and for how much, is decided before the answers are drawn: what it can be expected to state
 against what the mechanism guarantees. A release states one of the two, so that its sentence fails no more often than it
-says. Where the number of records is private, the released number may decide too: both bounds set the same event of that
-number aside, and given the number only one of the other two events is in play.
+says. Public numbers decide, and the number of records that was released first: given that number only one of the two
+sentences is in play.
 
-The last part chooses the classes of questions that a release certifies where nobody names any: from public numbers.
+The last part chooses the classes of questions that a release certifies where nobody names any: by the same numbers.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maquette.domain import Domain, Relation
+from maquette.domain import Domain
 from maquette.mechanisms import shape, sizing
-from maquette.mechanisms.base import ClassForecast, Curator, Forecast, Mechanism, Prepared, Task
+from maquette.mechanisms.base import ClassForecast, Curator, Prepared
 from maquette.models.answers import Answers
 from maquette.queries.base import Group, Margin, Queries, Sensitivity
 from maquette.questions.class_errors import WHOLE
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 
 SHARE = 0.05
 """Of the budget, for a certificate that is bought because it is expected to say more than the guarantee."""
+LARGER_SHARES = (0.1, 0.15, 0.2)
+"""For certificates of few records, whose noise would hide much (`python -m benchmarks small`)."""
+HIDES_LITTLE = 1.1
+"""A certificate at the usual share that is expected to state so many times the largest error gets no more."""
+MAY_COST = 1.25
+"""Classes of questions are certified where the workload's certificate is expected to grow by no more than this."""
 CLASS_SHARE = 0.05
 """Of the budget, for all certificates of classes of questions together (`python -m benchmarks class_certificates`)."""
 HALF_A_STEP = 0.5
@@ -243,23 +249,42 @@ def _gap(noise: IndependentLaw, size: Size, model: object, *, beta: float, share
     )
 
 
-def expected_alpha(
-    forecast: Forecast, task: Task, *, price: Fraction, n: int, size_error: float = 0.0
-) -> float | None:
-    """What a certificate at this price is expected to state on a table of n records; None where nothing is known.
+def expected_alpha(prepared: Prepared, *, price: Fraction, certificates: int = 1) -> float | None:
+    """What the workload's certificate at this price is expected to state; None where nothing is known.
 
-    The expected largest error, and what the noise of its measurement may hide; `size_error` is how far n may be off.
+    The expected largest error, and what the noise of its measurement may hide beside so many certificates.
     """
+    forecast, task, n = prepared.forecast, prepared.task, prepared.n
     if forecast.expected is None or not price:
         return None
     largest = min(forecast.expected, 1.0 if forecast.guaranteed is None else forecast.guaranteed)
-    public = task.relation is Relation.REPLACE_ONE and task.weight is None
-    share = task.beta if public else task.beta * (1 - sizing.SIZE_BETA)
-    margin = law_at(price, unit=task.unit).lower_quantile(beta=share)
-    _, (alpha,) = ratios.share_between(
-        largest * n, n, gap=ratios.joint_gap(error=margin, size_error=size_error)
-    )
-    return float(alpha)
+    public, noise = sizing.size_is_public(task), law_at(price, unit=task.unit)
+    beta = task.beta if certificates == 1 else share_of_beta(task.beta, certificates)
+    share = beta_for_noise(beta, certificates, public=public)
+    margin = noise.lower_quantile(beta=share)
+    if isinstance(noise, Gaussian) and not public:
+        together = ratios.dependent_gap(deviation=noise.deviation, size_deviation=0.0, beta=share)
+        margin = float(together(np.zeros(1))[0])
+    return min(1.0, largest + margin / n)
+
+
+def best_share(at: Callable[[float], Prepared]) -> tuple[float, float | None]:
+    """The share of the budget for which a certificate is expected to state least, and what it is expected to state.
+
+    `at` prepares the mechanism with so much set aside. 0 where the guarantee is expected to state less. One that hides
+    little keeps the usual share.
+    """
+    without, usual = at(0.0), at(SHARE)
+
+    def hoped(share: float) -> float | None:
+        one = at(share)
+        return expected_alpha(one, price=without.task.price - one.task.price)
+
+    share, least = SHARE, hoped(SHARE)
+    if least is not None and least > HIDES_LITTLE * (usual.forecast.expected or 0.0):
+        options = {one: alpha for one in (SHARE, *LARGER_SHARES) if (alpha := hoped(one)) is not None}
+        share, least = min(options.items(), key=lambda option: option[1])
+    return (share, least) if worth_buying(least, without.forecast.guaranteed) else (0.0, None)
 
 
 def worth_buying(certified: float | None, guaranteed: float | None) -> bool:
@@ -272,7 +297,9 @@ def worth_buying(certified: float | None, guaranteed: float | None) -> bool:
 RELATIVE = "relative"
 SMALL_PAIRS = "two attributes with a small one"
 USEFUL = 0.25
-"""A class is certified by itself where the bound is expected to be below this."""
+"""A bound below this says something: the tables that typical errors are fitted to."""
+SAYS_ENOUGH = 0.15
+"""A class is certified by itself where the bound is expected to be below this: it takes of the workload's own."""
 PAYS = 2 / 3
 """Tables have bounds of their own where that of half of them is expected to be below this part of the bound of all."""
 MANY = 40
@@ -320,7 +347,7 @@ class Offer:
         if not self.prepared.mechanism.traits.answers_from_rows:
             return ()
         forecasts = {one.name: one.expected or 0.0 for one in self.forecasts(default_classes(self.queries))}
-        useful = [name for name, error in forecasts.items() if error < USEFUL]
+        useful = [name for name, error in forecasts.items() if error < SAYS_ENOUGH]
         if RELATIVE in useful and forecasts[RELATIVE] > PAYS * max(
             forecasts.get(name, 0.0) for name in CLASSES[RELATIVE].parts
         ):
@@ -384,17 +411,6 @@ def useful_classes(request: Request, prepared: Prepared) -> tuple[str, ...]:
         return ()
     price = replace(request, bought=default_classes(request.queries)).class_price
     return Offer(request.queries, prepared, price, is_workload_certified=bool(request.prices[1])).useful()
-
-
-def are_classes_useful(request: Request, mechanism: Mechanism, *, size: Size) -> bool:
-    """Are classes of questions certified, now that the number of records is released? Those asked for by name are.
-
-    Others are only if one of them is expected to say something about so many records. The number is released before
-    anything is measured about the answers, so the choice tells nothing more.
-    """
-    if request.classes is not None or size.public or not request.bought:
-        return True
-    return bool(useful_classes(request, mechanism.prepare(request.task, n=size.divisor)))
 
 
 def default_classes(queries: Queries) -> tuple[str, ...]:

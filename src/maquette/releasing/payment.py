@@ -34,7 +34,6 @@ from maquette.errors import (
     WeakPrivacyWarning,
 )
 from maquette.gate.handle import Table
-from maquette.questions.classes import CLASSES
 
 if TYPE_CHECKING:
     from maquette.mechanisms.base import Prepared
@@ -229,15 +228,6 @@ def _check_slack(request: Request, book: Ledger, cost: Cost, prepared: Prepared)
         )
 
 
-def classes_before(request: Request, book: Ledger, key: str) -> tuple[str, ...] | None:
-    """The classes of questions that the same request certified when it was made before; None if it was not."""
-    entry = book.find(key)
-    if entry is None:
-        return request.classes
-    before = entry.body.get("classes", [])
-    return tuple(name for name in CLASSES if isinstance(before, (list, tuple)) and name in before)
-
-
 def reserve(request: Request, book: Ledger, key: str) -> Entry:
     """Set the whole budget aside, durably; the key names this release in the ledger from now on."""
     body: dict[str, Any] = {
@@ -246,10 +236,6 @@ def reserve(request: Request, book: Ledger, key: str) -> Entry:
         "mechanism": request.mechanism,
         "queries": request.queries.describe(),
     }
-    if (
-        request.classes is None and request.bought
-    ):  # nobody asked for them by name: the ledger remembers which
-        body["classes"] = list(request.bought)
     return book.reserve(
         key,
         request=request.digest,

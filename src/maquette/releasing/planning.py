@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
 import psutil
 
@@ -16,11 +16,20 @@ from maquette.accounting.budget import split as split_units
 from maquette.accounting.conversions import SMOOTHING
 from maquette.domain import Persons, Relation, check_relation, rows_of
 from maquette.errors import MechanismError, ParameterError
-from maquette.mechanisms import postprocess, shape, sizing
-from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Stated, Task
+from maquette.mechanisms import postprocess, shape
+from maquette.mechanisms.base import MECHANISMS, POSTS, Forecast, Mechanism, Prepared, Task
 from maquette.queries.base import Queries
 from maquette.questions.measurement import Size
-from maquette.releasing.certify import CLASS_SHARE, SHARE, Offer, expected_alpha, useful_classes, worth_buying
+from maquette.releasing.certify import (
+    CLASS_SHARE,
+    MAY_COST,
+    SHARE,
+    Offer,
+    best_share,
+    default_classes,
+    expected_alpha,
+    useful_classes,
+)
 from maquette.releasing.ranking import Criterion, Plan, error_by, preferred
 from maquette.releasing.request import Request, read_certificate
 from maquette.theory import search
@@ -124,43 +133,43 @@ def check_memory(choice: Choice, *, limit: int | None = None) -> None:
         )
 
 
-def decide(
-    choice: Choice, *, n: int, size_error: float = 0.0, classes: tuple[str, ...] | None = None
-) -> Choice:
-    """The same choice, with or without certificates for a table of about n records. Public inputs only.
+def decide(choice: Choice, *, n: int, size: Size | None = None) -> Choice:
+    """The same choice, with or without certificates for a table of about n records; those asked for are bought.
 
-    One that was asked for by its share or by groups is bought. `size_error` is how far n may be off, `classes` are
-    those that the same request certified before.
+    `size` is the number of records where it is private and was paid for first, for the `size_price` of the choice.
+    Public inputs and that number only.
     """
-    request, mechanism, bought = choice.request, choice.mechanism, choice
+    request, mechanism = choice.request, choice.mechanism
+    if size is not None:
+        request = replace(request, size=size, size_price=choice.prepared.size_price)
+
+    @cache
+    def at(share: float, classes: tuple[str, ...] = request.bought) -> Choice:
+        return prepare(replace(request, share=share, bought=classes), mechanism, n=n)
+
     if request.certificate is not None or request.groups:
-        return choice
-    if not request.certified or choice.prepared.n != n:
-        bought = prepare(replace(request, certified=True), mechanism, n=n)
-    without = prepare(replace(request, certified=False), mechanism, n=n)
-    hoped = expected_alpha(
-        bought.prepared.forecast,
-        bought.prepared.task,
-        price=bought.request.prices[1],
-        n=n,
-        size_error=size_error,
-    )
-    if not worth_buying(hoped, without.prepared.forecast.guaranteed):
-        return without
-    names = useful_classes(bought.request, bought.prepared) if classes is None else classes
-    return prepare(replace(bought.request, bought=names), mechanism, n=n) if names else bought
+        return at(request.share)
+    share, alpha = best_share(lambda share: at(share).prepared)
+    names = useful_classes(at(share).request, at(share).prepared) if share else ()
+    if not names:
+        return at(share)
+    full = at(share, names)
+    price = full.request.prices[1]
+    beside = expected_alpha(full.prepared, price=price, certificates=full.request.certificates)
+    return full if beside is None or beside <= MAY_COST * (alpha or 1.0) else at(share)
 
 
-def is_still_certified(choice: Choice, *, size: Size) -> bool:
-    """Is a certificate bought, now that the number of records is released? What is set aside need not be spent.
-
-    Holds when: the noise of the answers does not depend on that of the number of records.
-    """
+def classes_left_out(choice: Choice) -> tuple[str, ...]:
+    """The classes of questions that the mechanism could have certified by default, where none of them is."""
     request = choice.request
-    again = request.certified and not request.bought and not choice.mechanism.traits.projects_noise
-    if again and not size.public:
-        choice = decide(choice, n=size.divisor, size_error=sizing.size_error(size, request.beta))
-    return bool(choice.request.prices[1])
+    if (
+        request.bought
+        or request.certificate is not None
+        or request.rows is not None
+        or request.weight is not None
+    ):
+        return ()
+    return default_classes(request.queries) if choice.mechanism.traits.answers_from_rows else ()
 
 
 def best_accounting(
@@ -211,7 +220,8 @@ def plan(
     `accounting` is how the ledger counts a delta; by default each mechanism is planned in the way that suits it, as a
     release that makes a ledger of its own would count it. `certificate` is the share that measures the largest error
     afterwards, or words as `release` takes them; by default each mechanism is planned with one or without, whichever is
-    expected to state less, and its `stated` says which. `classes` of a forecast are the classes of questions that would
+    expected to state less, at the share at which it is; `stated` says which, and `certified` what the certificate is
+    expected to state. `classes` of a forecast are the classes of questions that would
     be certified besides, with the bounds that are expected of them.
 
     Holds when: n, epsilon and the rest are public. Under add/remove-one n is a guess of yours, not the table's
@@ -224,8 +234,8 @@ def plan(
     between = Relation.named(relation)
     persons = _persons(rows_per_person, between)
     asked, classes = read_certificate(certificate)
-    share = SHARE if asked is None else asked
 
+    @cache
     def prepare_with(mechanism: Mechanism, share: float) -> Prepared:
         task = _task(
             queries,
@@ -243,28 +253,33 @@ def plan(
         )
         return mechanism.prepare(replace(task, weight=weight), n=n)
 
-    def with_classes(bought: Prepared, *, stated: Stated) -> Forecast:
+    def with_classes(bought: Prepared, share: float, alpha: float | None) -> Forecast:
+        forecast = replace(bought.forecast, stated="certificate" if share else "guarantee", certified=alpha)
         if classes == () or weight is not None:
-            return replace(bought.forecast, stated=stated)
+            return forecast
         less = prepare_with(bought.mechanism, share + CLASS_SHARE)
         offer = Offer(queries, bought, bought.task.price - less.task.price, is_workload_certified=share > 0)
         names = offer.useful() if classes is None else classes
         if not names or less.refusal is not None:
-            return replace(bought.forecast, stated=stated)
-        return replace(bought.forecast, stated=stated, classes=replace(offer, prepared=less).forecasts(names))
+            return forecast
+        price = prepare_with(bought.mechanism, 0.0).task.price - bought.task.price
+        beside = expected_alpha(less, price=price, certificates=len(names) + (share > 0))
+        if classes is None and beside is not None and beside > MAY_COST * (alpha or 1.0):
+            return forecast
+        found = replace(offer, prepared=less).forecasts(names)
+        return replace(forecast, classes=found, certified=beside if share else None)
 
     def forecast_of(mechanism: Mechanism) -> Forecast:
-        bought = prepare_with(mechanism, share)
-        if bought.refusal is not None:
-            return replace(bought.forecast, stated="certificate" if share else "guarantee")
+        usual = prepare_with(mechanism, SHARE if asked is None else asked)
+        if usual.refusal is not None:
+            return replace(usual.forecast, stated="guarantee" if asked == 0 else "certificate")
         if asked is not None:
-            return with_classes(bought, stated="certificate" if share else "guarantee")
-        without = prepare_with(mechanism, 0.0)
-        price = without.task.price - bought.task.price
-        hoped = expected_alpha(bought.forecast, bought.task, price=price, n=n)
-        if worth_buying(hoped, without.forecast.guaranteed):
-            return with_classes(bought, stated="certificate")
-        return replace(without.forecast, stated="guarantee")
+            price = prepare_with(mechanism, 0.0).task.price - usual.task.price
+            return with_classes(usual, asked, expected_alpha(usual, price=price))
+        share, alpha = best_share(partial(prepare_with, mechanism))
+        if share:
+            return with_classes(prepare_with(mechanism, share), share, alpha)
+        return replace(prepare_with(mechanism, 0.0).forecast, stated="guarantee")
 
     chosen = [m for m in _chosen(mechanisms) if weight is None or m.traits.weighs_records]
     forecasts = sorted(
@@ -365,42 +380,6 @@ def required(
             enough = search.epsilon(lambda at, f=fixed: f(at=at), alpha=alpha)
             needs.append(Requirement(mechanism.name, n=n, epsilon=enough))
     return tuple(sorted(needs, key=_need))
-
-
-def expected_certificate(
-    queries: Queries,
-    forecast: Forecast,
-    *,
-    n: int,
-    epsilon: float,
-    delta: float = 0.0,
-    relation: Relation | str = Relation.ADD_REMOVE,
-    beta: float = 0.05,
-    accounting: Accounting | None = None,
-) -> float | None:
-    """What the certificate of a release is expected to state, for a forecast of `plan` with these arguments.
-
-    None where the forecast states a guarantee instead, or nothing is known. No promise: the certificate itself is one.
-    """
-    if forecast.stated != "certificate" or forecast.expected is None:
-        return None
-    between, mechanism = Relation.named(relation), MECHANISMS[forecast.mechanism]
-    chosen = accounting or best_accounting(mechanism, queries, relation=between, epsilon=epsilon, delta=delta)
-    with_one, without = (
-        _task(
-            queries,
-            epsilon=epsilon,
-            delta=delta,
-            relation=between,
-            beta=beta,
-            post="auto",
-            certificate=share,
-            persons=None,
-            accounting=chosen,
-        )
-        for share in (SHARE, 0.0)
-    )
-    return expected_alpha(forecast, with_one, price=without.price - with_one.price, n=n)
 
 
 def _task(

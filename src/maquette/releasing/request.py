@@ -18,6 +18,7 @@ from maquette.queries import canonical_hash
 from maquette.queries.base import Queries
 from maquette.queries.merging import Merged
 from maquette.questions.classes import CLASSES
+from maquette.questions.measurement import Size
 from maquette.releasing.certify import CLASS_SHARE, SHARE, WORKLOAD
 
 
@@ -39,14 +40,18 @@ class Request:
     weight: str | None = None
     configured: Mechanism | None = None
     """The mechanism with options of its own, where one was given."""
-    certified: bool = True
-    """Is the certificate that nobody asked for, or asked against, bought?"""
+    share: float = SHARE
+    """Of the budget, for the certificate that nobody asked for, or asked against: decided by the planner."""
     classes: tuple[str, ...] | None = None
     """The classes of questions to certify; None buys those that are expected to say enough."""
     bought: tuple[str, ...] = ()
     """The classes that are certified."""
     persons: Persons | None = None
     """Whom the budget protects, where one person has several records."""
+    size: Size | None = None
+    """The number of records, where it is private and was asked for first; the rest is decided by it."""
+    size_price: Fraction = Fraction(0)
+    """What was paid for it, out of the mechanism's part."""
 
     @classmethod
     def of(
@@ -124,7 +129,7 @@ class Request:
 
     @property
     def _divided(self) -> tuple[Fraction, Fraction, Fraction]:
-        whole = (SHARE if self.certified else 0) if self.certificate is None else self.certificate
+        whole = self.share if self.certificate is None else self.certificate
         share, classes = Fraction(str(whole)), Fraction(str(CLASS_SHARE)) if self.bought else Fraction(0)
         units = self.budget.row_units(rows_of(self.persons))
         rest, certificate, more = split(units, [1 - share - classes, share, classes])
@@ -146,13 +151,14 @@ class Request:
             self.merged.queries,
             self.relation,
             self.budget.unit,
-            self.prices[0],
+            self.prices[0] - self.size_price,
             self.beta,
             self.post,
             None if self.rows == "small" else self.rows,
             self.weight,
             small=self.rows == "small",
             typical_rows=self.typical_rows,
+            size=self.size,
         )
 
     @property

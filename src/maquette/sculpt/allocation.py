@@ -41,6 +41,10 @@ _FEW_RECORDS, _LEAST_DENSE_SIGNAL = 6.0, 1.3
 """The deviation of a cell of a two-way marginal up to which a signal of so little suffices (tuning half of the families
 at epsilon 10, about ten cells forced either way, one or two seeds: chosen by eye). The bins of single tables too: ten
 tables measured in bins at 2@10, six seeds, .89 / .97, nine at 3@10 .99 / .995."""
+_FEW_PER_CELL, _FEW_SIGNAL, _FEW_SHARE = 20.0, 2.0, 0.25
+"""Records for every cell of the one-way tables, and their mean in deviations, below which these tables get no more than
+so much of the price, and each as much as the others (16 releases of the three tables of `python -m benchmarks small`:
+largest error 0.79, 1.02 and 0.87 times)."""
 _MIN_SIGNAL, _MANY_PAIRS = 2.0, 15
 """Deviations by which the strongest dependence would stand out of a pair's noise if so many pairs are measured at all
 (tuning half of the families up to 2,000 records at epsilon 0.1 and 0.2, two seeds)."""
@@ -164,9 +168,19 @@ def divide_price(
 
 
 def one_way_share(total: float, price: float, cells: int, table_noise: TableNoise) -> float:
-    """The part of the price that goes to the one-way tables: less where the records drown the noise."""
-    signal = total / (math.sqrt(2 * table_noise.variance(price)) * cells)
-    return float(np.clip(0.5 * signal**-0.4, 0.08, 0.5))
+    """The part of the price that goes to the one-way tables: less where the records drown the noise, or are few."""
+    most = _FEW_SHARE if are_few(total, price, cells, table_noise) else 0.5
+    return float(np.clip(0.5 * _signal(total, price, cells, table_noise) ** -0.4, 0.08, most))
+
+
+def are_few(total: float, price: float, cells: int, table_noise: TableNoise) -> bool:
+    """Are there few records for each of the cells of the one-way tables, and do these drown in noise?"""
+    return total < _FEW_PER_CELL * cells and _signal(total, price, cells, table_noise) < _FEW_SIGNAL
+
+
+def _signal(total: float, price: float, cells: int, table_noise: TableNoise) -> float:
+    """Records of a cell of the one-way tables, in deviations at the whole price."""
+    return total / (math.sqrt(2 * table_noise.variance(price)) * cells)
 
 
 # The low-order tables that a workload looks at.
@@ -279,15 +293,18 @@ def pairs_can_stand_out(task: Task, sets: AttributeSets, *, n: int, price: Fract
 
 
 def residual_task(task: Task, price: Fraction) -> Task:
-    """The same task for the residual mechanism at this price; no histogram is fitted where rows will be."""
-    return replace(task, price=price, post=task.post if fits_histogram(task) else "none")
+    """The same task for the residual mechanism at this price; no histogram is fitted where rows will be.
+
+    The number of records is asked again, as well as a cell is known.
+    """
+    return replace(task, price=price, post=task.post if fits_histogram(task) else "none", size=None)
 
 
 def one_way_task(task: Task, sets: AttributeSets, price: Fraction) -> Task:
     """One-way tables alone for the residual mechanism, in whose basis a table of few codes costs less."""
     domain = task.queries.domain
     queries = Marginals(domain, tuple((domain.names[a],) for a in sets.attributes))
-    return replace(task, queries=queries, price=price, post="none", rows=None)
+    return replace(task, queries=queries, price=price, post="none", rows=None, size=None)
 
 
 def fits_histogram(task: Task) -> bool:

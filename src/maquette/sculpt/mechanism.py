@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from maquette.domain import Relation
-from maquette.mechanisms import postprocess, shape
+from maquette.mechanisms import postprocess, shape, sizing
 from maquette.mechanisms.base import (
     Curator,
     Forecast,
@@ -255,10 +254,9 @@ class PreparedSculpt(Prepared):
 
     def _run(self, curator: Curator, rng: np.random.Generator, progress: Progress) -> Outcome:
         """Measure in stages, fit rows between and after them."""
-        budget = BudgetView(curator, self.task)
+        size = sizing.released_size(curator, self.task, self._parts)
+        budget = BudgetView(curator, replace(self.task, price=self._parts.answers))
         table_noise = TableNoise.of(self.task.unit, self.task.relation)
-        private = curator.relation is not Relation.REPLACE_ONE
-        size = curator.size(price=budget.part(stages.SIZE_SHARE) if private else Fraction(0))
         task = self._with_rows(n=size.divisor)
         run = Run(curator, task, self._sets, rng, progress)
         if allocation.dense_noise(task, n=size.divisor, price=budget.left) is not None:
@@ -281,11 +279,19 @@ class PreparedSculpt(Prepared):
             model=_model(measurements, database, task, run.sets),
         )
 
+    @property
+    def size_price(self) -> Fraction:
+        return self._parts.size
+
+    @cached_property
+    def _parts(self) -> sizing.Split:
+        """A little for the number of records, where it is not there yet: one-way tables will say it better."""
+        size = part_of(self.task.price, 0.0 if sizing.has_size(self.task) else stages.SIZE_SHARE)
+        return sizing.Split(size, self.task.price - size)
+
     def slack_units(self, *, planned: bool) -> int:
         """What the residual basis takes of whole marginals, or of one-way tables alone, after the number of records."""
-        task = self.task
-        private = task.relation is not Relation.REPLACE_ONE
-        left = task.price - part_of(task.price, stages.SIZE_SHARE * private)
+        task, left = self.task, self._parts.answers
         plans = [RESIDUAL_FOR_ROWS.prepare(allocation.residual_task(task, left), n=self.n)]
         if self._sets.pairs:
             plans.append(RESIDUAL_FOR_ROWS.prepare(allocation.one_way_task(task, self._sets, left), n=self.n))

@@ -22,13 +22,20 @@ from maquette.queries.base import Queries
 from maquette.queries.marginals import Binned, Cuts, Marginals
 from maquette.questions.measurement import Measurement, NoisyTable, Size
 from maquette.questions.noise import NoiseRequest
-from maquette.sculpt.allocation import AttributeSets, RiskModel, SetWeights, TableNoise, divide_price
+from maquette.sculpt.allocation import (
+    AttributeSets,
+    RiskModel,
+    SetWeights,
+    TableNoise,
+    are_few,
+    divide_price,
+)
 from maquette.sculpt.bins import Hierarchy, Shape, smooth_one_way
 from maquette.sculpt.measurements import SCORE_BINS, Measurements, TableMeasurement, total_of
 
 # Chosen on the tables of benchmarks/sculpt.py (figures in benchmarks/results/sculpt.jsonl). Shares are of the whole
 # price unless another is named:
-SIZE_SHARE = 0.005
+SIZE_SHARE = 0.01
 SCORE_SHARE = 0.03
 _MAX_HIDDEN, _DOUBT = 2.5, 0.25
 """Deviations at an equal share of the price that a cell may lie off if its pair is not measured, and the dependence of
@@ -114,7 +121,8 @@ def measure_one_way(
 ) -> Measurements:
     """Every one-way table of the domain; the price of each goes with a power of its cells.
 
-    More than the root, which is best without wider tables: these, added up, say more of small attributes.
+    More than the root, which is best without wider tables: these, added up, say more of small attributes. Where there
+    are few records for each cell, small tables have the largest errors and cost as much as the others.
 
     An attribute that ranges or prefixes are asked of is measured in a tree of wider and wider bins, since a sum over
     many cells would carry the noise of each.
@@ -124,7 +132,8 @@ def measure_one_way(
     for i, attribute in enumerate(domain):
         widths = tree_widths(attribute.size, BRANCHES) if i in sets.ordered else [1]
         trees.append([tuple(range(0, attribute.size, width)) for width in widths])
-    weights = np.array([float(a.size) for a in domain]) ** _SIZE_POWER
+    few = are_few(size.divisor, budget.total, sum(domain.shape), table_noise)
+    weights = np.array([float(a.size) for a in domain]) ** (0.0 if few else _SIZE_POWER)
     weights *= [1.0 if i in sets.attributes else _UNUSED_SHARE for i in range(len(domain))]
     prices = float(budget.part(share)) * weights / weights.sum()
     tables = [Binned((name,), (cut,)) for name, tree in zip(domain.names, trees, strict=True) for cut in tree]

@@ -21,7 +21,7 @@ Gap = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _HALVINGS = 60
 _GRID = 128
-_ARC = math.pi / 12
+_ARC = math.pi / 6
 """Of the directions in which count and size are judged together where the share may follow the noise of the size."""
 _BEYOND = 0.02
 """The part of beta for directions beyond."""

@@ -10,8 +10,7 @@ from typing import Any
 from maquette.accounting.budget import Accounting
 from maquette.domain import Domain
 from maquette.errors import MaquetteError
-from maquette.mechanisms.base import Forecast
-from maquette.releasing.planning import Plan, expected_certificate, plan, preferred
+from maquette.releasing.planning import Plan, plan, preferred
 from maquette.web.requests import ReleaseRequest
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
@@ -80,14 +79,14 @@ class Offer:
         return self.guaranteed if self.certified is None else self.certified
 
 
-def offers(domain: Domain, request: ReleaseRequest, setting: Setting, whole: Plan) -> list[Offer]:
+def offers(whole: Plan) -> list[Offer]:
     """Every mechanism, the smallest expected error first; those that cannot run come last."""
     rows = [
         Offer(
             one.mechanism,
             one.expected,
             _useful(one.guaranteed),
-            _useful(certificate(domain, request, setting, one)),
+            _useful(one.certified),
             one.gives_rows,
             one.refusal or (one.notes[0] if one.notes else ""),
             one.refusal is None,
@@ -118,26 +117,10 @@ def _choice(domain: Domain, request: ReleaseRequest, setting: Setting) -> Choice
         name,
         _useful(best.guaranteed),
         best.expected,
-        _useful(certificate(domain, request, setting, best)),
+        _useful(best.certified),
         best.stated or "-",
         best.gives_rows,
         best.refusal,
-    )
-
-
-def certificate(
-    domain: Domain, request: ReleaseRequest, setting: Setting, forecast: Forecast
-) -> float | None:
-    """What the certificate of a release by this mechanism is expected to state."""
-    return expected_certificate(
-        request.queries(domain),
-        forecast,
-        n=setting.n,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        relation=setting.relation,
-        beta=request.beta,
-        accounting=setting.accounting if request.delta else None,
     )
 
 

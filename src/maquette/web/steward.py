@@ -84,7 +84,7 @@ def plan_page(
             chosen = _read(values)
             choices = planning.choices(domain, chosen, setting, further=ledger["further"])
             whole = planning.compared(domain, chosen, setting)
-            offers = planning.offers(domain, chosen, setting, whole)
+            offers = planning.offers(whole)
         except MaquetteError as error:
             problem = str(error)
     return page(
