@@ -109,7 +109,7 @@ class FaultyStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.fault = Fault()
-        self.stored: Callable[[], None] = lambda: None
+        self.written: Callable[[bool], None] = lambda is_answer: None
 
     @contextmanager
     def writing(self) -> Generator[Any]:
@@ -121,8 +121,7 @@ class FaultyStore(MemoryStore):
             yield connection
             after, size = self._answers(connection)
             self.fault.after(size)
-        if after > before:
-            self.stored()
+        self.written(after > before)
 
     def _answers(self, connection: Any) -> tuple[int, int]:
         found = connection.exec_driver_sql("SELECT count(*), coalesce(sum(length(data)), 0) FROM payload")
@@ -232,7 +231,7 @@ class Watched:
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
         Clock.now = self.time
         self.store = FaultyStore()
-        self.store.stored = self._mark
+        self.store.written = self._mark
         self._fill(whole, relation)
         self.ledger = Ledger(self.store)
         self.table = Table(self.engine, name="fuzz", source="test")
@@ -288,10 +287,11 @@ class Watched:
         """Another process takes a step of the envelope, the next one or one further on."""
         foreign_step(self.other_process, self.asked._step + ahead)
 
-    def _mark(self) -> None:
-        """An answer was stored. The next step of the same call is dated as if its look had taken no time."""
+    def _mark(self, is_answer: bool) -> None:
+        """Something was written. The next step of the same call is dated as if the look before had taken no time."""
         Clock.now = self.time
-        self._at_store = (self.engine.touched, len(self.tape.calls))
+        if is_answer:
+            self._at_store = (self.engine.touched, len(self.tape.calls))
 
     def do(self, call: Call, given: list[Draw] | None, *, goes_on: bool = False) -> Seen:
         """One call, two seconds after the one before."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from maquette.accounting.budget import Budget
-from maquette.errors import WeakPrivacyWarning
+from maquette.errors import MaquetteWarning
 from support.gate_arguments import Rng
 from support.gate_world import BUDGETS, RHO, draws_on_tape
 from support.observed import Call, Fault, Seen, Trio, Watched, observed_time
@@ -58,7 +58,7 @@ def observe(
     """Random calls to pairs in their worlds, until an observer could tell two tables apart: AssertionError."""
     counts, names = Counts(), list(worlds or CHANNELS[channel])
     with draws_on_tape(), observed_time(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakPrivacyWarning)
+        warnings.simplefilter("ignore", MaquetteWarning)
         for seed in seeds:
             name = names[seed % len(names)]
             try:
