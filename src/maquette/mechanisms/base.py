@@ -329,6 +329,11 @@ class Prepared(ABC):
         return 300.0
 
     @property
+    def expected_guarantee(self) -> float | None:
+        """What the guarantee is expected to state after the run: never more than in advance."""
+        return self.forecast.guaranteed
+
+    @property
     def size_price(self) -> Fraction:
         """What is paid for the number of records, first of all, so that the rest is decided by it; 0 where nothing is.
 

@@ -73,13 +73,19 @@ class PreparedDirect(Prepared):
             return False
         return law.kind == law_at(task.price, unit=task.unit).kind and independent(law).deviation >= 1
 
-    def _in_advance(self) -> float:
+    @property
+    def expected_guarantee(self) -> float | None:
+        if self.is_constant or self.refusal is not None:
+            return self.forecast.guaranteed
+        return self._in_advance(2 * TYPICAL_SHARE)
+
+    def _in_advance(self, share: float = 1.0) -> float:
         """The error that is guaranteed, for the lowest size that may be released and the largest share."""
         task, parts, method = self.task, self._parts, postprocess.method_for(self.task)
         level, size_error = self._level(parts.answers), parts.size_error(task)
         if self._is_one_vector:
             size = task.size.noise if task.size is not None else law_at(parts.size, unit=task.unit)
-            widest = float(self._gap(independent(self._law(parts.answers)), size)(np.ones(1))[0])
+            widest = float(self._gap(independent(self._law(parts.answers)), size)(np.full(1, share))[0])
             moved = 0.0 if method == "none" or shape.distinct(task.queries) == 1 else level + size_error
             return postprocess.in_advance(widest + moved, 0.0, "none", n=math.floor(self.n - size_error))
         return postprocess.in_advance(level, size_error, method, n=self.n)

@@ -284,7 +284,7 @@ def best_share(at: Callable[[float], Prepared]) -> tuple[float, float | None]:
     if least is not None and least > HIDES_LITTLE * (usual.forecast.expected or 0.0):
         options = {one: alpha for one in (SHARE, *LARGER_SHARES) if (alpha := hoped(one)) is not None}
         share, least = min(options.items(), key=lambda option: option[1])
-    return (share, least) if worth_buying(least, without.forecast.guaranteed) else (0.0, None)
+    return (share, least) if worth_buying(least, without.expected_guarantee) else (0.0, None)
 
 
 def worth_buying(certified: float | None, guaranteed: float | None) -> bool:
